@@ -1,0 +1,184 @@
+"""Build the wheel and check it as its users will meet it: installed, with the sources out of the way.
+
+    python .ci/wheel_check.py types      mypy --strict on the installed wheel, beside this environment's dependencies
+    python .ci/wheel_check.py install    a clean environment of its own, other people's packages, commands, tests
+
+Nothing is left behind: everything happens in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+NOT_SOURCE = shutil.ignore_patterns(
+    ".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "runs"
+)
+TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
+#: Names that other people's packages have; ours must neither hide them nor be hidden.
+OTHERS = ("datasets", "models", "emulator", "scenarios")
+TEST_MARKERS = "not slow and not gpu and not checkout"
+
+
+class CheckFailedError(Exception):
+    """The wheel is not what its users need; the message says what is wrong."""
+
+
+def say(sentence: str) -> None:
+    print(f"wheel-check: {sentence}", flush=True)
+
+
+def ensure(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise CheckFailedError(sentence)
+
+
+def run(*command: str | Path, cwd: Path) -> None:
+    """Start a command away from the sources, its output in sight."""
+    say(" ".join(str(part) for part in command))
+    subprocess.run([str(part) for part in command], cwd=cwd, env=environment(), check=True)
+
+
+def ask(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Start a command away from the sources and read what it says."""
+    return subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment(), check=True, capture_output=True, text=True
+    )
+
+
+def environment() -> dict[str, str]:
+    """The caller's variables, less those that would let the sources in."""
+    return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "MYPYPATH", "VIRTUAL_ENV"}}
+
+
+def build_wheel(work: Path) -> Path:
+    """Build from a copy: a `build/` folder left in the tree would ship modules that were deleted since."""
+    copy = work / "copy"
+    shutil.copytree(ROOT, copy, ignore=NOT_SOURCE)
+    run(sys.executable, "-P", "-m", "build", "--wheel", "--outdir", work / "dist", copy, cwd=work)
+    shutil.rmtree(copy)
+    (wheel,) = (work / "dist").glob("*.whl")
+    check_layout(wheel)
+    return wheel
+
+
+def check_layout(wheel: Path) -> None:
+    name, version = wheel.name.split("-")[:2]
+    with zipfile.ZipFile(wheel) as archive:
+        files = archive.namelist()
+    tops = {file.split("/")[0] for file in files}
+    ensure(tops == {name, f"{name}-{version}.dist-info"}, f"{wheel.name} installs more than one top level: {tops}")
+    sources = {f"{name}/{path.relative_to(ROOT).as_posix()}" for path in shipped_sources()}
+    ensure(sources <= set(files), f"{wheel.name} lacks {sorted(sources - set(files))}")
+    say(f"{wheel.name} holds {len(files)} files below the single top level {name!r}")
+
+
+def shipped_sources() -> list[Path]:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    folders = [ROOT.joinpath(*package.split(".")[1:]) for package in packages]
+    return [*(path for folder in folders for path in folder.glob("*.py")), ROOT / "py.typed"]
+
+
+def create_environment(folder: Path) -> Path:
+    venv.create(folder, with_pip=True, symlinks=True)
+    return folder / "bin" / "python"
+
+
+def purelib(python: Path, cwd: Path) -> Path:
+    code = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+    return Path(ask(python, "-P", "-c", code, cwd=cwd).stdout.strip())
+
+
+def check_types(work: Path) -> None:
+    """Run mypy on the wheel as installed, `py.typed` included; the dependencies are borrowed, not installed again."""
+    wheel = build_wheel(work)
+    python = create_environment(work / "venv")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel, cwd=work)
+    (purelib(python, work) / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
+    mypy = (sys.executable, "-P", "-m", "mypy", "--strict", "-p", "sheafedge", "--python-executable", python)
+    run(*mypy, "--config-file", ROOT / "pyproject.toml", "--cache-dir", ROOT / ".mypy_cache", cwd=work)
+
+
+def check_install(work: Path) -> None:
+    wheel = build_wheel(work)
+    python = create_environment(work / "venv")
+    site = purelib(python, work)
+    for name in OTHERS:
+        (site / name).mkdir()
+        (site / name / "__init__.py").write_text("OWNER = 'somebody else'\n", encoding="utf-8")
+    constraints = ROOT / "constraints.txt"
+    run(python, "-m", "pip", "install", "--quiet", "-c", constraints, wheel, *TEST_TOOLS, cwd=work)
+    run(python, "-m", "pip", "check", cwd=work)
+    check_neighbors(python, site, work)
+    check_commands(python, version=wheel.name.split("-")[1], work=work)
+    check_behavior(python, work)
+
+
+def check_neighbors(python: Path, site: Path, work: Path) -> None:
+    """`import datasets` is still somebody else's, and `sheafedge.datasets` is ours, in one process."""
+    names = [*OTHERS, *(f"sheafedge.{name}" for name in OTHERS)]
+    code = (
+        "import importlib, json, sys\n"
+        "modules = {name: importlib.import_module(name) for name in sys.argv[1:]}\n"
+        "print(json.dumps({name: [module.__file__, getattr(module, 'OWNER', 'ours')] "
+        "for name, module in modules.items()}))\n"
+    )
+    found = json.loads(ask(python, "-P", "-c", code, *names, cwd=work).stdout)
+    for name in names:
+        owner = "somebody else" if name in OTHERS else "ours"
+        expected = [str(site.joinpath(*name.split("."), "__init__.py")), owner]
+        ensure(found[name] == expected, f"import {name} gives {found[name]}, expected {expected}")
+    say(f"{', '.join(OTHERS)} of somebody else stay importable beside ours")
+
+
+def check_commands(python: Path, version: str, work: Path) -> None:
+    command = python.with_name("sheafedge")
+    told = ask(command, "--version", cwd=work).stdout.split()
+    ensure(version in told, f"sheafedge --version says {' '.join(told)!r}, the wheel is {version}")
+    helped = ask(python, "-P", "-X", "importtime", command, "--help", cwd=work)
+    imported = {line.rpartition("|")[2].strip() for line in helped.stderr.splitlines()}
+    ensure("run" in helped.stdout, f"sheafedge --help does not name the command run: {helped.stdout!r}")
+    ensure("sheafedge" in imported, "the imports of sheafedge --help could not be read")
+    ensure("torch" not in imported, "sheafedge --help imports torch, which takes over a second; import it on first use")
+    say(f"sheafedge {version} answers --version and --help, without torch")
+
+
+def check_behavior(python: Path, work: Path) -> None:
+    """The test suite, with nothing of the source tree in reach but the tests and their settings."""
+    suite = work / "suite"
+    shutil.copytree(ROOT / "tests", suite / "tests", ignore=NOT_SOURCE)
+    shutil.copy(ROOT / "pyproject.toml", suite)
+    run(python.with_name("pytest"), "-x", "-q", "-m", TEST_MARKERS, cwd=suite)
+
+
+def main() -> int:
+    checks = {"types": check_types, "install": check_install}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("check", choices=checks)
+    chosen = parser.parse_args().check
+    with tempfile.TemporaryDirectory(prefix="wheel-check-") as folder:
+        try:
+            checks[chosen](Path(folder).resolve())
+        except CheckFailedError as error:
+            say(f"FAILED: {error}")
+            return 1
+        except subprocess.CalledProcessError as error:
+            say(f"FAILED with status {error.returncode}: {' '.join(error.cmd)}\n{error.stderr or ''}")
+            return 1
+    say(f"{chosen} passed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

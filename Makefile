@@ -1,0 +1,55 @@
+# `make run` and `make test` are all that a stranger needs. `make help` lists the rest.
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+STAMP := $(VENV)/.installed
+
+# A copied or moved folder: its .venv still points at the old place, and would silently run the old sources.
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+$(shell rm -f $(STAMP))
+endif
+
+.DELETE_ON_ERROR:
+.PHONY: help run test test-slow lint format types wheel-check benchmarks clean
+
+help:  ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
+
+run: $(STAMP)  ## train, print and export the scenario beam_tracking (ARGS="--set key=value" to change it)
+	$(VENV)/bin/sheafedge run beam_tracking $(ARGS)
+
+test: $(STAMP)  ## the test suite (ARGS="tests/models -x" to choose)
+	$(VENV)/bin/pytest $(ARGS)
+
+test-slow: $(STAMP)  ## the long tests that `make test` leaves out (exit status 5: there are none)
+	$(VENV)/bin/pytest -m "slow and not gpu" $(ARGS) || test $$? -eq 5
+
+lint: $(STAMP)  ## style, likely bugs and formatting
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+format: $(STAMP)  ## repair what can be repaired
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+types: $(STAMP)  ## mypy --strict on the built and installed wheel
+	$(VENV)/bin/python -P .ci/wheel_check.py types
+
+wheel-check: $(STAMP)  ## install the wheel in a clean environment and test it there, without the sources
+	$(VENV)/bin/python -P .ci/wheel_check.py install
+
+benchmarks: $(STAMP)  ## every benchmark, as JSON
+	@set -e; for file in benchmarks/[!_]*.py; do echo "== $$file" >&2; $(VENV)/bin/python -P "$$file"; done
+
+clean:  ## remove everything that was built or cached, .venv included
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp goes first and comes back last, so an interrupted install leaves none, and the next one starts afresh.
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found; install Python 3.11 or later, or say which one: make PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sheafedge needs Python 3.11 or later, $(PYTHON) is $$($(PYTHON) -V 2>&1); say which one to use: make PYTHON=python3.12" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot create virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }
+	@if [ -e $@ ]; then rm $@; else $(PYTHON) -m venv --clear $(VENV); fi
+	$(VENV)/bin/python -m pip install -c constraints.txt -e '.[dev]'
+	@echo '$(CURDIR)' > $@

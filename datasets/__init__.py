@@ -1,0 +1,1 @@
+"""Everything recorded: readers, windows, partitions, baselines."""

@@ -1,0 +1,1 @@
+"""Everything that happens in time and space: clock, world, links, transport, nodes, edge devices."""

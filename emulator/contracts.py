@@ -1,0 +1,233 @@
+"""The vocabulary that all packages share: what a message, a learner, a transport and a device are.
+
+Imports none of ours. `emulator` plays learners without knowing which algorithm they are; `models` computes messages
+without knowing that time or sockets exist; both speak only in the types below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+NodeId = int
+Modality = Literal["lidar", "camera", "rf", "gps"]
+
+#: The one order in which modalities are listed, concatenated and stacked everywhere.
+MODALITIES: tuple[Modality, ...] = ("lidar", "camera", "rf", "gps")
+
+
+class SheafedgeError(Exception):
+    """Base of every error that a user can cause; the command line prints it as one sentence and exits with 2."""
+
+
+class ConfigError(SheafedgeError, ValueError):
+    """A field of a scenario is wrong or contradicts another; the message names the field and the remedy."""
+
+
+class DataError(SheafedgeError, ValueError):
+    """A data file is missing, truncated or holds impossible values; the message names the file and row."""
+
+
+class TopologyError(ConfigError):
+    """The communication graph cannot carry the run, such as a modality whose subgraph is disconnected."""
+
+
+class DivergedError(SheafedgeError, ArithmeticError):
+    """Training left the finite numbers; the message names the client, the round and the step size to lower."""
+
+
+class MessageKind(StrEnum):
+    """What a message holds. Labels, raw samples, heads, attention vectors and maps have no kind: they cannot be sent."""
+
+    PROJECTION = "projection"  # [d_ij] restriction map @ head, before the head step
+    REPROJECTION = "reprojection"  # [d_ij], or [d_ij + 1] with the head's squared norm: the same after the head step
+    ENCODER = "encoder"  # [n_parameters] all parameters of one modality's encoder
+
+
+#: Kinds whose coordinates mean something one by one: a receiver can use what is left after a lost packet.
+DIVISIBLE_KINDS = frozenset({MessageKind.ENCODER})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One vector on its way from one node to a neighbor.
+
+    Attributes:
+        kind: what the vector is; the wire refuses kinds that the algorithm did not declare.
+        sender, receiver: node ids.
+        round_index: round in which it was computed, from 0.
+        phase: name of the phase that computed it; the receiver absorbs it in the same phase.
+        payload: [n] float32 or float64, contiguous. Treated as read-only: broadcasts share one array.
+        modality: which encoder, for `ENCODER`; None otherwise.
+        received: [n] bool, False where a coordinate was lost with its packet; None: everything arrived.
+    """
+
+    kind: MessageKind
+    sender: NodeId
+    receiver: NodeId
+    round_index: int
+    phase: str
+    payload: NDArray[np.floating[Any]]
+    modality: Modality | None = None
+    received: NDArray[np.bool_] | None = None
+
+    @property
+    def slot(self) -> MessageSlot:
+        """Where the receiver files it: at most one message per slot."""
+        return MessageSlot(self.round_index, self.phase, self.sender, self.kind, self.modality)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSlot:
+    """Names a message that a node expects, or has got, without its content."""
+
+    round_index: int
+    phase: str
+    sender: NodeId
+    kind: MessageKind
+    modality: Modality | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One compute-then-absorb step of a round.
+
+    Attributes:
+        name: unique inside a round, such as "project".
+        flops: floating-point operations that `compute` costs a client here, for simulated time.
+    """
+
+    name: str
+    flops: float = 0.0
+
+
+class Learner(Protocol):
+    """What a node trains: pure of time and sockets.
+
+    A round is an ordered tuple of phases. In each phase every client first computes messages from its own state,
+    then absorbs what arrived. A learner is only ever called from one thread at a time.
+    """
+
+    client_id: NodeId
+
+    def phases(self, round_index: int) -> tuple[Phase, ...]:
+        """The phases of this round, the same names in the same order for every client."""
+        ...
+
+    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
+        """Work of this phase; returns the messages to send, possibly none."""
+        ...
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        """What `absorb` would like to have, from every neighbor that sends in this phase."""
+        ...
+
+    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
+        """Use what arrived, ordered by slot; messages that are missing are simply not there."""
+        ...
+
+    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
+        """Logits [n, n_outputs] of every model that the client holds ("fused", or one per modality) on these inputs."""
+        ...
+
+    def health(self) -> Mapping[str, float]:
+        """What a monitor wants to know of the state: training loss, norms, residuals."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProfile:
+    """How fast and how hungry an edge device is, in simulated terms.
+
+    Attributes:
+        name: how scenarios call it.
+        flops_per_s: sustained rate on small training steps, not the data sheet's peak.
+        overhead_s: fixed time of starting any piece of work.
+        power_w: drawn while computing.
+        source: where the figures come from, or that they are modelled.
+    """
+
+    name: str
+    flops_per_s: float
+    overhead_s: float
+    power_w: float
+    source: str = field(default="modelled", compare=False)
+
+    def seconds(self, flops: float) -> float:
+        """Simulated duration of a piece of work."""
+        return self.overhead_s + flops / self.flops_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What a link decided about one message.
+
+    Attributes:
+        arrival_s: simulated instant at which the last surviving packet is there.
+        lost_packets: [n_lost] indices of packets that never arrived, ascending; empty when all did.
+        n_packets: how many packets the message was cut into.
+        n_retransmissions: transmissions beyond the first of each packet.
+        airtime_s: how long the link was busy with it.
+    """
+
+    arrival_s: float
+    lost_packets: NDArray[np.int64]
+    n_packets: int
+    n_retransmissions: int
+    airtime_s: float
+
+
+class Link(Protocol):
+    """One direction of an edge: decides when, and whether, a message arrives. Knows no bytes and no sockets."""
+
+    @property
+    def packet_bytes(self) -> int:
+        """Size of the packets that it cuts messages into."""
+        ...
+
+    def decide(self, now_s: float, size_bytes: int) -> Delivery:
+        """Fate of a message of this size offered to the link at this instant."""
+        ...
+
+
+class Transport(Protocol):
+    """Carries the bytes and decides nothing. All transports give the same trajectory bit for bit.
+
+    A message crosses twice, as it does between hosts: from its sender to the hub, and, when the link has let it
+    through, from the hub to its receiver.
+    """
+
+    def submit(self, message: Message) -> InFlight:
+        """Carry the message from its sender's worker to the hub, and hand over what the hub received."""
+        ...
+
+    def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
+        """Carry what survived from the hub to the receiver's worker, and return what is read there."""
+        ...
+
+    def close(self) -> None:
+        """Free sockets; safe to call twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InFlight:
+    """A message at the hub: everything a link may know about it, and the frames it came in, unread.
+
+    Attributes:
+        slot, receiver: whose it is.
+        size_bytes: header and payload as they cross the link.
+        checksum: of the payload; identifies the content in the trace.
+        frames: what the transport needs to forward it; opaque to everybody else.
+    """
+
+    slot: MessageSlot
+    receiver: NodeId
+    size_bytes: int
+    checksum: int
+    frames: Any

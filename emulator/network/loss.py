@@ -1,0 +1,149 @@
+"""Which transmissions a link loses: independent losses and Gilbert-Elliott bursts, drawn as vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import ConfigError
+
+
+class LossProcess(Protocol):
+    """Fate of consecutive transmissions on one link; remembers its state from one call to the next."""
+
+    @property
+    def stationary_loss(self) -> float:
+        """Long-run share of transmissions that are lost; exactly 1 when none can ever arrive."""
+        ...
+
+    @property
+    def mean_burst(self) -> float:
+        """Mean length of a burst, in transmissions."""
+        ...
+
+    def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
+        """[n_transmissions] True where the transmission is lost, in order of sending."""
+        ...
+
+
+class IidLoss:
+    """Every transmission is lost on its own with one probability.
+
+    Args:
+        probability: in [0, 1]; 0 loses nothing and 1 everything, exactly.
+        draws: the link's own random stream.
+
+    Raises:
+        ConfigError: the probability lies outside [0, 1].
+    """
+
+    def __init__(self, probability: float, draws: np.random.Generator) -> None:
+        _check_probability("loss_probability", probability)
+        self._probability = probability
+        self._draws = draws
+
+    @property
+    def stationary_loss(self) -> float:
+        """The probability itself."""
+        return self._probability
+
+    @property
+    def mean_burst(self) -> float:
+        """Mean run of consecutive losses, 1 / (1 - probability)."""
+        return 1.0 / (1.0 - self._probability) if self._probability < 1.0 else math.inf
+
+    def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
+        """[n_transmissions] True where lost. `random()` lies in [0, 1), so 0 and 1 are exact."""
+        return self._draws.random(n_transmissions) < self._probability
+
+
+class GilbertElliottLoss:
+    """Losses in bursts: a hidden state is good or bad, moves after every transmission, and has its own loss in each.
+
+    Args:
+        p: probability of going from good to bad, per transmission.
+        r: probability of going from bad to good, per transmission.
+        loss_good, loss_bad: probability of losing a transmission in each state (1-k and 1-h in the literature).
+        draws: the link's own random stream.
+
+    Raises:
+        ConfigError: a probability lies outside [0, 1], or p and r are both 0 so that no stationary start exists.
+
+    Source: Gilbert 1960 and Elliott 1963; stationary bad share p / (p + r), mean burst 1 / r.
+    """
+
+    def __init__(self, p: float, r: float, loss_good: float, loss_bad: float, draws: np.random.Generator) -> None:
+        for name, value in (("p", p), ("r", r), ("loss_good", loss_good), ("loss_bad", loss_bad)):
+            _check_probability(name, value)
+        if p == 0.0 and r == 0.0:
+            raise ConfigError("gilbert_elliott p and r are both 0, so the state never moves; set r above 0 or use iid loss")
+        self._leave = {False: p, True: r}  # keyed by "is bad"
+        self._loss = np.array([loss_good, loss_bad])
+        self._draws = draws
+        self._is_bad = bool(draws.random() < self.bad_share)  # state of the next transmission
+
+    @property
+    def bad_share(self) -> float:
+        """Long-run share of transmissions that meet the bad state, p / (p + r)."""
+        return self._leave[False] / (self._leave[False] + self._leave[True])
+
+    @property
+    def stationary_loss(self) -> float:
+        """Long-run share of lost transmissions over both states."""
+        return float((1.0 - self.bad_share) * self._loss[0] + self.bad_share * self._loss[1])
+
+    @property
+    def mean_burst(self) -> float:
+        """Mean stay in the bad state, 1 / r transmissions."""
+        return 1.0 / self._leave[True] if self._leave[True] > 0.0 else math.inf
+
+    def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
+        """[n_transmissions] True where lost."""
+        if n_transmissions == 0:
+            return np.zeros(0, dtype=np.bool_)
+        is_bad = self._states(n_transmissions)
+        return self._draws.random(n_transmissions) < self._loss[is_bad.view(np.uint8)]
+
+    def _states(self, n: int) -> NDArray[np.bool_]:
+        """[n] True where bad; leaves `_is_bad` at the state that follows.
+
+        Stays have geometric lengths. The last one is cut where the message ends; what would be left of it is
+        geometric again (memoryless), so the state is all that has to be kept.
+        """
+        stays = self._stays(n)
+        ends = np.cumsum(stays)
+        last = int(np.searchsorted(ends, n))
+        cut_off = int(ends[last]) - n
+        stays = stays[: last + 1]
+        stays[last] -= cut_off
+        in_order = np.arange(last + 1) % 2 == int(not self._is_bad)
+        self._is_bad = bool(in_order[last]) ^ (cut_off == 0)
+        return np.repeat(in_order, stays)
+
+    def _stays(self, n: int) -> NDArray[np.int64]:
+        """Lengths of alternating stays, the first in the present state, together at least n."""
+        first, second = self._leave[self._is_bad], self._leave[not self._is_bad]
+        n_pairs = 2 + int(n * first * second / (first + second))  # as many as n transmissions hold on average, and more
+        blocks: list[NDArray[np.int64]] = []
+        covered = 0
+        while covered < n:
+            block = np.empty((n_pairs, 2), dtype=np.int64)
+            block[:, 0] = self._lengths(first, n_pairs, n)
+            block[:, 1] = self._lengths(second, n_pairs, n)
+            blocks.append(block.ravel())
+            covered += int(block.sum())
+        return np.concatenate(blocks)
+
+    def _lengths(self, leave: float, count: int, n: int) -> NDArray[np.int64]:
+        """[count] lengths of stays, cut at n + 1: longer than the message is all that matters, and sums stay small."""
+        if leave == 0.0:
+            return np.full(count, n + 1, dtype=np.int64)
+        return np.minimum(self._draws.geometric(leave, count), n + 1)
+
+
+def _check_probability(name: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:  # NaN fails too
+        raise ConfigError(f"{name} must be a probability in [0, 1], got {value}; 0.01 loses one transmission in a hundred")

@@ -1,0 +1,195 @@
+"""What crosses between nodes: two frames per message, a checked header and the raw numbers. Never pickle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from ..contracts import DIVISIBLE_KINDS, Message, MessageKind, Modality
+from .errors import WireError
+from .wire_header import DTYPES, Header, describe, header_bytes, pack_header, unpack_header
+
+__all__ = ["Header", "Wire", "WireError", "WireFrames", "header_bytes", "message_bytes"]
+
+_REMEMBERED = 8  # a client broadcasts at most one array per modality and phase; twice that is plenty
+
+
+@dataclass(frozen=True, slots=True)
+class WireFrames:
+    """A message as bytes: header and payload, the latter often a view of the sender's array."""
+
+    header: bytes
+    payload: memoryview
+
+    @property
+    def size_bytes(self) -> int:
+        """What a link has to carry."""
+        return len(self.header) + self.payload.nbytes
+
+
+def message_bytes(
+    kind: MessageKind, phase: str, modality: Modality | None, n_elements: int, dtype: str = "<f4"
+) -> int:
+    """Size on the wire of any such message, the formula that byte audits use."""
+    return header_bytes(kind, phase, modality) + n_elements * DTYPES[dtype].itemsize
+
+
+class Wire:
+    """Turns messages into frames and back, and refuses everything that was not declared.
+
+    Args:
+        allowed_kinds: what the algorithm may send; any other kind is refused on both sides.
+        max_payload_bytes: longest vector, in bytes; nothing larger is sent, or allocated for on arrival.
+    """
+
+    def __init__(self, allowed_kinds: frozenset[MessageKind], max_payload_bytes: int = 1 << 30) -> None:
+        self._allowed_kinds = allowed_kinds
+        self._max_payload_bytes = max_payload_bytes
+        # Checksums of the last arrays sent; holding the array keeps its id from being given to another one.
+        self._known: dict[int, tuple[NDArray[Any], int, str, int]] = {}
+
+    def encode(self, message: Message) -> WireFrames:
+        """Frames of a message; the payload is a read-only view of its array, copied only if not contiguous.
+
+        Raises:
+            WireError: undeclared kind, wrong dtype or shape, too large, or a message that has already lost packets.
+        """
+        self._check_kind(message.kind, f"message from {message.sender} to {message.receiver}")
+        payload = message.payload
+        if payload.dtype.str not in DTYPES or payload.ndim != 1:
+            raise WireError(f"payload of {message.kind} must be a vector of {' or '.join(DTYPES)}, got {payload.dtype.str} {payload.shape}")
+        self._check_size(payload.nbytes, message.kind)
+        if message.received is not None:
+            raise WireError(f"{message.kind} from {message.sender} has lost coordinates; only what is whole can be sent")
+        raw = np.ascontiguousarray(payload).view(np.uint8).data.toreadonly()
+        header = describe(message, payload.dtype.str, self._checksum(message, raw))
+        return WireFrames(pack_header(header), raw)
+
+    def read_header(self, header: bytes, payload_bytes: int) -> Header:
+        """What the hub knows of a message whose payload frame has this many bytes; the payload stays unread.
+
+        Raises:
+            WireError: the header is malformed or undeclared, or does not fit the size of the payload.
+        """
+        found = unpack_header(header)
+        self._check_kind(found.kind, f"frame from {found.sender}")
+        self._check_size(found.full_bytes, found.kind)
+        if found.lost_packets.size and found.kind not in DIVISIBLE_KINDS:
+            raise WireError(f"{found.kind} from {found.sender} lost packets, but is of no use unless whole")
+        expected = found.full_bytes - _removed_bytes(found.lost_packets, found.packet_bytes, found.full_bytes)
+        if payload_bytes != expected:
+            raise WireError(f"payload from {found.sender} has {payload_bytes} bytes, its header says {expected}")
+        return found
+
+    def decode(self, header: bytes, payload: memoryview | bytes) -> Message:
+        """The message in two frames; its payload is read-only and a view of the frame where nothing was lost.
+
+        Raises:
+            WireError: the frames are not what an `encode` made.
+        """
+        raw = memoryview(payload)
+        found = self._verified(header, raw)
+        if found.lost_packets.size:
+            values, received = _with_gaps(found, raw)
+        else:
+            values, received = np.frombuffer(raw, dtype=DTYPES[found.dtype]), None
+            if not values.flags.aligned:  # ZeroMQ may hand out small frames at any address; torch wants aligned ones
+                values = values.copy()
+        values.flags.writeable = False
+        return Message(
+            found.kind, found.sender, found.receiver, found.round_index, found.phase, values, found.modality, received
+        )
+
+    def without_packets(self, frames: WireFrames, lost_packets: NDArray[np.int64], packet_bytes: int) -> WireFrames:
+        """What is left of a message when these packets are lost: a shorter payload and a header that says so.
+
+        Packet k holds payload bytes [k * packet_bytes, (k + 1) * packet_bytes); the header's own bytes count behind
+        the payload, and the header always arrives, so losing a packet beyond the payload removes nothing.
+
+        Args:
+            lost_packets: [n_lost] ascending indices.
+            packet_bytes: a multiple of 8, so that no number is cut in two.
+
+        Raises:
+            WireError: the message is of no use unless whole, has lost packets before, or is not a message at all.
+        """
+        if lost_packets.size == 0:
+            return frames
+        found = self._verified(frames.header, frames.payload)
+        if found.kind not in DIVISIBLE_KINDS or found.lost_packets.size:
+            raise WireError(f"{found.kind} from {found.sender} cannot lose packets and go on; drop it")
+        if packet_bytes <= 0 or packet_bytes % 8:
+            raise WireError(f"packet_bytes must be a positive multiple of 8, got {packet_bytes}")
+        lost = lost_packets[lost_packets * packet_bytes < found.full_bytes]
+        if lost.size == 0:
+            return frames
+        kept = ~_in_packets(lost, packet_bytes // DTYPES[found.dtype].itemsize, found.n_elements)
+        left = np.frombuffer(frames.payload, dtype=DTYPES[found.dtype])[kept].view(np.uint8).data.toreadonly()
+        checksum = xxhash.xxh3_64_intdigest(left)
+        header = replace(found, payload_checksum=checksum, packet_bytes=packet_bytes, lost_packets=lost)
+        return WireFrames(pack_header(header), left)
+
+    def _verified(self, header: bytes, payload: memoryview) -> Header:
+        """The header, when the payload is the one that it was made for."""
+        found = self.read_header(header, payload.nbytes)
+        if xxhash.xxh3_64_intdigest(payload) != found.payload_checksum:
+            raise WireError(
+                f"payload of {found.kind} from {found.sender} does not match its checksum; "
+                "it was damaged on its way, or its sender changed the array after sending it"
+            )
+        return found
+
+    def _checksum(self, message: Message, raw: memoryview) -> int:
+        """xxh3_64 of a payload, once per broadcast: the same array in the same round and phase is not read again.
+
+        A later phase reads it again, so that a sender may reuse its array once a phase is over.
+        """
+        payload, round_index, phase = message.payload, message.round_index, message.phase
+        known = self._known.get(id(payload))
+        if known is not None and known[1:3] == (round_index, phase):
+            return known[3]
+        checksum: int = xxhash.xxh3_64_intdigest(raw)
+        self._known.pop(id(payload), None)
+        if len(self._known) == _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[id(payload)] = (payload, round_index, phase, checksum)
+        return checksum
+
+    def _check_kind(self, kind: MessageKind, whose: str) -> None:
+        if kind not in self._allowed_kinds:
+            declared = ", ".join(sorted(self._allowed_kinds)) or "none"
+            raise WireError(f"{whose} is a {kind}, which this algorithm did not declare; declared: {declared}")
+
+    def _check_size(self, n_bytes: int, kind: MessageKind) -> None:
+        if n_bytes > self._max_payload_bytes:
+            raise WireError(f"payload of {kind} would have {n_bytes} bytes; at most {self._max_payload_bytes} may cross")
+
+
+def _removed_bytes(lost_packets: NDArray[np.int64], packet_bytes: int, full_bytes: int) -> int:
+    """How many payload bytes lost packets (all inside the payload) take away; only the last one can be short."""
+    if lost_packets.size == 0:
+        return 0
+    overhang = max(0, (int(lost_packets[-1]) + 1) * packet_bytes - full_bytes)
+    return lost_packets.size * packet_bytes - overhang
+
+
+def _in_packets(lost_packets: NDArray[np.int64], elements_per_packet: int, n_elements: int) -> NDArray[np.bool_]:
+    """[n_elements] True where an element travels in one of these packets."""
+    inside = np.zeros(n_elements, dtype=np.bool_)
+    for index in lost_packets.tolist():
+        inside[index * elements_per_packet : (index + 1) * elements_per_packet] = True
+    return inside
+
+
+def _with_gaps(header: Header, raw: memoryview) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:
+    """[n_elements] payload with zeros where packets are missing, and [n_elements] False at those."""
+    dtype = DTYPES[header.dtype]
+    received = ~_in_packets(header.lost_packets, header.packet_bytes // dtype.itemsize, header.n_elements)
+    values = np.zeros(header.n_elements, dtype=dtype)
+    values[received] = np.frombuffer(raw, dtype=dtype)
+    received.flags.writeable = False
+    return values, received

@@ -1,0 +1,221 @@
+"""The first of the two frames: a msgpack map that says what the payload is, and proves that nobody changed either.
+
+Integers are packed at full width, so that a header's length depends on kind, phase and modality alone and bytes on
+the wire follow a formula (`header_bytes`). Any msgpack library reads it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgpack
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from ..contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
+from .errors import WireError
+
+WIRE_VERSION = 1
+
+#: What may be in a payload, by the name it has in the header: little-endian, whatever the machine.
+DTYPES: Mapping[str, np.dtype[Any]] = {"<f4": np.dtype("<f4"), "<f8": np.dtype("<f8")}
+
+_UINT64, _BIN32 = b"\xcf", b"\xc6"  # msgpack's markers for full-width integers and byte strings
+_INDEX = np.dtype("<u4")
+_FIELDS: dict[str, type] = {
+    "version": int,
+    "kind": str,
+    "phase": str,
+    "modality": object,
+    "dtype": str,
+    "sender": int,
+    "receiver": int,
+    "round": int,
+    "n_elements": int,
+    "payload_checksum": int,
+    "packet_bytes": int,
+    "lost_packets": bytes,
+    "header_checksum": int,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Header:
+    """What the hub and the receiver may know about a payload before they look into it.
+
+    Attributes:
+        n_elements: length of the vector that was sent, lost coordinates included.
+        payload_checksum: xxh3_64 of the payload frame that travels with this header.
+        packet_bytes: size of the packets that `lost_packets` counts; 0 when nothing was lost.
+        lost_packets: [n_lost] ascending indices of packets that are missing in the payload frame.
+    """
+
+    kind: MessageKind
+    sender: NodeId
+    receiver: NodeId
+    round_index: int
+    phase: str
+    modality: Modality | None
+    dtype: str
+    n_elements: int
+    payload_checksum: int
+    packet_bytes: int
+    lost_packets: NDArray[np.int64]
+
+    @property
+    def slot(self) -> MessageSlot:
+        """Where the receiver files the message."""
+        return MessageSlot(self.round_index, self.phase, self.sender, self.kind, self.modality)
+
+    @property
+    def full_bytes(self) -> int:
+        """Size of the payload when no packet is missing."""
+        return self.n_elements * DTYPES[self.dtype].itemsize
+
+
+def describe(message: Message, dtype: str, payload_checksum: int) -> Header:
+    """Header of a message that has not lost anything yet."""
+    return Header(
+        message.kind, message.sender, message.receiver, message.round_index, message.phase, message.modality,
+        dtype, message.payload.size, payload_checksum, 0, np.zeros(0, dtype=np.int64),
+    )  # fmt: skip
+
+
+def header_bytes(kind: MessageKind, phase: str, modality: Modality | None = None) -> int:
+    """Length of the header frame of any message of this kind, phase and modality that has lost no packet."""
+    return len(pack_header(Header(kind, 0, 0, 0, phase, modality, "<f4", 0, 0, 0, np.zeros(0, dtype=np.int64))))
+
+
+def pack_header(header: Header) -> bytes:
+    """The header as a frame.
+
+    Raises:
+        WireError: an id, the round or a packet index does not fit its field.
+    """
+    try:
+        body = b"".join(
+            (
+                bytes([0x80 | len(_FIELDS)]),  # a msgpack map of this many pairs
+                _KEY["version"], _uint(WIRE_VERSION),
+                _KEY["kind"], msgpack.packb(header.kind.value),
+                _KEY["phase"], msgpack.packb(header.phase),
+                _KEY["modality"], msgpack.packb(header.modality),
+                _KEY["dtype"], msgpack.packb(header.dtype),
+                _KEY["sender"], _uint(header.sender),
+                _KEY["receiver"], _uint(header.receiver),
+                _KEY["round"], _uint(header.round_index),
+                _KEY["n_elements"], _uint(header.n_elements),
+                _KEY["payload_checksum"], _uint(header.payload_checksum),
+                _KEY["packet_bytes"], _uint(header.packet_bytes),
+                _KEY["lost_packets"], _indices(header.lost_packets),
+                _KEY["header_checksum"], _UINT64,
+            )
+        )  # fmt: skip
+    except (struct.error, ValueError, TypeError, OverflowError) as error:
+        raise WireError(f"message from {header.sender!r} to {header.receiver!r} has no header: {error}") from None
+    return body + struct.pack(">Q", xxhash.xxh3_64_intdigest(body))
+
+
+def unpack_header(frame: bytes) -> Header:
+    """The header in a frame, checked field by field.
+
+    Raises:
+        WireError: the frame is anything but what `pack_header` makes.
+    """
+    fields = _fields(frame)
+    if int.from_bytes(frame[-8:], "big") != xxhash.xxh3_64_intdigest(frame[:-8]):
+        raise WireError("header does not match its checksum; it was changed or cut on its way")
+    header = Header(
+        kind=_kind(fields["kind"]),
+        sender=_count(fields, "sender"),
+        receiver=_count(fields, "receiver"),
+        round_index=_count(fields, "round"),
+        phase=fields["phase"],
+        modality=_modality(fields["modality"]),
+        dtype=_dtype(fields["dtype"]),
+        n_elements=_count(fields, "n_elements"),
+        payload_checksum=_count(fields, "payload_checksum"),
+        packet_bytes=_count(fields, "packet_bytes"),
+        lost_packets=_lost_packets(fields["lost_packets"]),
+    )
+    if header.lost_packets.size:
+        _check_losses(header)
+    return header
+
+
+def _fields(frame: bytes) -> dict[str, Any]:
+    """The header's map, with exactly the known keys and a value of the right type under each."""
+    try:
+        fields = msgpack.unpackb(frame)
+    except Exception as error:  # msgpack documents no common base, and bytes from outside must not get past here
+        raise WireError(f"header of {len(frame)} bytes is not msgpack: {error}") from None
+    if not isinstance(fields, dict) or "version" not in fields:
+        raise WireError(f"header is not a map with a version but a {type(fields).__name__}")
+    found = fields["version"]
+    if type(found) is not int or found != WIRE_VERSION:
+        raise WireError(f"frame speaks wire version {found!r}, this node {WIRE_VERSION}; run both from one release")
+    if fields.keys() != _FIELDS.keys():
+        raise WireError(f"header has missing or unknown keys: {sorted(map(repr, fields.keys() ^ _FIELDS.keys()))}")
+    for name, expected in _FIELDS.items():
+        if not isinstance(fields[name], expected) or isinstance(fields[name], bool):
+            raise WireError(f"header field {name} must be {expected.__name__}, got {type(fields[name]).__name__}")
+    return fields
+
+
+def _kind(value: str) -> MessageKind:
+    try:
+        return MessageKind(value)
+    except ValueError:
+        raise WireError(f"unknown message kind {value!r}; known: {', '.join(MessageKind)}") from None
+
+
+def _modality(value: object) -> Modality | None:
+    if value is not None and value not in MODALITIES:
+        raise WireError(f"unknown modality {value!r}; known: {', '.join(MODALITIES)}, or none")
+    return cast("Modality | None", value)
+
+
+def _dtype(value: str) -> str:
+    if value not in DTYPES:
+        raise WireError(f"payload dtype must be one of {', '.join(DTYPES)}, got {value!r}")
+    return value
+
+
+def _count(fields: Mapping[str, Any], name: str) -> int:
+    value = int(fields[name])
+    if value < 0:
+        raise WireError(f"header field {name} must not be negative, got {value}")
+    return value
+
+
+def _lost_packets(packed: bytes) -> NDArray[np.int64]:
+    if len(packed) % _INDEX.itemsize:
+        raise WireError(f"lost_packets must hold 4 bytes per packet, got {len(packed)} bytes")
+    return np.frombuffer(packed, dtype=_INDEX).astype(np.int64)
+
+
+def _check_losses(header: Header) -> None:
+    """Packets were lost: they must be countable, in order, and inside the payload."""
+    lost, packet_bytes = header.lost_packets, header.packet_bytes
+    if packet_bytes == 0 or packet_bytes % 8:
+        raise WireError(f"packet_bytes must be a positive multiple of 8 where packets are lost, got {packet_bytes}")
+    if (np.diff(lost) <= 0).any():
+        raise WireError("lost_packets must be in ascending order without repetition")
+    if int(lost[-1]) * packet_bytes >= header.full_bytes:
+        raise WireError(f"lost packet {lost[-1]} lies beyond the payload of {header.full_bytes} bytes")
+
+
+def _uint(value: int) -> bytes:
+    return _UINT64 + struct.pack(">Q", value)
+
+
+def _indices(lost_packets: NDArray[np.int64]) -> bytes:
+    packed = lost_packets.astype(_INDEX).tobytes()
+    return _BIN32 + struct.pack(">I", len(packed)) + packed
+
+
+_KEY = {name: msgpack.packb(name) for name in _FIELDS}

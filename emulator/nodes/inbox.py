@@ -1,0 +1,60 @@
+"""A node's inbox: holds what arrives, and lets the node wait for a phase's messages."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import simpy
+
+from ..contracts import Message, MessageSlot
+from ..recorder import Recorder
+from .missing import MissingPolicy
+
+
+class Inbox:
+    """Files messages by slot; early ones are kept, late ones go to the policy."""
+
+    def __init__(self, env: simpy.Environment, policy: MissingPolicy, recorder: Recorder) -> None:
+        self._env, self._policy, self._recorder = env, policy, recorder
+        self._arrived: dict[MessageSlot, Message] = {}
+        self._awaited: set[MessageSlot] = set()
+        self._complete: simpy.Event | None = None
+        self._ended: set[tuple[int, str]] = set()
+
+    def put(self, message: Message) -> None:
+        """A message is there now."""
+        slot = message.slot
+        if (slot.round_index, slot.phase) in self._ended:
+            self._recorder.late(message)
+            self._policy.late(message)
+            return
+        self._arrived[slot] = message
+        self._awaited.discard(slot)
+        if self._complete is not None and not self._awaited and not self._complete.triggered:
+            self._complete.succeed()
+
+    def gather(
+        self, round_index: int, phase: str, expected: frozenset[MessageSlot], deadline_s: float | None
+    ) -> Generator[simpy.Event, object, list[Message]]:
+        """Wait until all expected messages are there or the deadline has come; then the phase has ended.
+
+        Args:
+            round_index, phase: which phase.
+            expected: slots to wait for.
+            deadline_s: simulated instant; None waits without limit.
+
+        Returns:
+            messages to absorb, by the missing-message policy, ordered by sender, kind and modality.
+        """
+        self._awaited = {slot for slot in expected if slot not in self._arrived}
+        if self._awaited:
+            self._complete = self._env.event()
+            if deadline_s is None or self._policy.waits:
+                yield self._complete
+            else:
+                yield self._complete | self._env.timeout(max(0.0, deadline_s - self._env.now))
+            self._complete = None
+        self._ended.add((round_index, phase))
+        arrived = {slot: self._arrived.pop(slot) for slot in expected if slot in self._arrived}
+        messages = self._policy.complete(expected, arrived)
+        return sorted(messages, key=lambda m: (m.sender, m.kind, m.modality or ""))

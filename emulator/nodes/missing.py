@@ -1,0 +1,86 @@
+"""What a client does about messages that did not come: a policy of the scenario, not a branch in the node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from ..contracts import Message, MessageKind, MessageSlot, Modality, NodeId
+
+
+class MissingPolicy(Protocol):
+    """Decides what a learner absorbs when a phase ends.
+
+    Attributes:
+        waits: the node waits until everything is there, and links repeat until it is.
+    """
+
+    waits: bool
+
+    def complete(self, expected: frozenset[MessageSlot], arrived: Mapping[MessageSlot, Message]) -> list[Message]:
+        """Messages to absorb."""
+        ...
+
+    def late(self, message: Message) -> None:
+        """A message came after its phase."""
+        ...
+
+
+class Skip:
+    """Do without: a neighbor that was not heard neither pulls nor is averaged."""
+
+    waits = False
+
+    def complete(self, expected: frozenset[MessageSlot], arrived: Mapping[MessageSlot, Message]) -> list[Message]:
+        return list(arrived.values())
+
+    def late(self, message: Message) -> None:
+        """Too late is lost."""
+
+
+class Wait(Skip):
+    """Go on only when everything has come; links repeat without limit."""
+
+    waits = True
+
+
+class Stale:
+    """Use what the neighbor said last, also for single packets that were lost; late messages count as said."""
+
+    waits = False
+
+    def __init__(self) -> None:
+        self._said: dict[tuple[str, NodeId, MessageKind, Modality | None], Message] = {}
+
+    def complete(self, expected: frozenset[MessageSlot], arrived: Mapping[MessageSlot, Message]) -> list[Message]:
+        messages = []
+        for slot in expected:
+            message = arrived.get(slot)
+            if message is not None:
+                self._remember(message)
+            said = self._said.get(_topic(slot))
+            if said is not None:
+                messages.append(said)
+        return messages
+
+    def late(self, message: Message) -> None:
+        self._remember(message)
+
+    def _remember(self, message: Message) -> None:
+        """Keep the newest value of every coordinate."""
+        before = self._said.get(_topic(message.slot))
+        if before is not None and message.received is not None:
+            payload = np.where(message.received, message.payload, before.payload)
+            known = None if before.received is None else message.received | before.received
+            message = replace(message, payload=payload, received=None if known is None or known.all() else known)
+        self._said[_topic(message.slot)] = message
+
+
+def _topic(slot: MessageSlot) -> tuple[str, NodeId, MessageKind, Modality | None]:
+    return slot.phase, slot.sender, slot.kind, slot.modality
+
+
+MISSING_POLICIES: dict[str, type[Skip] | type[Stale] | type[Wait]] = {"skip": Skip, "stale": Stale, "wait": Wait}

@@ -1,0 +1,102 @@
+"""What a run leaves behind: traffic counters, observations of the clients, and one hash over all that happened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .contracts import Delivery, InFlight, Message, MessageKind, NodeId
+
+
+@dataclass(slots=True)
+class KindTraffic:
+    """Counters of one message kind."""
+
+    messages: int = 0
+    bytes: int = 0
+    lost_messages: int = 0
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What crossed the links, and what did not.
+
+    Attributes:
+        messages, bytes: offered to links; retransmissions are not counted in `bytes`.
+        lost_messages: never arrived, or too broken to use.
+        partial_messages: arrived with some packets missing, and were used.
+        late_messages: arrived after their phase had ended.
+        lost_packets, retransmissions: after and during the link's own repeats.
+        by_kind: kind -> counters.
+    """
+
+    messages: int = 0
+    bytes: int = 0
+    lost_messages: int = 0
+    partial_messages: int = 0
+    late_messages: int = 0
+    lost_packets: int = 0
+    retransmissions: int = 0
+    by_kind: dict[str, KindTraffic] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return asdict(self)
+
+
+#: Told about every observation: client, round, simulated instant, values.
+ObservationSink = Callable[[NodeId, int, float, Mapping[str, Any]], None]
+
+
+class Recorder:
+    """Listens to the network and the nodes; never influences them."""
+
+    def __init__(self, kinds: frozenset[MessageKind], on_observation: ObservationSink) -> None:
+        self.traffic = Traffic(by_kind={str(kind): KindTraffic() for kind in sorted(kinds)})
+        self.bytes_sent: dict[NodeId, int] = defaultdict(int)
+        self.energy_j: dict[NodeId, float] = defaultdict(float)
+        self._on_observation = on_observation
+        self._trace = hashlib.blake2b(digest_size=16)
+
+    @property
+    def trace_hash(self) -> str:
+        """Hash over every message (when, whose, what, its fate) and every observation, in order."""
+        return self._trace.hexdigest()
+
+    def message(self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool) -> None:
+        """A message was offered to its link, and this is its fate."""
+        slot, n_lost = in_flight.slot, len(delivery.lost_packets)
+        kind = self.traffic.by_kind[str(slot.kind)]
+        self.traffic.messages += 1
+        self.traffic.bytes += in_flight.size_bytes
+        self.traffic.lost_packets += n_lost
+        self.traffic.retransmissions += delivery.n_retransmissions
+        self.traffic.lost_messages += not delivered
+        self.traffic.partial_messages += delivered and n_lost > 0
+        kind.messages += 1
+        kind.bytes += in_flight.size_bytes
+        kind.lost_messages += not delivered
+        self.bytes_sent[slot.sender] += in_flight.size_bytes
+        self._trace.update(
+            f"{now_s!r} {slot} {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
+            f" {delivery.arrival_s!r} {delivered}".encode()
+        )
+        self._trace.update(delivery.lost_packets.tobytes())
+
+    def late(self, message: Message) -> None:
+        """A message arrived after its phase had ended."""
+        self.traffic.late_messages += 1
+        self._trace.update(f"late {message.slot} {message.receiver}".encode())
+
+    def computed(self, node: NodeId, energy_j: float) -> None:
+        """A node has spent this much energy on computing."""
+        self.energy_j[node] += energy_j
+
+    def observation(self, now_s: float, node: NodeId, round_index: int, values: Mapping[str, Any]) -> None:
+        """A client was looked at, at the end of a round."""
+        self._trace.update(f"{now_s!r} {node} {round_index} {json.dumps(values, sort_keys=True)}".encode())
+        self._on_observation(node, round_index, now_s, values)

@@ -1,0 +1,1 @@
+"""The world that sensors and radio share."""

@@ -1,0 +1,1 @@
+"""Everything that learns: encoders, fusion, heads, sheaf, gossip, algorithms, export. No clock, no socket."""

@@ -1,0 +1,1 @@
+"""One file for each algorithm, and the table that names them."""

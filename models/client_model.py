@@ -1,0 +1,60 @@
+"""The multimodal model of one client: normalise, encode every modality, fuse, one linear head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from ..emulator.contracts import MODALITIES, Modality
+from .fusion import FUSIONS, head_layout
+from .head import apply_head
+
+
+class ClientModel(nn.Module):
+    """Forward pass (4) or (5), then the head.
+
+    Args:
+        normalizers: modality -> module from physical units to network units; local, never averaged.
+        encoders: modality -> module to an embedding [batch, embedding_dim]; averaged over the clients that own it.
+        fusion: a name of `FUSIONS`.
+        embedding_dim: l.
+        n_outputs: C.
+    """
+
+    def __init__(
+        self,
+        normalizers: Mapping[Modality, nn.Module],
+        encoders: Mapping[Modality, nn.Module],
+        *,
+        fusion: str,
+        embedding_dim: int,
+        n_outputs: int,
+    ) -> None:
+        super().__init__()
+        self.modalities: tuple[Modality, ...] = tuple(m for m in MODALITIES if m in encoders)
+        self.normalizers = nn.ModuleDict({str(m): normalizers[m] for m in self.modalities})
+        self.encoders = nn.ModuleDict({str(m): encoders[m] for m in self.modalities})
+        self.fusion = FUSIONS[fusion](self.modalities, embedding_dim)
+        self.layout = head_layout(self.fusion, n_outputs)
+        self.head = nn.Parameter(torch.zeros(self.layout.dim))
+
+    def embeddings(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """[batch, n_modalities, embedding_dim], in canonical order of the client's modalities."""
+        return torch.stack([self.encoders[m](self.normalizers[m](inputs[m])) for m in self.modalities], dim=1)
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Logits [batch, n_outputs] of inputs in physical units, one tensor per modality."""
+        return apply_head(self.head, self.fusion(self.embeddings(inputs)), self.layout.n_outputs)
+
+    def training_flops(self, sample: Mapping[str, Tensor]) -> float:
+        """Floating-point operations of one forward and backward pass of this one-row sample, matrix work only.
+
+        A backward pass counts as two forward passes: one for the inputs', one for the weights' gradients.
+        """
+        counter = FlopCounterMode(display=False)
+        with counter, torch.no_grad():
+            self(sample)
+        return 3.0 * counter.get_total_flops()

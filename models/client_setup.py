@@ -1,0 +1,38 @@
+"""Everything a learner is made from; the wiring fills it in, the algorithms read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from ..emulator.contracts import Modality, NodeId
+from .client_model import ClientModel
+from .local_training import TrainingRows
+from .settings import SheafSettings, TrainingSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSetup:
+    """One client before its first round.
+
+    Attributes:
+        client_id: its node id.
+        models: the fused model as {"fused": model}, or one unimodal model per modality, as the algorithm asks.
+        rows: training rows.
+        batch_draws: model name -> stream that its minibatches come from.
+        mixing: modality -> neighbor -> mixing weight of (6), neighbors that own the modality only.
+        map_starts: neighbor -> initial restriction map, see `restriction_maps`.
+        training, sheaf: settings of the scenario.
+    """
+
+    client_id: NodeId
+    models: Mapping[str, ClientModel]
+    rows: TrainingRows
+    batch_draws: Mapping[str, np.random.Generator]
+    training: TrainingSettings
+    sheaf: SheafSettings
+    mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
+    map_starts: Mapping[NodeId, Tensor] = field(default_factory=dict)

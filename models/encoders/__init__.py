@@ -1,0 +1,1 @@
+"""Encoders: what turns one modality in physical units into an embedding."""

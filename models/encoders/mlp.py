@@ -1,0 +1,25 @@
+"""Encoder of short windows of vectors: positions and beam powers."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+
+def window_mlp(shape: tuple[int, ...], hidden_dim: int, embedding_dim: int) -> nn.Sequential:
+    """Two-layer perceptron over the flattened window.
+
+    Args:
+        shape: of one sample, such as (length, 2) or (length, n_beams).
+        hidden_dim: width of the hidden layer.
+        embedding_dim: l.
+
+    Source: the GPS encoder of Ghalkha et al. 2025, scenario II; sizes are our choice where the paper is silent.
+    """
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(math.prod(shape), hidden_dim),
+        nn.ReLU(),
+        nn.Linear(hidden_dim, embedding_dim),
+    )

@@ -1,0 +1,123 @@
+"""From a trained client to ONNX: physical units in, logits out, normalisation inside the graph."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import onnx
+import torch
+from torch import Tensor, nn
+
+from ..emulator.contracts import Modality
+from .client_model import ClientModel
+
+#: Name of the graph's only output.
+OUTPUT_NAME = "logits"
+
+
+class DeployedModel(nn.Module):
+    """A client's model as a device runs it: positional inputs in canonical order, the head an ordinary linear layer."""
+
+    def __init__(self, model: ClientModel) -> None:
+        super().__init__()
+        self.modalities = model.modalities
+        self.normalizers, self.encoders, self.fusion = model.normalizers, model.encoders, model.fusion
+        n_outputs, width = model.layout.n_outputs, model.layout.width
+        head = model.head.detach()
+        self.head = nn.Linear(width, n_outputs, device=head.device, dtype=head.dtype)
+        with torch.no_grad():
+            self.head.weight.copy_(head[: n_outputs * width].view(n_outputs, width))
+            self.head.bias.copy_(head[n_outputs * width :])
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """One tensor per modality, [batch, ...] in physical units -> logits [batch, n_outputs]."""
+        encoded = [
+            self.encoders[modality](self.normalizers[modality](tensor))
+            for modality, tensor in zip(self.modalities, inputs, strict=True)
+        ]
+        logits: Tensor = self.head(self.fusion(torch.stack(encoded, dim=1)))
+        return logits
+
+
+class OnnxExporter:
+    """Writes clients' models as ONNX; traces each architecture once and fills in every client's values.
+
+    Tracing takes seconds, and clients of one architecture differ in their numbers only.
+    """
+
+    def __init__(self) -> None:
+        self._templates: dict[str, onnx.ModelProto] = {}
+
+    def export(
+        self,
+        model: ClientModel,
+        input_shapes: Mapping[Modality, tuple[int, ...]],
+        path: Path,
+        metadata: Mapping[str, str],
+    ) -> None:
+        """Write one model.
+
+        Args:
+            model: trained.
+            input_shapes: modality -> shape of one sample; the batch dimension stays free.
+            path: of the `.onnx` file.
+            metadata: goes into the file's metadata properties.
+        """
+        deployed = DeployedModel(model).cpu().float().eval()
+        shapes = {modality: input_shapes[modality] for modality in deployed.modalities}
+        key = f"{shapes} {deployed}"
+        if key not in self._templates:
+            self._templates[key] = _trace(deployed, shapes)
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self._templates[key])
+        _fill_in(proto, deployed.state_dict())
+        onnx.helper.set_model_props(proto, dict(metadata))
+        onnx.checker.check_model(proto)
+        onnx.save(proto, path)
+
+
+def _trace(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]]) -> onnx.ModelProto:
+    sample = tuple(torch.zeros(2, *shape) for shape in shapes.values())
+    batch = torch.export.Dim("batch", min=1)
+    with _quiet_exporter():
+        program = torch.onnx.export(
+            model,
+            sample,
+            dynamic_shapes=(tuple({0: batch} for _ in sample),),
+            input_names=list(shapes),
+            output_names=[OUTPUT_NAME],
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    proto: onnx.ModelProto = program.model_proto
+    return proto
+
+
+def _fill_in(proto: onnx.ModelProto, state: Mapping[str, Tensor]) -> None:
+    """Replace the traced client's values by this one's; a value not found would leave a file that mixes two clients."""
+    places = {tensor.name: tensor for tensor in proto.graph.initializer}
+    for name, value in state.items():
+        if not value.is_floating_point():
+            continue
+        if name not in places:
+            raise RuntimeError(f"the traced graph folded {name!r} into another constant; export it by itself")
+        places[name].CopyFrom(onnx.numpy_helper.from_array(value.numpy(), name))
+
+
+@contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """Torch's exporter warns of operators of packages that we do not use, and of a shared axis name that we intend."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

@@ -1,0 +1,73 @@
+"""The linear task head as one flat vector, and what each of its coordinates means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+
+@dataclass(frozen=True, slots=True)
+class HeadLayout:
+    """Meaning of the coordinates of a flattened head: weights row by row (one row per output), then the biases.
+
+    Attributes:
+        n_outputs: number of classes C.
+        blocks: (name, width) of the column blocks of the weight matrix, in order. Attention and mean fusion have one
+            block, "fused"; concatenation has one per modality.
+    """
+
+    n_outputs: int
+    blocks: tuple[tuple[str, int], ...]
+
+    @property
+    def width(self) -> int:
+        """Columns of the weight matrix: the length of what the head reads."""
+        return sum(width for _, width in self.blocks)
+
+    @property
+    def dim(self) -> int:
+        """Coordinates of the flattened head, C (width + 1)."""
+        return self.n_outputs * (self.width + 1)
+
+    def coordinates(self) -> dict[str, NDArray[np.int64]]:
+        """Flat indices of every block [n_outputs, width] and of "bias" [n_outputs]."""
+        weights = np.arange(self.n_outputs * self.width, dtype=np.int64).reshape(self.n_outputs, self.width)
+        ends = np.cumsum([width for _, width in self.blocks])
+        named = {name: weights[:, end - width : end] for (name, width), end in zip(self.blocks, ends, strict=True)}
+        named["bias"] = np.arange(self.n_outputs * self.width, self.dim, dtype=np.int64)
+        return named
+
+
+def shared_coordinates(own: HeadLayout, peer: HeadLayout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Coordinates that two heads have in common, matched by (class, block, feature).
+
+    Returns:
+        two [n_shared] arrays of flat indices, into the own and into the peer's head; equal positions mean the same.
+
+    Source: Ghalkha et al. 2025 leave the choice open; comparing unrelated weights is worse than no coupling at all.
+    """
+    n_outputs = min(own.n_outputs, peer.n_outputs)
+    widths = dict(peer.blocks)
+    names = [name for name, width in own.blocks if widths.get(name) == width] + ["bias"]
+    own_at, peer_at = own.coordinates(), peer.coordinates()
+    return (
+        np.concatenate([own_at[name][:n_outputs].ravel() for name in names]),
+        np.concatenate([peer_at[name][:n_outputs].ravel() for name in names]),
+    )
+
+
+def apply_head(head: Tensor, fused: Tensor, n_outputs: int) -> Tensor:
+    """Logits [batch, n_outputs] of a flat head [n_outputs * (width + 1)] on what it reads [batch, width]."""
+    n_weights = n_outputs * fused.shape[-1]
+    return functional.linear(fused, head[:n_weights].view(n_outputs, fused.shape[-1]), head[n_weights:])
+
+
+def initial_head(layout: HeadLayout, draws: torch.Generator) -> Tensor:
+    """Head [dim] drawn as torch draws a linear layer: uniform in +-1/sqrt(width)."""
+    bound = 1.0 / np.sqrt(layout.width)
+    return (torch.rand(layout.dim, generator=draws, dtype=torch.float64) * 2.0 - 1.0).mul(bound).float()

@@ -1,0 +1,123 @@
+"""One client's side of the sheaf coupling: projections out, neighbors' projections in, pull on the head, map steps.
+
+Everything is stacked over the client's edges, in the row order of its restriction maps. An edge whose other end was not
+heard neither pulls nor changes its map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
+from .payload import to_payload, to_tensor
+from .restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
+from .settings import SheafSettings
+from .sheaf import map_step_sizes, reproject_locally
+
+MAP_STORAGES: dict[str, type[DenseMaps] | type[FactoredMaps]] = {"dense": DenseMaps, "factored": FactoredMaps}
+
+
+class HeadCoupling:
+    """Restriction maps of one client, and what it last heard from the other ends.
+
+    Args:
+        client_id: the sender of its messages.
+        starts: neighbor -> initial map, see `restriction_maps`.
+        head: [d_i] initial head; tells size, dtype and device.
+        settings: of the scenario.
+    """
+
+    def __init__(
+        self, client_id: NodeId, starts: Mapping[NodeId, Tensor], head: Tensor, settings: SheafSettings
+    ) -> None:
+        self.maps: RestrictionMaps = MAP_STORAGES[settings.map_storage](
+            starts, len(head), dtype=head.dtype, device=head.device
+        )
+        self._client_id, self._settings = client_id, settings
+        sizes = torch.tensor([rows.stop - rows.start for rows in self.maps.rows.values()], dtype=torch.int64)
+        self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(head.device)
+        self._edge = {neighbor: index for index, neighbor in enumerate(self.maps.rows)}
+        self._peer = head.new_zeros(self.maps.n_rows)  # neighbors' projections, held during the local steps
+        self._heard = head.new_zeros(self.maps.n_rows)  # 1 on the rows of neighbors that were heard, else 0
+        self._reprojection = head.new_zeros(self.maps.n_rows)
+        self.relative_residual = 0.0
+
+    @property
+    def sends_norm(self) -> bool:
+        """Whether a reprojection carries |w|^2 as one more float: the clamp and the single exchange need it."""
+        return self._settings.clamp_map_step or self._settings.exchange == "single"
+
+    def expected(self, kind: MessageKind, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        """One projection from every neighbor."""
+        return frozenset(MessageSlot(round_index, phase, neighbor, kind) for neighbor in self.maps.rows)
+
+    def projections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
+        """Step B: the head's image on every edge."""
+        stacked = to_payload(self.maps.project(head))
+        return [
+            Message(MessageKind.PROJECTION, self._client_id, neighbor, round_index, phase, stacked[rows])
+            for neighbor, rows in self.maps.rows.items()
+        ]
+
+    def hear(self, arrived: Sequence[Message]) -> None:
+        """Hold the neighbors' projections; who is not among them does not pull this round."""
+        self._peer, self._heard, _ = self._stacked(arrived)
+
+    def pull(self, head: Tensor) -> Tensor:
+        """Sum over heard neighbors of P_ij^T (P_ij w_i - P_ji w_j), [d_i]: the sheaf term of (11)."""
+        return self.maps.pull(self._heard * (self.maps.project(head) - self._peer))
+
+    def reprojections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
+        """Step F: the new head's image under the old maps, with |w|^2 appended where it is needed."""
+        self._reprojection = self.maps.project(head)
+        stacked = to_payload(self._reprojection)
+        tail = to_payload((head @ head).reshape(1)) if self.sends_norm else stacked[:0]
+        return [
+            Message(
+                MessageKind.REPROJECTION,
+                self._client_id,
+                neighbor,
+                round_index,
+                phase,
+                np.concatenate([stacked[rows], tail]),
+            )
+            for neighbor, rows in self.maps.rows.items()
+        ]
+
+    def step_maps(self, arrived: Sequence[Message], head: Tensor) -> None:
+        """Step G, equation (12) on every heard edge; with the single exchange also the next round's `hear`."""
+        peer, heard, norms_sq = self._stacked(arrived)
+        own = self._reprojection
+        residual = heard * (own - peer)
+        scale = float(heard @ (own * own + peer * peer))
+        self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
+        eta, coupling = self._settings.map_step_size, self._settings.coupling
+        steps = torch.full_like(norms_sq, eta)
+        if self._settings.clamp_map_step:
+            steps = map_step_sizes(eta, coupling, head @ head, norms_sq)
+        step_of_row = steps[self._edge_of_row]
+        self.maps.step(step_of_row * coupling * residual, head)  # (12)
+        if self._settings.exchange == "single":
+            norm_of_row = norms_sq[self._edge_of_row]
+            self._peer = reproject_locally(
+                peer, -residual, step_size=step_of_row, coupling=coupling, norm_sq=norm_of_row
+            )
+            self._heard = heard
+
+    def _stacked(self, arrived: Sequence[Message]) -> tuple[Tensor, Tensor, Tensor]:
+        """Projections [n_rows], mask of the rows that came [n_rows], and peers' squared norms [n_edges]."""
+        peer, heard = torch.zeros_like(self._peer), torch.zeros_like(self._heard)
+        norms_sq = self._peer.new_zeros(len(self.maps.rows))
+        for message in arrived:
+            rows = self.maps.rows[message.sender]
+            values = to_tensor(message.payload, peer)
+            n_values = rows.stop - rows.start
+            peer[rows] = values[:n_values]
+            heard[rows] = 1.0
+            if len(values) > n_values:
+                norms_sq[self._edge[message.sender]] = values[n_values]
+        return peer, heard, norms_sq

@@ -1,0 +1,21 @@
+"""Between a message's numpy payload and torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def to_payload(vector: Tensor) -> NDArray[np.floating[Any]]:
+    """Snapshot [n] of a tensor on any device; later changes of the tensor do not reach it."""
+    return np.array(vector.detach().cpu().numpy(), copy=True)
+
+
+def to_tensor(array: NDArray[Any], like: Tensor) -> Tensor:
+    """Tensor on the device of `like` (and of its dtype, unless it is a mask) with the array's content, copied."""
+    tensor = torch.tensor(array)
+    return tensor.to(like.device) if tensor.dtype == torch.bool else tensor.to(like)

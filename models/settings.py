@@ -1,0 +1,111 @@
+"""What a scenario can say about learning: frozen values that check themselves. No torch, so that they load at once."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ..emulator.contracts import ConfigError
+
+
+def _require(valid: bool, field: str, value: object, remedy: str) -> None:
+    if not valid:
+        raise ConfigError(f"{field} {remedy}, got {value!r}")
+
+
+def _require_finite_at_least(field: str, value: float, low: float, hint: str) -> None:
+    valid = math.isfinite(value) and value >= low
+    _require(valid, field, value, f"must be a finite number of at least {low:g} ({hint})")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """Local training between two exchanges.
+
+    Attributes:
+        local_steps: minibatch steps per round, S; 1 is the paper's protocol.
+        batch_size: windows per step, drawn without replacement inside an epoch.
+        head_step_size: alpha of (11).
+        encoder_step_size, encoder_optimizer: of (15); Adam keeps its moments local.
+        attention_step_size: of (17).
+    """
+
+    local_steps: int = 5
+    batch_size: int = 32
+    head_step_size: float = 0.1
+    encoder_step_size: float = 0.003
+    encoder_optimizer: Literal["adam", "sgd"] = "adam"
+    attention_step_size: float = 0.05
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
+
+    def __post_init__(self) -> None:
+        _require(self.local_steps >= 1, "training.local_steps", self.local_steps, "must be at least 1")
+        _require(self.batch_size >= 1, "training.batch_size", self.batch_size, "must be at least 1")
+        for name in ("head_step_size", "encoder_step_size", "attention_step_size"):
+            _require_finite_at_least(f"training.{name}", getattr(self, name), 0.0, "0 freezes that part")
+
+
+@dataclass(frozen=True, slots=True)
+class SheafSettings:
+    """The coupling of heads.
+
+    Attributes:
+        coupling: lambda of (7), for mean losses; 0 leaves heads alone and sends no projections.
+        compression: gamma in (0, 1], share of head coordinates that an edge compares.
+        map_step_size: eta of (12); 0 freezes the maps and spares the second exchange.
+        clamp_map_step: limit eta per edge to 1 / (lambda (|w_i|^2 + |w_j|^2)); costs one float per message.
+        map_start: "structured" (rows of the identity, same coordinates at both ends) or "random" (Gaussian).
+        map_storage: "factored" (exact, small) or "dense" (as the equations read).
+        exchange: "double" sends projections before and after the head step, as the paper does; "single" derives the
+            first from the last round's second, the same iterates for half the head traffic; needs links that deliver.
+    """
+
+    coupling: float = 0.1
+    compression: float = 1.0
+    map_step_size: float = 0.001
+    clamp_map_step: bool = True
+    map_start: Literal["structured", "random"] = "structured"
+    map_storage: Literal["factored", "dense"] = "factored"
+    exchange: Literal["double", "single"] = "double"
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
+
+    def __post_init__(self) -> None:
+        _require_finite_at_least("sheaf.coupling", self.coupling, 0.0, "0 switches the coupling off")
+        _require(
+            0.0 < self.compression <= 1.0,
+            "sheaf.compression",
+            self.compression,
+            "must lie in (0, 1] (0.1 keeps one coordinate per ten head parameters)",
+        )
+        _require_finite_at_least("sheaf.map_step_size", self.map_step_size, 0.0, "0 freezes the maps")
+
+    @property
+    def learns_maps(self) -> bool:
+        """Whether (12) ever changes a map, and the second exchange is needed."""
+        return self.coupling > 0.0 and self.map_step_size > 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Shape of the clients' models.
+
+    Attributes:
+        embedding_dim: l, size of every modality's embedding.
+        hidden_dim: width of the encoders' hidden layer.
+        fusion: "default" is the algorithm's own; the others are for ablations.
+        head_start: "common" gives every client the same initial head (of its layout), "independent" does not.
+    """
+
+    embedding_dim: int = 64
+    hidden_dim: int = 128
+    fusion: Literal["default", "attention", "concat", "mean"] = "default"
+    head_start: Literal["common", "independent"] = "common"
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
+
+    def __post_init__(self) -> None:
+        _require(self.embedding_dim >= 1, "model.embedding_dim", self.embedding_dim, "must be at least 1")
+        _require(self.hidden_dim >= 1, "model.hidden_dim", self.hidden_dim, "must be at least 1")

@@ -1,0 +1,110 @@
+"""The sheaf coupling of heads as pure functions: edge stalks, initial maps, and equations (11) and (12).
+
+The sheaf lives on the communication graph: the stalk of a client is its flattened head, restriction maps take both
+ends of an edge into the edge's stalk, and the coupling pulls the two images together.
+Source: Ghalkha et al. 2025, (1), (2), (7), (11), (12); each undirected edge counts once.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .head import HeadLayout, shared_coordinates
+
+
+def edge_stalk_dim(compression: float, own_dim: int, peer_dim: int, n_shared: int | None = None) -> int:
+    """Dimension d_ij of an edge's stalk: floor(compression * mean head size), never below 1.
+
+    Args:
+        compression: gamma in (0, 1].
+        own_dim, peer_dim: head sizes of the two ends.
+        n_shared: how many coordinates the heads have in common; a structured map cannot have more rows. None: no limit
+            but the smaller head.
+    """
+    limit = min(own_dim, peer_dim) if n_shared is None else min(own_dim, peer_dim, n_shared)
+    wanted = math.floor(compression * (own_dim + peer_dim) / 2 + 1e-9)  # 0.1 * 4160 must not fall to 415
+    return max(1, min(wanted, limit))
+
+
+def structured_starts(
+    own: HeadLayout, peer: HeadLayout, compression: float, draws: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Initial maps of both ends of an edge as rows of the identity, comparing identical coordinates.
+
+    Returns:
+        two [d_ij] int64 index lists, for the own and the peer's end, drawn together so that both agree.
+    """
+    own_at, peer_at = shared_coordinates(own, peer)
+    n_rows = edge_stalk_dim(compression, own.dim, peer.dim, len(own_at))
+    chosen = np.sort(draws.choice(len(own_at), size=n_rows, replace=False))
+    return torch.from_numpy(own_at[chosen]), torch.from_numpy(peer_at[chosen])
+
+
+def random_starts(
+    own: HeadLayout, peer: HeadLayout, compression: float, draws: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Initial maps of both ends with independent N(0, 1/d_i) entries.
+
+    Returns:
+        two float64 matrices, [d_ij, own.dim] and [d_ij, peer.dim].
+
+    The paper leaves the variance open; 1/d_i keeps the norm of a map near 1 + sqrt(compression).
+    """
+    n_rows = edge_stalk_dim(compression, own.dim, peer.dim)
+    first = draws.normal(scale=own.dim**-0.5, size=(n_rows, own.dim))
+    second = draws.normal(scale=peer.dim**-0.5, size=(n_rows, peer.dim))
+    return torch.from_numpy(first), torch.from_numpy(second)
+
+
+def head_step(head: Tensor, gradient: Tensor, pull: Tensor, *, step_size: float, coupling: float) -> Tensor:
+    """New head after one step of (11).
+
+    Args:
+        head, gradient: [d_i] head and gradient of the local loss.
+        pull: [d_i] sum over neighbors of P_ij^T (P_ij w_i - P_ji w_j).
+        step_size: alpha.
+        coupling: lambda.
+    """
+    return head - step_size * (gradient + coupling * pull)  # (11)
+
+
+def map_step_sizes(step_size: float, coupling: float, own_norm_sq: Tensor, peer_norms_sq: Tensor) -> Tensor:
+    """Map step eta of every edge, clamped so that no edge residual changes its sign.
+
+    One step of (12) multiplies the residual of an edge by 1 - eta * lambda * (|w_i|^2 + |w_j|^2), exactly; the clamp
+    keeps that factor at 0 or above.
+
+    Args:
+        step_size: eta as configured.
+        coupling: lambda.
+        own_norm_sq: [] squared norm of the own new head.
+        peer_norms_sq: [n_edges] squared norms of the neighbors' new heads.
+
+    Returns:
+        [n_edges] step sizes.
+    """
+    if coupling == 0.0:
+        return torch.full_like(peer_norms_sq, step_size)
+    limits = 1.0 / (coupling * (own_norm_sq + peer_norms_sq)).clamp_min(torch.finfo(peer_norms_sq.dtype).tiny)
+    return limits.clamp_max(step_size)
+
+
+def reproject_locally(
+    own_after: Tensor, residual: Tensor, *, step_size: Tensor | float, coupling: float, norm_sq: Tensor
+) -> Tensor:
+    """Projection of an unchanged head under the map that (12) is about to make, without the map.
+
+    P^{r+1} w = v - eta * lambda * |w|^2 * r_e: what makes the first exchange of the next round redundant.
+
+    Args:
+        own_after: [d_ij] v, the old map's image of the new head.
+        residual: [d_ij] v_own - v_peer, seen from the end whose projection is wanted.
+        step_size: eta of this edge (a scalar, or [d_ij]).
+        coupling: lambda.
+        norm_sq: |w|^2 of the head that was projected.
+    """
+    return own_after - step_size * coupling * norm_sq * residual

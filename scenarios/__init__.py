@@ -1,0 +1,1 @@
+"""Where packages are introduced to each other: scenario files, wiring, runs, command line."""

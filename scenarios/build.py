@@ -1,0 +1,341 @@
+"""Wiring: from a scenario to base stations on a network, ready to run. The one place where all packages meet."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..emulator.contracts import ConfigError, Learner, Link, Message, Modality, NodeId, Transport
+from ..emulator.edge.device_profiles import DEVICE_PROFILES
+from ..emulator.engine import Barrier, EmulatorEnvironment, named_stream
+from ..emulator.network.link import QueuedLink
+from ..emulator.network.loss import GilbertElliottLoss, IidLoss, LossProcess
+from ..emulator.network.memory_transport import MemoryTransport
+from ..emulator.network.network import Network
+from ..emulator.network.topology import build_topology, modality_subgraph
+from ..emulator.network.wire import Wire
+from ..emulator.network.zmq_transport import ZmqTransport
+from ..emulator.nodes.base_station import BaseStation, Surroundings
+from ..emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
+from ..emulator.nodes.inbox import Inbox
+from ..emulator.nodes.missing import MISSING_POLICIES
+from ..emulator.recorder import ObservationSink, Recorder
+from ..models.algorithms.table import ALGORITHMS, Algorithm
+from ..models.client_model import ClientModel
+from ..models.client_setup import ClientSetup
+from ..models.encoders.mlp import window_mlp
+from ..models.encoders.normalize import NORMALIZERS
+from ..models.gossip import metropolis_hastings_weights
+from ..models.head import initial_head
+from ..models.local_training import TrainingRows
+from ..models.sheaf import random_starts, structured_starts
+from .data import ClientData, model_inputs
+from .schema import LinkSection, Scenario
+
+MAP_STARTS = {"structured": structured_starts, "random": random_starts}
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One base station as the scenario knows it.
+
+    Attributes:
+        client_id: its node id.
+        group: name of its group.
+        modalities: what it owns, canonical order.
+        data: its rows.
+        models: what it trains, by name.
+    """
+
+    client_id: NodeId
+    group: str
+    modalities: tuple[Modality, ...]
+    data: ClientData
+    models: Mapping[str, ClientModel]
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """Everything of a run, before its first event."""
+
+    env: EmulatorEnvironment
+    graph: nx.Graph[NodeId]
+    clients: tuple[Client, ...]
+    learners: tuple[Learner, ...]
+    stations: tuple[BaseStation, ...]
+    recorder: Recorder
+    transport: Transport
+    pool: ComputePool
+    warnings: tuple[str, ...]
+
+    def close(self) -> None:
+        """Free threads and sockets."""
+        self.pool.close()
+        self.transport.close()
+
+
+def find_algorithm(name: str) -> Algorithm:
+    """An algorithm by name.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    if name not in ALGORITHMS:
+        close = difflib.get_close_matches(name, ALGORITHMS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ConfigError(f"unknown algorithm {name!r}; known: {', '.join(sorted(ALGORITHMS))}{hint}")
+    return ALGORITHMS[name]
+
+
+def choose_device(wanted: str) -> torch.device:
+    """Torch device of a run.
+
+    Raises:
+        ConfigError: a GPU is asked for and there is none.
+    """
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("compute.device = 'cuda', but torch sees no GPU here; use 'auto' or 'cpu'")
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def build(
+    scenario: Scenario,
+    data: list[ClientData],
+    observe: Callable[[Learner, int], Mapping[str, Any]],
+    on_observation: ObservationSink,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> Emulation:
+    """Wire a scenario.
+
+    Args:
+        scenario: what to build.
+        data: rows of every client.
+        observe: looks at a learner at the end of a round.
+        on_observation: is told what it saw.
+        dtype: of models and messages; float64 serves exact tests.
+
+    Raises:
+        ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
+    """
+    algorithm = find_algorithm(scenario.algorithm)
+    device = choose_device(scenario.compute.device)
+    clients = make_clients(scenario, algorithm, data, device, dtype)
+    modalities_of = {client.client_id: frozenset(client.modalities) for client in clients}
+    graph = build_topology(
+        scenario.topology.kind,
+        modalities_of,
+        named_stream(scenario.seed, "topology"),
+        edge_probability=scenario.topology.edge_probability,
+        degree=scenario.topology.degree,
+        edge_list=scenario.topology.edge_list,
+    )
+    warnings = coupling_warnings(scenario, graph)
+    learners = make_learners(scenario, algorithm, clients, graph)
+    return _connect(scenario, algorithm, graph, clients, learners, observe, on_observation, warnings)
+
+
+def make_clients(
+    scenario: Scenario, algorithm: Algorithm, data: list[ClientData], device: torch.device, dtype: torch.dtype
+) -> tuple[Client, ...]:
+    """Clients with their groups and initial models."""
+    groups = assign_groups(scenario)
+    clients = []
+    for client_id, (group, rows) in enumerate(zip(groups, data, strict=True)):
+        section = next(section for section in scenario.clients.groups if section.name == group)
+        modalities: tuple[Modality, ...] = tuple(sorted(section.modalities, key=list(NORMALIZERS).index))
+        names = {m: (m,) for m in modalities} if algorithm.unimodal else {"fused": modalities}
+        models = {
+            name: _initial_model(scenario, algorithm, client_id, owned, rows).to(device=device, dtype=dtype)
+            for name, owned in names.items()
+        }
+        clients.append(Client(client_id, group, modalities, rows, models))
+    return tuple(clients)
+
+
+def assign_groups(scenario: Scenario) -> list[str]:
+    """Group of every client: exact counts by largest remainder, dealt in random order."""
+    n_clients, groups = scenario.clients.n_clients, scenario.clients.groups
+    exact = np.array([group.share * n_clients for group in groups])
+    counts = np.floor(exact + 1e-9).astype(int)
+    for index in np.argsort(counts - exact, kind="stable")[: n_clients - counts.sum()]:
+        counts[index] += 1
+    names = [group.name for group, count in zip(groups, counts, strict=True) for _ in range(count)]
+    order = named_stream(scenario.seed, "groups").permutation(n_clients)
+    return [names[index] for index in order]
+
+
+def make_learners(
+    scenario: Scenario, algorithm: Algorithm, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
+) -> tuple[Learner, ...]:
+    """One learner per client, with its neighbors' weights and initial maps."""
+    mixing = mixing_weights(clients, graph)
+    starts = {} if algorithm.unimodal else map_starts(scenario, clients, graph)
+    learners = []
+    for client in clients:
+        me = client.client_id
+        setup = ClientSetup(
+            client_id=me,
+            models=client.models,
+            rows=TrainingRows(model_inputs(client.data.train), client.data.train.label),
+            batch_draws={name: named_stream(scenario.seed, "batches", me, name) for name in client.models},
+            training=scenario.training,
+            sheaf=scenario.sheaf,
+            mixing=mixing[me],
+            map_starts=starts.get(me, {}),
+        )
+        learners.append(algorithm.learner(setup))
+    return tuple(learners)
+
+
+def mixing_weights(
+    clients: tuple[Client, ...], graph: nx.Graph[NodeId]
+) -> dict[NodeId, dict[Modality, dict[NodeId, float]]]:
+    """Metropolis-Hastings weights of every client towards its neighbors, in every modality's own subgraph."""
+    modalities_of = {client.client_id: frozenset(client.modalities) for client in clients}
+    weights: dict[NodeId, dict[Modality, dict[NodeId, float]]] = {client.client_id: {} for client in clients}
+    for modality in {m for owned in modalities_of.values() for m in owned}:
+        subgraph = modality_subgraph(graph, modalities_of, modality)
+        nodes = sorted(subgraph)
+        mixing = metropolis_hastings_weights(nx.to_numpy_array(subgraph, nodelist=nodes, dtype=bool))
+        at = {node: index for index, node in enumerate(nodes)}
+        for node in nodes:
+            weights[node][modality] = {peer: float(mixing[at[node], at[peer]]) for peer in sorted(subgraph[node])}
+    return weights
+
+
+def map_starts(
+    scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
+) -> dict[NodeId, dict[NodeId, Tensor]]:
+    """Initial restriction maps of both ends of every edge, drawn from a stream that belongs to the edge."""
+    start = MAP_STARTS[scenario.sheaf.map_start]
+    layouts = [client.models["fused"].layout for client in clients]
+    starts: dict[NodeId, dict[NodeId, Tensor]] = {client.client_id: {} for client in clients}
+    for a, b in graph.edges:
+        low, high = min(a, b), max(a, b)
+        draws = named_stream(scenario.seed, "restriction_maps", low, high)
+        starts[low][high], starts[high][low] = start(layouts[low], layouts[high], scenario.sheaf.compression, draws)
+    return starts
+
+
+def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str, ...]:
+    """What is risky about the step sizes, before any step is made.
+
+    With held projections a client's own step is stable only while alpha * lambda * degree * |P|^2 < 2.
+
+    Raises:
+        ConfigError: that bound is broken.
+    """
+    if not ALGORITHMS[scenario.algorithm].couples_heads or graph.number_of_edges() == 0:
+        return ()
+    sheaf = scenario.sheaf
+    norm_sq = 1.0 if sheaf.map_start == "structured" else (1.0 + math.sqrt(sheaf.compression)) ** 2
+    degree = max(degree for _, degree in graph.degree)
+    strength = scenario.training.head_step_size * sheaf.coupling * degree * norm_sq
+    said = (
+        f"training.head_step_size {scenario.training.head_step_size:g} * sheaf.coupling {sheaf.coupling:g} * largest"
+        f" degree {degree} * map norm squared {norm_sq:.2g} = {strength:.2g}"
+    )
+    if strength >= 2.0:
+        raise ConfigError(f"{said}, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size")
+    return (f"{said}: above 1 heads overshoot their neighbors",) if strength > 1.0 else ()
+
+
+def _initial_model(
+    scenario: Scenario, algorithm: Algorithm, client_id: NodeId, modalities: tuple[Modality, ...], rows: ClientData
+) -> ClientModel:
+    """Encoders start equal wherever a modality is owned; heads too, unless the scenario says otherwise."""
+    settings, seed = scenario.model, scenario.seed
+    inputs = model_inputs(rows.train)
+    normalizers, encoders = {}, {}
+    for modality in modalities:
+        normalizers[modality] = NORMALIZERS[modality](inputs[modality])
+        with torch.random.fork_rng(devices=[]):
+            # layers draw from the global generator; the fork gives it back as it was
+            torch.manual_seed(_torch_seed(seed, "encoder", modality))  # noqa: TID251
+            encoders[modality] = window_mlp(inputs[modality].shape[1:], settings.hidden_dim, settings.embedding_dim)
+    model = ClientModel(
+        normalizers,
+        encoders,
+        fusion=algorithm.fusion if settings.fusion == "default" else settings.fusion,
+        embedding_dim=settings.embedding_dim,
+        n_outputs=scenario.data.n_beams,
+    )
+    name = ("head", model.layout) if settings.head_start == "common" else ("head", model.layout, client_id)
+    model.head.data.copy_(initial_head(model.layout, torch.Generator().manual_seed(_torch_seed(seed, *name))))
+    return model
+
+
+def _torch_seed(seed: int, *name: object) -> int:
+    return int(named_stream(seed, *name).integers(2**63))
+
+
+def make_links(
+    section: LinkSection, graph: nx.Graph[NodeId], env: EmulatorEnvironment, *, until_delivered: bool
+) -> dict[tuple[NodeId, NodeId], Link]:
+    """One link per direction of every edge, each with its own stream of losses."""
+    settings = section.settings(until_delivered=until_delivered)
+    directions = sorted([*graph.edges, *((b, a) for a, b in graph.edges)])
+    return {
+        (sender, receiver): QueuedLink(settings, _loss(section, env.stream("link", sender, receiver)))
+        for sender, receiver in directions
+    }
+
+
+def _loss(section: LinkSection, draws: np.random.Generator) -> LossProcess:
+    share = section.loss_probability
+    if section.loss_model == "iid" or share in (0.0, 1.0):
+        return IidLoss(share, draws)
+    leave_bad = 1.0 / section.mean_burst_packets
+    return GilbertElliottLoss(share * leave_bad / (1.0 - share), leave_bad, 0.0, 1.0, draws)
+
+
+def _connect(
+    scenario: Scenario,
+    algorithm: Algorithm,
+    graph: nx.Graph[NodeId],
+    clients: tuple[Client, ...],
+    learners: tuple[Learner, ...],
+    observe: Callable[[Learner, int], Mapping[str, Any]],
+    on_observation: ObservationSink,
+    warnings: tuple[str, ...],
+) -> Emulation:
+    """Clock, links, transport and processes around the learners."""
+    if scenario.compute.profile not in DEVICE_PROFILES:
+        raise ConfigError(
+            f"unknown compute.profile {scenario.compute.profile!r}; known: {', '.join(sorted(DEVICE_PROFILES))}"
+        )
+    env = EmulatorEnvironment(scenario.seed)
+    recorder = Recorder(algorithm.kinds, on_observation)
+    policy = MISSING_POLICIES[scenario.network.missing]
+    inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients}
+    deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
+    wire = Wire(algorithm.kinds)
+    transport: Transport = (
+        MemoryTransport(wire)
+        if scenario.network.transport == "memory"
+        else ZmqTransport(wire, address=scenario.network.address or None)
+    )
+    pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
+    surroundings = Surroundings(
+        env=env,
+        network=Network(
+            env, transport, make_links(scenario.link, graph, env, until_delivered=policy.waits), deliver, recorder
+        ),
+        barrier=Barrier(env, len(clients)),
+        pool=pool,
+        recorder=recorder,
+        observe=observe,
+        deadline_s=None if policy.waits else scenario.network.deadline_s,
+    )
+    profile = DEVICE_PROFILES[scenario.compute.profile]
+    stations = tuple(BaseStation(learner, profile, inboxes[learner.client_id], surroundings) for learner in learners)
+    return Emulation(env, graph, clients, learners, stations, recorder, transport, pool, warnings)

@@ -1,0 +1,87 @@
+"""The command line. Heavy imports wait until a command needs them: help must answer at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from .. import __version__
+from ..emulator.contracts import SheafedgeError
+
+app = typer.Typer(
+    help="Emulate base stations that sense, train together over lossy links, and hand out ONNX models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sheafedge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    scenario: Annotated[str, typer.Argument(help="A shipped scenario, such as beam_tracking, or a TOML file.")],
+    set_: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a field (link.loss_probability=0.2); repeatable."),
+    ] = None,
+    out: Annotated[Optional[Path], typer.Option(help="Run folder; by default a new one under runs/.")] = None,  # noqa: UP045
+    device: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Where torch computes: auto, cpu or cuda. Short for --set compute.device=..."),
+    ] = None,
+) -> None:
+    """Run a scenario: train, score, export, and leave a run folder."""
+    from .schema import load_scenario, parse_assignment
+
+    edits = dict(parse_assignment(text) for text in set_ or [])
+    if device is not None:
+        edits["compute.device"] = device
+    chosen = load_scenario(scenario).edited(edits)
+
+    from rich.console import Console
+
+    from .console import LiveProgress, print_result
+    from .run import run_scenario
+
+    console = Console()
+    with LiveProgress(console, chosen) as progress:
+        result = run_scenario(chosen, out, progress)
+    print_result(console, result)
+
+
+@app.command()
+def scenarios() -> None:
+    """List the scenarios that come with sheafedge."""
+    from .schema import load_scenario, shipped_scenarios
+
+    for name in shipped_scenarios():
+        typer.echo(f"{name:20} {load_scenario(name).summary}")
+
+
+def main() -> None:
+    """Entry point: what the user can put right is one sentence and exit code 2."""
+    try:
+        app()
+    except SheafedgeError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        sys.exit(130)

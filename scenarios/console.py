@@ -1,0 +1,132 @@
+"""What a person sees while a run goes on, and the tables at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from .build import Emulation
+from .run import RunResult
+from .schema import Scenario
+
+#: Without a terminal, one line every so many rounds.
+LINES_PER_RUN = 6
+
+
+class LiveProgress:
+    """A progress bar on a terminal, a few plain lines elsewhere."""
+
+    def __init__(self, console: Console, scenario: Scenario) -> None:
+        self._console, self._scenario = console, scenario
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[status]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("loading", total=scenario.rounds, status="")
+        self._last_status = ""
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def started(self, emulation: Emulation) -> None:
+        """Say what is about to run."""
+        scenario = self._scenario
+        groups = ", ".join(
+            f"{sum(client.group == group for client in emulation.clients)} {group}"
+            for group in dict.fromkeys(client.group for client in emulation.clients)
+        )
+        device = next(iter(emulation.clients[0].models.values())).head.device
+        self._console.print(
+            f"[bold]{scenario.name}[/bold]  {scenario.algorithm}, seed {scenario.seed}: {len(emulation.clients)} base"
+            f" stations ({groups}), {emulation.graph.number_of_edges()} edges, {scenario.rounds} rounds on {device}",
+            soft_wrap=True,
+        )
+        for warning in emulation.warnings:
+            self._console.print(f"[yellow]warning:[/yellow] {warning}", soft_wrap=True)
+        self._bar.update(self._task, description="training")
+
+    def round_ended(self, round_index: int, now_s: float, top1: float | None) -> None:
+        """Move the bar, or print a line now and then."""
+        if top1 is not None:
+            self._last_status = f"top-1 {top1:.3f}"
+        status = f"{self._last_status}  {now_s:.1f} s simulated"
+        self._bar.update(self._task, completed=round_index + 1, status=status)
+        every = max(1, self._scenario.rounds // LINES_PER_RUN)
+        if not self._console.is_terminal and (round_index + 1) % every == 0:
+            self._console.print(f"round {round_index + 1}/{self._scenario.rounds}  {status}", soft_wrap=True)
+
+    def exporting(self, n_clients: int) -> None:
+        """Say why the bar stands still."""
+        self._bar.update(self._task, description="exporting", status=f"{n_clients} ONNX models")
+
+
+def print_result(console: Console, result: RunResult) -> None:
+    """Scores beside baselines, traffic, simulated time, and where the models are."""
+    summary = result.summary
+    console.print(_score_table(summary))
+    traffic = summary["traffic"]
+    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    facts.add_row("traffic", f"{traffic['messages']:,} messages, {traffic['bytes'] / 1e6:,.1f} MB")
+    facts.add_row(
+        "losses",
+        f"{traffic['lost_messages']:,} messages lost, {traffic['partial_messages']:,} used in part,"
+        f" {traffic['late_messages']:,} late; {traffic['lost_packets']:,} packets lost for good,"
+        f" {traffic['retransmissions']:,} sent again",
+    )
+    facts.add_row(
+        "time",
+        f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing);"
+        f" {summary['wall_time_s']:.1f} s here, {summary['export_time_s']:.1f} s for exports",
+    )
+    facts.add_row("models", _export_line(result.folder, summary["exports"]))
+    facts.add_row("folder", str(result.folder))
+    facts.add_row("trace", summary["trace_hash"])
+    console.print(facts)
+
+
+def _score_table(summary: Mapping[str, Any]) -> Table:
+    split = "held-out drive-bys" if summary["split"] == "sequence" else "random split: rows leak, for comparison only"
+    table = Table(title=f"Best of the beams on {split} ({summary['test_windows']:,} rows)", title_justify="left")
+    table.add_column("group")
+    table.add_column("clients", justify="right")
+    for column in ("model", "top-1", "top-3", "power loss"):
+        table.add_column(column, justify="left" if column == "model" else "right")
+    for group, scores in summary["groups"].items():
+        model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
+        table.add_row(group, str(scores["clients"]), f"[bold]{model}[/bold]", *_figures(scores))
+        for name, baseline in summary["baselines"][group].items():
+            table.add_row("", "", f"[dim]{name}[/dim]", *_figures(baseline), end_section=name == "majority")
+    return table
+
+
+def _figures(scores: Mapping[str, float]) -> tuple[str, str, str]:
+    return f"{scores['top1']:.3f}", f"{scores['top3']:.3f}", f"{scores['power_loss_db']:.2f} dB"
+
+
+def _export_line(folder: Path, exports: list[Mapping[str, Any]]) -> str:
+    if not exports:
+        return "none (export.onnx = false)"
+    providers = ", ".join(sorted({row["provider"] for row in exports}))
+    error = max(row["max_abs_error"] for row in exports)
+    size = sum(row["bytes"] for row in exports)
+    where = folder / Path(exports[0]["path"]).parent
+    return f"{len(exports)} ONNX files, {size / 1e6:.1f} MB in {where}; within {error:.1e} of torch on {providers}"

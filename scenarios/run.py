@@ -1,0 +1,207 @@
+"""One run of a scenario: build, emulate, score, hand out, and leave a folder."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from ..emulator.contracts import NodeId
+from .build import Emulation, build, choose_device, find_algorithm
+from .data import load_clients
+from .evaluation import Evaluator, baseline_scores, best_model, by_group
+from .exports import export_clients
+from .run_folder import RunFolder, default_target, open_run_folder
+from .schema import Scenario
+
+
+class Progress(Protocol):
+    """Who wants to follow a run; `console.LiveProgress` draws it."""
+
+    def started(self, emulation: Emulation) -> None:
+        """Everything is built, and the clock stands at 0."""
+        ...
+
+    def round_ended(self, round_index: int, now_s: float, top1: float | None) -> None:
+        """All clients have finished a round; `top1` is their mean, where it was scored."""
+        ...
+
+    def exporting(self, n_clients: int) -> None:
+        """Training is over."""
+        ...
+
+
+class NoProgress:
+    """Nobody follows."""
+
+    def started(self, emulation: Emulation) -> None:
+        """Ignored."""
+
+    def round_ended(self, round_index: int, now_s: float, top1: float | None) -> None:
+        """Ignored."""
+
+    def exporting(self, n_clients: int) -> None:
+        """Ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run left.
+
+    Attributes:
+        folder: the run folder.
+        summary: content of its `summary.json`.
+    """
+
+    folder: Path
+    summary: Mapping[str, Any]
+
+
+def run_scenario(scenario: Scenario, out: Path | None = None, progress: Progress | None = None) -> RunResult:
+    """Run a scenario from nothing to exported models.
+
+    Args:
+        scenario: what to run.
+        out: name of the run folder; None picks a new one under `runs/`.
+        progress: is told how far it is.
+
+    Raises:
+        SheafedgeError: a field, a file, the training or an export is wrong; the message says which and what to do.
+    """
+    find_algorithm(scenario.algorithm)  # before reading any data
+    progress = progress or NoProgress()
+    with open_run_folder(out or default_target(scenario)) as folder, one_torch_thread():
+        folder.write_scenario(scenario)
+        summary = _Run(scenario, folder, progress).play()
+        folder.write_summary(summary)
+    return RunResult(folder.target, summary)
+
+
+class _Run:
+    """A run in progress: collects what the clients report, round by round."""
+
+    def __init__(self, scenario: Scenario, folder: RunFolder, progress: Progress) -> None:
+        self._scenario, self._folder, self._progress = scenario, folder, progress
+        self._pending: list[Mapping[str, Any]] = []
+
+    def play(self) -> dict[str, Any]:
+        """The whole run; returns its summary."""
+        scenario, started_s = self._scenario, time.perf_counter()
+        data = load_clients(scenario)
+        self._emulation = emulation = build(scenario, data, self._observe, self._on_observation)
+        self._evaluator = Evaluator(emulation.clients, scenario.rounds, scenario.evaluate_every)
+        try:
+            self._progress.started(emulation)
+            emulate(emulation, scenario.rounds)
+            trained_s = time.perf_counter()
+            final = {learner.client_id: self._evaluator.scores(learner) for learner in emulation.learners}
+            groups = by_group(emulation.clients, final)
+            return {
+                **self._facts(emulation),
+                "wall_time_s": trained_s - started_s,
+                "groups": self._reported(emulation, groups),
+                "baselines": by_group(emulation.clients, {c.client_id: baseline_scores(c) for c in emulation.clients}),
+                "traffic": emulation.recorder.traffic.as_dict(),
+                "exports": self._export(emulation, {group: best_model(models) for group, models in groups.items()}),
+                "export_time_s": time.perf_counter() - trained_s,
+                "warnings": list(emulation.warnings),
+                "environment": _environment(scenario),
+            }
+        finally:
+            emulation.close()
+
+    def _observe(self, learner: Any, round_index: int) -> Mapping[str, Any]:
+        return self._evaluator.observe(learner, round_index)
+
+    def _on_observation(self, node: NodeId, round_index: int, now_s: float, seen: Mapping[str, Any]) -> None:
+        recorder = self._emulation.recorder
+        row = {
+            "round": round_index,
+            "client": node,
+            "group": self._emulation.clients[node].group,
+            "time_s": now_s,
+            "bytes_sent": recorder.bytes_sent[node],
+            "energy_j": recorder.energy_j[node],
+            **seen,
+        }
+        self._folder.add_row(row)
+        self._pending.append(row)
+        if len(self._pending) == len(self._emulation.clients):
+            self._progress.round_ended(round_index, now_s, _mean_top1(self._pending))
+            self._pending = []
+
+    def _facts(self, emulation: Emulation) -> dict[str, Any]:
+        scenario = self._scenario
+        return {
+            "scenario": scenario.name,
+            "algorithm": scenario.algorithm,
+            "seed": scenario.seed,
+            "rounds": scenario.rounds,
+            "split": scenario.data.split,
+            "clients": len(emulation.clients),
+            "edges": emulation.graph.number_of_edges(),
+            "train_windows": sum(len(client.data.train) for client in emulation.clients),
+            "test_windows": sum(len(client.data.test) for client in emulation.clients),
+            "virtual_time_s": emulation.env.now,
+            "energy_j": sum(emulation.recorder.energy_j.values()),
+            "trace_hash": emulation.recorder.trace_hash,
+        }
+
+    def _reported(self, emulation: Emulation, groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        sizes = {group: sum(client.group == group for client in emulation.clients) for group in groups}
+        return {
+            group: {"clients": sizes[group], "model": best_model(models), **models[best_model(models)]}
+            for group, models in groups.items()
+        }
+
+    def _export(self, emulation: Emulation, reported: Mapping[str, str]) -> list[dict[str, Any]]:
+        if not self._scenario.export.onnx:
+            return []
+        self._progress.exporting(len(emulation.clients))
+        return export_clients(
+            self._scenario, emulation.clients, emulation.learners, reported, self._folder.path / "models"
+        )
+
+
+def emulate(emulation: Emulation, rounds: int) -> None:
+    """Play the simulated clock until every base station has finished its rounds."""
+    env = emulation.env
+    lives = [env.process(station.run(rounds)) for station in emulation.stations]
+    env.run(until=env.all_of(lives))
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Keep torch's own threads out of the way: side by side runs the pool's, and threads under threads only wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _mean_top1(rows: list[Mapping[str, Any]]) -> float | None:
+    scored = [max(model["top1"] for model in row["models"].values()) for row in rows if "models" in row]
+    return sum(scored) / len(scored) if scored else None
+
+
+def _environment(scenario: Scenario) -> dict[str, Any]:
+    device = choose_device(scenario.compute.device)
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "executor": f"{scenario.compute.executor}, {scenario.compute.threads} threads"
+        if scenario.compute.executor == "threads"
+        else scenario.compute.executor,
+    }

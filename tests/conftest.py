@@ -1,0 +1,30 @@
+"""What all tests share: repeatable property tests, one torch thread, and where the research data lies."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("sheafedge", deadline=None, derandomize=True)  # busy machines are slow, not wrong
+settings.load_profile("sheafedge")
+
+_BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "datasets"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_torch_thread() -> None:
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def deepsense_root() -> Path:
+    """Folder with the gathered DeepSense rows; skips where this machine has none."""
+    root = Path(os.environ.get("SHEAFEDGE_DATA") or _BESIDE_THE_CHECKOUT) / "deepsense"
+    if not root.is_dir():
+        pytest.skip(f"no DeepSense data at {root}; set SHEAFEDGE_DATA to the folder that holds deepsense/")
+    return root
