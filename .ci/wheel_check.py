@@ -66,7 +66,7 @@ def build_wheel(work: Path) -> Path:
     """Build from a copy: a `build/` folder left in the tree would ship modules that were deleted since."""
     copy = work / "copy"
     shutil.copytree(ROOT, copy, ignore=NOT_SOURCE)
-    run(sys.executable, "-P", "-m", "build", "--wheel", "--outdir", work / "dist", copy, cwd=work)
+    ask(sys.executable, "-P", "-m", "build", "--wheel", "--outdir", work / "dist", copy, cwd=work)
     shutil.rmtree(copy)
     (wheel,) = (work / "dist").glob("*.whl")
     check_layout(wheel)
@@ -174,7 +174,9 @@ def main() -> int:
             say(f"FAILED: {error}")
             return 1
         except subprocess.CalledProcessError as error:
-            say(f"FAILED with status {error.returncode}: {' '.join(error.cmd)}\n{error.stderr or ''}")
+            say(
+                f"FAILED with status {error.returncode}: {' '.join(error.cmd)}\n{error.stdout or ''}{error.stderr or ''}"
+            )
             return 1
     say(f"{chosen} passed")
     return 0

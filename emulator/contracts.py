@@ -42,7 +42,7 @@ class DivergedError(SheafedgeError, ArithmeticError):
 
 
 class MessageKind(StrEnum):
-    """What a message holds. Labels, raw samples, heads, attention vectors and maps have no kind: they cannot be sent."""
+    """What a message holds. Labels, raw samples, heads, attention vectors and maps have no kind and cannot be sent."""
 
     PROJECTION = "projection"  # [d_ij] restriction map @ head, before the head step
     REPROJECTION = "reprojection"  # [d_ij], or [d_ij + 1] with the head's squared norm: the same after the head step

@@ -83,7 +83,7 @@ class Recorder:
         self.bytes_sent[slot.sender] += in_flight.size_bytes
         self._trace.update(
             f"{now_s!r} {slot} {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
-            f" {delivery.arrival_s!r} {delivered}".encode()
+            f" {delivery.arrival_s!r} {delivered} {n_lost}/{delivery.n_packets} {delivery.n_retransmissions}".encode()
         )
         self._trace.update(delivery.lost_packets.tobytes())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
 from collections.abc import Iterator, Mapping
@@ -20,12 +21,17 @@ OUTPUT_NAME = "logits"
 
 
 class DeployedModel(nn.Module):
-    """A client's model as a device runs it: positional inputs in canonical order, the head an ordinary linear layer."""
+    """A client's model as a device runs it: positional inputs in canonical order, the head an ordinary linear layer.
+
+    Owns copies: moving, casting or freezing it leaves the client's model as it was.
+    """
 
     def __init__(self, model: ClientModel) -> None:
         super().__init__()
         self.modalities = model.modalities
-        self.normalizers, self.encoders, self.fusion = model.normalizers, model.encoders, model.fusion
+        self.normalizers = copy.deepcopy(model.normalizers)
+        self.encoders = copy.deepcopy(model.encoders)
+        self.fusion = copy.deepcopy(model.fusion)
         n_outputs, width = model.layout.n_outputs, model.layout.width
         head = model.head.detach()
         self.head = nn.Linear(width, n_outputs, device=head.device, dtype=head.dtype)
@@ -71,7 +77,7 @@ class OnnxExporter:
         shapes = {modality: input_shapes[modality] for modality in deployed.modalities}
         key = f"{shapes} {deployed}"
         if key not in self._templates:
-            self._templates[key] = _trace(deployed, shapes)
+            self._templates[key] = _trace(_with_distinct_values(deployed), shapes)
         proto = onnx.ModelProto()
         proto.CopyFrom(self._templates[key])
         _fill_in(proto, deployed.state_dict())
@@ -96,6 +102,16 @@ def _trace(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]]) -> 
     assert program is not None
     proto: onnx.ModelProto = program.model_proto
     return proto
+
+
+def _with_distinct_values(model: DeployedModel) -> DeployedModel:
+    """A copy whose values are all different: the exporter merges equal constants, and drops a division by 1."""
+    traced = copy.deepcopy(model)
+    draws = torch.Generator().manual_seed(0)  # never reaches a file; `_fill_in` replaces every value
+    for value in traced.state_dict().values():
+        if value.is_floating_point():
+            value.copy_(torch.rand(value.shape, generator=draws).add_(0.5))
+    return traced
 
 
 def _fill_in(proto: onnx.ModelProto, state: Mapping[str, Tensor]) -> None:

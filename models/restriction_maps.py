@@ -49,6 +49,11 @@ class RestrictionMaps(Protocol):
         """Memory that the maps hold."""
         ...
 
+    @property
+    def product_flops(self) -> float:
+        """Floating-point operations of one `project` or one `pull`."""
+        ...
+
 
 def stacked_rows(starts: Mapping[NodeId, Tensor]) -> tuple[dict[NodeId, slice], int]:
     """Row range of every neighbor in the stack, neighbors ascending, and the total."""
@@ -104,6 +109,10 @@ class DenseMaps:
     @property
     def n_bytes(self) -> int:
         return self.matrix.element_size() * self.matrix.nelement()
+
+    @property
+    def product_flops(self) -> float:
+        return 2.0 * self.matrix.nelement()
 
 
 class FactoredMaps:
@@ -178,6 +187,11 @@ class FactoredMaps:
     def n_bytes(self) -> int:
         held = [self._index, self._matrix, self._heads, self._residuals]
         return sum(t.element_size() * t.nelement() for t in held if t is not None)
+
+    @property
+    def product_flops(self) -> float:
+        start = self.n_rows if self._matrix is None else self._matrix.nelement()
+        return 2.0 * (start + self.n_steps * (self.n_rows + self.head_dim))
 
     def _whole(self) -> Tensor:
         heads, residuals = self._history()

@@ -68,6 +68,7 @@ class Emulation:
 
     env: EmulatorEnvironment
     graph: nx.Graph[NodeId]
+    group_names: tuple[str, ...]
     clients: tuple[Client, ...]
     learners: tuple[Learner, ...]
     stations: tuple[BaseStation, ...]
@@ -75,6 +76,11 @@ class Emulation:
     transport: Transport
     pool: ComputePool
     warnings: tuple[str, ...]
+
+    @property
+    def groups(self) -> dict[str, list[Client]]:
+        """Clients by group, in the scenario's order; groups without clients are left out."""
+        return {name: members for name in self.group_names if (members := [c for c in self.clients if c.group == name])}
 
     def close(self) -> None:
         """Free threads and sockets."""
@@ -338,4 +344,5 @@ def _connect(
     )
     profile = DEVICE_PROFILES[scenario.compute.profile]
     stations = tuple(BaseStation(learner, profile, inboxes[learner.client_id], surroundings) for learner in learners)
-    return Emulation(env, graph, clients, learners, stations, recorder, transport, pool, warnings)
+    names = tuple(group.name for group in scenario.clients.groups)
+    return Emulation(env, graph, names, clients, learners, stations, recorder, transport, pool, warnings)

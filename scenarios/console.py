@@ -50,10 +50,7 @@ class LiveProgress:
     def started(self, emulation: Emulation) -> None:
         """Say what is about to run."""
         scenario = self._scenario
-        groups = ", ".join(
-            f"{sum(client.group == group for client in emulation.clients)} {group}"
-            for group in dict.fromkeys(client.group for client in emulation.clients)
-        )
+        groups = ", ".join(f"{len(members)} {group}" for group, members in emulation.groups.items())
         device = next(iter(emulation.clients[0].models.values())).head.device
         self._console.print(
             f"[bold]{scenario.name}[/bold]  {scenario.algorithm}, seed {scenario.seed}: {len(emulation.clients)} base"

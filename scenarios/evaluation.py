@@ -58,12 +58,14 @@ def baseline_scores(client: Client) -> Scores:
     return {name: score_ranking(ranking, test.label, test.powers) for name, ranking in rankings.items()}
 
 
-def by_group(clients: Sequence[Client], scores: Mapping[NodeId, Scores]) -> dict[str, dict[str, dict[str, float]]]:
+def by_group(
+    clients: Mapping[str, Sequence[Client]], scores: Mapping[NodeId, Scores]
+) -> dict[str, dict[str, dict[str, float]]]:
     """Mean over the clients of every group: group -> model or baseline -> figures."""
     groups: dict[str, dict[str, dict[str, float]]] = {}
-    for group in dict.fromkeys(client.group for client in sorted(clients, key=lambda client: client.client_id)):
-        members = [scores[client.client_id] for client in clients if client.group == group]
-        groups[group] = {name: _mean(member[name] for member in members) for name in members[0]}
+    for group, members in clients.items():
+        seen = [scores[client.client_id] for client in members]
+        groups[group] = {name: _mean(one[name] for one in seen) for name in seen[0]}
     return groups
 
 

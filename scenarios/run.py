@@ -102,12 +102,12 @@ class _Run:
             emulate(emulation, scenario.rounds)
             trained_s = time.perf_counter()
             final = {learner.client_id: self._evaluator.scores(learner) for learner in emulation.learners}
-            groups = by_group(emulation.clients, final)
+            groups = by_group(emulation.groups, final)
             return {
                 **self._facts(emulation),
                 "wall_time_s": trained_s - started_s,
                 "groups": self._reported(emulation, groups),
-                "baselines": by_group(emulation.clients, {c.client_id: baseline_scores(c) for c in emulation.clients}),
+                "baselines": by_group(emulation.groups, {c.client_id: baseline_scores(c) for c in emulation.clients}),
                 "traffic": emulation.recorder.traffic.as_dict(),
                 "exports": self._export(emulation, {group: best_model(models) for group, models in groups.items()}),
                 "export_time_s": time.perf_counter() - trained_s,
@@ -155,9 +155,8 @@ class _Run:
         }
 
     def _reported(self, emulation: Emulation, groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-        sizes = {group: sum(client.group == group for client in emulation.clients) for group in groups}
         return {
-            group: {"clients": sizes[group], "model": best_model(models), **models[best_model(models)]}
+            group: {"clients": len(emulation.groups[group]), "model": best_model(models), **models[best_model(models)]}
             for group, models in groups.items()
         }
 

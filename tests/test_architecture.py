@@ -44,7 +44,7 @@ ALLOWED = {
     "models": Arrows(LEARNING, ours=CONTRACTS),
     "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=CONTRACTS),
     "scenarios": Arrows(
-        EMULATOR | LEARNING | {"h5py", "pydantic", "rich", "typer"},
+        EMULATOR | LEARNING | {"h5py", "pydantic", "rich", "tomli_w", "typer"},
         ours=("emulator", "models", "datasets", "__version__"),
     ),
 }

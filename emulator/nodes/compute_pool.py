@@ -34,7 +34,10 @@ class SerialPool:
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
         ticket: Future[Result] = Future()
-        ticket.set_result(job())
+        try:
+            ticket.set_result(job())
+        except Exception as error:  # noqa: BLE001 - kept for whoever collects, as on a thread
+            ticket.set_exception(error)
         return ticket
 
     def collect(self, ticket: Future[Result]) -> Result:

@@ -70,8 +70,10 @@ class Stale:
         self._remember(message)
 
     def _remember(self, message: Message) -> None:
-        """Keep the newest value of every coordinate."""
+        """Keep the newest value of every coordinate; a message that was overtaken on its way only fills gaps."""
         before = self._said.get(_topic(message.slot))
+        if before is not None and before.round_index > message.round_index:
+            before, message = message, before
         if before is not None and message.received is not None:
             payload = np.where(message.received, message.payload, before.payload)
             known = None if before.received is None else message.received | before.received

