@@ -102,7 +102,7 @@ def print_result(console: Console, result: RunResult) -> None:
 
 def _score_table(summary: Mapping[str, Any]) -> Table:
     split = "held-out drive-bys" if summary["split"] == "sequence" else "random split: rows leak, for comparison only"
-    table = Table(title=f"Best of the beams on {split} ({summary['test_windows']:,} rows)", title_justify="left")
+    table = Table(title=f"Best beam now, on {split} ({summary['test_windows']:,} rows)", title_justify="left")
     table.add_column("group")
     table.add_column("clients", justify="right")
     for column in ("model", "top-1", "top-3", "power loss"):

@@ -10,4 +10,4 @@ class WireError(SheafedgeError, ValueError):
 
 
 class TransportError(SheafedgeError, RuntimeError):
-    """Bytes could not be carried: an address that cannot be bound, a peer that is silent, a transport already closed."""
+    """Bytes could not be carried: a bad address, a silent peer, a transport already closed."""

@@ -1,8 +1,9 @@
-"""The one place through which all messages pass: a ZeroMQ ROUTER that hears workers and forwards what a link lets by."""
+"""The one place that all messages pass: a ZeroMQ ROUTER that hears workers and forwards what a link lets by."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import zmq
@@ -35,7 +36,12 @@ class Hub:
     """
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], address: str, wire: Wire, workers: frozenset[bytes], timeout_s: float
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        wire: Wire,
+        workers: frozenset[bytes],
+        timeout_s: float,
     ) -> None:
         self._wire = wire
         self._workers = workers
@@ -48,7 +54,9 @@ class Hub:
             self._socket.bind(address)
         except zmq.ZMQError as error:
             self._socket.close()
-            raise TransportError(f"hub cannot listen at {address!r} ({error}); use inproc://, ipc://FILE or tcp://HOST:PORT") from None
+            raise TransportError(
+                f"hub cannot listen at {address!r} ({error}); use inproc://NAME, ipc://FILE or tcp://HOST:PORT"
+            ) from None
         self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def receive(self) -> InFlight:
@@ -79,7 +87,7 @@ class Hub:
             TransportError: the worker is gone, or does not take the message in time.
         """
         header, payload = in_flight.frames
-        parts: list[bytes | memoryview | zmq.Frame] = [worker, header, payload]  # an untouched frame is passed on as it is
+        parts: list[bytes | memoryview | zmq.Frame] = [worker, header, payload]  # an untouched frame goes on as it is
         if lost_packets.size:
             left = self._wire.without_packets(WireFrames(header, payload.buffer), lost_packets, packet_bytes)
             if left.header is not header:
@@ -100,8 +108,7 @@ class Hub:
         if sender.bytes not in self._workers:
             raise WireError(f"unknown worker {sender.bytes!r}")
         frames = WireFrames(header.bytes, payload.buffer)
-        accepted = at_hub(self._wire, frames)
-        return InFlight(accepted.slot, accepted.receiver, accepted.size_bytes, accepted.checksum, (frames.header, payload))
+        return replace(at_hub(self._wire, frames), frames=(frames.header, payload))
 
     def _silence(self) -> str:
         refused = f"; {self.n_refused} refused, last: {self.last_refusal}" if self.n_refused else ""

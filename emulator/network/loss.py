@@ -79,7 +79,7 @@ class GilbertElliottLoss:
         for name, value in (("p", p), ("r", r), ("loss_good", loss_good), ("loss_bad", loss_bad)):
             _check_probability(name, value)
         if p == 0.0 and r == 0.0:
-            raise ConfigError("gilbert_elliott p and r are both 0, so the state never moves; set r above 0 or use iid loss")
+            raise ConfigError("gilbert_elliott p and r are both 0, so it never moves; set r above 0 or use iid loss")
         self._leave = {False: p, True: r}  # keyed by "is bad"
         self._loss = np.array([loss_good, loss_bad])
         self._draws = draws
@@ -146,4 +146,4 @@ class GilbertElliottLoss:
 
 def _check_probability(name: str, value: float) -> None:
     if not 0.0 <= value <= 1.0:  # NaN fails too
-        raise ConfigError(f"{name} must be a probability in [0, 1], got {value}; 0.01 loses one transmission in a hundred")
+        raise ConfigError(f"{name} must be a probability in [0, 1], got {value}; 0.01 means one in a hundred")

@@ -11,7 +11,7 @@ from .wire import Wire, WireFrames
 
 
 class MemoryTransport:
-    """A `Transport` that hands the frames over. Payloads are views of the sender's array: a sender must not change it."""
+    """A `Transport` that hands the frames over; payloads are views of the sender's array, which must not change."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire

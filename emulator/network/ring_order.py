@@ -38,12 +38,10 @@ def _pieces(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Piece]:
 
 def _orders(placed: list[Piece], left: list[Piece], may_have_gaps: bool) -> Iterator[list[Piece]]:
     """Orders in which every modality forms one arc, by depth-first search that stops where an arc breaks."""
-    if not _can_be_arcs(placed):
+    if not _are_arcs(placed):
         return
-    if not left:
-        if _are_arcs(placed) and (may_have_gaps or _has_no_gaps(placed)):
-            yield placed
-        return
+    if not left and (may_have_gaps or _has_no_gaps(placed)):
+        yield placed
     for index, piece in enumerate(left):
         if may_have_gaps or placed[-1][0] & piece[0]:
             yield from _orders([*placed, piece], left[:index] + left[index + 1 :], may_have_gaps)
@@ -55,18 +53,9 @@ def _runs(placed: list[Piece], modality: Modality) -> list[bool]:
     return owned[:1] + [after for before, after in pairwise(owned) if before != after]
 
 
-def _can_be_arcs(placed: list[Piece]) -> bool:
-    """A second run is possible only where it will meet the first around the seam; a third one never."""
-    return all(len(runs) <= (3 if runs[0] else 4) and sum(runs) <= 1 + runs[0] for runs in _all_runs(placed))
-
-
 def _are_arcs(placed: list[Piece]) -> bool:
-    """One run, or two that meet around the seam."""
-    return all(sum(runs) <= 1 or (sum(runs) == 2 and runs[0] and runs[-1]) for runs in _all_runs(placed))
-
-
-def _all_runs(placed: list[Piece]) -> Iterator[list[bool]]:
-    return (_runs(placed, modality) for modality in MODALITIES)
+    """Each modality changes sides twice at most: its owners stand together, if need be around the seam."""
+    return all(len(_runs(placed, modality)) <= 3 for modality in MODALITIES)
 
 
 def _has_no_gaps(placed: list[Piece]) -> bool:

@@ -61,10 +61,11 @@ class Wire:
         self._check_kind(message.kind, f"message from {message.sender} to {message.receiver}")
         payload = message.payload
         if payload.dtype.str not in DTYPES or payload.ndim != 1:
-            raise WireError(f"payload of {message.kind} must be a vector of {' or '.join(DTYPES)}, got {payload.dtype.str} {payload.shape}")
+            found = f"{payload.dtype.str} of shape {payload.shape}"
+            raise WireError(f"payload of {message.kind} must be a vector of {' or '.join(DTYPES)}, got {found}")
         self._check_size(payload.nbytes, message.kind)
         if message.received is not None:
-            raise WireError(f"{message.kind} from {message.sender} has lost coordinates; only what is whole can be sent")
+            raise WireError(f"{message.kind} from {message.sender} has lost coordinates; send only what is whole")
         raw = np.ascontiguousarray(payload).view(np.uint8).data.toreadonly()
         header = describe(message, payload.dtype.str, self._checksum(message, raw))
         return WireFrames(pack_header(header), raw)
@@ -166,7 +167,7 @@ class Wire:
 
     def _check_size(self, n_bytes: int, kind: MessageKind) -> None:
         if n_bytes > self._max_payload_bytes:
-            raise WireError(f"payload of {kind} would have {n_bytes} bytes; at most {self._max_payload_bytes} may cross")
+            raise WireError(f"payload of {kind} would have {n_bytes} bytes; the limit is {self._max_payload_bytes}")
 
 
 def _removed_bytes(lost_packets: NDArray[np.int64], packet_bytes: int, full_bytes: int) -> int:

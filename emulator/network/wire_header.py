@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -176,7 +176,7 @@ def _kind(value: str) -> MessageKind:
 def _modality(value: object) -> Modality | None:
     if value is not None and value not in MODALITIES:
         raise WireError(f"unknown modality {value!r}; known: {', '.join(MODALITIES)}, or none")
-    return cast("Modality | None", value)
+    return value
 
 
 def _dtype(value: str) -> str:

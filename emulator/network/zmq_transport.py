@@ -51,7 +51,8 @@ class ZmqTransport:
         shared = context if context is not None else self._own_context
         assert shared is not None
         try:
-            self.hub = Hub(shared, address or f"inproc://sheafedge-{id(self):x}", wire, frozenset({_IDENTITY}), timeout_s)
+            own_name = f"inproc://sheafedge-{id(self):x}"
+            self.hub = Hub(shared, address or own_name, wire, frozenset({_IDENTITY}), timeout_s)
             try:
                 self._worker = Worker(shared, self.hub.address, wire, _IDENTITY, timeout_s)
             except TransportError:

@@ -1,0 +1,130 @@
+"""The recorder counts what crossed the links, and its hash tells any two different runs apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from doubles.emulation import message, quiet_recorder
+from sheafedge.emulator.contracts import Delivery, InFlight, MessageKind, MessageSlot
+from sheafedge.emulator.recorder import Recorder
+
+SLOT = MessageSlot(0, "mix", 3, MessageKind.ENCODER, "gps")
+OFFERED = InFlight(SLOT, receiver=5, size_bytes=100, checksum=77, frames=None)
+ARRIVED = Delivery(1.5, np.zeros(0, dtype=np.int64), n_packets=4, n_retransmissions=0, airtime_s=0.1)
+
+
+def losing(*packets: int, n_retransmissions: int = 0) -> Delivery:
+    return replace(ARRIVED, lost_packets=np.array(packets, dtype=np.int64), n_retransmissions=n_retransmissions)
+
+
+def trace(*entries: Callable[[Recorder], object]) -> str:
+    recorder = quiet_recorder()
+    for entry in entries:
+        entry(recorder)
+    return recorder.trace_hash
+
+
+def sent(
+    now_s: float = 1.0, offered: InFlight = OFFERED, fate: Delivery = ARRIVED, delivered: bool = True
+) -> Callable[[Recorder], object]:
+    return lambda recorder: recorder.message(now_s, offered, fate, delivered)
+
+
+def seen(now_s: float = 2.0, node: int = 3, round_index: int = 0, **values: Any) -> Callable[[Recorder], object]:
+    return lambda recorder: recorder.observation(now_s, node, round_index, values or {"loss": 0.5})
+
+
+def test_every_message_is_counted_once_in_total_and_once_by_kind() -> None:
+    recorder = quiet_recorder()
+    projection = InFlight(replace(SLOT, kind=MessageKind.PROJECTION, modality=None, sender=4), 5, 30, 1, None)
+    recorder.message(0.0, OFFERED, ARRIVED, True)
+    recorder.message(0.0, OFFERED, losing(1, 2, n_retransmissions=3), True)
+    recorder.message(0.0, OFFERED, losing(0, 1, 2, 3), False)
+    recorder.message(0.0, projection, losing(0), False)
+    assert recorder.traffic.as_dict() == {
+        "messages": 4, "bytes": 330, "lost_messages": 2, "partial_messages": 1, "late_messages": 0,
+        "lost_packets": 7, "retransmissions": 3,
+        "by_kind": {
+            "encoder": {"messages": 3, "bytes": 300, "lost_messages": 1},
+            "projection": {"messages": 1, "bytes": 30, "lost_messages": 1},
+            "reprojection": {"messages": 0, "bytes": 0, "lost_messages": 0},
+        },
+    }  # fmt: skip
+    assert recorder.bytes_sent == {3: 300, 4: 30}
+
+
+def test_only_declared_kinds_have_counters() -> None:
+    recorder = Recorder(frozenset({MessageKind.ENCODER}), lambda *_: None)
+    assert list(recorder.traffic.by_kind) == ["encoder"]
+
+
+def test_late_messages_and_energy_add_up() -> None:
+    recorder = quiet_recorder()
+    recorder.late(message())
+    recorder.late(message())
+    for energy_j in (1.5, 2.5):
+        recorder.computed(7, energy_j)
+    assert recorder.traffic.late_messages == 2
+    assert recorder.energy_j == {7: 4.0}
+
+
+def test_an_observation_is_passed_on_as_it_is() -> None:
+    heard: list[tuple[Any, ...]] = []
+    recorder = Recorder(frozenset(), lambda *told: heard.append(told))
+    recorder.observation(2.5, 3, 1, {"loss": 0.25})
+    assert heard == [(3, 1, 2.5, {"loss": 0.25})]
+
+
+def test_equal_runs_have_equal_hashes() -> None:
+    run = (sent(), sent(fate=losing(1)), seen(), lambda recorder: recorder.late(message()))
+    assert trace(*run) == trace(*run)
+    assert trace(seen(a=1, b=2)) == trace(seen(b=2, a=1))  # the order of keys says nothing
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        sent(now_s=1.0000000000000002),
+        sent(offered=replace(OFFERED, receiver=6)),
+        sent(offered=replace(OFFERED, size_bytes=101)),
+        sent(offered=replace(OFFERED, checksum=78)),
+        sent(offered=replace(OFFERED, slot=replace(SLOT, round_index=1))),
+        sent(offered=replace(OFFERED, slot=replace(SLOT, phase="project"))),
+        sent(offered=replace(OFFERED, slot=replace(SLOT, sender=4))),
+        sent(offered=replace(OFFERED, slot=replace(SLOT, kind=MessageKind.PROJECTION))),
+        sent(offered=replace(OFFERED, slot=replace(SLOT, modality="rf"))),
+        sent(fate=replace(ARRIVED, arrival_s=1.5000000000000002)),
+        sent(fate=replace(ARRIVED, n_packets=5)),
+        sent(fate=replace(ARRIVED, n_retransmissions=1)),
+        sent(fate=losing(1)),
+        sent(delivered=False),
+    ],
+)
+def test_any_difference_of_a_message_or_its_fate_changes_the_hash(other: Callable[[Recorder], object]) -> None:
+    assert trace(other) != trace(sent())
+
+
+def test_which_packets_were_lost_changes_the_hash() -> None:
+    assert len({trace(sent(fate=losing(*packets))) for packets in [(1,), (2,), (1, 2), ()]}) == 4
+
+
+@pytest.mark.parametrize(
+    "other", [seen(now_s=2.5), seen(node=4), seen(round_index=1), seen(loss=0.5000000000000001), seen(energy=0.5)]
+)
+def test_any_difference_of_an_observation_changes_the_hash(other: Callable[[Recorder], object]) -> None:
+    assert trace(other) != trace(seen())
+
+
+def test_order_and_lateness_change_the_hash() -> None:
+    first, second = sent(), sent(offered=replace(OFFERED, receiver=6))
+    assert trace(first, second) != trace(second, first)
+    assert trace(first) != trace(first, lambda recorder: recorder.late(message()))
+    assert trace(lambda r: r.late(message(sender=1))) != trace(lambda r: r.late(message(sender=2)))
+
+
+def test_counting_does_not_depend_on_who_listens() -> None:
+    assert trace() == Recorder(frozenset(), lambda *_: None).trace_hash
