@@ -1,0 +1,1 @@
+"""Propagation, antennas and blockage: what the radio makes of a scene."""

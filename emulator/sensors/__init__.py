@@ -1,0 +1,1 @@
+"""What LiDAR, camera, RF and GPS see of a scene."""
