@@ -1,4 +1,4 @@
-"""How good a ranking of beams is: the one scoring for models and baselines."""
+"""How good a ranking of beams or a warning of blockage is: the one scoring for models and baselines."""
 
 from __future__ import annotations
 
@@ -51,4 +51,50 @@ def score_ranking(
         top1=float(hits[:, 0].mean()),
         top3=float(hits.any(axis=1).mean()),
         power_loss_db=float((10 * np.log10(powers.max(axis=1) / chosen)).mean()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockageScores:
+    """Scores of warnings.
+
+    Attributes:
+        accuracy: share of samples that are right.
+        balanced_accuracy: mean of the shares among blocked and among clear samples; 0.5 for whoever always says the
+            same. The share of the one kind where the labels hold only one.
+        f1: harmonic mean of precision and recall of warnings; 0 where nothing was rightly warned of.
+    """
+
+    accuracy: float
+    balanced_accuracy: float
+    f1: float
+
+
+def score_blockage(predicted: NDArray[Any], labels: NDArray[Any]) -> BlockageScores:
+    """Scores of warnings.
+
+    Args:
+        predicted: [n] bool, or 0 and 1: whether a blockage was predicted.
+        labels: [n] bool, or 0 and 1: whether one came.
+
+    Raises:
+        DataError: no sample, shapes that do not fit, or values other than 0 and 1.
+    """
+    if labels.ndim != 1 or len(labels) == 0 or predicted.shape != labels.shape:
+        raise DataError(
+            f"cannot score warnings {predicted.shape} against labels {labels.shape}; needs [n] and [n], n >= 1"
+        )
+    for name, values in (("warnings", predicted), ("labels", labels)):
+        if not np.isin(values, (0, 1)).all():
+            raise DataError(
+                f"{name} of blockage must be 0 and 1, got values like {values[~np.isin(values, (0, 1))][0]}"
+            )
+    warned, blocked = predicted.astype(np.bool_), labels.astype(np.bool_)
+    right = warned == blocked
+    recalls = [float(right[kind].mean()) for kind in (blocked, ~blocked) if kind.any()]
+    n_hits, n_mistakes = int((warned & blocked).sum()), int((~right).sum())
+    return BlockageScores(
+        accuracy=float(right.mean()),
+        balanced_accuracy=sum(recalls) / len(recalls),
+        f1=2 * n_hits / (2 * n_hits + n_mistakes) if n_hits else 0.0,
     )

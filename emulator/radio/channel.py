@@ -1,0 +1,193 @@
+"""The few paths between a user and a base station, from the scene that all sensors share.
+
+Line of sight, ground, facades and the sides of vehicles, each with its length, direction, reflection and blockage.
+Nothing is drawn: the same scene has the same channel, and phases follow from path lengths. Antennas are vertically
+polarized, so walls and vehicles reflect as TE and the ground as TM; that is exact for level paths and close for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import ConfigError, DataError
+from ..world.scene import Scene
+from .blockage import Legs, legs_loss_db
+from .images import Images, PathKind, Surfaces, candidate_images
+from .pathloss import oxygen_db
+from .waves import SPEED_OF_LIGHT_M_PER_S, Array, wavelength_m
+
+Complex = NDArray[np.complex128]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSettings:
+    """How paths are found; checked when made.
+
+    Attributes:
+        carrier_hz: where all materials of the scene must be specified.
+        orientation_deg: where the array looks, clockwise from +y seen from above.
+        double_facade: follow paths over two facades.
+        vehicle_sides: follow paths over the upright faces of cars, vans and buses.
+        ground_roughness_m, facade_roughness_m: standard deviation of the surfaces' heights; asphalt has 0.3 to 1 mm.
+        oxygen: include its absorption, 0.2 dB at 12 m and 60 GHz.
+
+    Raises:
+        ConfigError: a value outside its range.
+    """
+
+    carrier_hz: float = 60e9
+    orientation_deg: float = 0.0
+    double_facade: bool = False
+    vehicle_sides: bool = True
+    ground_roughness_m: float = 0.5e-3
+    facade_roughness_m: float = 0.0
+    oxygen: bool = True
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("carrier_hz", 1e9, 100e9),
+            ("orientation_deg", -360.0, 360.0),
+            ("ground_roughness_m", 0.0, 0.1),
+            ("facade_roughness_m", 0.0, 0.1),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigError(f"channel.{name} must lie in [{low:g}, {high:g}], got {value}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths:
+    """F channels of P possible paths, always in the same columns.
+
+    Attributes:
+        carrier_hz: their frequency, the middle of the band.
+        kind: [P] uint8 of `PathKind`; column 0 is the line of sight.
+        valid: [F, P] bool, the path exists and arrives in front of the array.
+        gain: [F, P] complex amplitude between isotropic antennas, 0 where not valid.
+        delay_s: [F, P] time of flight.
+        azimuth_rad: [F, P] of arrival at the array, from where it looks, positive towards +x.
+        direction_sine: [F, P] sine of the angle off the array's broadside, sin(azimuth) cos(elevation).
+        blockage_db: [F, P] loss to boxes, 0 where not valid.
+    """
+
+    carrier_hz: float
+    kind: NDArray[np.uint8]
+    valid: Mask
+    gain: Complex
+    delay_s: Array
+    azimuth_rad: Array
+    direction_sine: Array
+    blockage_db: Array
+
+    @property
+    def los_blockage_db(self) -> Array:
+        """[F] loss of the line of sight to boxes: what the geometric label is made of."""
+        return self.blockage_db[:, 0]
+
+
+def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
+    """All paths of a scene.
+
+    Raises:
+        ConfigError: a material of the scene is unknown or not specified at this carrier.
+        DataError: the user stands within a wavelength of the base station.
+
+    Source: image method; w / (4 pi r) * reflection * 10^(-blockage_db / 20) * e^(-j 2 pi r / w), w the wavelength.
+    """
+    settings = settings or ChannelSettings()
+    images = list(candidate_images(scene, _surfaces(settings)))
+    valid = np.concatenate([group.valid for group in images], axis=1)
+    image_m = np.concatenate([group.image_m for group in images], axis=1)
+    across = image_m - scene.base_station_m
+    length_m = np.sqrt((across**2).sum(axis=-1))
+    _check_apart(scene, length_m[:, 0], settings.carrier_hz)
+    length_m = np.where(valid, length_m, 1.0)  # where there is no path, any length that divides
+
+    sideways, ahead = _in_array_frame(across, settings.orientation_deg)
+    valid &= ahead > 0.0
+    blockage_db = _blockage_db(scene, images, valid, length_m, settings.carrier_hz)
+    loss_db = blockage_db + oxygen_db(length_m, settings.carrier_hz) if settings.oxygen else blockage_db
+    waves = length_m / wavelength_m(settings.carrier_hz)
+    amplitude = 10.0 ** (-loss_db / 20.0) / (4.0 * np.pi * waves)
+    reflection = np.concatenate([group.reflection for group in images], axis=1)
+    return Paths(
+        carrier_hz=settings.carrier_hz,
+        kind=np.concatenate([np.full(group.valid.shape[1], group.kind, dtype=np.uint8) for group in images]),
+        valid=valid,
+        gain=np.where(valid, amplitude * reflection * np.exp(-2j * np.pi * waves), 0.0),
+        delay_s=length_m / SPEED_OF_LIGHT_M_PER_S,
+        azimuth_rad=np.arctan2(sideways, ahead),
+        direction_sine=np.where(valid, sideways / length_m, 0.0),
+        blockage_db=blockage_db,
+    )
+
+
+def _surfaces(settings: ChannelSettings) -> Surfaces:
+    return Surfaces(
+        carrier_hz=settings.carrier_hz,
+        ground_roughness_m=settings.ground_roughness_m,
+        facade_roughness_m=settings.facade_roughness_m,
+        double_facade=settings.double_facade,
+        vehicle_sides=settings.vehicle_sides,
+    )
+
+
+def _check_apart(scene: Scene, length_m: Array, carrier_hz: float) -> None:
+    too_near = ~(length_m > wavelength_m(carrier_hz))  # NaN is too near as well
+    if too_near.any():
+        frame = int(too_near.argmax())
+        raise DataError(
+            f"scene.user_m in frame {frame} is {scene.user_m[frame]}, within a wavelength of the base station at "
+            f"{scene.base_station_m}; move one of them"
+        )
+
+
+def _in_array_frame(across_m: Array, orientation_deg: float) -> tuple[Array, Array]:
+    """[...] components of vectors [..., 3] along the array and along where it looks."""
+    turn_rad = np.radians(orientation_deg)
+    sine, cosine = np.sin(turn_rad), np.cos(turn_rad)
+    x_m, y_m = across_m[..., 0], across_m[..., 1]
+    return x_m * cosine - y_m * sine, x_m * sine + y_m * cosine
+
+
+def _blockage_db(scene: Scene, images: list[Images], valid: Mask, length_m: Array, carrier_hz: float) -> Array:
+    """[F, P] loss of every path: the decibels of the boxes added, each box counted on its worst leg."""
+    per_box = np.zeros((*valid.shape, scene.present.shape[1]))
+    for legs in _legs(scene, images, valid, length_m):
+        where = (legs.frame, legs.path)
+        per_box[where] = np.maximum(per_box[where], legs_loss_db(legs, scene, carrier_hz))
+    return np.asarray(per_box.sum(axis=-1))
+
+
+def _legs(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> Iterator[Legs]:
+    """The legs of the valid paths: group by group, and in a group one leg number after another."""
+    first_column = 0
+    for group in images:
+        columns = slice(first_column, first_column + group.valid.shape[1])
+        frame, column = np.nonzero(valid[:, columns])
+        total_m = length_m[:, columns][frame, column, None]
+        station = np.broadcast_to(scene.base_station_m, (len(frame), 3))
+        points = [station, *(hit[frame, column] for hit in group.hits_m), scene.user_m[frame]]
+        before_m = np.zeros((len(frame), 1))
+        for start, end in pairwise(points):
+            piece_m = np.sqrt(((end - start) ** 2).sum(axis=-1, keepdims=True))
+            along = (end - start) / piece_m
+            unfolded_start = start - along * before_m
+            yield Legs(
+                frame=frame,
+                path=column + first_column,
+                start_m=unfolded_start,
+                end_m=unfolded_start + along * total_m,
+                first=(before_m / total_m)[:, 0],
+                last=((before_m + piece_m) / total_m)[:, 0],
+                mirror_box=group.mirror_box[column],
+                over_ground=np.full(len(frame), group.kind == PathKind.GROUND),
+            )
+            before_m = before_m + piece_m
+        first_column = columns.stop

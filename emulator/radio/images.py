@@ -1,0 +1,216 @@
+"""Paths by mirror images: which flat surfaces can carry a signal from the user to the base station, and where.
+
+The image of the user behind a surface sees the base station along a straight line; where the line meets the surface the
+signal bounces, if it meets it at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..world.scene import Kind, Scene
+from .materials import complex_permittivity, reflection_te, reflection_tm, roughness_factor
+from .waves import Array
+
+Complex = NDArray[np.complex128]
+Mask = NDArray[np.bool_]
+
+X, Y, Z = 0, 1, 2
+MIRRORING_KINDS = (Kind.CAR, Kind.VAN, Kind.BUS)
+NO_BOX = -1
+
+
+class PathKind(IntEnum):
+    """What a path bounces off."""
+
+    LOS = 0
+    GROUND = 1
+    FACADE = 2
+    DOUBLE_FACADE = 3
+    VEHICLE = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Images:
+    """P possible paths of one kind, some of which exist in a frame.
+
+    Attributes:
+        kind: of all of them.
+        valid: [F, P] bool, the path exists.
+        image_m: [F, P, 3] the user as the base station sees it, reflections undone.
+        hits_m: [n_bounces] arrays [F, P, 3], from the base station on; numbers mean nothing where not valid.
+        reflection: [F, P] product of the reflection coefficients.
+        mirror_box: [P] int64 box slot that reflects, or `NO_BOX`.
+    """
+
+    kind: PathKind
+    valid: Mask
+    image_m: Array
+    hits_m: tuple[Array, ...]
+    reflection: Complex
+    mirror_box: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mirrors:
+    """S flat surfaces across one axis.
+
+    Attributes:
+        axis: X, Y or Z: their normal.
+        plane_m: [F, S] where they stand on it.
+        side: [F, S] +1 or -1: on which side of the plane they reflect.
+        lower_m, upper_m: [F, S, 3] how far they reach; the entry of their own axis is ignored.
+    """
+
+    axis: int
+    plane_m: Array
+    side: Array
+    lower_m: Array
+    upper_m: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounce:
+    """What one reflection makes of it: [F, S] each, [F, S, 3] for points."""
+
+    valid: Mask
+    image_m: Array
+    hit_m: Array
+    cos_incidence: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Surfaces:
+    """What reflects, and how.
+
+    Attributes:
+        carrier_hz: sets permittivities and roughness.
+        ground_roughness_m, facade_roughness_m: standard deviations of the surfaces' heights.
+        double_facade: follow two facades in a row.
+        vehicle_sides: follow the four upright faces of cars, vans and buses.
+    """
+
+    carrier_hz: float
+    ground_roughness_m: float
+    facade_roughness_m: float
+    double_facade: bool
+    vehicle_sides: bool
+
+
+def bounced(observer_m: Array, source_m: Array, mirrors: Mirrors) -> Bounce:
+    """Reflections of a source in mirrors as an observer sees them.
+
+    Args:
+        observer_m, source_m: [F or 1, S or 1, 3].
+        mirrors: S of them.
+    """
+    axis, plane, side = mirrors.axis, mirrors.plane_m, mirrors.side
+    observer_off, source_off = side * (observer_m[..., axis] - plane), side * (source_m[..., axis] - plane)
+    valid = (observer_off > 0.0) & (source_off > 0.0)
+    image = np.broadcast_to(source_m, (*plane.shape, 3)).copy()
+    image[..., axis] = 2.0 * plane - image[..., axis]
+    across = image - observer_m
+    share = np.where(valid, observer_off, 0.0) / np.where(valid, observer_off + source_off, 1.0)
+    hit = observer_m + share[..., None] * across
+    for other in {X, Y, Z} - {axis}:
+        valid &= (mirrors.lower_m[..., other] <= hit[..., other]) & (hit[..., other] <= mirrors.upper_m[..., other])
+    length = np.sqrt((across**2).sum(axis=-1))
+    return Bounce(valid, image, hit, np.abs(across[..., axis]) / np.maximum(length, 1e-12))
+
+
+def candidate_images(scene: Scene, surfaces: Surfaces) -> Iterator[Images]:
+    """Every path that may exist, kind by kind in a fixed order; the first is the line of sight."""
+    n_frames = len(scene)
+    user, station = scene.user_m[:, None], scene.base_station_m
+    yield Images(PathKind.LOS, np.ones((n_frames, 1), bool), user, (), np.ones((n_frames, 1), complex), _no_boxes(1))
+    yield _ground_image(scene, surfaces, station, user)
+    if scene.surroundings.facades:
+        yield _facade_images(scene, surfaces, station, user)
+    if surfaces.double_facade and len(scene.surroundings.facades) > 1:
+        yield _double_facade_images(scene, surfaces, station, user)
+    if surfaces.vehicle_sides and scene.present.shape[1]:
+        yield from (_vehicle_images(scene, surfaces, station, user, axis) for axis in (X, Y))
+
+
+def _ground_image(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array) -> Images:
+    everywhere = np.full((1, 1, 3), np.inf)
+    ground = Mirrors(Z, np.zeros((len(scene), 1)), np.ones((len(scene), 1)), -everywhere, everywhere)
+    bounce = bounced(station_m, user_m, ground)
+    permittivity = complex_permittivity(scene.surroundings.ground_material, surfaces.carrier_hz)
+    reflection = reflection_tm(permittivity, bounce.cos_incidence)
+    reflection *= roughness_factor(surfaces.ground_roughness_m, bounce.cos_incidence, surfaces.carrier_hz)
+    return Images(PathKind.GROUND, bounce.valid, bounce.image_m, (bounce.hit_m,), reflection, _no_boxes(1))
+
+
+def _facade_mirrors(scene: Scene, indices: list[int], seen_from_y_m: Array) -> Mirrors:
+    """Facades that face whoever stands at y; seen_from_y_m: [S]."""
+    facades = [scene.surroundings.facades[index] for index in indices]
+    plane = np.array([facade.y_m for facade in facades])
+    lower = np.array([[facade.x_min_m, -np.inf, 0.0] for facade in facades])
+    upper = np.array([[facade.x_max_m, np.inf, facade.height_m] for facade in facades])
+    shape = (len(scene), len(facades))
+    side = np.where(seen_from_y_m >= plane, 1.0, -1.0)
+    return Mirrors(Y, np.broadcast_to(plane, shape), np.broadcast_to(side, shape), lower, upper)
+
+
+def _facade_reflection(scene: Scene, surfaces: Surfaces, indices: list[int], cos_incidence: Array) -> Complex:
+    """[F, S] coefficients: vertical polarization lies along an upright wall."""
+    carrier_hz = surfaces.carrier_hz
+    reflection = np.empty(cos_incidence.shape, dtype=np.complex128)
+    for column, index in enumerate(indices):
+        permittivity = complex_permittivity(scene.surroundings.facades[index].material, carrier_hz)
+        reflection[:, column] = reflection_te(permittivity, cos_incidence[:, column])
+    return reflection * roughness_factor(surfaces.facade_roughness_m, cos_incidence, carrier_hz)
+
+
+def _facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array) -> Images:
+    indices = list(range(len(scene.surroundings.facades)))
+    bounce = bounced(station_m, user_m, _facade_mirrors(scene, indices, station_m[Y]))
+    reflection = _facade_reflection(scene, surfaces, indices, bounce.cos_incidence)
+    return Images(PathKind.FACADE, bounce.valid, bounce.image_m, (bounce.hit_m,), reflection, _no_boxes(len(indices)))
+
+
+def _double_facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array) -> Images:
+    """Pairs of facades, the one nearer to the base station along the path first."""
+    facades = scene.surroundings.facades
+    pairs = [pair for pair in permutations(range(len(facades)), 2) if facades[pair[0]].y_m != facades[pair[1]].y_m]
+    near, far = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    near_y = np.array([facades[index].y_m for index in near])
+    far_mirrors = _facade_mirrors(scene, far, near_y)
+    behind_far = np.repeat(user_m, len(pairs), axis=1)
+    behind_far[..., Y] = 2.0 * far_mirrors.plane_m - behind_far[..., Y]
+    first = bounced(station_m, behind_far, _facade_mirrors(scene, near, station_m[Y]))
+    second = bounced(first.hit_m, user_m, far_mirrors)
+    reflection = _facade_reflection(scene, surfaces, near, first.cos_incidence)
+    reflection *= _facade_reflection(scene, surfaces, far, second.cos_incidence)
+    return Images(
+        PathKind.DOUBLE_FACADE,
+        first.valid & second.valid,
+        first.image_m,
+        (first.hit_m, second.hit_m),
+        reflection,
+        _no_boxes(len(pairs)),
+    )
+
+
+def _vehicle_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array, axis: int) -> Images:
+    """The face of every vehicle across this axis that looks at the base station."""
+    mirrors = scene.present & np.isin(scene.kind, MIRRORING_KINDS)
+    center = np.where(mirrors[..., None], scene.center_m, 0.0)
+    half = np.where(mirrors[..., None], 0.5 * scene.size_m, 0.0)
+    side = np.where(station_m[axis] >= center[..., axis], 1.0, -1.0)
+    faces = Mirrors(axis, center[..., axis] + side * half[..., axis], side, center - half, center + half)
+    bounce = bounced(station_m, user_m, faces)
+    reflection = reflection_te(complex_permittivity("metal", surfaces.carrier_hz), bounce.cos_incidence)
+    slots = np.arange(mirrors.shape[1], dtype=np.int64)
+    return Images(PathKind.VEHICLE, bounce.valid & mirrors, bounce.image_m, (bounce.hit_m,), reflection, slots)
+
+
+def _no_boxes(n_paths: int) -> NDArray[np.int64]:
+    return np.full(n_paths, NO_BOX, dtype=np.int64)

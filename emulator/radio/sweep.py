@@ -1,0 +1,139 @@
+"""What a base station measures when it sweeps its beams over the paths of a scene: one power per beam."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import ConfigError
+from .antenna import steering_vector
+from .channel import Paths
+from .waves import Array, wavelength_m
+
+Complex = NDArray[np.complex128]
+
+N_SUBCARRIERS = 64
+BANDWIDTH_HZ = 100e6
+
+
+@dataclass(frozen=True, slots=True)
+class SweepNoise:
+    """How far a measured power is from the true one; checked when made.
+
+    Attributes:
+        reference_power: linear power of the best beam with a clear view, on the scale of `beam_powers`.
+        floor_db: noise lies this far below it.
+        n_snapshots: independent looks that a reading averages; more of them, less noise in the reading.
+        nan_row_share: share of sweeps in which one beam, drawn at random, is missing (NaN).
+
+    Raises:
+        ConfigError: a value outside its range.
+
+    Source: floor and share as seen in DeepSense 6G recordings: 15 to 25 dB, and 1 % of the rows.
+    """
+
+    reference_power: float
+    floor_db: float = 20.0
+    n_snapshots: int = 8
+    nan_row_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.reference_power > 0.0:
+            raise ConfigError(f"sweep.reference_power must be above 0, got {self.reference_power}")
+        if not self.floor_db >= 0.0:
+            raise ConfigError(f"sweep.floor_db must be at least 0, got {self.floor_db}; 15 to 25 is common")
+        if self.n_snapshots < 1:
+            raise ConfigError(f"sweep.n_snapshots must be at least 1, got {self.n_snapshots}")
+        if not 0.0 <= self.nan_row_share <= 1.0:
+            raise ConfigError(f"sweep.nan_row_share must lie in [0, 1], got {self.nan_row_share}; 0.01 is common")
+
+    @property
+    def mean_power(self) -> float:
+        """Linear, what a beam reads on average where there is no signal."""
+        return float(self.reference_power * 10.0 ** (-self.floor_db / 10.0))
+
+
+def clear_power(distance_m: float, carrier_hz: float, n_antennas: int) -> float:
+    """Linear power of a perfectly aimed beam over a clear line of sight in free space, per unit of sent power."""
+    return float(n_antennas * (wavelength_m(carrier_hz) / (4.0 * np.pi * distance_m)) ** 2)
+
+
+def beam_powers(
+    paths: Paths,
+    codebook: Complex,
+    n_subcarriers: int = N_SUBCARRIERS,
+    bandwidth_hz: float = BANDWIDTH_HZ,
+    noise: SweepNoise | None = None,
+    draws: np.random.Generator | None = None,
+) -> Array:
+    """Power of every beam, averaged over the band.
+
+    With h[k] = sum_p g_p a(s_p) e^(-j 2 pi (k - (K - 1) / 2) B / K tau_p) the power is mean_k |f_q^H h[k]|^2. The mean
+    over k of two paths' phases is a Dirichlet kernel of the difference of their delays, so the sum runs over pairs of
+    paths and never over subcarriers.
+
+    Args:
+        paths: of F frames.
+        codebook: [n_beams, n_antennas].
+        n_subcarriers, bandwidth_hz: K and B; the carrier is the middle of the band.
+        noise: None for the true powers.
+        draws: needed with `noise`.
+
+    Returns:
+        [F, n_beams] linear, per unit of sent power.
+
+    Raises:
+        ConfigError: `noise` without `draws`, no subcarrier, or no bandwidth.
+    """
+    if n_subcarriers < 1 or not bandwidth_hz > 0.0:
+        raise ConfigError(
+            f"sweep.n_subcarriers must be at least 1 and sweep.bandwidth_hz above 0, "
+            f"got {n_subcarriers} and {bandwidth_hz}"
+        )
+    columns = _valid_first(paths.valid)
+    gain = np.take_along_axis(paths.gain, columns, axis=1)
+    direction_sine = np.take_along_axis(paths.direction_sine, columns, axis=1)
+    delay_s = np.take_along_axis(paths.delay_s, columns, axis=1)
+    n_frames, n_paths = gain.shape
+    arriving = gain[..., None] * steering_vector(direction_sine, codebook.shape[1])
+    amplitude = arriving.reshape(n_frames * n_paths, -1) @ codebook.conj().T
+    parts = amplitude.view(np.float64).reshape(n_frames, n_paths, -1)  # [F, P, 2 n_beams], real and imaginary
+    kernel = _band_kernel(delay_s[:, :, None] - delay_s[:, None, :], n_subcarriers, bandwidth_hz / n_subcarriers)
+    power_parts = (parts * (kernel @ parts)).sum(axis=1)
+    powers = np.maximum(power_parts[:, 0::2] + power_parts[:, 1::2], 0.0)  # rounding can leave a null below 0
+    return powers if noise is None else measured_powers(powers, noise, draws)
+
+
+def measured_powers(powers: Array, noise: SweepNoise, draws: np.random.Generator | None) -> Array:
+    """Mean of |signal + complex Gaussian noise|^2 over the snapshots, and gaps: [F, n_beams] true -> measured.
+
+    The gaps come from the same stream after the noise, so that turning them on does not move the noise.
+
+    Raises:
+        ConfigError: no `draws`.
+    """
+    if draws is None:
+        raise ConfigError("beam_powers needs draws, a numpy Generator, to add noise")
+    per_half_snapshot = noise.mean_power / (2 * noise.n_snapshots)
+    measured = per_half_snapshot * draws.noncentral_chisquare(2 * noise.n_snapshots, powers / per_half_snapshot)
+    if noise.nan_row_share > 0.0:
+        rows = np.flatnonzero(draws.random(len(powers)) < noise.nan_row_share)
+        measured[rows, draws.integers(powers.shape[1], size=len(rows))] = np.nan
+    return np.asarray(measured)
+
+
+def _valid_first(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """[F, n] columns that hold every frame's valid paths, n the most that any frame has, at least 1."""
+    n_columns = max(1, int(valid.sum(axis=1).max(initial=1)))
+    return np.argsort(~valid, axis=1, kind="stable")[:, :n_columns]
+
+
+def _band_kernel(delay_s: Array, n_subcarriers: int, spacing_hz: float) -> Array:
+    """mean_k e^(-j 2 pi (k - (K - 1) / 2) spacing delay): [...] -> [...], real because the band is centered."""
+    half_turn = np.pi * spacing_hz * delay_s
+    bottom = np.sin(half_turn)
+    is_peak = np.abs(bottom) < 1e-9  # both are 0 there, and the ratio of their slopes takes over
+    top = np.where(is_peak, np.cos(n_subcarriers * half_turn), np.sin(n_subcarriers * half_turn) / n_subcarriers)
+    return np.asarray(top / np.where(is_peak, np.cos(half_turn), bottom))

@@ -1,0 +1,292 @@
+"""The camera at a base station: small color images of the boxes that LiDAR and radio also meet.
+
+The camera is a pinhole whose picture plane stands upright, like an architect's shift lens: a tilt moves the picture up
+or down and leaves vertical edges vertical. A column of the image is then one horizontal ray. In each column a box
+covers one stretch of rows from its near and far end, so that the image is exact, whoever stands before whom.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import ConfigError
+from ..world.scene import Array, Scene
+from .backdrop import Backdrop, backdrop
+from .camera_boxes import Faces, faces, with_lamps
+from .view import View
+
+Image = NDArray[np.uint8]
+Float32 = NDArray[np.float32]
+Int32 = NDArray[np.int32]
+Index = NDArray[np.int64]
+
+#: Frames in work at once: what they need fits into a processor's cache.
+CHUNK = 32
+#: Share of daylight that a camera gets at night.
+NIGHT_GAIN = 0.25
+#: The exposure is a sum of this many slow waves with periods between these two.
+N_EXPOSURE_WAVES = 3
+EXPOSURE_PERIODS_S = (20.0, 200.0)
+#: The noise takes one of so many values, evenly likely: quantiles of a normal distribution.
+N_NOISE_LEVELS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CameraSettings:
+    """How a camera is mounted and how well it sees.
+
+    Attributes:
+        n_pixels: rows and columns of its images.
+        field_of_view_deg: horizontally; vertically the same when level.
+        above_antenna_m: height of the lens above the antenna of the base station.
+        yaw_deg: where it looks, from +y towards +x.
+        tilt_deg: how far it looks up.
+        exposure_drift: brightness wanders by at most this share, over tens of seconds.
+        noise_sigma: of every pixel and color; 1 is the brightest value.
+        night: a quarter of the light, and vehicles with their lamps on.
+        supersampling: samples per pixel along each axis, averaged; 2 for small things in the sky.
+        least_target_px: a transmitter's carrier appears at least this large: the lens blurs what is smaller. 0: as
+            large as it is.
+
+    Raises:
+        ConfigError: a value outside its range.
+
+    Source: exposure, noise, size and field of view are our choice, after the images of DeepSense 6G.
+    """
+
+    n_pixels: int = 64
+    field_of_view_deg: float = 100.0
+    above_antenna_m: float = 0.3
+    yaw_deg: float = 0.0
+    tilt_deg: float = 0.0
+    exposure_drift: float = 0.2
+    noise_sigma: float = 0.02
+    night: bool = False
+    supersampling: int = 1
+    least_target_px: float = 2.0
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self) if field.name in _RANGES):
+            value, (low, high) = getattr(self, name), _RANGES[name]
+            if not low <= value <= high:
+                raise ConfigError(f"camera.{name} must lie in [{low:g}, {high:g}], got {value}")
+
+
+#: Lowest and highest value of each number.
+_RANGES: dict[str, tuple[float, float]] = {
+    "n_pixels": (8, 1024),
+    "field_of_view_deg": (20, 140),
+    "above_antenna_m": (0, 20),
+    "yaw_deg": (-180, 180),
+    "tilt_deg": (-60, 60),
+    "exposure_drift": (0, 0.9),
+    "noise_sigma": (0, 0.5),
+    "supersampling": (1, 8),
+    "least_target_px": (0, 16),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exposure:
+    """How the brightness of one camera wanders: a formula of the instant, so that a recording can be made in pieces.
+
+    Attributes:
+        drift: largest share by which it leaves 1.
+        frequency_rad_per_s, phase_rad: [N_EXPOSURE_WAVES] of its waves, equally high.
+    """
+
+    drift: float
+    frequency_rad_per_s: Array
+    phase_rad: Array
+
+    @classmethod
+    def drawn(cls, settings: CameraSettings, draws: np.random.Generator) -> Exposure:
+        """One camera's wandering, with random periods and phases."""
+        shortest, longest = np.log(EXPOSURE_PERIODS_S)
+        period_s = np.exp(draws.uniform(shortest, longest, N_EXPOSURE_WAVES))
+        phase_rad = draws.uniform(0.0, 2.0 * np.pi, N_EXPOSURE_WAVES)
+        return cls(settings.exposure_drift, 2.0 * np.pi / period_s, phase_rad)
+
+    def at(self, time_s: Array) -> Array:
+        """[F] factors around 1 at instants [F]."""
+        waves = np.sin(np.multiply.outer(time_s, self.frequency_rad_per_s) + self.phase_rad)
+        return np.asarray(1.0 + self.drift * waves.mean(axis=-1))
+
+
+class Camera:
+    """One camera with its own noise; the same scenes in the same order give the same images, in chunks of any size.
+
+    Attributes:
+        settings: of the camera.
+        exposure: how its brightness wanders.
+    """
+
+    def __init__(self, settings: CameraSettings, draws: np.random.Generator) -> None:
+        self.settings = settings
+        exposure_draws, self._noise_draws = draws.spawn(2)
+        self.exposure = Exposure.drawn(settings, exposure_draws)
+
+    def sense(self, scene: Scene) -> Image:
+        """[F, n_pixels, n_pixels, 3] images of every instant of a scene, as `render`."""
+        return render(scene, self.settings, self._noise_draws, self.exposure)
+
+
+def render(
+    scene: Scene, settings: CameraSettings, draws: np.random.Generator, exposure: Exposure | None = None
+) -> Image:
+    """What the camera sees.
+
+    Args:
+        scene: F instants.
+        settings: of the camera.
+        draws: of the noise.
+        exposure: wandering of the brightness; None draws one. A recording made in pieces needs one for all of them:
+            `Camera` keeps it.
+
+    Returns:
+        [F, n_pixels, n_pixels, 3] uint8 of red, green and blue; row 0 is the upper one, column 0 is at the left.
+    """
+    exposure = exposure or Exposure.drawn(settings, draws)
+    view = view_of(scene, settings)
+    behind = backdrop(scene.surroundings, view)
+    gain = (exposure.at(scene.time_s) * (NIGHT_GAIN if settings.night else 1.0) * 255.0).astype(np.float32)
+    image = np.empty((len(scene), settings.n_pixels, settings.n_pixels, 3), dtype=np.uint8)
+    for begin in range(0, len(scene), CHUNK):
+        some = slice(begin, begin + CHUNK)
+        light = _light(scene.frames(some), settings, view, behind) * gain[some, None, None, None]
+        if settings.noise_sigma:
+            light += _noise(settings.noise_sigma * 255.0, draws, light.shape)
+        light += np.float32(0.5)  # the cast below cuts, this makes it round
+        np.clip(light, 0.0, 255.0, out=light)
+        image[some] = light.astype(np.uint8)
+    return image
+
+
+def seen_slots(scene: Scene, settings: CameraSettings) -> NDArray[np.int16]:
+    """Which box is seen where.
+
+    Returns:
+        [F, n, n] slot of the nearest box at every sample's center, -1 where none is; n = n_pixels * supersampling.
+    """
+    view = view_of(scene, settings)
+    behind = backdrop(scene.surroundings, view)
+    n = view.n_samples
+    slots = np.empty((len(scene), n, n), dtype=np.int16)
+    for begin in range(0, len(scene), CHUNK):
+        some = slice(begin, begin + CHUNK)
+        seen = faces(scene.frames(some), view, behind)
+        slots[some] = np.append(seen.slot, np.int16(-1))[_winner(seen, len(slots[some]), n)[0] - 1].reshape(-1, n, n)
+    return slots
+
+
+def pixels_of(points_m: Array, scene: Scene, settings: CameraSettings) -> tuple[Array, Array, Array]:
+    """Where points appear in the image.
+
+    Args:
+        points_m: [..., 3].
+        scene: of which only the base station matters.
+        settings: of the camera.
+
+    Returns:
+        column, row, depth_m: [...]; pixel (i, j) reaches from row i to i + 1 and from column j to j + 1. Columns and
+        rows mean nothing where the depth along the optical axis is not positive.
+    """
+    column, row, depth_m = view_of(scene, settings).project(points_m)
+    return column / settings.supersampling, row / settings.supersampling, depth_m
+
+
+def to_grey(image: Image) -> Image:
+    """Brightness of color images.
+
+    Args:
+        image: [..., 3] red, green, blue.
+
+    Returns:
+        [...] uint8.
+
+    Source: luma weights of ITU-R BT.601, in 256ths.
+    """
+    red, green, blue = np.moveaxis(image.astype(np.uint16), -1, 0)
+    return np.asarray((red * 77 + green * 150 + blue * 29 + 128) >> 8).astype(np.uint8)
+
+
+def view_of(scene: Scene, settings: CameraSettings) -> View:
+    """Where the camera of a scene's base station stands and looks."""
+    x_m, y_m, z_m = (float(value) for value in scene.base_station_m)
+    return View(
+        position_m=(x_m, y_m, z_m + settings.above_antenna_m),
+        yaw_rad=float(np.radians(settings.yaw_deg)),
+        tilt_rad=float(np.radians(settings.tilt_deg)),
+        half_width=float(np.tan(np.radians(settings.field_of_view_deg) / 2.0)),
+        n_pixels=settings.n_pixels,
+        supersampling=settings.supersampling,
+        least_target_px=settings.least_target_px,
+    )
+
+
+def _light(scene: Scene, settings: CameraSettings, view: View, behind: Backdrop) -> Float32:
+    """[F, n_pixels, n_pixels, 3] daylight of every pixel before exposure and noise."""
+    if settings.night:
+        scene = with_lamps(scene)
+    seen = faces(scene, view, behind)
+    if settings.night:
+        seen.color[seen.shines] /= NIGHT_GAIN
+    light = np.repeat(behind.color[None], len(scene), axis=0)
+    winner, where = _winner(seen, len(scene), view.n_samples)
+    if settings.supersampling == 1:
+        light.reshape(-1, 3)[where] = seen.color[winner[where] - 1]
+    elif len(where):
+        _average(light, winner, where, seen.color, settings.supersampling)
+    return light
+
+
+def _average(light: Float32, winner: Int32, where: Index, color: Float32, factor: int) -> None:
+    """Gives the pixels of light [F, n, n, 3] that hold samples `where` the mean color of their samples."""
+    n_frames, n = light.shape[:2]
+    frame, sample = np.divmod(where, (n * factor) ** 2)
+    row, column = np.divmod(sample, n * factor)
+    is_touched = np.zeros((n_frames, n, n), dtype=bool)
+    is_touched[frame, row // factor, column // factor] = True
+    frame, row, column = np.nonzero(is_touched)
+    winners = winner.reshape(n_frames, n, factor, n, factor)[frame, row, :, column, :][..., None]
+    behind = light[frame, row, column][:, None, None]
+    light[frame, row, column] = np.where(winners > 0, color[winners[..., 0] - 1], behind).mean(axis=(1, 2))
+
+
+def _winner(seen: Faces, n_frames: int, n: int) -> tuple[Int32, Index]:
+    """Who wins each sample.
+
+    Returns:
+        [F * n * n] number of the nearest face counted from 1, 0 where there is none. Faces come far to near, so the
+        nearest is the one with the highest number; and the samples that any face covers, some of them repeatedly.
+    """
+    lengths = seen.last_row - seen.first_row
+    ends = np.cumsum(lengths)
+    n_samples = int(ends[-1]) if len(ends) else 0
+    # Counts 0, 1, 2, ... within every face, without a loop over faces.
+    row = np.arange(n_samples) - np.repeat(ends - lengths - seen.first_row, lengths)
+    where = np.repeat(seen.frame * (n * n) + seen.column, lengths) + row * n
+    winner = np.zeros(n_frames * n * n, dtype=np.int32)
+    np.maximum.at(winner, where, np.repeat(np.arange(1, len(lengths) + 1, dtype=np.int32), lengths))
+    return winner, where
+
+
+def _noise(sigma: float, draws: np.random.Generator, shape: tuple[int, ...]) -> Float32:
+    """Normal noise at a tenth of the usual cost: every camera image needs ten thousand draws."""
+    levels = (sigma * _normal_quantiles()).astype(np.float32)
+    return levels[draws.integers(0, N_NOISE_LEVELS, shape, dtype=np.uint16)]
+
+
+@lru_cache(maxsize=1)
+def _normal_quantiles() -> Array:
+    """[N_NOISE_LEVELS] evenly likely values with mean 0 and variance exactly 1."""
+    normal = NormalDist()
+    values = np.array([normal.inv_cdf((level + 0.5) / N_NOISE_LEVELS) for level in range(N_NOISE_LEVELS)])
+    return np.asarray(values / values.std())

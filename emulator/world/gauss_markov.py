@@ -1,0 +1,36 @@
+"""First-order Gauss-Markov processes: errors and wind that drift, and forget where they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .scene import Array
+
+
+def gauss_markov(steps_s: Array, time_constant_s: float, start: Any, draws: np.random.Generator) -> Array:
+    """Unit-variance drift b <- b e^(-dt / tau) + sqrt(1 - e^(-2 dt / tau)) w at instants any steps apart.
+
+    Exact for every step, so a process sampled twice as often has the same statistics. Drawing in pieces that start
+    where the piece before ended gives the same numbers as drawing at once.
+
+    Args:
+        steps_s: [n] time since the instant before, at least 0; the first counts from `start`.
+        time_constant_s: tau, above 0; also known as the correlation time of an Ornstein-Uhlenbeck process.
+        start: [k] values before the first step; standard normal where the process has always been running.
+        draws: advances by n * k normals.
+
+    Returns:
+        [n, k].
+
+    Source: exact discretisation of the Ornstein-Uhlenbeck equation.
+    """
+    fresh = draws.standard_normal((len(steps_s), len(start)))
+    kept = np.exp(-np.asarray(steps_s, dtype=np.float64) / time_constant_s)
+    fresh *= np.sqrt(1.0 - kept**2)[:, None]
+    value = np.asarray(start, dtype=np.float64)
+    for index, share in enumerate(kept.tolist()):
+        value = share * value + fresh[index]
+        fresh[index] = value
+    return fresh

@@ -1,0 +1,358 @@
+"""Samples from a recording: what they hold, what they must not know, and which frames two of them may share."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sheafedge.datasets.baselines import blockage_majority, blockage_persistence, persistence_predictions
+from sheafedge.datasets.recording_layout import RecordingDescription, StationDescription, standard_field
+from sheafedge.datasets.recording_reader import RecordedStation, RecordingReader
+from sheafedge.datasets.recording_writer import RecordingWriter
+from sheafedge.datasets.scores import BlockageScores, score_blockage
+from sheafedge.datasets.sensor_windows import BlockageWindows, beam_windows, blockage_windows, split_by_time
+from sheafedge.emulator.contracts import ConfigError, DataError
+
+N_RAYS, SIZE, N_BEAMS = 6, 4, 8
+SHAPES: dict[str, tuple[int, ...]] = {"lidar": (N_RAYS, 2), "camera": (SIZE, SIZE, 3), "rf": (N_BEAMS,), "gps": (4,)}
+GPS_COLUMNS = ("latitude_deg", "longitude_deg", "distance_m", "height_m")
+FLOAT32_DB = 1e-5  # powers of 0.1 to 1 are at most 10 dB below 1; float32 keeps 7 digits
+LUMA = 1.0  # of 255: weights in 1/256 cost up to 0.45, rounding 0.5
+WINDOWED = ("lidar", "camera", "rf")
+
+
+def fields_of(frames: dict[str, np.ndarray]) -> tuple[Any, ...]:
+    return tuple(
+        standard_field(name, rows.shape[1:], **({"columns": GPS_COLUMNS} if name == "gps" else {}))
+        for name, rows in frames.items()
+    )
+
+
+def recorded(path: Path, frames: dict[str, np.ndarray], geometry: dict[str, Any] | None = None) -> RecordedStation:
+    """Writes and reopens one base station."""
+    station = StationDescription("corner", 10.0, fields_of(frames), geometry or {})
+    with RecordingWriter(path, RecordingDescription("", 1, "tests", (station,))) as writer:
+        writer.append(0, frames)
+    return RecordingReader(path).base_stations[0]
+
+
+def frames_of(lengths: Sequence[int], seed: int = 0, blocked_share: float = 0.2) -> dict[str, np.ndarray]:
+    draws = np.random.default_rng(seed)
+    n = sum(lengths)
+    return {
+        "time_s": np.arange(n) / 10.0,
+        "sequence": np.repeat(np.arange(len(lengths)) * 3 + 1, lengths),
+        "lidar": draws.uniform(0, 16, (n, N_RAYS, 2)).astype(np.float32),
+        "camera": draws.integers(0, 256, (n, SIZE, SIZE, 3)).astype(np.uint8),
+        "rf": draws.uniform(0.1, 1, (n, N_BEAMS)).astype(np.float32),
+        "gps": draws.normal([33.42, -111.93, 60, 20], [1e-4, 1e-4, 9, 3], (n, 4)),
+        "blocked_geometric": draws.random(n) < blocked_share,
+        "blocked_power": draws.random(n) < blocked_share,
+    }
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "corner.h5"
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[dict[str, np.ndarray], int, int]:
+    length, horizon = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    lengths = draw(
+        st.lists(st.integers(1, 20), min_size=1, max_size=5).filter(lambda all_: max(all_) >= length + horizon)
+    )
+    return frames_of(lengths, draw(st.integers(0, 99))), length, horizon
+
+
+any_case = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@any_case
+@given(case=cases())
+def test_every_window_is_what_a_plain_loop_would_cut(
+    tmp_path: Path, case: tuple[dict[str, np.ndarray], int, int]
+) -> None:
+    frames, length, horizon = case
+    windows = blockage_windows(recorded(tmp_path / "any.h5", frames), WINDOWED, length, horizon)
+    owner, blocked = frames["sequence"], frames["blocked_geometric"]
+    ends = [
+        t
+        for t in range(len(owner))
+        if t + 1 >= length and t + horizon < len(owner) and owner[t - length + 1] == owner[t + horizon]
+    ]
+    assert_array_equal(windows.end, ends)
+    inputs = windows.inputs()
+    grey = frames["camera"] @ [0.299, 0.587, 0.114]
+    for i, t in enumerate(ends):
+        past = slice(t - length + 1, t + 1)
+        assert_array_equal(inputs["lidar"][i], np.moveaxis(frames["lidar"][past], 2, 0))
+        assert_allclose(inputs["camera"][i] * 255, grey[past], atol=LUMA)
+        assert_allclose(inputs["rf"][i], 10 * np.log10(frames["rf"][past]), atol=FLOAT32_DB)
+        assert windows.label[i] == any(blocked[t + 1 : t + horizon + 1])  # (23)
+        assert windows.blocked_now[i] == blocked[t]
+        assert windows.sequence[i] == owner[t]
+
+
+@any_case
+@given(case=cases(), share=st.floats(0, 1, exclude_max=True))
+def test_the_future_reaches_the_label_and_never_the_inputs(
+    tmp_path: Path, case: tuple[dict[str, np.ndarray], int, int], share: float
+) -> None:
+    frames, length, horizon = case
+    before = blockage_windows(recorded(tmp_path / "before.h5", frames), WINDOWED, length, horizon)
+    now = int(share * len(before))
+    t = before.end[now]
+    changed = {name: rows.copy() for name, rows in frames.items()}
+    for name in ("lidar", "camera", "rf"):
+        changed[name][t + 1 :] = 1
+    changed["blocked_geometric"][t + 1 :] = True
+    after = blockage_windows(recorded(tmp_path / "after.h5", changed), WINDOWED, length, horizon)
+    then = np.array([now])
+    for name, rows in before.inputs(then).items():
+        assert_array_equal(after.inputs(then)[name], rows)
+    assert after.blocked_now[now] == before.blocked_now[now]
+    assert after.label[now] == 1
+
+
+@any_case
+@given(
+    lengths=st.lists(st.integers(12, 30), min_size=4, max_size=6),
+    length=st.integers(1, 5),
+    horizon=st.integers(1, 4),
+    test_fraction=st.floats(0.4, 0.5),
+    extra_gap=st.integers(0, 4),
+)
+def test_a_split_by_time_shares_no_frame(
+    tmp_path: Path, lengths: list[int], length: int, horizon: int, test_fraction: float, extra_gap: int
+) -> None:
+    windows = blockage_windows(recorded(tmp_path / "any.h5", frames_of(lengths)), ["rf"], length, horizon)
+    train, test = windows.split_by_time(test_fraction, length + horizon + extra_gap)
+    assert max(touched(train)) < min(touched(test))
+    assert test.end.min() >= sum(lengths) * (1 - test_fraction) - 1
+    assert set(test.end) == {t for t in windows.end if t >= test.end.min()}  # nothing of the test's time is lost
+
+
+def touched(windows: BlockageWindows) -> set[int]:
+    """Rows that inputs or labels of any window read."""
+    return {int(t) + step for t in windows.end for step in range(1 - windows.length, windows.horizon + 1)}
+
+
+def test_the_gap_is_as_short_as_it_may_be(path: Path) -> None:
+    windows = blockage_windows(recorded(path, frames_of([120])), ["rf"], 16, 5)
+    train, test = windows.split_by_time(0.3)
+    assert (train.end.max(), test.end.min()) == (120 - 36 - 21 - 1, 120 - 36)
+    assert touched(train).isdisjoint(touched(test))
+    assert min(touched(test)) - max(touched(train)) == 2  # one frame is left between them
+    close = windows.take(np.flatnonzero(windows.end < 120 - 36 - 19))  # two frames less of a gap would share one
+    assert not touched(close).isdisjoint(touched(test))
+
+
+def test_a_gap_that_is_too_short_is_refused(path: Path) -> None:
+    windows = blockage_windows(recorded(path, frames_of([120])), ["rf"], 16, 5)
+    with pytest.raises(ConfigError, match=r"gap_frames must be at least window \+ horizon = 21, got 20"):
+        windows.split_by_time(0.3, 20)
+    with pytest.raises(ConfigError, match="120 frames are too few"):
+        windows.split_by_time(0.9)
+    with pytest.raises(DataError, match="leaves no test window among 120 frames"):
+        windows.split_by_time(0.02)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -1.0, float("nan")])
+def test_a_fraction_outside_of_0_to_1_is_refused(fraction: float) -> None:
+    with pytest.raises(ConfigError, match="test_fraction must lie in"):
+        split_by_time(100, fraction, 21)
+
+
+def test_rows_are_split_in_order() -> None:
+    assert split_by_time(100, 0.3, 21) == (range(49), range(70, 100))
+    assert split_by_time(100, 0.001, 0) == (range(99), range(99, 100))
+    with pytest.raises(ConfigError, match="at least 0"):
+        split_by_time(100, 0.3, -1)
+
+
+def test_types_and_shapes_are_those_that_encoders_take(path: Path) -> None:
+    windows = blockage_windows(recorded(path, frames_of([40])), WINDOWED)
+    assert (windows.length, windows.horizon, len(windows)) == (16, 5, 40 - 15 - 5)
+    batch = windows.inputs(np.array([3, 0, 3]))
+    assert {name: rows.shape for name, rows in batch.items()} == {
+        "lidar": (3, 2, 16, N_RAYS),
+        "camera": (3, 16, SIZE, SIZE),
+        "rf": (3, 16, N_BEAMS),
+    }
+    assert {rows.dtype for rows in batch.values()} == {np.dtype(np.float32)}
+    assert all(rows.flags.c_contiguous for rows in batch.values())
+    assert 0 <= batch["camera"].min() < batch["camera"].max() <= 1
+    assert_array_equal(windows.take(np.array([3, 0, 3])).inputs()["rf"], batch["rf"])
+    assert windows.modalities == ("lidar", "camera", "rf")
+
+
+def test_a_frame_is_held_once_however_many_windows_it_is_in(path: Path) -> None:
+    frames = frames_of([3000])
+    frames["camera"] = np.zeros((3000, 32, 32, 3), dtype=np.uint8)
+    station = recorded(path, frames)
+    tracemalloc.start()
+    windows = blockage_windows(station, ["camera"])
+    held, _ = tracemalloc.get_traced_memory()
+    windows.take(np.arange(2000)).inputs(np.arange(4))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    once = 3000 * 32 * 32  # bytes of grey frames; materialized float32 windows would be 64 times that
+    assert once <= held < 1.3 * once
+    assert peak < 3 * once
+
+
+def test_windows_do_not_span_holes_in_the_recording(path: Path) -> None:
+    frames = frames_of([40])
+    frames["frame_index"] = np.arange(40) + 2 * (np.arange(40) >= 18)  # two frames are missing before row 18
+    station = recorded(path, frames)
+    windows = blockage_windows(station, ["rf"], 4, 2)
+    assert_array_equal(windows.end, [*range(3, 16), *range(21, 38)])
+    assert len(blockage_windows(station, ["rf"], 4, 2, max_frame_step=3)) == 40 - 3 - 2
+
+
+def test_the_definition_of_blocked_can_be_chosen(path: Path) -> None:
+    frames = frames_of([60])
+    station = recorded(path, frames)
+    default = blockage_windows(station, ["rf"], 4, 1)
+    by_power = blockage_windows(station, ["rf"], 4, 1, label="blocked_power")
+    assert_array_equal(default.label, frames["blocked_geometric"][default.end + 1])
+    assert_array_equal(by_power.label, frames["blocked_power"][by_power.end + 1])
+    with pytest.raises(DataError, match="no field 'blocked_labeled'"):
+        blockage_windows(station, ["rf"], 4, 1, label="blocked_labeled")
+
+
+def test_beams_that_were_not_measured_count_as_the_weakest(path: Path) -> None:
+    frames = frames_of([30])
+    frames["rf"][4, 2] = np.nan
+    windows = blockage_windows(recorded(path, frames), ["rf"], 1, 1)
+    row = windows.inputs()["rf"][4, 0]
+    assert np.isfinite(row).all()
+    assert row[2] == row.min() == pytest.approx(10 * np.log10(np.nanmin(frames["rf"][4])), abs=FLOAT32_DB)
+
+
+def test_a_grey_camera_serves_as_well(path: Path) -> None:
+    frames = frames_of([30])
+    frames["camera"] = frames["camera"][..., :1]
+    station = recorded(path, frames)
+    windows = blockage_windows(station, ["camera"], 1, 1)
+    assert_allclose(windows.inputs()["camera"][:, 0] * 255, frames["camera"][windows.end, ..., 0], rtol=1e-6)
+    assert beam_windows(station, ["camera"]).inputs()["camera"].shape == (29, 3, SIZE, SIZE)
+
+
+def test_what_cannot_be_cut_is_refused_by_name(path: Path) -> None:
+    frames = {name: rows for name, rows in frames_of([12, 9]).items() if name != "lidar"}
+    station = recorded(path, frames)
+    with pytest.raises(DataError, match=r"no unbroken stretch of 21 frames \(longest: 12\)"):
+        blockage_windows(station, ["rf"])
+    with pytest.raises(DataError, match="no field 'lidar'"):
+        blockage_windows(station, ["lidar"], 2, 1)
+    with pytest.raises(ConfigError, match="not from gps"):
+        blockage_windows(station, ["gps"], 2, 1)
+    with pytest.raises(ConfigError, match="at least 1, got 0 and 5"):
+        blockage_windows(station, ["rf"], 0)
+    with pytest.raises(ConfigError, match="not from rf"):
+        beam_windows(station, ["rf"])
+    with pytest.raises(ConfigError, match="n_beams = 3 cannot be kept of 8"):
+        beam_windows(station, ["gps"], 3)
+
+
+# Beams.
+
+
+def test_a_beam_sample_is_one_step_with_the_best_beam_of_now(path: Path) -> None:
+    frames = frames_of([7, 1, 5])
+    frames["rf"][3, 0] = np.nan
+    station = recorded(path, frames, {"latitude_deg": 33.42, "longitude_deg": -111.93})
+    windows = beam_windows(station, ["gps", "camera"], 4)
+    rows = [1, 2, 3, 4, 5, 6, 9, 10, 11, 12]  # the first of a sequence has no previous beam
+    powers = frames["rf"][:, ::2]
+    best = np.nanargmax(powers, axis=1)
+    assert_array_equal(windows.end, rows)
+    assert_array_equal(windows.label, best[rows])
+    assert_array_equal(windows.previous_beam, best[np.array(rows) - 1])
+    assert windows.n_beams == 4
+    assert np.isfinite(windows.powers).all()
+    batch = windows.inputs(np.array([2, 6]))
+    assert_allclose(batch["camera"] * 255, np.moveaxis(frames["camera"][[3, 9]], 3, 1), rtol=1e-6)
+    assert batch["camera"].flags.c_contiguous
+    centimeter_deg = 1e-7
+    assert_allclose(batch["gps"][:, :2] + windows.gps_origin[:2], frames["gps"][[3, 9], :2], atol=centimeter_deg)
+    assert_allclose(batch["gps"][:, 2:], frames["gps"][[3, 9], 2:], rtol=1e-6)
+    assert_array_equal(windows.gps_origin, [33.42, -111.93, 0, 0])
+
+
+def test_without_a_known_site_degrees_count_from_the_first_frame(path: Path) -> None:
+    frames = frames_of([7])
+    windows = beam_windows(recorded(path, frames), ["gps"])
+    assert_array_equal(windows.gps_origin[:2], frames["gps"][0, :2])
+    assert windows.modalities == ("gps",)
+    assert len(windows.take(np.array([0, 4]))) == 2
+
+
+def test_persistence_of_beams_works_on_both_kinds_of_windows(path: Path) -> None:
+    windows = beam_windows(recorded(path, frames_of([9])), ["gps"])
+    assert_array_equal(persistence_predictions(windows)[:, 0], windows.previous_beam)
+
+
+# Scores and baselines of blockage.
+
+
+def test_blockage_scores_of_a_hand_made_example() -> None:
+    labels = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0, 0])
+    warned = np.array([1, 1, 1, 0, 1, 0, 0, 0, 0, 0])
+    scores = score_blockage(warned, labels)
+    assert scores.accuracy == pytest.approx(8 / 10)
+    assert scores.balanced_accuracy == pytest.approx((3 / 4 + 5 / 6) / 2)
+    assert scores.f1 == pytest.approx(2 * (3 / 4) * (3 / 4) / (3 / 4 + 3 / 4))
+
+
+def test_whoever_always_says_the_same_gains_nothing() -> None:
+    labels = np.random.default_rng(3).random(200) < 0.1
+    never, always = np.zeros(200, dtype=bool), np.ones(200, dtype=bool)
+    assert score_blockage(never, labels) == BlockageScores(float(1 - labels.mean()), 0.5, 0.0)
+    assert score_blockage(always, labels).balanced_accuracy == 0.5
+    assert score_blockage(labels, labels) == BlockageScores(1.0, 1.0, 1.0)
+    assert score_blockage(~labels, labels) == BlockageScores(0.0, 0.0, 0.0)
+
+
+def test_one_kind_of_label_alone_still_has_scores() -> None:
+    clear = np.zeros(4, dtype=bool)
+    assert score_blockage(np.array([0, 0, 0, 1]), clear) == BlockageScores(0.75, 0.75, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "labels", "words"),
+    [
+        (np.zeros(0), np.zeros(0), "n >= 1"),
+        (np.zeros(3), np.zeros(4), r"warnings \(3,\) against labels \(4,\)"),
+        (np.zeros((3, 1)), np.zeros((3, 1)), "needs"),
+        (np.array([0.2, 1, 0]), np.zeros(3), "warnings of blockage must be 0 and 1, got values like 0.2"),
+        (np.zeros(3), np.array([0, 1, np.nan]), "labels of blockage must be 0 and 1"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(predicted: np.ndarray, labels: np.ndarray, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        score_blockage(predicted, labels)
+
+
+def test_persistence_sees_a_blockage_that_lasts_and_misses_one_that_comes(path: Path) -> None:
+    frames = frames_of([40])
+    frames["blocked_geometric"] = (np.arange(40) >= 20) & (np.arange(40) < 30)
+    windows = blockage_windows(recorded(path, frames), ["rf"], 2, 5)
+    stays = blockage_persistence(windows)
+    missed = windows.end[(windows.label == 1) & ~stays]
+    assert_array_equal(missed, range(15, 20))  # the five frames before it comes
+    assert_array_equal(windows.end[(windows.label == 0) & stays], [29])  # and one before it goes
+
+
+def test_majority_says_what_training_saw_more_often() -> None:
+    assert_array_equal(blockage_majority(np.array([1, 1, 0]), 2), [True, True])
+    assert_array_equal(blockage_majority(np.array([1, 0]), 3), [False] * 3)
