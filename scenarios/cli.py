@@ -10,6 +10,7 @@ import typer
 
 from .. import __version__
 from ..emulator.contracts import SheafedgeError
+from .recording_commands import add_recording_commands
 
 app = typer.Typer(
     help="Emulate base stations that sense, train together over lossy links, and hand out ONNX models.",
@@ -17,6 +18,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+add_recording_commands(app)
 
 
 def _print_version(wanted: bool) -> None:
