@@ -168,7 +168,8 @@ class Delivery:
     """What a link decided about one message.
 
     Attributes:
-        arrival_s: simulated instant at which the last surviving packet is there.
+        arrival_s: simulated instant at which the receiver has all that will ever come: the end of the last round of
+            transmissions.
         lost_packets: [n_lost] indices of packets that never arrived, ascending; empty when all did.
         n_packets: how many packets the message was cut into.
         n_retransmissions: transmissions beyond the first of each packet.
