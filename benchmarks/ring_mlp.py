@@ -166,11 +166,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         "bare_default_threads": lambda: _bare(problem, problem.default_threads, "bare_default_threads", states),
     }
     say(f"{len(problem.inputs)} clients, {problem.rounds} rounds")
-    timings = interleaved(arms, options.repeats)
+    timings = interleaved({name: arms[name] for name in arms if name in options.arms}, options.repeats)
     figures = {
         "options": vars(options),
         "parameters": sum(parameter.numel() for parameter in problem.model().parameters()),
-        "arms": ARMS,
+        "arms": {name: ARMS[name] for name in timings},
         "largest_difference_to_bare": states.largest_difference("bare"),
         "largest_move": states.largest_move("bare", parameters_to_vector(problem.model().parameters()).detach()),
         "rounds_per_s": {arm: spread([options.rounds / t.wall_s for t in seen]) for arm, seen in timings.items()},
@@ -277,8 +277,8 @@ def _ratios(timings: Mapping[str, Sequence[Timing]]) -> dict[str, Any]:
     """Rounds per second of each emulated arm over each bare one, repeat by repeat."""
     return {
         f"{arm}/{bare}": spread([b.wall_s / a.wall_s for a, b in zip(timings[arm], timings[bare], strict=True)])
-        for arm in ("emulated_threads", "emulated_serial")
-        for bare in ("bare", "bare_default_threads")
+        for arm in sorted(timings.keys() - {"bare", "bare_default_threads"})
+        for bare in sorted(timings.keys() & {"bare", "bare_default_threads"})
     }
 
 
@@ -307,7 +307,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clients", type=int, default=20, help="on the ring; at least 3")
     parser.add_argument("--threads", type=int, default=2, help="of the emulator's pool")
-    return parser.parse_args(argv)
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="'bare' is always among them")
+    options = parser.parse_args(argv)
+    options.arms = sorted({*options.arms, "bare"})
+    return options
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ ROUNDING = 1e-5
 #: Maps start as rows of the identity, so float32 dense maps round near 1; float64 does not show.
 MAP_ROUNDING = {"float32": 1e-6, "float64": 1e-14}
 SMALL = {
-    "overhead": "--rounds 1 --repeats 1 --clients 8 --executors threads".split(),
-    "ring_mlp": "--rounds 2 --repeats 1 --clients 4".split(),
-    "maps": "--rounds 3 --head-sizes 128 --compressions 0.1 0.23".split(),
+    "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads"],
+    "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
+    "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
 }
 
 
