@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -181,6 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=checks)
     chosen = parser.parse_args().check
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a canceled job leaves no gigabytes behind either
     with tempfile.TemporaryDirectory(prefix="wheel-check-") as folder:
         try:
             checks[chosen](Path(folder).resolve())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +113,7 @@ class Hub:
         if sender.bytes not in self._workers:
             raise WireError(f"unknown worker {sender.bytes!r}")
         frames = WireFrames(header.bytes, payload.buffer)
-        return replace(at_hub(self._wire, frames), frames=(frames.header, payload))
+        return at_hub(self._wire, frames, (frames.header, payload))
 
     def _silence(self) -> str:
         refused = f"; {self.n_refused} refused, last: {self.last_refusal}" if self.n_refused else ""
