@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -18,8 +17,7 @@ __all__ = ["Header", "Wire", "WireError", "WireFrames", "header_bytes", "message
 _REMEMBERED = 8  # a client broadcasts at most one array per modality and phase; twice that is plenty
 
 
-@dataclass(frozen=True, slots=True)
-class WireFrames:
+class WireFrames(NamedTuple):
     """A message as bytes: header and payload, the latter often a view of the sender's array."""
 
     header: bytes
@@ -130,7 +128,7 @@ class Wire:
         kept = [values[part] for part in _kept(lost, packet_bytes // values.itemsize, values.size)]
         left = np.concatenate(kept or [values[:0]]).view(np.uint8).data.toreadonly()
         checksum = xxhash.xxh3_64_intdigest(left)
-        header = replace(found, payload_checksum=checksum, packet_bytes=packet_bytes, lost_packets=lost)
+        header = found._replace(payload_checksum=checksum, packet_bytes=packet_bytes, lost_packets=lost)
         return WireFrames(pack_header(header), left)
 
     def _verified(self, header: bytes, payload: memoryview) -> Header:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgpack
 import numpy as np
@@ -51,8 +50,7 @@ NOTHING_LOST: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 NOTHING_LOST.flags.writeable = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Header:
+class Header(NamedTuple):
     """What the hub and the receiver may know about a payload before they look into it.
 
     Attributes:
@@ -123,7 +121,6 @@ def pack_header(header: Header) -> bytes:
 
 
 @lru_cache(maxsize=4096)  # a frame is read at the hub and again at its receiver; the answer depends on its bytes alone
-@lru_cache(maxsize=1 << 12)  # hub and worker of one process read the same bytes one after the other
 def unpack_header(frame: bytes) -> Header:
     """The header in a frame, checked field by field.
 
