@@ -154,9 +154,9 @@ def _fields(frame: bytes) -> dict[str, Any]:
         fields = msgpack.unpackb(frame)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise WireError(f"header of {len(frame)} bytes is not msgpack: {error}") from None
-    as_ever = type(fields) is dict and tuple(fields) == _NAMES and tuple(map(type, fields.values())) in _TYPES
+    as_ever = isinstance(fields, dict) and tuple(fields) == _NAMES and tuple(map(type, fields.values())) in _TYPES
     if as_ever and fields["version"] == WIRE_VERSION:
-        return fields  # what follows only finds the words for what is wrong
+        return cast("dict[str, Any]", fields)  # what follows only finds the words for what is wrong
     if not isinstance(fields, dict) or "version" not in fields:
         raise WireError(f"header is not a map with a version but a {type(fields).__name__}")
     found = fields["version"]
@@ -233,6 +233,8 @@ def _indices(lost_packets: NDArray[np.int64]) -> bytes:
 
 
 _NAMES = tuple(_FIELDS)
+#: Types of all values in order; a modality may be none.
 _TYPES = frozenset(
-    tuple(kind if expected is object else expected for expected in _FIELDS.values()) for kind in (str, type(None))
+    tuple(modality if name == "modality" else expected for name, expected in _FIELDS.items())
+    for modality in (str, type(None))
 )
