@@ -12,11 +12,11 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -26,8 +26,8 @@ NOT_SOURCE = shutil.ignore_patterns(
     ".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "runs"
 )
 TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
-#: Names that other people's packages have; ours must neither hide them nor be hidden.
-OTHERS = ("datasets", "models", "emulator", "scenarios")
+#: Our packages, and names that other people's packages have; neither may hide the other.
+OURS = ("datasets", "emulator", "models", "scenarios")
 TEST_MARKERS = "not slow and not gpu and not checkout"
 
 
@@ -85,9 +85,9 @@ def check_layout(wheel: Path) -> None:
 
 
 def shipped_sources() -> list[Path]:
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    folders = [ROOT.joinpath(*package.split(".")[1:]) for package in packages]
-    return [*(path for folder in folders for path in folder.glob("*.py")), ROOT / "py.typed"]
+    """All files of the packages as they lie in the tree, whatever `pyproject.toml` says about them."""
+    inside = [path for package in OURS for path in (ROOT / package).rglob("*") if "__pycache__" not in path.parts]
+    return [ROOT / "__init__.py", ROOT / "py.typed", *(path for path in inside if path.is_file())]
 
 
 def create_environment(folder: Path) -> Path:
@@ -114,20 +114,21 @@ def check_install(work: Path) -> None:
     wheel = build_wheel(work)
     python = create_environment(work / "venv")
     site = purelib(python, work)
-    for name in OTHERS:
+    for name in OURS:
         (site / name).mkdir()
         (site / name / "__init__.py").write_text("OWNER = 'somebody else'\n", encoding="utf-8")
     constraints = ROOT / "constraints.txt"
     run(python, "-m", "pip", "install", "--quiet", "-c", constraints, wheel, *TEST_TOOLS, cwd=work)
     run(python, "-m", "pip", "check", cwd=work)
     check_neighbors(python, site, work)
+    check_every_module(python, work)
     check_commands(python, version=wheel.name.split("-")[1], work=work)
     check_behavior(python, work)
 
 
 def check_neighbors(python: Path, site: Path, work: Path) -> None:
     """`import datasets` is still somebody else's, and `sheafedge.datasets` is ours, in one process."""
-    names = [*OTHERS, *(f"sheafedge.{name}" for name in OTHERS)]
+    names = [*OURS, *(f"sheafedge.{name}" for name in OURS)]
     code = (
         "import importlib, json, sys\n"
         "modules = {name: importlib.import_module(name) for name in sys.argv[1:]}\n"
@@ -136,10 +137,20 @@ def check_neighbors(python: Path, site: Path, work: Path) -> None:
     )
     found = json.loads(ask(python, "-P", "-c", code, *names, cwd=work).stdout)
     for name in names:
-        owner = "somebody else" if name in OTHERS else "ours"
+        owner = "somebody else" if name in OURS else "ours"
         expected = [str(site.joinpath(*name.split("."), "__init__.py")), owner]
         ensure(found[name] == expected, f"import {name} gives {found[name]}, expected {expected}")
-    say(f"{', '.join(OTHERS)} of somebody else stay importable beside ours")
+    say(f"{', '.join(OURS)} of somebody else stay importable beside ours")
+
+
+def check_every_module(python: Path, work: Path) -> None:
+    """Each module imports with nothing but the declared dependencies."""
+    code = (
+        "import importlib, pkgutil, sheafedge\n"
+        "names = [found.name for found in pkgutil.walk_packages(sheafedge.__path__, 'sheafedge.')]\n"
+        "print(len([importlib.import_module(name) for name in names]))\n"
+    )
+    say(f"{ask(python, '-P', '-c', code, cwd=work).stdout.strip()} modules import")
 
 
 def check_commands(python: Path, version: str, work: Path) -> None:
@@ -152,6 +163,10 @@ def check_commands(python: Path, version: str, work: Path) -> None:
     ensure("sheafedge" in imported, "the imports of sheafedge --help could not be read")
     ensure("torch" not in imported, "sheafedge --help imports torch, which takes over a second; import it on first use")
     say(f"sheafedge {version} answers --version and --help, without torch")
+    ask(command, "run", "beam_tracking", "--set", "rounds=1", "--out", work / "run", cwd=work)
+    models = list((work / "run" / "models").rglob("*.onnx"))
+    ensure(bool(models), "sheafedge run beam_tracking left no ONNX model")
+    say(f"sheafedge run beam_tracking leaves {len(models)} ONNX models after one round")
 
 
 def check_behavior(python: Path, work: Path) -> None:
@@ -167,6 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=checks)
     chosen = parser.parse_args().check
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a canceled job leaves no gigabytes behind either
     with tempfile.TemporaryDirectory(prefix="wheel-check-") as folder:
         try:
             checks[chosen](Path(folder).resolve())
@@ -174,9 +190,8 @@ def main() -> int:
             say(f"FAILED: {error}")
             return 1
         except subprocess.CalledProcessError as error:
-            say(
-                f"FAILED with status {error.returncode}: {' '.join(error.cmd)}\n{error.stdout or ''}{error.stderr or ''}"
-            )
+            said = f"{error.stdout or ''}{error.stderr or ''}"
+            say(f"FAILED with status {error.returncode}: {' '.join(error.cmd)}\n{said}")
             return 1
     say(f"{chosen} passed")
     return 0

@@ -47,7 +47,7 @@ def assign_clients(n_sequences_by_recording: Sequence[int], n_clients: int) -> l
     n_recordings = len(n_sequences_by_recording)
     if n_recordings == 0 or n_clients < n_recordings:
         raise ConfigError(
-            f"n_clients must be at least the number of recordings, and both at least 1, got {n_clients} clients for "
+            f"clients.n_clients must be at least 1 and the number of recordings, got {n_clients} clients for "
             f"{n_recordings} recordings; use more clients or fewer recordings"
         )
     n_clients_by_recording = [n_clients // n_recordings] * n_recordings
@@ -56,8 +56,8 @@ def assign_clients(n_sequences_by_recording: Sequence[int], n_clients: int) -> l
     for index, (n_sequences, n_here) in enumerate(zip(n_sequences_by_recording, n_clients_by_recording, strict=True)):
         if n_sequences < MIN_SEQUENCES_PER_CLIENT * n_here:
             raise ConfigError(
-                f"recording {index} has {n_sequences} drive-bys for {n_here} of n_clients = {n_clients}, but each "
-                f"client needs {MIN_SEQUENCES_PER_CLIENT}, one to train and one to test; use at most "
+                f"recording {index} has {n_sequences} drive-bys for {n_here} of clients.n_clients = {n_clients}, but "
+                f"each client needs {MIN_SEQUENCES_PER_CLIENT}, one to train and one to test; use at most "
                 f"{n_sequences // MIN_SEQUENCES_PER_CLIENT} clients there, or longer recordings"
             )
     return [index for index, n_here in enumerate(n_clients_by_recording) for _ in range(n_here)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +82,7 @@ class Message:
         return MessageSlot(self.round_index, self.phase, self.sender, self.kind, self.modality)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSlot:
+class MessageSlot(NamedTuple):
     """Names a message that a node expects, or has got, without its content."""
 
     round_index: int
@@ -163,12 +162,12 @@ class DeviceProfile:
         return self.overhead_s + flops / self.flops_per_s
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(NamedTuple):
     """What a link decided about one message.
 
     Attributes:
-        arrival_s: simulated instant at which the last surviving packet is there.
+        arrival_s: simulated instant at which the receiver has all that will ever come: the end of the last round of
+            transmissions.
         lost_packets: [n_lost] indices of packets that never arrived, ascending; empty when all did.
         n_packets: how many packets the message was cut into.
         n_retransmissions: transmissions beyond the first of each packet.
@@ -215,8 +214,7 @@ class Transport(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class InFlight:
+class InFlight(NamedTuple):
     """A message at the hub: everything a link may know about it, and the frames it came in, unread.
 
     Attributes:

@@ -81,8 +81,9 @@ class Recorder:
         kind.bytes += in_flight.size_bytes
         kind.lost_messages += not delivered
         self.bytes_sent[slot.sender] += in_flight.size_bytes
-        self._trace.update(
-            f"{now_s!r} {slot} {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
+        self._trace.update(  # field by field: a dataclass's own repr costs more than the hash
+            f"{now_s!r} {slot.round_index} {slot.phase} {slot.sender} {slot.kind} {slot.modality}"
+            f" {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
             f" {delivery.arrival_s!r} {delivered} {n_lost}/{delivery.n_packets} {delivery.n_retransmissions}".encode()
         )
         self._trace.update(delivery.lost_packets.tobytes())

@@ -55,6 +55,8 @@ class ClientModel(nn.Module):
         A backward pass counts as two forward passes: one for the inputs', one for the weights' gradients.
         """
         counter = FlopCounterMode(display=False)
+        self.eval()  # counting must not move running statistics, which one row does not have
         with counter, torch.no_grad():
             self(sample)
+        self.train()
         return 3.0 * counter.get_total_flops()

@@ -118,10 +118,11 @@ class LocalTraining:
     def check_finite(self, loss: Tensor, round_index: int) -> None:
         """Remember the round's last loss, and stop a run whose numbers have left the finite ones."""
         self.loss = float(loss)
-        if not math.isfinite(self.loss):
+        flats = [self.head, *(flat.vector for flat in self.encoders.values())]
+        if not math.isfinite(self.loss + sum(float(flat.sum()) for flat in flats)):
             raise DivergedError(
-                f"client {self.client_id}: the training loss became {self.loss} in round {round_index}; lower"
-                f" training.head_step_size ({self.settings.head_step_size:g}), training.encoder_step_size"
+                f"client {self.client_id}: left the finite numbers in round {round_index} (loss {self.loss:g});"
+                f" lower training.head_step_size ({self.settings.head_step_size:g}), training.encoder_step_size"
                 f" ({self.settings.encoder_step_size:g}) or sheaf.coupling"
             )
 

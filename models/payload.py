@@ -16,6 +16,18 @@ def to_payload(vector: Tensor) -> NDArray[np.floating[Any]]:
 
 
 def to_tensor(array: NDArray[Any], like: Tensor) -> Tensor:
-    """Tensor on the device of `like` (and of its dtype, unless it is a mask) with the array's content, copied."""
-    tensor = torch.tensor(array)
+    """Tensor on the device of `like` (and of its dtype, unless it is a mask) with the array's content.
+
+    On the CPU it is a view of the array: read it, never write to it.
+    """
+    tensor = torch.from_numpy(np.asarray(_Writable(array)))
     return tensor.to(like.device) if tensor.dtype == torch.bool else tensor.to(like)
+
+
+class _Writable:
+    """An array that claims to be writable: torch has no read-only tensors, and warns of arrays that are."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array  # keeps the memory alive
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}

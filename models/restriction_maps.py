@@ -101,7 +101,7 @@ class DenseMaps:
         return self.matrix.T @ residual
 
     def step(self, scaled_residual: Tensor, head: Tensor) -> None:
-        self.matrix -= torch.outer(scaled_residual, head)  # (12)
+        self.matrix.addr_(scaled_residual, head, alpha=-1.0)  # (12), without the outer product as a matrix of its own
 
     def dense(self, neighbor: NodeId) -> Tensor:
         return self.matrix[self.rows[neighbor]].clone()

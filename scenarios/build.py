@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..emulator.contracts import ConfigError, Learner, Link, Message, Modality, NodeId, Transport
+from ..emulator.contracts import MODALITIES, ConfigError, Learner, Link, Message, Modality, NodeId, Transport
 from ..emulator.edge.device_profiles import DEVICE_PROFILES
 from ..emulator.engine import Barrier, EmulatorEnvironment, named_stream
+from ..emulator.network.errors import TransportError
 from ..emulator.network.link import QueuedLink
 from ..emulator.network.loss import GilbertElliottLoss, IidLoss, LossProcess
 from ..emulator.network.memory_transport import MemoryTransport
@@ -38,7 +39,7 @@ from ..models.head import initial_head
 from ..models.local_training import TrainingRows
 from ..models.sheaf import random_starts, structured_starts
 from .data import ClientData, model_inputs
-from .schema import LinkSection, Scenario
+from .schema import LinkSection, NetworkSection, Scenario
 
 MAP_STARTS = {"structured": structured_starts, "random": random_starts}
 
@@ -134,6 +135,7 @@ def build(
     """
     algorithm = find_algorithm(scenario.algorithm)
     device = choose_device(scenario.compute.device)
+    _check_profile(scenario.compute.profile)
     clients = make_clients(scenario, algorithm, data, device, dtype)
     modalities_of = {client.client_id: frozenset(client.modalities) for client in clients}
     graph = build_topology(
@@ -157,7 +159,7 @@ def make_clients(
     clients = []
     for client_id, (group, rows) in enumerate(zip(groups, data, strict=True)):
         section = next(section for section in scenario.clients.groups if section.name == group)
-        modalities: tuple[Modality, ...] = tuple(sorted(section.modalities, key=list(NORMALIZERS).index))
+        modalities: tuple[Modality, ...] = tuple(sorted(section.modalities, key=MODALITIES.index))
         names = {m: (m,) for m in modalities} if algorithm.unimodal else {"fused": modalities}
         models = {
             name: _initial_model(scenario, algorithm, client_id, owned, rows).to(device=device, dtype=dtype)
@@ -304,6 +306,20 @@ def _loss(section: LinkSection, draws: np.random.Generator) -> LossProcess:
     return GilbertElliottLoss(share * leave_bad / (1.0 - share), leave_bad, 0.0, 1.0, draws)
 
 
+def _make_transport(section: NetworkSection, wire: Wire) -> Transport:
+    if section.transport == "memory":
+        return MemoryTransport(wire)
+    try:
+        return ZmqTransport(wire, address=section.address or None)
+    except TransportError as error:
+        raise ConfigError(f"network.address: {error}") from None
+
+
+def _check_profile(name: str) -> None:
+    if name not in DEVICE_PROFILES:
+        raise ConfigError(f"unknown compute.profile {name!r}; choose one of: {', '.join(sorted(DEVICE_PROFILES))}")
+
+
 def _connect(
     scenario: Scenario,
     algorithm: Algorithm,
@@ -315,27 +331,17 @@ def _connect(
     warnings: tuple[str, ...],
 ) -> Emulation:
     """Clock, links, transport and processes around the learners."""
-    if scenario.compute.profile not in DEVICE_PROFILES:
-        raise ConfigError(
-            f"unknown compute.profile {scenario.compute.profile!r}; known: {', '.join(sorted(DEVICE_PROFILES))}"
-        )
     env = EmulatorEnvironment(scenario.seed)
     recorder = Recorder(algorithm.kinds, on_observation)
     policy = MISSING_POLICIES[scenario.network.missing]
     inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients}
     deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
-    wire = Wire(algorithm.kinds)
-    transport: Transport = (
-        MemoryTransport(wire)
-        if scenario.network.transport == "memory"
-        else ZmqTransport(wire, address=scenario.network.address or None)
-    )
+    links = make_links(scenario.link, graph, env, until_delivered=policy.waits)
+    transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
     surroundings = Surroundings(
         env=env,
-        network=Network(
-            env, transport, make_links(scenario.link, graph, env, until_delivered=policy.waits), deliver, recorder
-        ),
+        network=Network(env, transport, links, deliver, recorder),
         barrier=Barrier(env, len(clients)),
         pool=pool,
         recorder=recorder,

@@ -20,6 +20,9 @@ app = typer.Typer(
 )
 add_recording_commands(app)
 
+#: What typer raises where it cannot read the command line; of this family it exports a child only.
+CommandLineError: type[Exception] = typer.BadParameter.mro()[1]
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -62,9 +65,13 @@ def run(
     from .console import LiveProgress, print_result
     from .run import run_scenario
 
-    console = Console()
-    with LiveProgress(console, chosen) as progress:
-        result = run_scenario(chosen, out, progress)
+    console = Console(emoji=False)
+    try:
+        with LiveProgress(console, chosen) as progress:
+            result = run_scenario(chosen, out, progress)
+    except KeyboardInterrupt as interrupt:
+        typer.echo(_one_line("interrupted", interrupt), err=True)
+        raise typer.Exit(130) from None
     print_result(console, result)
 
 
@@ -80,10 +87,19 @@ def scenarios() -> None:
 def main() -> None:
     """Entry point: what the user can put right is one sentence and exit code 2."""
     try:
-        app()
+        sys.exit(app(prog_name="sheafedge", standalone_mode=False))
     except SheafedgeError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(_one_line(f"error: {error}", error), err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        sys.exit(130)
+    except CommandLineError as error:
+        if complaint := str(error).rstrip("."):  # without any arguments the help was printed instead
+            typer.echo(f"error: {complaint}; see sheafedge --help", err=True)
+        sys.exit(2)
+    except MemoryError:
+        typer.echo("error: out of memory; make the scenario smaller (fewer clients, rows or units)", err=True)
+        sys.exit(2)
+
+
+def _one_line(said: str, error: BaseException) -> str:
+    """A sentence with the notes that the error collected on its way, such as where the run folder is."""
+    return " ".join("; ".join([said, *getattr(error, "__notes__", ())]).splitlines())

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -50,11 +51,12 @@ class LiveProgress:
     def started(self, emulation: Emulation) -> None:
         """Say what is about to run."""
         scenario = self._scenario
-        groups = ", ".join(f"{len(members)} {group}" for group, members in emulation.groups.items())
+        groups = ", ".join(f"{len(members)} {escape(group)}" for group, members in emulation.groups.items())
         device = next(iter(emulation.clients[0].models.values())).head.device
         self._console.print(
-            f"[bold]{scenario.name}[/bold]  {scenario.algorithm}, seed {scenario.seed}: {len(emulation.clients)} base"
-            f" stations ({groups}), {emulation.graph.number_of_edges()} edges, {scenario.rounds} rounds on {device}",
+            f"[bold]{escape(scenario.name)}[/bold]  {scenario.algorithm}, seed {scenario.seed}:"
+            f" {len(emulation.clients)} base stations ({groups}), {emulation.graph.number_of_edges()} edges,"
+            f" {scenario.rounds} rounds on {device}",
             soft_wrap=True,
         )
         for warning in emulation.warnings:
@@ -80,36 +82,42 @@ def print_result(console: Console, result: RunResult) -> None:
     """Scores beside baselines, traffic, simulated time, and where the models are."""
     summary = result.summary
     console.print(_score_table(summary))
-    traffic = summary["traffic"]
-    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    facts.add_row("traffic", f"{traffic['messages']:,} messages, {traffic['bytes'] / 1e6:,.1f} MB")
-    facts.add_row(
-        "losses",
-        f"{traffic['lost_messages']:,} messages lost, {traffic['partial_messages']:,} used in part,"
+    facts = _facts(result)
+    if console.is_terminal:
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        for name, text in facts.items():
+            table.add_row(name, escape(text))
+        console.print(table)
+    else:  # one line each, whole, for whoever reads them by program
+        for name, text in facts.items():
+            console.print(f"{name:8} {escape(text)}", soft_wrap=True)
+
+
+def _facts(result: RunResult) -> dict[str, str]:
+    summary, traffic = result.summary, result.summary["traffic"]
+    return {
+        "traffic": f"{traffic['messages']:,} messages, {traffic['bytes'] / 1e6:,.1f} MB",
+        "losses": f"{traffic['lost_messages']:,} messages lost, {traffic['partial_messages']:,} used in part,"
         f" {traffic['late_messages']:,} late; {traffic['lost_packets']:,} packets lost for good,"
         f" {traffic['retransmissions']:,} sent again",
-    )
-    facts.add_row(
-        "time",
-        f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing);"
+        "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing);"
         f" {summary['wall_time_s']:.1f} s here, {summary['export_time_s']:.1f} s for exports",
-    )
-    facts.add_row("models", _export_line(result.folder, summary["exports"]))
-    facts.add_row("folder", str(result.folder))
-    facts.add_row("trace", summary["trace_hash"])
-    console.print(facts)
+        "models": _export_line(result.folder, summary["exports"]),
+        "folder": str(result.folder),
+        "trace": summary["trace_hash"],
+    }
 
 
 def _score_table(summary: Mapping[str, Any]) -> Table:
     split = "held-out drive-bys" if summary["split"] == "sequence" else "random split: rows leak, for comparison only"
     table = Table(title=f"Best beam now, on {split} ({summary['test_windows']:,} rows)", title_justify="left")
-    table.add_column("group")
+    table.add_column("group", overflow="fold")
     table.add_column("clients", justify="right")
     for column in ("model", "top-1", "top-3", "power loss"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for group, scores in summary["groups"].items():
         model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
-        table.add_row(group, str(scores["clients"]), f"[bold]{model}[/bold]", *_figures(scores))
+        table.add_row(escape(group), str(scores["clients"]), f"[bold]{model}[/bold]", *_figures(scores))
         for name, baseline in summary["baselines"][group].items():
             table.add_row("", "", f"[dim]{name}[/dim]", *_figures(baseline), end_section=name == "majority")
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from ..datasets.deepsense_rows import load_deepsense_rows
 from ..datasets.partition import partition
 from ..datasets.recording import Recording
 from ..datasets.windows import Windows, make_windows
-from ..emulator.contracts import Modality
+from ..emulator.contracts import DataError, Modality
 from ..emulator.engine import named_stream
 from ..emulator.world.road import drive_bys, site_settings
 from .schema import DataSection, Scenario
@@ -41,7 +42,11 @@ def load_recordings(data: DataSection, seed: int) -> list[Recording]:
         DataError: a file is missing or holds impossible values.
     """
     if data.source == "deepsense":
-        recordings = [load_deepsense_rows(Path(data.root), scenario) for scenario in data.scenarios]
+        root = Path(os.path.expanduser(data.root))  # noqa: PTH111 - Path's own raises for an unknown user
+        try:
+            recordings = [load_deepsense_rows(root, scenario) for scenario in data.scenarios]
+        except OSError as error:
+            raise DataError(f"data.root = {data.root!r} cannot be read ({error}); check its permissions") from None
     else:
         recordings = [_road(data, site, seed) for site in range(data.n_sites)]
     return [recording.with_n_beams(data.n_beams) for recording in recordings]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from .build import Emulation, build, choose_device, find_algorithm
 from .data import load_clients
 from .evaluation import Evaluator, baseline_scores, best_model, by_group
 from .exports import export_clients
-from .run_folder import RunFolder, default_target, open_run_folder
+from .run_folder import RunFolder, default_target, open_run_folder, refuse_unusable
 from .schema import Scenario
 
 
@@ -76,46 +77,53 @@ def run_scenario(scenario: Scenario, out: Path | None = None, progress: Progress
         SheafedgeError: a field, a file, the training or an export is wrong; the message says which and what to do.
     """
     find_algorithm(scenario.algorithm)  # before reading any data
-    progress = progress or NoProgress()
-    with open_run_folder(out or default_target(scenario)) as folder, one_torch_thread():
+    target = out or default_target(scenario)
+    refuse_unusable(target)
+    # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.
+    with (
+        one_torch_thread(),
+        closing(_Run(scenario, progress or NoProgress())) as run,
+        open_run_folder(target) as folder,
+    ):
         folder.write_scenario(scenario)
-        summary = _Run(scenario, folder, progress).play()
+        summary = run.play(folder)
         folder.write_summary(summary)
-    return RunResult(folder.target, summary)
+    return RunResult(target, summary)
 
 
 class _Run:
-    """A run in progress: collects what the clients report, round by round."""
+    """A run: built at once, then played; collects what the clients report, round by round."""
 
-    def __init__(self, scenario: Scenario, folder: RunFolder, progress: Progress) -> None:
-        self._scenario, self._folder, self._progress = scenario, folder, progress
+    def __init__(self, scenario: Scenario, progress: Progress) -> None:
+        self._scenario, self._progress = scenario, progress
+        self._started_s = time.perf_counter()
         self._pending: list[Mapping[str, Any]] = []
+        self._emulation = build(scenario, load_clients(scenario), self._observe, self._on_observation)
+        self._evaluator = Evaluator(self._emulation.clients, scenario.rounds, scenario.evaluate_every)
 
-    def play(self) -> dict[str, Any]:
+    def play(self, folder: RunFolder) -> dict[str, Any]:
         """The whole run; returns its summary."""
-        scenario, started_s = self._scenario, time.perf_counter()
-        data = load_clients(scenario)
-        self._emulation = emulation = build(scenario, data, self._observe, self._on_observation)
-        self._evaluator = Evaluator(emulation.clients, scenario.rounds, scenario.evaluate_every)
-        try:
-            self._progress.started(emulation)
-            emulate(emulation, scenario.rounds)
-            trained_s = time.perf_counter()
-            final = {learner.client_id: self._evaluator.scores(learner) for learner in emulation.learners}
-            groups = by_group(emulation.groups, final)
-            return {
-                **self._facts(emulation),
-                "wall_time_s": trained_s - started_s,
-                "groups": self._reported(emulation, groups),
-                "baselines": by_group(emulation.groups, {c.client_id: baseline_scores(c) for c in emulation.clients}),
-                "traffic": emulation.recorder.traffic.as_dict(),
-                "exports": self._export(emulation, {group: best_model(models) for group, models in groups.items()}),
-                "export_time_s": time.perf_counter() - trained_s,
-                "warnings": list(emulation.warnings),
-                "environment": _environment(scenario),
-            }
-        finally:
-            emulation.close()
+        self._folder, emulation = folder, self._emulation
+        self._progress.started(emulation)
+        emulate(emulation, self._scenario.rounds)
+        trained_s = time.perf_counter()
+        final = {learner.client_id: self._evaluator.scores(learner) for learner in emulation.learners}
+        groups = by_group(emulation.groups, final)
+        return {
+            **self._facts(emulation),
+            "wall_time_s": trained_s - self._started_s,
+            "groups": self._reported(emulation, groups),
+            "baselines": by_group(emulation.groups, {c.client_id: baseline_scores(c) for c in emulation.clients}),
+            "traffic": emulation.recorder.traffic.as_dict(),
+            "exports": self._export(emulation, {group: best_model(models) for group, models in groups.items()}),
+            "export_time_s": time.perf_counter() - trained_s,
+            "warnings": list(emulation.warnings),
+            "environment": _environment(self._scenario),
+        }
+
+    def close(self) -> None:
+        """Free threads and sockets."""
+        self._emulation.close()
 
     def _observe(self, learner: Any, round_index: int) -> Mapping[str, Any]:
         return self._evaluator.observe(learner, round_index)
@@ -164,16 +172,21 @@ class _Run:
         if not self._scenario.export.onnx:
             return []
         self._progress.exporting(len(emulation.clients))
-        return export_clients(
-            self._scenario, emulation.clients, emulation.learners, reported, self._folder.path / "models"
-        )
+        with self._folder.writing():
+            return export_clients(
+                self._scenario, emulation.clients, emulation.learners, reported, self._folder.path / "models"
+            )
 
 
 def emulate(emulation: Emulation, rounds: int) -> None:
     """Play the simulated clock until every base station has finished its rounds."""
     env = emulation.env
     lives = [env.process(station.run(rounds)) for station in emulation.stations]
-    env.run(until=env.all_of(lives))
+    gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
+    try:
+        env.run(until=env.all_of(lives))
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager

@@ -8,23 +8,34 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
 from pydantic import Field
 
-from ..emulator.contracts import ConfigError, Modality
+from ..emulator.contracts import ConfigError
 from ..emulator.network.link import LinkSettings
 from ..emulator.world.road import RoadSettings
 from ..models.settings import ModelSettings, SheafSettings, TrainingSettings
+from .wording import no_table, one_sentence, shown
 
 SHIPPED = Path(__file__).parent
 
+#: A mistyped number of units would fill the memory long before any training; useful layers are far below.
+MAX_WIDTH = 16_384
+#: Folder names of this length fit every file system, with an ending.
+MAX_NAME_LENGTH = 100
+
+#: What data sources hold so far.
+RecordedModality = Literal["gps", "rf"]
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 Fraction = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+def _first_repeated(values: Sequence[Any]) -> Any:
+    return next((value for index, value in enumerate(values) if value in values[:index]), None)
 
 
 class Section(pydantic.BaseModel):
@@ -51,7 +62,7 @@ class DataSection(Section):
     source: Literal["road", "deepsense"] = "road"
     root: str = ""
     scenarios: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 8)
-    n_sites: Annotated[int, Field(ge=1)] = 3
+    n_sites: Annotated[int, Field(ge=1, le=1000)] = 3
     road: RoadSettings = RoadSettings()
     n_beams: Literal[64, 32, 16, 8] = 64
     window: Annotated[int, Field(ge=1)] = 4
@@ -65,6 +76,11 @@ class DataSection(Section):
             raise ConfigError("data.root is empty; give the folder with the DeepSense .npy files: --set data.root=DIR")
         if self.source == "deepsense" and not self.scenarios:
             raise ConfigError("data.scenarios is empty; name at least one, such as --set 'data.scenarios=[1,5,8]'")
+        if again := _first_repeated(self.scenarios):
+            raise ConfigError(
+                f"data.scenarios names {again} twice, so that one client would be tested on what another trains on;"
+                " name each scenario once"
+            )
         return self
 
 
@@ -77,9 +93,15 @@ class GroupSection(Section):
         share: of all clients; the shares of a scenario add up to 1.
     """
 
-    name: str
-    modalities: Annotated[tuple[Modality, ...], Field(min_length=1)]
+    name: Annotated[str, Field(min_length=1)]
+    modalities: Annotated[tuple[RecordedModality, ...], Field(min_length=1)]
     share: Probability
+
+    @pydantic.model_validator(mode="after")
+    def _owns_each_once(self) -> Self:
+        if again := _first_repeated(self.modalities):
+            raise ConfigError(f"clients.groups: {self.name!r} lists modality {again!r} twice; list it once")
+        return self
 
 
 class ClientsSection(Section):
@@ -89,7 +111,9 @@ class ClientsSection(Section):
     groups: Annotated[tuple[GroupSection, ...], Field(min_length=1)]
 
     @pydantic.model_validator(mode="after")
-    def _shares_add_up(self) -> Self:
+    def _groups_fit_together(self) -> Self:
+        if again := _first_repeated([group.name for group in self.groups]):
+            raise ConfigError(f"clients.groups has two groups named {again!r}; give each its own name")
         total = sum(group.share for group in self.groups)
         if abs(total - 1.0) > 1e-6:
             raise ConfigError(f"clients.groups: the shares must add up to 1, got {total:g}; change a group's share")
@@ -124,7 +148,7 @@ class LinkSection(Section):
     propagation_s: float = 0.005
     processing_s: float = 0.001
     packet_bytes: int = 1200
-    retry_limit: int = 1
+    retry_limit: Annotated[int, Field(le=1000)] = 1
     retry_interval_s: float = 0.008
     loss_model: Literal["iid", "gilbert_elliott"] = "iid"
     loss_probability: Probability = 0.0
@@ -216,6 +240,25 @@ class Scenario(Section):
     compute: ComputeSection = ComputeSection()
     export: ExportSection = ExportSection()
 
+    @pydantic.field_validator("name")
+    @classmethod
+    def _can_name_a_folder(cls, name: str) -> str:
+        printable = all(character.isprintable() and character not in "/\\" for character in name)
+        if not name.strip() or name.startswith(".") or not printable or len(name) > MAX_NAME_LENGTH:
+            raise ConfigError(
+                f"name must be able to name a run folder, got {shown(name)}; use up to {MAX_NAME_LENGTH} letters,"
+                " digits, '-' and '_'"
+            )
+        return name
+
+    @pydantic.field_validator("model")
+    @classmethod
+    def _is_of_reasonable_size(cls, model: ModelSettings) -> ModelSettings:
+        for field in ("hidden_dim", "embedding_dim"):
+            if getattr(model, field) > MAX_WIDTH:
+                raise ConfigError(f"model.{field} must be at most {MAX_WIDTH}, got {getattr(model, field)}; try 128")
+        return model
+
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.network.missing == "wait" and self.link.loss_probability >= 1.0:
@@ -239,10 +282,10 @@ class Scenario(Section):
         for key, value in edits.items():
             *parents, last = key.split(".")
             table: Any = tree
-            for parent in parents:
-                table = table.setdefault(parent, {}) if isinstance(table, dict) else None
-            if not isinstance(table, dict):
-                raise ConfigError(f"{key} is not a known field; {'.'.join(parents)} holds no fields")
+            for depth, parent in enumerate(parents, start=1):
+                table = table.setdefault(parent, {})
+                if not isinstance(table, dict):
+                    raise ConfigError(no_table(key, ".".join(parents[:depth]), table))
             table[last] = value
         return validated(tree)
 
@@ -256,7 +299,7 @@ def validated(tree: Mapping[str, Any]) -> Scenario:
     try:
         return Scenario.model_validate(tree)
     except pydantic.ValidationError as error:
-        raise ConfigError(_one_sentence(error)) from None
+        raise ConfigError(one_sentence(error, Scenario)) from None
 
 
 def shipped_scenarios() -> dict[str, Path]:
@@ -272,12 +315,16 @@ def load_scenario(name_or_path: str) -> Scenario:
     """
     shipped = shipped_scenarios()
     path = shipped.get(name_or_path, Path(name_or_path))
-    if not path.is_file():
-        raise ConfigError(f"unknown scenario {name_or_path!r}; give a TOML file or one of: {', '.join(shipped)}")
+    if not _is_file(path):
+        close = difflib.get_close_matches(name_or_path, shipped, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ConfigError(
+            f"unknown scenario {shown(name_or_path)}; give a TOML file or one of: {', '.join(shipped)}{hint}"
+        )
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} is not a readable TOML file: {error}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not a readable TOML file ({error}); repair or replace it") from None
     try:
         return validated({"name": path.stem, **tree})
     except ConfigError as error:
@@ -294,38 +341,14 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise ConfigError(f"--set takes key=value, got {text!r}; for example --set link.loss_probability=0.05")
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+        parsed = tomllib.loads(f"value = {value}")
+    except (tomllib.TOMLDecodeError, RecursionError):
         return key.strip(), value.strip()
+    return key.strip(), parsed["value"] if len(parsed) == 1 else value.strip()  # a line break would open another field
 
 
-def _one_sentence(error: pydantic.ValidationError) -> str:
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, ConfigError):
-        return str(cause)
-    where = [str(part) for part in first["loc"]]
-    name = ".".join(where)
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = _fields_at(where[:-1])
-        close = difflib.get_close_matches(where[-1], known, n=1)
-        hint = f"did you mean {'.'.join([*where[:-1], close[0]])}?" if close else f"known: {', '.join(known)}"
-        return f"{name} is not a known field; {hint}"
-    if first["type"] == "missing":
-        return f"{name} is missing; add it to the scenario"
-    message = first["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
-    return f"{name} {message}, got {first['input']!r}"
-
-
-def _fields_at(where: list[str]) -> list[str]:
-    """Names that a table of the scenario knows."""
-    table: Any = Scenario
-    for part in where:
-        if part.isdigit():
-            continue
-        table = table.model_fields[part].annotation
-        for argument in getattr(table, "__args__", ()):  # tuple[GroupSection, ...]
-            table = argument if isinstance(argument, type) else table
-    if is_dataclass(table):
-        return [field.name for field in fields(table)]
-    return list(getattr(table, "model_fields", {}))
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file system takes
+        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import zmq
@@ -51,8 +51,9 @@ class Hub:
         self._socket = open_socket(context, zmq.ROUTER, timeout_s)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished worker is an error, not silence
         try:
+            _check_port(address)
             self._socket.bind(address)
-        except zmq.ZMQError as error:
+        except (zmq.ZMQError, ValueError) as error:
             self._socket.close()
             raise TransportError(
                 f"hub cannot listen at {address!r} ({error}); use inproc://NAME, ipc://FILE or tcp://HOST:PORT"
@@ -98,8 +99,12 @@ class Hub:
             raise TransportError(f"hub cannot reach worker {worker!r} ({error}); is it still running?") from None
 
     def close(self) -> None:
-        """Free the socket; safe to call twice."""
+        """Free the socket, and the file of an `ipc://` address, which ZeroMQ leaves behind; safe to call twice."""
+        if self._socket.closed:
+            return
         self._socket.close(linger=0)
+        if self.address.startswith("ipc://") and not self.address.startswith("ipc://@"):
+            Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
 
     def _accept(self, parts: list[zmq.Frame]) -> InFlight:
         if len(parts) != 3:
@@ -108,8 +113,15 @@ class Hub:
         if sender.bytes not in self._workers:
             raise WireError(f"unknown worker {sender.bytes!r}")
         frames = WireFrames(header.bytes, payload.buffer)
-        return replace(at_hub(self._wire, frames), frames=(frames.header, payload))
+        return at_hub(self._wire, frames, (frames.header, payload))
 
     def _silence(self) -> str:
         refused = f"; {self.n_refused} refused, last: {self.last_refusal}" if self.n_refused else ""
         return f"hub at {self.address} got no message within {self._timeout_s} s{refused}"
+
+
+def _check_port(address: str) -> None:
+    """ZeroMQ takes a port above 65535 modulo 65536, and would listen where nobody expects it."""
+    port = address.rpartition(":")[2]
+    if address.startswith("tcp://") and port.isdecimal() and int(port) > 65535:
+        raise ValueError(f"port {port} is above 65535")

@@ -63,7 +63,7 @@ class QueuedLink:
 
     def __init__(self, settings: LinkSettings, loss: LossProcess) -> None:
         if settings.retry_limit is None and loss.stationary_loss >= 1.0:
-            raise ConfigError("link.retry_limit is unlimited on a link that loses everything; set it, or lower the loss")
+            raise ConfigError("link.retry_limit is unlimited but the link loses everything; set it, or lower the loss")
         self.settings = settings
         self.free_at_s = 0.0
         self._loss = loss

@@ -102,46 +102,26 @@ class GilbertElliottLoss:
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost."""
-        if n_transmissions == 0:
-            return np.zeros(0, dtype=np.bool_)
         is_bad = self._states(n_transmissions)
         return self._draws.random(n_transmissions) < self._loss[is_bad.view(np.uint8)]
 
     def _states(self, n: int) -> NDArray[np.bool_]:
         """[n] True where bad; leaves `_is_bad` at the state that follows.
 
-        Stays have geometric lengths. The last one is cut where the message ends; what would be left of it is
-        geometric again (memoryless), so the state is all that has to be kept.
+        One draw per stay, not per transmission: stays have geometric lengths. The last one is cut where the message
+        ends; what would be left of it is geometric again (memoryless), so the state is all that has to be kept.
         """
-        stays = self._stays(n)
-        ends = np.cumsum(stays)
-        last = int(np.searchsorted(ends, n))
-        cut_off = int(ends[last]) - n
-        stays = stays[: last + 1]
-        stays[last] -= cut_off
-        in_order = np.arange(last + 1) % 2 == int(not self._is_bad)
-        self._is_bad = bool(in_order[last]) ^ (cut_off == 0)
-        return np.repeat(in_order, stays)
-
-    def _stays(self, n: int) -> NDArray[np.int64]:
-        """Lengths of alternating stays, the first in the present state, together at least n."""
-        first, second = self._leave[self._is_bad], self._leave[not self._is_bad]
-        n_pairs = 2 + int(n * first * second / (first + second))  # as many as n transmissions hold on average, and more
-        blocks: list[NDArray[np.int64]] = []
-        covered = 0
-        while covered < n:
-            block = np.empty((n_pairs, 2), dtype=np.int64)
-            block[:, 0] = self._lengths(first, n_pairs, n)
-            block[:, 1] = self._lengths(second, n_pairs, n)
-            blocks.append(block.ravel())
-            covered += int(block.sum())
-        return np.concatenate(blocks)
-
-    def _lengths(self, leave: float, count: int, n: int) -> NDArray[np.int64]:
-        """[count] lengths of stays, cut at n + 1: longer than the message is all that matters, and sums stay small."""
-        if leave == 0.0:
-            return np.full(count, n + 1, dtype=np.int64)
-        return np.minimum(self._draws.geometric(leave, count), n + 1)
+        states = np.empty(n, dtype=np.bool_)
+        start = 0
+        while start < n:
+            leave = self._leave[self._is_bad]
+            stay = int(self._draws.geometric(leave)) if leave > 0.0 else n + 1
+            end = start + stay
+            states[start:end] = self._is_bad  # a slice stops at n by itself
+            if end <= n:
+                self._is_bad = not self._is_bad
+            start = end
+        return states
 
 
 def _check_probability(name: str, value: float) -> None:

@@ -25,7 +25,8 @@ class MemoryTransport:
             TransportError: the transport was closed.
         """
         self._check_open()
-        return at_hub(self._wire, self._wire.encode(message))
+        frames = self._wire.encode(message)
+        return at_hub(self._wire, frames, frames)
 
     def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
         """Remove the lost packets as the hub would, and decode the rest as the receiver would.
@@ -47,11 +48,16 @@ class MemoryTransport:
             raise TransportError("transport is closed; build a new one for another run")
 
 
-def at_hub(wire: Wire, frames: WireFrames) -> InFlight:
+def at_hub(wire: Wire, frames: WireFrames, carried: object) -> InFlight:
     """What the hub lets a link know about frames that it received, after checking their header.
+
+    Args:
+        wire: checks the header.
+        frames: as they came.
+        carried: what the transport needs to forward them.
 
     Raises:
         WireError: the hub refuses the frames.
     """
     header = wire.read_header(frames.header, frames.payload.nbytes)
-    return InFlight(header.slot, header.receiver, frames.size_bytes, header.payload_checksum, frames)
+    return InFlight(header.slot, header.receiver, frames.size_bytes, header.payload_checksum, carried)

@@ -98,7 +98,7 @@ def modality_subgraph(graph: nx.Graph[NodeId], modalities_of: Ownership, modalit
     return graph.subgraph([client for client in graph if modality in modalities_of[client]])
 
 
-def ring_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+def ring_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
     """Each client beside two others, in an order that keeps the owners of a modality together where one exists."""
     order = ring_order(modalities_of)
     return [*pairwise(order), (order[-1], order[0])] if len(order) > 2 else list(pairwise(order))
@@ -127,18 +127,18 @@ def regular_edges(modalities_of: Ownership, draws: np.random.Generator, options:
     return [(nodes[first], nodes[second]) for first, second in drawn.edges]
 
 
-def star_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+def star_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
     """Everybody beside one client, the first of those with the most modalities."""
     center = min(modalities_of, key=lambda client: (-len(modalities_of[client]), client))
     return [(center, client) for client in modalities_of if client != center]
 
 
-def complete_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+def complete_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
     """Everybody beside everybody."""
     return combinations(sorted(modalities_of), 2)
 
 
-def listed_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
+def listed_edges(modalities_of: Ownership, _draws: np.random.Generator, options: TopologyOptions) -> Edges:
     """The edges in a text file: `i j` per line; # starts a comment; empty lines do not count."""
     path = Path(options.edge_list)
     try:

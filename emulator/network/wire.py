@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from ..contracts import DIVISIBLE_KINDS, Message, MessageKind, Modality
+from ..contracts import DIVISIBLE_KINDS, Message, MessageKind, Modality, NodeId
 from .errors import WireError
 from .wire_header import DTYPES, Header, describe, header_bytes, pack_header, unpack_header
 
@@ -18,8 +17,7 @@ __all__ = ["Header", "Wire", "WireError", "WireFrames", "header_bytes", "message
 _REMEMBERED = 8  # a client broadcasts at most one array per modality and phase; twice that is plenty
 
 
-@dataclass(frozen=True, slots=True)
-class WireFrames:
+class WireFrames(NamedTuple):
     """A message as bytes: header and payload, the latter often a view of the sender's array."""
 
     header: bytes
@@ -31,9 +29,7 @@ class WireFrames:
         return len(self.header) + self.payload.nbytes
 
 
-def message_bytes(
-    kind: MessageKind, phase: str, modality: Modality | None, n_elements: int, dtype: str = "<f4"
-) -> int:
+def message_bytes(kind: MessageKind, phase: str, modality: Modality | None, n_elements: int, dtype: str = "<f4") -> int:
     """Size on the wire of any such message, the formula that byte audits use."""
     return header_bytes(kind, phase, modality) + n_elements * DTYPES[dtype].itemsize
 
@@ -58,7 +54,7 @@ class Wire:
         Raises:
             WireError: undeclared kind, wrong dtype or shape, too large, or a message that has already lost packets.
         """
-        self._check_kind(message.kind, f"message from {message.sender} to {message.receiver}")
+        self._check_kind(message.kind, message.sender)
         payload = message.payload
         if payload.dtype.str not in DTYPES or payload.ndim != 1:
             found = f"{payload.dtype.str} of shape {payload.shape}"
@@ -77,7 +73,7 @@ class Wire:
             WireError: the header is malformed or undeclared, or does not fit the size of the payload.
         """
         found = unpack_header(header)
-        self._check_kind(found.kind, f"frame from {found.sender}")
+        self._check_kind(found.kind, found.sender)
         self._check_size(found.full_bytes, found.kind)
         if found.lost_packets.size and found.kind not in DIVISIBLE_KINDS:
             raise WireError(f"{found.kind} from {found.sender} lost packets, but is of no use unless whole")
@@ -128,10 +124,11 @@ class Wire:
         lost = lost_packets[lost_packets * packet_bytes < found.full_bytes]
         if lost.size == 0:
             return frames
-        kept = ~_in_packets(lost, packet_bytes // DTYPES[found.dtype].itemsize, found.n_elements)
-        left = np.frombuffer(frames.payload, dtype=DTYPES[found.dtype])[kept].view(np.uint8).data.toreadonly()
+        values = np.frombuffer(frames.payload, dtype=DTYPES[found.dtype])
+        kept = [values[part] for part in _kept(lost, packet_bytes // values.itemsize, values.size)]
+        left = np.concatenate(kept or [values[:0]]).view(np.uint8).data.toreadonly()
         checksum = xxhash.xxh3_64_intdigest(left)
-        header = replace(found, payload_checksum=checksum, packet_bytes=packet_bytes, lost_packets=lost)
+        header = found._replace(payload_checksum=checksum, packet_bytes=packet_bytes, lost_packets=lost)
         return WireFrames(pack_header(header), left)
 
     def _verified(self, header: bytes, payload: memoryview) -> Header:
@@ -160,10 +157,12 @@ class Wire:
         self._known[id(payload)] = (payload, round_index, phase, checksum)
         return checksum
 
-    def _check_kind(self, kind: MessageKind, whose: str) -> None:
+    def _check_kind(self, kind: MessageKind, sender: NodeId) -> None:
         if kind not in self._allowed_kinds:
             declared = ", ".join(sorted(self._allowed_kinds)) or "none"
-            raise WireError(f"{whose} is a {kind}, which this algorithm did not declare; declared: {declared}")
+            raise WireError(
+                f"node {sender} sends {kind.value!r}, which the algorithm did not declare; declared: {declared}"
+            )
 
     def _check_size(self, n_bytes: int, kind: MessageKind) -> None:
         if n_bytes > self._max_payload_bytes:
@@ -178,19 +177,28 @@ def _removed_bytes(lost_packets: NDArray[np.int64], packet_bytes: int, full_byte
     return lost_packets.size * packet_bytes - overhang
 
 
-def _in_packets(lost_packets: NDArray[np.int64], elements_per_packet: int, n_elements: int) -> NDArray[np.bool_]:
-    """[n_elements] True where an element travels in one of these packets."""
-    inside = np.zeros(n_elements, dtype=np.bool_)
+def _kept(lost_packets: NDArray[np.int64], elements_per_packet: int, n_elements: int) -> list[slice]:
+    """The stretches of elements between the lost packets, in order."""
+    stretches, start = [], 0
     for index in lost_packets.tolist():
-        inside[index * elements_per_packet : (index + 1) * elements_per_packet] = True
-    return inside
+        if index * elements_per_packet > start:
+            stretches.append(slice(start, index * elements_per_packet))
+        start = (index + 1) * elements_per_packet
+    if start < n_elements:
+        stretches.append(slice(start, n_elements))
+    return stretches
 
 
 def _with_gaps(header: Header, raw: memoryview) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:
     """[n_elements] payload with zeros where packets are missing, and [n_elements] False at those."""
-    dtype = DTYPES[header.dtype]
-    received = ~_in_packets(header.lost_packets, header.packet_bytes // dtype.itemsize, header.n_elements)
-    values = np.zeros(header.n_elements, dtype=dtype)
-    values[received] = np.frombuffer(raw, dtype=dtype)
+    arrived = np.frombuffer(raw, dtype=DTYPES[header.dtype])
+    values = np.zeros(header.n_elements, dtype=arrived.dtype)
+    received = np.zeros(header.n_elements, dtype=np.bool_)
+    used = 0
+    for part in _kept(header.lost_packets, header.packet_bytes // arrived.itemsize, header.n_elements):
+        length = part.stop - part.start
+        values[part] = arrived[used : used + length]
+        received[part] = True
+        used += length
     received.flags.writeable = False
     return values, received

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
 import msgpack
 import numpy as np
@@ -26,25 +26,31 @@ DTYPES: Mapping[str, np.dtype[Any]] = {"<f4": np.dtype("<f4"), "<f8": np.dtype("
 
 _UINT64, _BIN32 = b"\xcf", b"\xc6"  # msgpack's markers for full-width integers and byte strings
 _INDEX = np.dtype("<u4")
-_FIELDS: dict[str, type] = {
-    "version": int,
-    "kind": str,
-    "phase": str,
-    "modality": object,
-    "dtype": str,
-    "sender": int,
-    "receiver": int,
-    "round": int,
-    "n_elements": int,
-    "payload_checksum": int,
-    "packet_bytes": int,
-    "lost_packets": bytes,
-    "header_checksum": int,
+_FIELDS: Mapping[str, tuple[type, ...]] = {
+    "version": (int,),
+    "kind": (str,),
+    "phase": (str,),
+    "modality": (str, type(None)),
+    "dtype": (str,),
+    "sender": (int,),
+    "receiver": (int,),
+    "round": (int,),
+    "n_elements": (int,),
+    "payload_checksum": (int,),
+    "packet_bytes": (int,),
+    "lost_packets": (bytes,),
+    "header_checksum": (int,),
 }
+_KEY: Mapping[str, bytes] = {name: msgpack.packb(name) for name in _FIELDS}
+_COUNTED = ("sender", "receiver", "round", "n_elements", "payload_checksum", "packet_bytes")
+_COUNTS = struct.Struct(">" + "".join(f"{len(_KEY[name])}scQ" for name in _COUNTED))  # key, marker, number
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Header:
+NOTHING_LOST: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+NOTHING_LOST.flags.writeable = False
+
+
+class Header(NamedTuple):
     """What the hub and the receiver may know about a payload before they look into it.
 
     Attributes:
@@ -81,13 +87,13 @@ def describe(message: Message, dtype: str, payload_checksum: int) -> Header:
     """Header of a message that has not lost anything yet."""
     return Header(
         message.kind, message.sender, message.receiver, message.round_index, message.phase, message.modality,
-        dtype, message.payload.size, payload_checksum, 0, np.zeros(0, dtype=np.int64),
+        dtype, message.payload.size, payload_checksum, 0, NOTHING_LOST,
     )  # fmt: skip
 
 
 def header_bytes(kind: MessageKind, phase: str, modality: Modality | None = None) -> int:
     """Length of the header frame of any message of this kind, phase and modality that has lost no packet."""
-    return len(pack_header(Header(kind, 0, 0, 0, phase, modality, "<f4", 0, 0, 0, np.zeros(0, dtype=np.int64))))
+    return len(pack_header(Header(kind, 0, 0, 0, phase, modality, "<f4", 0, 0, 0, NOTHING_LOST)))
 
 
 def pack_header(header: Header) -> bytes:
@@ -97,29 +103,24 @@ def pack_header(header: Header) -> bytes:
         WireError: an id, the round or a packet index does not fit its field.
     """
     try:
-        body = b"".join(
-            (
-                bytes([0x80 | len(_FIELDS)]),  # a msgpack map of this many pairs
-                _KEY["version"], _uint(WIRE_VERSION),
-                _KEY["kind"], msgpack.packb(header.kind.value),
-                _KEY["phase"], msgpack.packb(header.phase),
-                _KEY["modality"], msgpack.packb(header.modality),
-                _KEY["dtype"], msgpack.packb(header.dtype),
-                _KEY["sender"], _uint(header.sender),
-                _KEY["receiver"], _uint(header.receiver),
-                _KEY["round"], _uint(header.round_index),
-                _KEY["n_elements"], _uint(header.n_elements),
-                _KEY["payload_checksum"], _uint(header.payload_checksum),
-                _KEY["packet_bytes"], _uint(header.packet_bytes),
-                _KEY["lost_packets"], _indices(header.lost_packets),
-                _KEY["header_checksum"], _UINT64,
+        body = (
+            _static_part(header.kind, header.phase, header.modality, header.dtype)
+            + _COUNTS.pack(
+                _KEY["sender"], _UINT64, header.sender,
+                _KEY["receiver"], _UINT64, header.receiver,
+                _KEY["round"], _UINT64, header.round_index,
+                _KEY["n_elements"], _UINT64, header.n_elements,
+                _KEY["payload_checksum"], _UINT64, header.payload_checksum,
+                _KEY["packet_bytes"], _UINT64, header.packet_bytes,
             )
+            + _indices(header.lost_packets)
         )  # fmt: skip
     except (struct.error, ValueError, TypeError, OverflowError) as error:
         raise WireError(f"message from {header.sender!r} to {header.receiver!r} has no header: {error}") from None
     return body + struct.pack(">Q", xxhash.xxh3_64_intdigest(body))
 
 
+@lru_cache(maxsize=4096)  # a frame is read at the hub and again at its receiver; the answer depends on its bytes alone
 def unpack_header(frame: bytes) -> Header:
     """The header in a frame, checked field by field.
 
@@ -151,18 +152,22 @@ def _fields(frame: bytes) -> dict[str, Any]:
     """The header's map, with exactly the known keys and a value of the right type under each."""
     try:
         fields = msgpack.unpackb(frame)
-    except Exception as error:  # msgpack documents no common base, and bytes from outside must not get past here
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise WireError(f"header of {len(frame)} bytes is not msgpack: {error}") from None
+    as_ever = isinstance(fields, dict) and tuple(fields) == _NAMES and tuple(map(type, fields.values())) in _TYPES
+    if as_ever and fields["version"] == WIRE_VERSION:
+        return cast("dict[str, Any]", fields)  # what follows only finds the words for what is wrong
     if not isinstance(fields, dict) or "version" not in fields:
         raise WireError(f"header is not a map with a version but a {type(fields).__name__}")
     found = fields["version"]
     if type(found) is not int or found != WIRE_VERSION:
         raise WireError(f"frame speaks wire version {found!r}, this node {WIRE_VERSION}; run both from one release")
-    if fields.keys() != _FIELDS.keys():
-        raise WireError(f"header has missing or unknown keys: {sorted(map(repr, fields.keys() ^ _FIELDS.keys()))}")
-    for name, expected in _FIELDS.items():
-        if not isinstance(fields[name], expected) or isinstance(fields[name], bool):
-            raise WireError(f"header field {name} must be {expected.__name__}, got {type(fields[name]).__name__}")
+    if tuple(fields) != tuple(_FIELDS):
+        wrong = sorted(map(repr, fields.keys() ^ _FIELDS.keys())) or "their order"
+        raise WireError(f"header has missing or unknown keys: {wrong}")
+    for (name, value), expected in zip(fields.items(), _FIELDS.values(), strict=True):
+        if type(value) not in expected:  # exactly: a bool is no number here
+            raise WireError(f"header field {name} must be {expected[0].__name__}, got {type(value).__name__}")
     return fields
 
 
@@ -173,10 +178,10 @@ def _kind(value: str) -> MessageKind:
         raise WireError(f"unknown message kind {value!r}; known: {', '.join(MessageKind)}") from None
 
 
-def _modality(value: object) -> Modality | None:
+def _modality(value: Any) -> Modality | None:
     if value is not None and value not in MODALITIES:
         raise WireError(f"unknown modality {value!r}; known: {', '.join(MODALITIES)}, or none")
-    return value
+    return cast("Modality | None", value)
 
 
 def _dtype(value: str) -> str:
@@ -195,7 +200,11 @@ def _count(fields: Mapping[str, Any], name: str) -> int:
 def _lost_packets(packed: bytes) -> NDArray[np.int64]:
     if len(packed) % _INDEX.itemsize:
         raise WireError(f"lost_packets must hold 4 bytes per packet, got {len(packed)} bytes")
-    return np.frombuffer(packed, dtype=_INDEX).astype(np.int64)
+    if not packed:
+        return NOTHING_LOST
+    indices = np.frombuffer(packed, dtype=_INDEX).astype(np.int64)
+    indices.flags.writeable = False
+    return indices
 
 
 def _check_losses(header: Header) -> None:
@@ -209,13 +218,23 @@ def _check_losses(header: Header) -> None:
         raise WireError(f"lost packet {lost[-1]} lies beyond the payload of {header.full_bytes} bytes")
 
 
-def _uint(value: int) -> bytes:
-    return _UINT64 + struct.pack(">Q", value)
+@lru_cache(maxsize=256)
+def _static_part(kind: MessageKind, phase: str, modality: Modality | None, dtype: str) -> bytes:
+    """The header's first bytes, the same for all messages of a phase."""
+    values = {"version": WIRE_VERSION, "kind": kind.value, "phase": phase, "modality": modality, "dtype": dtype}
+    pairs = b"".join(_KEY[name] + msgpack.packb(value) for name, value in values.items())
+    return bytes([0x80 | len(_FIELDS)]) + pairs  # a msgpack map of this many pairs
 
 
 def _indices(lost_packets: NDArray[np.int64]) -> bytes:
-    packed = lost_packets.astype(_INDEX).tobytes()
-    return _BIN32 + struct.pack(">I", len(packed)) + packed
+    """Lost packets, and the key of the checksum that ends the header."""
+    packed = lost_packets.astype(_INDEX).tobytes() if lost_packets.size else b""
+    return _KEY["lost_packets"] + _BIN32 + struct.pack(">I", len(packed)) + packed + _KEY["header_checksum"] + _UINT64
 
 
-_KEY = {name: msgpack.packb(name) for name in _FIELDS}
+_NAMES = tuple(_FIELDS)
+#: Types of all values in order; a modality may be none.
+_TYPES = frozenset(
+    tuple(modality if name == "modality" else expected for name, expected in _FIELDS.items())
+    for modality in (str, type(None))
+)

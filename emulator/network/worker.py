@@ -9,6 +9,8 @@ from .errors import TransportError
 from .sockets import open_socket
 from .wire import Wire
 
+_SHARED_ABOVE_BYTES = 1 << 15  # below, one copy per message costs less than looking for a frame to share
+
 
 class Worker:
     """Sends its nodes' messages to the hub, and receives what the hub forwards to them.
@@ -29,6 +31,7 @@ class Worker:
     ) -> None:
         self._wire = wire
         self._timeout_s = timeout_s
+        self._broadcast: tuple[Message, zmq.Frame] | None = None  # the last large payload, as a frame
         self._socket = open_socket(context, zmq.DEALER, timeout_s)
         self._socket.setsockopt(zmq.IDENTITY, identity)
         try:
@@ -46,7 +49,7 @@ class Worker:
         """
         frames = self._wire.encode(message)
         try:
-            self._socket.send_multipart([frames.header, frames.payload], copy=False)
+            self._socket.send_multipart([frames.header, self._payload_frame(message, frames.payload)], copy=False)
         except zmq.ZMQError as error:
             raise TransportError(f"worker could not send to the hub within {self._timeout_s} s ({error})") from None
 
@@ -65,6 +68,22 @@ class Worker:
             raise TransportError(f"hub sent {len(parts)} frames where a message has two")
         return self._wire.decode(parts[0].bytes, parts[1].buffer)
 
+    def _payload_frame(self, message: Message, payload: memoryview) -> memoryview | zmq.Frame:
+        """What to send; the messages of a broadcast share one frame, so that a large payload is copied once."""
+        if payload.nbytes < _SHARED_ABOVE_BYTES:
+            return payload
+        if self._broadcast is not None:
+            last, frame = self._broadcast
+            if last.payload is message.payload and (last.round_index, last.phase) == (
+                message.round_index,
+                message.phase,
+            ):
+                return frame
+        frame = zmq.Frame(payload, copy=True)
+        self._broadcast = (message, frame)
+        return frame
+
     def close(self) -> None:
         """Free the socket; safe to call twice."""
+        self._broadcast = None
         self._socket.close(linger=0)

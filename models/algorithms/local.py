@@ -10,20 +10,9 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageSlot, Modality, Phase
 from ..client_setup import ClientSetup
-from ..local_training import LocalTraining
+from ..uncoupled import UncoupledModels
 
 TRAIN = "train"
-
-
-def train_alone(trainings: Sequence[LocalTraining], n_steps: int, round_index: int) -> None:
-    """Minibatch steps of uncoupled models: encoders (15), attention (17) and head by its own gradient."""
-    for training in trainings:
-        for _ in range(n_steps):
-            loss = training.backward()
-            training.step_encoders()
-            training.step_attention()
-            training.set_head(training.head - training.settings.head_step_size * training.head_gradient)
-        training.check_finite(loss, round_index)
 
 
 class Local:
@@ -31,18 +20,13 @@ class Local:
 
     def __init__(self, setup: ClientSetup) -> None:
         self.client_id = setup.client_id
-        self._settings = setup.training
-        self._trainings = {
-            name: LocalTraining(setup.client_id, model, setup.rows, setup.training, setup.batch_draws[name])
-            for name, model in setup.models.items()
-        }
-        self._flops = setup.training.local_steps * sum(t.flops_per_step for t in self._trainings.values())
+        self._models = UncoupledModels(setup)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return (Phase(TRAIN, self._flops),)
+        return (Phase(TRAIN, self._models.flops),)
 
     def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        train_alone(tuple(self._trainings.values()), self._settings.local_steps, round_index)
+        self._models.train(round_index)
         return ()
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
@@ -52,7 +36,7 @@ class Local:
         """Nothing ever arrives."""
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        return {name: training.predict(inputs) for name, training in self._trainings.items()}
+        return self._models.predict(inputs)
 
     def health(self) -> Mapping[str, float]:
-        return {"loss": float(np.mean([training.loss for training in self._trainings.values()]))}
+        return self._models.health()

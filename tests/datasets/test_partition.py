@@ -119,7 +119,7 @@ def test_thinning_leaves_enough_rows_for_a_batch() -> None:
 @pytest.mark.parametrize(
     ("n_sequences", "n_clients", "words"),
     [
-        ([29, 29, 83], 50, "recording 0 has 29 drive-bys for 16 of n_clients = 50"),
+        ([29, 29, 83], 50, "recording 0 has 29 drive-bys for 16 of clients.n_clients = 50"),
         ([10, 3], 4, "use at most 1 clients there"),
         ([29, 29, 83], 2, "got 2 clients for 3 recordings"),
         ([], 2, "got 2 clients for 0 recordings"),

@@ -99,7 +99,7 @@ class Call:
 class ScriptedLearner:
     """Sends its number to all neighbors in every phase, and adds what it hears to it; records what it is asked.
 
-    The number depends on every message that was ever absorbed and on their order, so that equal numbers mean equal lives.
+    The number depends on every message that was ever absorbed and on their order: equal numbers mean equal lives.
     """
 
     def __init__(
@@ -122,9 +122,7 @@ class ScriptedLearner:
         ]
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        return frozenset(
-            MessageSlot(round_index, phase, peer, MessageKind.ENCODER, "gps") for peer in self._neighbors
-        )
+        return frozenset(MessageSlot(round_index, phase, peer, MessageKind.ENCODER, "gps") for peer in self._neighbors)
 
     def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
         self._called("absorb", phase, round_index, tuple(m.sender for m in arrived))

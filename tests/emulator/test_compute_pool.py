@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from sheafedge.emulator.contracts import DivergedError
@@ -12,10 +12,9 @@ from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, Threa
 GIVE_UP_S = 20.0  # only a broken pool ever waits so long
 
 
-@pytest.fixture(params=[SerialPool, lambda: ThreadPool(1), lambda: ThreadPool(3)], ids=["serial", "1 thread", "3 threads"])
+@pytest.fixture(params=[0, 1, 3], ids=["serial", "1 thread", "3 threads"])
 def pool(request: pytest.FixtureRequest) -> Iterator[ComputePool]:
-    make: Callable[[], ComputePool] = request.param
-    made = make()
+    made: ComputePool = ThreadPool(request.param) if request.param else SerialPool()
     yield made
     made.close()
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import pytest
 import simpy
 from doubles.emulation import message, quiet_recorder
@@ -26,7 +25,9 @@ class Desk:
     def __init__(self, policy: str) -> None:
         self.env, self.recorder = simpy.Environment(), quiet_recorder()
         self.inbox = Inbox(self.env, MISSING_POLICIES[policy](), self.recorder)
-        self.late = lambda: self.recorder.traffic.late_messages
+
+    def late(self) -> int:
+        return self.recorder.traffic.late_messages
 
     def arrives(self, at_s: float, arriving: Message) -> None:
         self.env.timeout(at_s - self.env.now).callbacks.append(lambda _: self.inbox.put(arriving))
@@ -35,11 +36,6 @@ class Desk:
         """Messages of one phase; afterwards the clock stands where the phase ended."""
         waiting = self.env.process(self.inbox.gather(round_index, "mix", slots, deadline_s))
         return self.env.run(until=waiting)
-
-
-@pytest.fixture
-def desk() -> Callable[[str], Desk]:
-    return Desk
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------
@@ -246,4 +242,3 @@ def test_only_waiting_asks_links_to_repeat_until_delivered() -> None:
     assert {name: policy().waits for name, policy in MISSING_POLICIES.items()} == {
         "skip": False, "stale": False, "wait": True,
     }  # fmt: skip
-    assert np.all([policy().waits == policy.waits for policy in MISSING_POLICIES.values()])

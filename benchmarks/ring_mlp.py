@@ -1,0 +1,317 @@
+"""Rounds per second of decentralized SGD on a ring, through the emulator and beside it as a bare loop.
+
+    python benchmarks/ring_mlp.py [--rounds N] [--repeats N] [--seed N] [--clients N] [--threads N]
+
+20 clients, each with 256 synthetic samples and an MLP 64-128-10 (9,610 parameters). A round is one local epoch of 8
+minibatches of 32 with SGD 0.1, then an average with both neighbors, all weights 1/3. The emulator carries every model
+over ZeroMQ and loss-free links. All arms start equal, see the same minibatches, and must end equal up to rounding.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
+from sheafedge.benchmarks.machine import machine_facts, print_report, say
+from sheafedge.emulator.contracts import Learner, Message, MessageKind, MessageSlot, Modality, NodeId, Phase
+from sheafedge.emulator.edge.device_profiles import DEVICE_PROFILES
+from sheafedge.emulator.engine import Barrier, EmulatorEnvironment, named_stream
+from sheafedge.emulator.network.link import LinkSettings, QueuedLink
+from sheafedge.emulator.network.loss import IidLoss
+from sheafedge.emulator.network.network import Network
+from sheafedge.emulator.network.wire import Wire
+from sheafedge.emulator.network.zmq_transport import ZmqTransport
+from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings
+from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
+from sheafedge.emulator.nodes.inbox import Inbox
+from sheafedge.emulator.nodes.missing import Wait
+from sheafedge.emulator.recorder import Recorder
+from sheafedge.models.encoder_gossip import EncoderGossip
+from sheafedge.models.flat import FlatModule
+from sheafedge.models.gossip import metropolis_hastings_weights
+from sheafedge.models.local_training import BatchOrder
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+N_SAMPLES, N_FEATURES, N_HIDDEN, N_CLASSES = 256, 64, 128, 10
+BATCH_SIZE, STEP_SIZE = 32, 0.1
+STEPS_PER_EPOCH = N_SAMPLES // BATCH_SIZE
+MIX = "mix"
+#: The whole model travels as the encoder of one modality: what is classified here are 64 numbers, like beam powers.
+WHOLE: Modality = "rf"
+KINDS = frozenset({MessageKind.ENCODER})
+
+ARMS = {
+    "emulated_threads": "the emulator with jobs on threads: SimPy clock, base stations, ZeroMQ over inproc, links with"
+    " rate and delay but no loss; models are flat vectors, so a step of SGD is one call; one torch thread per job",
+    "emulated_serial": "the same with every job on the engine's thread",
+    "bare": "a plain loop, client after client: nn.Sequential and torch.optim.SGD each, then averages of parameter"
+    " vectors; one torch thread",
+    "bare_default_threads": "the plain loop with as many torch threads as torch takes by itself",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What all arms share.
+
+    Attributes:
+        inputs: [n_clients, 256, 64].
+        labels: [n_clients, 256].
+        weights: [n_clients, n_clients] mixing matrix of the ring.
+        default_threads: torch threads before the benchmark chose any.
+    """
+
+    seed: int
+    rounds: int
+    pool_threads: int
+    inputs: Tensor
+    labels: Tensor
+    weights: NDArray[np.float64]
+    default_threads: int
+
+    def model(self) -> nn.Sequential:
+        """The initial model, the same for every client and arm."""
+        first, second = nn.Linear(N_FEATURES, N_HIDDEN), nn.Linear(N_HIDDEN, N_CLASSES)
+        draws = torch.Generator().manual_seed(self.seed)
+        for layer in (first, second):
+            bound = layer.in_features**-0.5
+            nn.init.uniform_(layer.weight, -bound, bound, generator=draws)
+            nn.init.uniform_(layer.bias, -bound, bound, generator=draws)
+        return nn.Sequential(first, nn.ReLU(), second)
+
+    def batches(self, client: NodeId) -> np.random.Generator:
+        """Stream that a client's minibatches come from."""
+        return named_stream(self.seed, "batches", client)
+
+    def neighbors(self, client: NodeId) -> dict[NodeId, float]:
+        """Mixing weight of every neighbor."""
+        return {int(j): float(self.weights[client, j]) for j in np.flatnonzero(self.weights[client]) if j != client}
+
+
+@dataclass(slots=True)
+class LastStates:
+    """Where every arm leaves its models, for the comparison."""
+
+    by_arm: dict[str, Tensor] = field(default_factory=dict)
+
+    def largest_difference(self, reference: str) -> dict[str, float]:
+        """Of any parameter of any client, to one arm."""
+        expected = self.by_arm[reference]
+        return {arm: float((s - expected).abs().max()) for arm, s in self.by_arm.items() if arm != reference}
+
+    def largest_move(self, arm: str, start: Tensor) -> float:
+        """Of any parameter of any client, from the initial model."""
+        return float((self.by_arm[arm] - start).abs().max())
+
+
+class RingDpsgd:
+    """Decentralized SGD for the emulator: an epoch, then the average of whole models."""
+
+    def __init__(self, client_id: NodeId, problem: Problem) -> None:
+        self.client_id = client_id
+        self._model = problem.model()
+        self.flat = FlatModule(self._model)
+        self._inputs, self._labels = problem.inputs[client_id], problem.labels[client_id]
+        self._order = BatchOrder(N_SAMPLES, BATCH_SIZE, problem.batches(client_id))
+        self._gossip = EncoderGossip(client_id, {WHOLE: self.flat}, {WHOLE: problem.neighbors(client_id)})
+        self._flops = 6.0 * N_SAMPLES * (N_FEATURES * N_HIDDEN + N_HIDDEN * N_CLASSES)
+
+    def phases(self, round_index: int) -> tuple[Phase, ...]:
+        return (Phase(MIX, self._flops),)
+
+    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
+        for _ in range(STEPS_PER_EPOCH):
+            batch = torch.from_numpy(self._order.next())
+            self.flat.gradient.zero_()
+            loss = functional.cross_entropy(self._model(self._inputs[batch]), self._labels[batch])
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.flat.trainable.sub_(self.flat.gradient, alpha=STEP_SIZE)
+        return self._gossip.messages(phase, round_index)
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        return self._gossip.expected(phase, round_index)
+
+    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
+        self._gossip.absorb(arrived)
+
+    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
+        with torch.no_grad():
+            return {WHOLE: self._model(torch.as_tensor(inputs[WHOLE])).numpy()}
+
+    def health(self) -> Mapping[str, float]:
+        return {}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    options = _options(argv)
+    machine = machine_facts()
+    problem = _problem(options)
+    states = LastStates()
+    arms: dict[str, Arm] = {
+        "emulated_threads": lambda: _emulated(problem, ThreadPool(problem.pool_threads), "emulated_threads", states),
+        "bare": lambda: _bare(problem, 1, "bare", states),
+        "emulated_serial": lambda: _emulated(problem, SerialPool(), "emulated_serial", states),
+        "bare_default_threads": lambda: _bare(problem, problem.default_threads, "bare_default_threads", states),
+    }
+    say(f"{len(problem.inputs)} clients, {problem.rounds} rounds")
+    timings = interleaved({name: arms[name] for name in arms if name in options.arms}, options.repeats)
+    figures = {
+        "options": vars(options),
+        "parameters": sum(parameter.numel() for parameter in problem.model().parameters()),
+        "arms": {name: ARMS[name] for name in timings},
+        "largest_difference_to_bare": states.largest_difference("bare"),
+        "largest_move": states.largest_move("bare", parameters_to_vector(problem.model().parameters()).detach()),
+        "rounds_per_s": {arm: spread([options.rounds / t.wall_s for t in seen]) for arm, seen in timings.items()},
+        "rounds_per_cpu_s": {arm: spread([options.rounds / t.cpu_s for t in seen]) for arm, seen in timings.items()},
+        "speed_over_bare": _ratios(timings),
+    }
+    print_report("ring_mlp", machine, figures)
+
+
+@contextmanager
+def _emulated(problem: Problem, pool: ComputePool, name: str, states: LastStates) -> Iterator[Callable[[], None]]:
+    learners = [RingDpsgd(client, problem) for client in range(len(problem.inputs))]
+    env = EmulatorEnvironment(problem.seed)
+    transport = ZmqTransport(Wire(KINDS))
+    stations = _stations(problem, env, transport, pool, learners)
+    with _torch_threads(1):
+        try:
+            yield partial(_emulate, env, stations, problem.rounds)
+        finally:
+            pool.close()
+            transport.close()
+    states.by_arm[name] = torch.stack([learner.flat.vector for learner in learners])
+
+
+def _stations(
+    problem: Problem,
+    env: EmulatorEnvironment,
+    transport: ZmqTransport,
+    pool: ComputePool,
+    learners: Sequence[RingDpsgd],
+) -> list[BaseStation]:
+    """Clock, loss-free links and base stations around the learners."""
+    recorder = Recorder(KINDS, lambda *_: None)
+    inboxes = {learner.client_id: Inbox(env, Wait(), recorder) for learner in learners}
+    settings = LinkSettings(rate_bps=1e9, propagation_s=1e-3, retry_limit=None)
+    links = {
+        (client, peer): QueuedLink(settings, IidLoss(0.0, env.stream("link", client, peer)))
+        for client in inboxes
+        for peer in problem.neighbors(client)
+    }
+    surroundings = Surroundings(
+        env=env,
+        network=Network(env, transport, links, {node: inbox.put for node, inbox in inboxes.items()}, recorder),
+        barrier=Barrier(env, len(learners)),
+        pool=pool,
+        recorder=recorder,
+        observe=_observe,
+        deadline_s=None,
+    )
+    device = DEVICE_PROFILES["edge_cpu"]
+    return [BaseStation(learner, device, inboxes[learner.client_id], surroundings) for learner in learners]
+
+
+def _observe(learner: Learner, _round_index: int) -> Mapping[str, Any]:
+    return learner.health()
+
+
+def _emulate(env: EmulatorEnvironment, stations: Sequence[BaseStation], rounds: int) -> None:
+    lives = [env.process(station.run(rounds)) for station in stations]
+    env.run(until=env.all_of(lives))
+
+
+@contextmanager
+def _bare(problem: Problem, n_threads: int, name: str, states: LastStates) -> Iterator[Callable[[], None]]:
+    models = [problem.model() for _ in problem.inputs]
+    with _torch_threads(n_threads):
+        yield partial(_bare_loop, problem, models)
+    states.by_arm[name] = torch.stack([parameters_to_vector(model.parameters()).detach() for model in models])
+
+
+def _bare_loop(problem: Problem, models: Sequence[nn.Sequential]) -> None:
+    """The same without an emulator, as one would write it."""
+    optimizers = [torch.optim.SGD(model.parameters(), lr=STEP_SIZE) for model in models]
+    draws = [problem.batches(client) for client in range(len(models))]
+    neighbors = [problem.neighbors(client) for client in range(len(models))]
+    for _ in range(problem.rounds):
+        for client, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
+            order = torch.from_numpy(draws[client].permutation(N_SAMPLES))
+            for batch in torch.split(order, BATCH_SIZE):
+                optimizer.zero_grad()
+                logits = model(problem.inputs[client][batch])
+                functional.cross_entropy(logits, problem.labels[client][batch]).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        with torch.no_grad():
+            vectors = [parameters_to_vector(model.parameters()) for model in models]
+            for client, model in enumerate(models):
+                mixed = vectors[client] * (1.0 - sum(neighbors[client].values()))
+                for peer, weight in neighbors[client].items():
+                    mixed.add_(vectors[peer], alpha=weight)
+                vector_to_parameters(mixed, model.parameters())
+
+
+@contextmanager
+def _torch_threads(n_threads: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _ratios(timings: Mapping[str, Sequence[Timing]]) -> dict[str, Any]:
+    """Rounds per second of each emulated arm over each bare one, repeat by repeat."""
+    return {
+        f"{arm}/{bare}": spread([b.wall_s / a.wall_s for a, b in zip(timings[arm], timings[bare], strict=True)])
+        for arm in sorted(timings.keys() - {"bare", "bare_default_threads"})
+        for bare in sorted(timings.keys() & {"bare", "bare_default_threads"})
+    }
+
+
+def _problem(options: argparse.Namespace) -> Problem:
+    """Ten clusters in 64 dimensions, shared out at random."""
+    draws = named_stream(options.seed, "samples")
+    centers = draws.normal(size=(N_CLASSES, N_FEATURES))
+    labels = draws.integers(N_CLASSES, size=(options.clients, N_SAMPLES))
+    inputs = centers[labels] + draws.normal(scale=2.0, size=(options.clients, N_SAMPLES, N_FEATURES))
+    ring = nx.to_numpy_array(nx.cycle_graph(options.clients), dtype=bool)
+    return Problem(
+        seed=options.seed,
+        rounds=options.rounds,
+        pool_threads=options.threads,
+        inputs=torch.from_numpy(inputs).float(),
+        labels=torch.from_numpy(labels),
+        weights=metropolis_hastings_weights(ring),
+        default_threads=torch.get_num_threads(),
+    )
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=10, help="per repeat")
+    parser.add_argument("--repeats", type=int, default=11, help="of every arm")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--clients", type=int, default=20, help="on the ring; at least 3")
+    parser.add_argument("--threads", type=int, default=2, help="of the emulator's pool")
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=list(ARMS), help="'bare' is always among them")
+    options = parser.parse_args(argv)
+    options.arms = sorted({*options.arms, "bare"})
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,348 @@
+"""What every algorithm owes the nodes that play it: one battery over the whole table.
+
+Learners are wired as a scenario wires them, then asked and told by hand, phase by phase, without clock or network.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from integration.played import State
+from integration.tiny import Walk, state_of, tiny, wired
+from numpy.typing import NDArray
+from sheafedge.emulator.contracts import (
+    DIVISIBLE_KINDS,
+    DivergedError,
+    Learner,
+    Message,
+    MessageKind,
+    MessageSlot,
+    NodeId,
+)
+from sheafedge.models.algorithms.table import ALGORITHMS
+from sheafedge.scenarios.build import build
+from sheafedge.scenarios.data import ClientData, load_clients, model_inputs
+
+N_ROUNDS = 3  # the single exchange has other phases from its second round on
+
+#: Ways in which an algorithm with coupled heads can be set up; the protocol must hold for all of them.
+COUPLED: dict[str, dict[str, Any]] = {
+    "unclamped": {"sheaf.clamp_map_step": False},
+    "single exchange": {"sheaf.exchange": "single", "network.missing": "wait"},
+    "frozen maps": {"sheaf.map_step_size": 0.0},
+    "no coupling": {"sheaf.coupling": 0.0},
+    "dense random maps": {"sheaf.map_start": "random", "sheaf.map_storage": "dense"},
+}
+FIRST_OF_ITS_KIND = {algorithm.learner: name for name, algorithm in reversed(ALGORITHMS.items())}
+CASES: dict[str, dict[str, Any]] = {name: {"algorithm": name} for name in ALGORITHMS} | {
+    f"{name} {variant}": {"algorithm": name, **edits}
+    for name in FIRST_OF_ITS_KIND.values()
+    for variant, edits in COUPLED.items()
+    if ALGORITHMS[name].couples_heads
+}
+
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+def made(case: str, **edits: Any) -> Walk:
+    return wired(tiny({**CASES[case], **edits}))
+
+
+def states(walk: Walk) -> dict[NodeId, State]:
+    return {learner.client_id: state_of(walk.emulation, learner) for learner in walk.emulation.learners}
+
+
+def are_equal(one: dict[NodeId, State], other: dict[NodeId, State]) -> bool:
+    return all(torch.equal(values, other[i][name]) for i, state in one.items() for name, values in state.items())
+
+
+Arrives = Callable[[Learner, list[Message]], Sequence[Message]]
+
+
+def everything(learner: Learner, sent: list[Message]) -> Sequence[Message]:
+    return sent
+
+
+def nothing(learner: Learner, sent: list[Message]) -> Sequence[Message]:
+    return ()
+
+
+def phases(
+    walk: Walk, arrives: Arrives = everything, n_rounds: int = N_ROUNDS
+) -> Iterator[tuple[int, str, list[Message]]]:
+    """Plays the rounds: all compute, the caller sees what was sent, then all absorb, ordered as an inbox orders."""
+    learners = walk.emulation.learners
+    for round_index in range(n_rounds):
+        for phase in learners[0].phases(round_index):
+            sent = [message for learner in learners for message in learner.compute(phase.name, round_index)]
+            yield round_index, phase.name, sent
+            for learner in learners:
+                mine = [message for message in sent if message.receiver == learner.client_id]
+                mine.sort(key=lambda m: (m.sender, m.kind, m.modality or ""))
+                learner.absorb(phase.name, round_index, arrives(learner, mine))
+
+
+def play(walk: Walk, arrives: Arrives = everything) -> list[Message]:
+    return [message for _, _, sent in phases(walk, arrives) for message in sent]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An undisturbed play of a case.
+
+    Attributes:
+        phases: (round, phase, messages, their payloads as they were when sent, what each client expected).
+        states: at the end.
+    """
+
+    walk: Walk
+    phases: list[tuple[int, str, list[Message], list[NDArray[Any]], dict[NodeId, frozenset[MessageSlot]]]]
+    states: dict[NodeId, State]
+
+    @property
+    def sent(self) -> list[Message]:
+        return [message for _, _, sent, _, _ in self.phases for message in sent]
+
+
+@cache
+def recorded(case: str) -> Recorded:
+    """The play that several tests look at, and none changes."""
+    walk, seen = made(case), []
+    for round_index, phase, sent in phases(walk):
+        expected = {learner.client_id: learner.expected(phase, round_index) for learner in walk.emulation.learners}
+        seen.append((round_index, phase, sent, [message.payload.copy() for message in sent], expected))
+    return Recorded(walk, seen, states(walk))
+
+
+# --- the table ------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_names_its_algorithms_as_scenarios_write_them() -> None:
+    assert all(name.isidentifier() and name == name.lower() for name in ALGORITHMS)
+    summaries = [algorithm.summary for algorithm in ALGORITHMS.values()]
+    assert all(summaries)
+    assert len(set(summaries)) == len(summaries)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_declares_what_it_sends_and_nothing_more(name: str) -> None:
+    """A kind that is declared and never sent would be a door left open."""
+    sent = {message.kind for message in recorded(name).sent}
+    assert sent == ALGORITHMS[name].kinds
+    assert sent <= set(MessageKind)
+
+
+def test_the_battery_covers_every_algorithm() -> None:
+    assert {edits["algorithm"] for edits in CASES.values()} == set(ALGORITHMS)
+
+
+# --- phases and messages --------------------------------------------------------------------------------------------
+
+
+@every_case
+def test_all_clients_go_through_the_same_phases(case: str) -> None:
+    walk = recorded(case).walk
+    for round_index in range(N_ROUNDS):
+        of_clients = [learner.phases(round_index) for learner in walk.emulation.learners]
+        names = [tuple(phase.name for phase in of_client) for of_client in of_clients]
+        assert len(set(names)) == 1
+        assert len(set(names[0])) == len(names[0]) > 0
+        costs = [phase.flops for of_client in of_clients for phase in of_client]
+        assert all(math.isfinite(cost) and cost >= 0.0 for cost in costs)
+        assert sum(costs) > 0.0
+
+
+@every_case
+def test_everybody_expects_exactly_what_the_others_send(case: str) -> None:
+    """Nobody waits for what nobody sends, and nothing comes unexpected, in any phase of any round."""
+    whole = recorded(case)
+    for round_index, phase, sent, _, expected in whole.phases:
+        arriving: dict[NodeId, list[MessageSlot]] = {learner.client_id: [] for learner in whole.walk.emulation.learners}
+        for message in sent:
+            assert (message.round_index, message.phase) == (round_index, phase)
+            arriving[message.receiver].append(message.slot)
+        for client, slots in arriving.items():
+            assert len(set(slots)) == len(slots)
+            assert expected[client] == set(slots)
+
+
+@every_case
+def test_messages_go_to_neighbors_and_carry_what_their_kind_may(case: str) -> None:
+    walk = recorded(case).walk
+    graph, clients = walk.emulation.graph, walk.emulation.clients
+    allowed = ALGORITHMS[CASES[case]["algorithm"]].kinds
+    assert 0 < graph.number_of_edges() < len(graph) * (len(graph) - 1) / 2  # there are pairs that are no neighbors
+    for message in recorded(case).sent:
+        assert message.kind in allowed
+        assert graph.has_edge(message.sender, message.receiver)
+        assert message.payload.ndim == 1
+        assert message.payload.dtype == np.float32
+        assert np.isfinite(message.payload).all()
+        assert message.received is None
+        if message.kind is MessageKind.ENCODER:
+            assert message.modality in clients[message.sender].modalities
+            assert message.modality in clients[message.receiver].modalities
+        else:
+            assert message.modality is None
+
+
+@every_case
+def test_all_owners_of_a_modality_hear_all_their_neighbors_that_own_it(case: str) -> None:
+    walk = recorded(case).walk
+    if MessageKind.ENCODER not in ALGORITHMS[CASES[case]["algorithm"]].kinds:
+        return
+    clients = walk.emulation.clients
+    wanted = {
+        (i, j, modality)
+        for a, b in walk.emulation.graph.edges
+        for i, j in ((a, b), (b, a))
+        for modality in set(clients[i].modalities) & set(clients[j].modalities)
+    }
+    encoders = [message for message in recorded(case).sent if message.kind is MessageKind.ENCODER]
+    for round_index in range(N_ROUNDS):
+        of_round = [(m.sender, m.receiver, m.modality) for m in encoders if m.round_index == round_index]
+        assert sorted(map(str, of_round)) == sorted(map(str, wanted))
+
+
+@every_case
+def test_what_was_sent_stays_as_it_was_while_its_sender_learns_on(case: str) -> None:
+    """Links deliver later: a payload that follows its sender's state would deliver the future."""
+    for _, _, sent, copies, _ in recorded(case).phases:
+        assert all(np.array_equal(message.payload, copy) for message, copy in zip(sent, copies, strict=True))
+
+
+@every_case
+def test_what_arrived_is_left_as_it_was(case: str) -> None:
+    """Broadcasts share one array, so a receiver that writes into it would write into everybody's."""
+
+    def read_only(learner: Learner, sent: list[Message]) -> Sequence[Message]:
+        for message in sent:
+            message.payload.flags.writeable = False
+        return sent
+
+    walk = made(case)
+    play(walk, read_only)
+    assert are_equal(states(walk), recorded(case).states)
+
+
+# --- messages that do not come --------------------------------------------------------------------------------------
+
+
+@every_case
+def test_a_client_that_hears_nothing_goes_on(case: str) -> None:
+    walk = made(case)
+    before = states(walk)
+    play(walk, nothing)
+    after = states(walk)
+    assert all(bool(torch.isfinite(values).all()) for state in after.values() for values in state.values())
+    heads = [name for name in next(iter(after.values())) if name.endswith("head")]
+    assert heads
+    assert not any(torch.equal(after[i][name], before[i][name]) for i in after for name in after[i] if name in heads)
+
+
+def damaged(filler: float) -> Arrives:
+    """Every second neighbor falls silent, and of encoders every second number is lost; `filler` stands in its place."""
+
+    def left_of(learner: Learner, sent: list[Message]) -> Sequence[Message]:
+        return [with_gaps(message, filler) if message.kind in DIVISIBLE_KINDS else message for message in sent[::2]]
+
+    return left_of
+
+
+def with_gaps(message: Message, filler: float) -> Message:
+    received = np.arange(message.payload.size) % 2 == 0
+    payload = np.where(received, message.payload, message.payload.dtype.type(filler))
+    return replace(message, payload=payload, received=received)
+
+
+@every_case
+def test_a_client_that_hears_some_goes_on_with_what_arrived(case: str) -> None:
+    """What stands in the place of a lost number is never read."""
+    zeros, others, whole = made(case), made(case), recorded(case)
+    play(zeros, damaged(0.0))
+    play(others, damaged(1e6))
+    assert all(bool(torch.isfinite(values).all()) for state in states(zeros).values() for values in state.values())
+    assert are_equal(states(zeros), states(others))
+    assert are_equal(states(zeros), whole.states) == (not whole.sent)
+
+
+# --- predictions, health, repeatability -----------------------------------------------------------------------------
+
+
+@every_case
+def test_predicting_is_pure(case: str) -> None:
+    """Asking twice gives one answer, and a client that was asked learns on as if it had not been."""
+    asked = made(case)
+    for _ in phases(asked):
+        before = states(asked)
+        for learner, client in zip(asked.emulation.learners, asked.emulation.clients, strict=True):
+            inputs = model_inputs(client.data.test)
+            first, second = learner.predict(inputs), learner.predict(inputs)
+            assert set(first) == set(client.models)
+            for name, logits in first.items():
+                assert logits.shape == (len(client.data.test), 8)
+                assert np.isfinite(logits).all()
+                assert np.array_equal(logits, second[name])
+        assert are_equal(states(asked), before)
+    assert are_equal(states(asked), recorded(case).states)
+
+
+@every_case
+def test_health_is_a_line_of_finite_numbers_with_the_training_loss(case: str) -> None:
+    for learner in recorded(case).walk.emulation.learners:
+        health = learner.health()
+        assert health["loss"] > 0.0
+        assert json.loads(json.dumps(health, allow_nan=False)) == health
+
+
+@every_case
+def test_a_learner_is_the_client_that_it_was_made_for(case: str) -> None:
+    emulation = recorded(case).walk.emulation
+    assert [learner.client_id for learner in emulation.learners] == [client.client_id for client in emulation.clients]
+
+
+@every_case
+def test_one_seed_trains_one_way_and_another_seed_another(case: str) -> None:
+    first, again, other = recorded(case), made(case), made(case, seed=1)
+    sent = play(again)
+    play(other)
+    assert [message.slot for message in first.sent] == [message.slot for message in sent]
+    assert all(np.array_equal(a.payload, b.payload) for a, b in zip(first.sent, sent, strict=True))
+    assert are_equal(first.states, states(again))
+    one, two = (torch.cat([v.flatten() for v in state[0].values()]).sum() for state in (first.states, states(other)))
+    assert one != two
+
+
+# --- numbers that are none ------------------------------------------------------------------------------------------
+
+
+def with_nan_rows(data: list[ClientData], client: NodeId) -> list[ClientData]:
+    rows = data[client]
+    nothing_seen = {name: np.full_like(getattr(rows.train, name), np.nan) for name in ("gps", "rf")}
+    return [*data[:client], replace(rows, train=replace(rows.train, **nothing_seen)), *data[client + 1 :]]
+
+
+def deaf_round(learner: Learner) -> None:
+    for phase in learner.phases(0):
+        learner.compute(phase.name, 0)
+        learner.absorb(phase.name, 0, ())
+
+
+@every_case
+def test_a_client_whose_numbers_left_the_finite_ones_says_so(case: str) -> None:
+    scenario = tiny(CASES[case])
+    data = with_nan_rows(load_clients(scenario), client=2)
+    emulation = build(scenario, data, lambda *_: {}, lambda *_: None)
+    sick = emulation.learners[2]
+    with pytest.raises(DivergedError, match=r"client 2: .* round 0\b.*; lower training\.head_step_size"):
+        deaf_round(sick)
+    for learner in emulation.learners[:2]:
+        deaf_round(learner)

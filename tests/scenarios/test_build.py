@@ -1,0 +1,333 @@
+"""Wiring: who gets what, from which stream, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sheafedge.emulator.contracts import ConfigError, TopologyError
+from sheafedge.emulator.engine import EmulatorEnvironment
+from sheafedge.scenarios.build import (
+    Client,
+    Emulation,
+    assign_groups,
+    build,
+    choose_device,
+    coupling_warnings,
+    find_algorithm,
+    make_links,
+    mixing_weights,
+)
+from sheafedge.scenarios.data import ClientData, load_clients
+from sheafedge.scenarios.schema import LinkSection, Scenario
+
+ROUNDING = 1e-12  # sums of a few float64 weights
+STANDARD_ERRORS = 5.0  # beyond them once in two million tests
+MODALITIES = {"gps": ["gps"], "rf": ["rf"], "both": ["gps", "rf"]}
+
+Build = Callable[..., Emulation]
+
+
+@pytest.fixture(scope="module")
+def data(tiny: Scenario) -> list[ClientData]:
+    return load_clients(tiny)
+
+
+@pytest.fixture
+def wire(tiny: Scenario, data: list[ClientData]) -> Iterator[Build]:
+    """Builds variants of the tiny scenario, and closes them."""
+    built: list[Emulation] = []
+
+    def one(edits: Mapping[str, Any] | None = None, **options: Any) -> Emulation:
+        built.append(build(tiny.edited(edits or {}), data, lambda *_: {}, lambda *_: None, **options))
+        return built[-1]
+
+    yield one
+    for emulation in built:
+        emulation.close()
+
+
+def with_groups(tiny: Scenario, n_clients: int, shares: list[float], seed: int = 0) -> Scenario:
+    groups = [{"name": f"g{i}", "modalities": ["rf"], "share": share} for i, share in enumerate(shares)]
+    return tiny.edited({"clients": {"n_clients": n_clients, "groups": groups}, "seed": seed})
+
+
+def head(client: Client) -> torch.Tensor:
+    return client.models["fused"].head.detach()
+
+
+def encoder(client: Client, modality: str) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in client.models["fused"].encoders[modality].state_dict().values()])
+
+
+def common_encoders(first: Client, second: Client) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    shared = [modality for modality in first.modalities if modality in second.modalities]
+    return [(encoder(first, modality), encoder(second, modality)) for modality in shared]
+
+
+@given(n_clients=st.integers(1, 200), weights=st.lists(st.integers(0, 9), min_size=1, max_size=5).filter(any))
+def test_groups_get_their_share_of_clients_rounded_by_largest_remainder(
+    tiny: Scenario, n_clients: int, weights: list[int]
+) -> None:
+    names = assign_groups(with_groups(tiny, n_clients, [weight / sum(weights) for weight in weights]))
+    counts = [names.count(f"g{index}") for index in range(len(weights))]
+    assert len(names) == n_clients
+    rounded_up, rounded_down = [sum(weights)], [0]
+    for count, weight in zip(counts, weights, strict=True):
+        whole, remainder = divmod(weight * n_clients, sum(weights))  # exact
+        assert count in (whole, whole + 1)
+        (rounded_up if count > whole else rounded_down).append(remainder)
+    assert min(rounded_up) >= max(rounded_down)
+
+
+def test_twenty_base_stations_are_four_with_gps_six_with_rf_and_ten_with_both() -> None:
+    from sheafedge.scenarios.schema import load_scenario
+
+    assert Counter(assign_groups(load_scenario("beam_tracking"))) == {"gps": 4, "rf": 6, "both": 10}
+
+
+def test_groups_are_dealt_in_an_order_that_the_seed_decides(tiny: Scenario) -> None:
+    dealt = [assign_groups(with_groups(tiny, 20, [0.5, 0.5], seed)) for seed in (0, 0, 1)]
+    assert dealt[0] == dealt[1]
+    assert dealt[0] != dealt[2]
+    assert dealt[0] != sorted(dealt[0])
+
+
+def test_groups_without_clients_are_left_out(wire: Build) -> None:
+    groups = [
+        {"name": "all", "modalities": ["rf"], "share": 1.0},
+        {"name": "none", "modalities": ["gps"], "share": 0.0},
+    ]
+    assert {name: len(members) for name, members in wire({"clients.groups": groups}).groups.items()} == {"all": 4}
+
+
+def test_clients_own_the_modalities_of_their_group(wire: Build) -> None:
+    for client in wire().clients:
+        assert sorted(client.modalities) == MODALITIES[client.group]
+        assert sorted(client.models["fused"].modalities) == MODALITIES[client.group]
+
+
+def test_mixing_is_doubly_stochastic_in_every_modality(wire: Build) -> None:
+    """What keeps the mean of encoders where it is; a client's own weight is what the neighbors leave."""
+    emulation = wire()
+    weights = mixing_weights(emulation.clients, emulation.graph)
+    for modality in ("gps", "rf"):
+        owners = [client.client_id for client in emulation.clients if modality in client.modalities]
+        matrix = np.zeros((len(owners), len(owners)))
+        for row, node in enumerate(owners):
+            for peer, weight in weights[node][modality].items():
+                assert emulation.graph.has_edge(node, peer)
+                matrix[row, owners.index(peer)] = weight
+        np.fill_diagonal(matrix, 1.0 - matrix.sum(axis=1))
+        assert (matrix >= 0).all()
+        np.testing.assert_allclose(matrix.sum(axis=0), 1.0, atol=ROUNDING)
+        np.testing.assert_allclose(matrix, matrix.T, atol=ROUNDING)
+        assert len(owners) == 3  # one gps, one rf, two both
+    outsiders = [client for client in emulation.clients if "gps" not in client.modalities]
+    assert outsiders
+    assert all("gps" not in weights[client.client_id] for client in outsiders)
+
+
+def test_heads_start_equal_unless_the_scenario_says_otherwise(wire: Build) -> None:
+    common, independent = (wire({"model.head_start": start}).clients for start in ("common", "independent"))
+    assert all(torch.equal(head(one), head(other)) for one, other in pairwise(common))
+    assert not any(torch.equal(head(one), head(other)) for one, other in pairwise(independent))
+
+
+@pytest.mark.parametrize("start", ["common", "independent"])
+def test_encoders_of_a_modality_start_equal_at_all_its_owners(start: str, wire: Build) -> None:
+    clients = wire({"model.head_start": start}).clients
+    pairs = [pair for one, other in pairwise(clients) for pair in common_encoders(one, other)]
+    assert len(pairs) >= 2
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_the_seed_decides_the_initial_models(wire: Build) -> None:
+    def initial(seed: int) -> torch.Tensor:
+        client = next(client for client in wire({"seed": seed}).clients if client.group == "both")
+        return torch.cat([head(client), encoder(client, "rf")])
+
+    assert torch.equal(initial(0), initial(0))
+    assert not torch.equal(initial(0), initial(1))
+
+
+def test_a_model_alone_starts_as_inside_the_fused_one(wire: Build) -> None:
+    """So that algorithms differ in what they do, not in their luck."""
+    fused = next(client for client in wire().clients if client.group == "both")
+    alone = next(client for client in wire({"algorithm": "dsgd"}).clients if client.client_id == fused.client_id)
+    assert set(alone.models) == {"gps", "rf"}
+    for modality in ("gps", "rf"):
+        own = torch.cat([v.flatten() for v in alone.models[modality].encoders[modality].state_dict().values()])
+        assert torch.equal(own, encoder(fused, modality))
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"link.loss_probability": 0.5, "link.loss_model": "gilbert_elliott"},
+        {"sheaf.coupling": 0.3, "sheaf.compression": 0.5},
+        {"network.missing": "stale"},
+        {"training.batch_size": 4},
+    ],
+)
+def test_changing_one_part_moves_no_other_parts_draws(edits: dict[str, Any], wire: Build) -> None:
+    before, after = (
+        wire({"topology.kind": "erdos_renyi", "topology.edge_probability": 0.8}),
+        wire({"topology.kind": "erdos_renyi", "topology.edge_probability": 0.8, **edits}),
+    )
+    assert [client.group for client in before.clients] == [client.group for client in after.clients]
+    assert set(before.graph.edges) == set(after.graph.edges)
+    assert all(torch.equal(head(one), head(other)) for one, other in zip(before.clients, after.clients, strict=True))
+
+
+def test_building_leaves_the_global_generator_of_torch_alone(wire: Build) -> None:
+    before = torch.get_rng_state()
+    wire()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_models_come_in_the_precision_that_is_asked_for(wire: Build) -> None:
+    for client in wire(dtype=torch.float64).clients:
+        assert {value.dtype for value in client.models["fused"].state_dict().values()} == {torch.float64}
+
+
+@pytest.mark.parametrize(
+    ("edits", "fragments"),
+    [
+        ({"algorithm": "sheaf_dmfl_at"}, ("unknown algorithm 'sheaf_dmfl_at'", "did you mean sheaf_dmfl_att?")),
+        ({"algorithm": "zzz"}, ("unknown algorithm 'zzz'", "known: dsgd, local")),
+        ({"compute.profile": "toaster"}, ("unknown compute.profile 'toaster'", "edge_cpu")),
+        ({"sheaf.coupling": 100}, ("sheaf.coupling 100", "largest degree 3", "lower sheaf.coupling")),
+        ({"network.transport": "zmq", "network.address": "nowhere"}, ("network.address", "'nowhere'", "inproc://NAME")),
+        ({"topology.kind": "regular", "topology.degree": 9}, ("topology.degree", "got 9")),
+        ({"topology.kind": "edge_list", "topology.edge_list": "/no/file"}, ("topology.edge_list '/no/file'",)),
+    ],
+)
+def test_what_cannot_be_built_is_a_sentence(edits: dict[str, Any], fragments: tuple[str, ...], wire: Build) -> None:
+    with pytest.raises(ConfigError) as caught:
+        wire(edits)
+    assert [fragment for fragment in fragments if fragment not in str(caught.value)] == []
+    assert "\n" not in str(caught.value)
+
+
+def test_a_modality_whose_owners_cannot_meet_is_named(wire: Build) -> None:
+    with pytest.raises(TopologyError, match=r"modality '(gps|rf)'.*raise topology\.edge_probability"):
+        wire({"topology.kind": "erdos_renyi", "topology.edge_probability": 0.0})
+
+
+def test_an_edge_list_is_read_from_its_file(tmp_path: Any, wire: Build) -> None:
+    (tmp_path / "edges").write_text("# a line of four\n0 1\n1 2\n2 3\n0 2\n1 3\n0 3\n")
+    graph = wire({"topology.kind": "edge_list", "topology.edge_list": str(tmp_path / "edges")}).graph
+    assert graph.number_of_edges() == wire({"topology.kind": "complete"}).graph.number_of_edges()
+
+
+def test_one_client_alone_can_be_built(tiny: Scenario) -> None:
+    scenario = tiny.edited({"clients.n_clients": 1})
+    emulation = build(scenario, load_clients(scenario), lambda *_: {}, lambda *_: None)
+    assert emulation.graph.number_of_edges() == 0
+    emulation.close()
+
+
+def test_a_gpu_that_is_not_there_is_a_sentence() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(ConfigError, match=r"compute\.device = 'cuda'.*use 'auto' or 'cpu'"):
+        choose_device("cuda")
+    assert choose_device("auto") == torch.device("cpu")
+
+
+def test_the_cpu_can_be_had_everywhere() -> None:
+    assert choose_device("cpu") == torch.device("cpu")
+
+
+def coupled(tiny: Scenario, strength: float, **edits: Any) -> tuple[str, ...]:
+    """Warnings where head_step_size * coupling * degree is `strength`, at 4 neighbors."""
+    settings = {"training.head_step_size": 0.1, "sheaf.coupling": strength / 0.4, **edits}
+    return coupling_warnings(tiny.edited(settings), nx.star_graph(4))
+
+
+def test_a_coupling_that_makes_heads_diverge_is_refused(tiny: Scenario) -> None:
+    with pytest.raises(ConfigError, match=r"largest degree 4 .* = 2\.1, and from 2 on heads diverge; lower sheaf\."):
+        coupled(tiny, 2.1)
+
+
+def test_a_coupling_that_overshoots_is_warned_of(tiny: Scenario) -> None:
+    (warning,) = coupled(tiny, 1.9)
+    assert "= 1.9: above 1 heads overshoot" in warning
+
+
+def test_a_gentle_coupling_passes_in_silence(tiny: Scenario) -> None:
+    assert coupled(tiny, 0.9) == ()
+
+
+def test_random_maps_are_longer_and_count_for_more(tiny: Scenario) -> None:
+    """(1 + sqrt(gamma))^2 is 4 at gamma 1."""
+    assert coupled(tiny, 0.4) == ()
+    assert len(coupled(tiny, 0.4, **{"sheaf.map_start": "random"})) == 1
+    with pytest.raises(ConfigError, match="diverge"):
+        coupled(tiny, 0.6, **{"sheaf.map_start": "random"})
+
+
+def test_without_coupled_heads_no_coupling_is_too_strong(tiny: Scenario) -> None:
+    assert coupled(tiny, 50.0, algorithm="local") == ()
+    assert coupling_warnings(tiny.edited({"sheaf.coupling": 1000}), nx.empty_graph(4)) == ()
+
+
+def test_the_shipped_scenario_is_neither_refused_nor_warned_of() -> None:
+    from sheafedge.scenarios.schema import load_scenario
+
+    assert coupling_warnings(load_scenario("beam_tracking"), nx.star_graph(9)) == ()
+
+
+def lost_transmissions(section: LinkSection, n_packets: int) -> np.ndarray:
+    """[n_packets] which transmissions a link of this section loses, without retransmission."""
+    graph = nx.path_graph(2)
+    links = make_links(section, graph, EmulatorEnvironment(seed=5), until_delivered=False)
+    assert set(links) == {(0, 1), (1, 0)}
+    lost = np.zeros(n_packets, dtype=bool)
+    lost[links[0, 1].decide(0.0, n_packets * section.packet_bytes).lost_packets] = True
+    return lost
+
+
+def test_bursts_lose_the_same_share_in_the_long_run_and_last_as_long_as_they_should() -> None:
+    n_packets, share, burst = 200_000, 0.2, 5.0
+    section = LinkSection(loss_model="gilbert_elliott", loss_probability=share, mean_burst_packets=burst, retry_limit=0)
+    lost = lost_transmissions(section, n_packets)
+    leave_good = share / (1 - share) / burst
+    memory = (2 - leave_good - 1 / burst) / (leave_good + 1 / burst)  # variance inflation of a two-state chain
+    standard_error = np.sqrt(share * (1 - share) * memory / n_packets)
+    assert abs(lost.mean() - share) < STANDARD_ERRORS * standard_error
+
+    n_bursts = int((np.diff(lost.astype(int)) == 1).sum())
+    assert abs(lost.sum() / n_bursts - burst) < STANDARD_ERRORS * burst / np.sqrt(n_bursts)
+
+
+def test_independent_losses_come_in_short_bursts() -> None:
+    """The negative control of the test above: 1 / (1 - 0.2) packets."""
+    lost = lost_transmissions(LinkSection(loss_probability=0.2, retry_limit=0), 200_000)
+    assert lost.sum() / (np.diff(lost.astype(int)) == 1).sum() == pytest.approx(1.25, abs=0.03)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_bursts_of_nothing_and_of_everything_are_exact(share: float) -> None:
+    section = LinkSection(loss_model="gilbert_elliott", loss_probability=share, retry_limit=0)
+    assert (lost_transmissions(section, 1000) == bool(share)).all()
+
+
+def test_who_waits_gets_links_that_repeat_until_delivered() -> None:
+    section = LinkSection(loss_probability=0.9, retry_limit=0)
+    links = make_links(section, nx.path_graph(2), EmulatorEnvironment(seed=5), until_delivered=True)
+    assert len(links[0, 1].decide(0.0, 100 * section.packet_bytes).lost_packets) == 0
+
+
+def test_an_algorithm_is_found_by_its_name() -> None:
+    assert find_algorithm("sheaf_dmfl_att").couples_heads
+    assert not find_algorithm("local").couples_heads

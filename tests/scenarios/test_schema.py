@@ -1,0 +1,293 @@
+"""Scenario files: what they say comes back as it was, and what they say wrongly is answered in one sentence."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given
+from hypothesis import strategies as st
+from sheafedge.emulator.contracts import ConfigError
+from sheafedge.scenarios.schema import Scenario, load_scenario, parse_assignment, shipped_scenarios
+
+RF = {"name": "rf", "modalities": ["rf"], "share": 1.0}
+LONGEST_SENTENCE = 400  # a list of all fields of the largest table fits; a dump of a validator does not
+
+
+def written_and_read(scenario: Scenario, path: Path) -> Scenario:
+    path.write_text(tomli_w.dumps(scenario.model_dump(mode="json")), encoding="utf-8")
+    return load_scenario(str(path))
+
+
+def assert_one_sentence(message: str, *fragments: str) -> None:
+    assert [fragment for fragment in fragments if fragment not in message] == [], message
+    assert "\n" not in message
+    assert not message.endswith((".", " "))
+    assert len(message) <= LONGEST_SENTENCE
+    for jargon in ("Input should", "pydantic", "instance of", "validation", "dictionary", "tuple", "Error"):
+        assert jargon not in message
+
+
+def complaint(edits: Mapping[str, Any]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_scenario("beam_tracking").edited(edits)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_every_shipped_scenario_loads_under_its_own_name_and_says_what_it_is(name: str) -> None:
+    scenario = load_scenario(name)
+    assert scenario.name == name
+    assert scenario.summary
+
+
+def test_beam_tracking_is_shipped() -> None:
+    assert "beam_tracking" in shipped_scenarios()
+
+
+def test_no_edit_changes_nothing() -> None:
+    scenario = load_scenario("beam_tracking")
+    assert scenario.edited({}) == scenario
+
+
+def test_an_edit_makes_a_variant_and_leaves_the_original() -> None:
+    scenario = load_scenario("beam_tracking")
+    lossy = scenario.edited({"link.loss_probability": 0.5, "data.road.n_passes": 7, "clients.groups": [RF]})
+    assert lossy.link.loss_probability == 0.5
+    assert lossy.data.road.n_passes == 7
+    assert [group.name for group in lossy.clients.groups] == ["rf"]
+    assert scenario.link.loss_probability == 0.05
+    assert lossy.edited({"link.loss_probability": 0.05}).link == scenario.link
+
+
+def test_a_table_given_whole_starts_from_its_defaults() -> None:
+    scenario = load_scenario("beam_tracking").edited({"link": {"rate_bps": 5e6}})
+    assert scenario.link.rate_bps == 5e6
+    assert scenario.link.loss_probability == 0.0
+
+
+@given(
+    loss=st.floats(0.0, 0.875),
+    step=st.floats(0.0, 1e30, allow_subnormal=True),
+    seed=st.integers(0, 2**80),
+    summary=st.text(st.characters(exclude_categories=["Cs"])),
+)
+def test_a_written_scenario_is_read_back_to_the_last_bit(
+    tmp_path_factory: pytest.TempPathFactory, loss: float, step: float, seed: int, summary: str
+) -> None:
+    edits = {"link.loss_probability": loss, "training.head_step_size": step, "seed": seed, "summary": summary}
+    scenario = load_scenario("beam_tracking").edited(edits)
+    assert written_and_read(scenario, tmp_path_factory.getbasetemp() / "scenario.toml") == scenario
+
+
+def test_a_written_scenario_holds_every_field_so_that_new_defaults_do_not_change_it(tmp_path: Path) -> None:
+    written_and_read(load_scenario("beam_tracking"), tmp_path / "scenario.toml")
+    tree = tomllib.loads((tmp_path / "scenario.toml").read_text(encoding="utf-8"))
+    assert set(tree) == set(Scenario.model_fields)
+    assert tree["data"]["road"]["n_passes"] == 60
+    assert tree["training"]["batch_size"] == 32
+
+
+def test_a_file_without_a_name_is_called_after_its_file(tmp_path: Path) -> None:
+    (tmp_path / "crossing.toml").write_text("clients = {groups = [{name='a', modalities=['rf'], share=1.0}]}")
+    assert load_scenario(str(tmp_path / "crossing.toml")).name == "crossing"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rounds=3", ("rounds", 3)),
+        ("link.loss_probability = 0.05", ("link.loss_probability", 0.05)),
+        ("link.rate_bps=1e6", ("link.rate_bps", 1e6)),
+        ("export.onnx=false", ("export.onnx", False)),
+        ("data.scenarios=[1,5,8]", ("data.scenarios", [1, 5, 8])),
+        ('data.root="/my data"', ("data.root", "/my data")),
+        ("data.root=/my data/deep=sense", ("data.root", "/my data/deep=sense")),
+        ("data.root=C:\\data", ("data.root", "C:\\data")),
+        ("algorithm=dsgd", ("algorithm", "dsgd")),
+        ("data.root=", ("data.root", "")),
+        ("clients.groups=[{name='a'}]", ("clients.groups", [{"name": "a"}])),
+        ("rounds=3\nseed=4", ("rounds", "3\nseed=4")),
+        ("rounds=" + "[" * 5000, ("rounds", "[" * 5000)),
+    ],
+)
+def test_an_assignment_holds_a_toml_value_or_a_plain_string(text: str, expected: tuple[str, Any]) -> None:
+    assert parse_assignment(text) == expected
+
+
+@pytest.mark.parametrize("text", ["rounds", "", "=3", "  =3", "rounds:3"])
+def test_what_is_no_assignment_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_assignment(text)
+    assert_one_sentence(str(caught.value), repr(text), "--set link.loss_probability=0.05")
+
+
+UNKNOWN_FIELDS = {
+    "round": ("round is not a known field", "did you mean rounds?"),
+    "zzz": ("zzz is not a known field", "known: name, summary, algorithm"),
+    "link.los_probability": ("did you mean link.loss_probability?",),
+    "loss_probability": ("did you mean link.loss_probability?",),
+    "n_clients": ("did you mean clients.n_clients?",),
+    "n_passes": ("did you mean data.road.n_passes?",),
+    "link.zzz": ("link.zzz is not a known field", "known: rate_bps"),
+    "data.road.n_pases": ("did you mean data.road.n_passes?",),
+    "training.batchsize": ("did you mean training.batch_size?",),
+    "sheaf.cupling": ("did you mean sheaf.coupling?",),
+    "model.zzz": ("known: embedding_dim",),
+    "zzz.loss.probability": ("zzz is not a known field", "known: name"),
+    "rounds.x": ("rounds.x is not a known field", "set rounds itself"),
+    "data.road.min_rows.x": ("set data.road.min_rows itself",),
+    "clients.groups.0.share": ("clients.groups is a list", "--set 'clients.groups=[...]'"),
+    "link.": ("link. is not a known field", "known: rate_bps"),
+    "": ("'' is not a known field", "known: name"),
+}
+
+
+@pytest.mark.parametrize("key", UNKNOWN_FIELDS)
+def test_an_unknown_field_is_named_with_the_one_that_was_meant(key: str) -> None:
+    assert_one_sentence(complaint({key: 1}), *UNKNOWN_FIELDS[key])
+
+
+WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "a word for a number": ({"rounds": "many"}, ("rounds must be a valid integer, got 'many'",)),
+    "half a round": ({"rounds": 1.5}, ("rounds must be a valid integer, got 1.5",)),
+    "a very long word": ({"rounds": "many" * 500}, ("rounds must be a valid integer, got 'many", "...")),
+    "a list for a number": ({"seed": [1, 2]}, ("seed must be a valid integer, got [1, 2]",)),
+    "a number for a word": ({"name": 12}, ("name must be a string, got 12", "quote it")),
+    "a number for a table": ({"link": 3}, ("link is a table, got 3", "link.rate_bps")),
+    "a number for a learning table": ({"training": 3}, ("training is a table, got 3", "training.local_steps")),
+    "a number for a nested table": ({"data.road": 3}, ("data.road is a table, got 3", "data.road.n_passes")),
+    "a number for a list": ({"clients.groups": 3}, ("clients.groups must be a list, got 3", "[...]")),
+    "a missing field": ({"clients": {}}, ("clients.groups is missing", "add it")),
+    "a missing field of an item": ({"clients.groups": [{"name": "a"}]}, ("clients.groups.0.modalities is missing",)),
+    "no round": ({"rounds": 0}, ("rounds must be at least 1, got 0",)),
+    "a negative seed": ({"seed": -1}, ("seed must be at least 0, got -1",)),
+    "an infinite count": ({"rounds": float("inf")}, ("rounds must be a finite number, got inf",)),
+    "a loss of nan": ({"link.loss_probability": float("nan")}, ("link.loss_probability must be a finite number",)),
+    "a loss above 1": ({"link.loss_probability": 1.5}, ("link.loss_probability must be at most 1, got 1.5",)),
+    "a step size of nan": ({"training.head_step_size": float("nan")}, ("training.head_step_size", "finite", "nan")),
+    "an infinite coupling": ({"sheaf.coupling": float("inf")}, ("sheaf.coupling", "finite", "inf", "0 switches")),
+    "no compression left": ({"sheaf.compression": 0}, ("sheaf.compression must lie in (0, 1]", "got 0")),
+    "a link without rate": ({"link.rate_bps": 0}, ("link.rate_bps must be above 0", "1e9")),
+    "packets that cut numbers": ({"link.packet_bytes": 7}, ("link.packet_bytes", "multiple of 8, got 7", "1200")),
+    "a site of one row": ({"data.road.min_rows": 1}, ("data.road.min_rows must lie in [2,", "got 1")),
+    "more units than memory": ({"model.hidden_dim": 10**12}, ("model.hidden_dim must be at most", "10000000", "128")),
+    "no unit": ({"model.embedding_dim": 0}, ("model.embedding_dim must be at least 1, got 0",)),
+    "endless repeats": ({"link.retry_limit": 10**12}, ("link.retry_limit must be at most 1000",)),
+    "sites without end": ({"data.n_sites": 10**9}, ("data.n_sites must be at most 1000",)),
+    "a beam count of 63": ({"data.n_beams": 63}, ("data.n_beams must be 64, 32, 16 or 8, got 63",)),
+    "no window": ({"data.window": 0}, ("data.window must be at least 1, got 0",)),
+    "nothing to train on": ({"data.train_fraction": 0}, ("data.train_fraction must be above 0, got 0",)),
+    "everything held out": ({"data.test_fraction": 1}, ("data.test_fraction must be below 1, got 1",)),
+    "no groups": ({"clients.groups": []}, ("clients.groups must not be empty", "at least one")),
+    "shares below 1": ({"clients.groups": [{**RF, "share": 0.7}]}, ("shares must add up to 1, got 0.7", "change")),
+    "a negative share": ({"clients.groups": [{**RF, "share": -1}]}, ("clients.groups.0.share must be at least 0",)),
+    "an unknown modality": (
+        {"clients.groups": [{**RF, "modalities": ["radar"]}]},
+        ("clients.groups.0.modalities.0 must be 'gps' or 'rf', got 'radar'",),
+    ),
+    "a modality that no data source has": (
+        {"clients.groups": [{**RF, "modalities": ["rf", "lidar"]}]},
+        ("clients.groups.0.modalities.1 must be 'gps' or 'rf', got 'lidar'",),
+    ),
+    "no modality": ({"clients.groups": [{**RF, "modalities": []}]}, ("clients.groups.0.modalities must not be empty",)),
+    "a modality twice": (
+        {"clients.groups": [{**RF, "modalities": ["rf", "rf"]}]},
+        ("clients.groups", "'rf' lists modality 'rf' twice", "once"),
+    ),
+    "two groups of one name": (
+        {"clients.groups": [{**RF, "share": 0.5}, {**RF, "share": 0.5}]},
+        ("clients.groups has two groups named 'rf'", "own name"),
+    ),
+    "a group without name": ({"clients.groups": [{**RF, "name": ""}]}, ("clients.groups.0.name must not be empty",)),
+    "a stranger in a group": (
+        {"clients.groups": [{**RF, "shares": 1}]},
+        ("clients.groups.0.shares is not a known field", "did you mean clients.groups.0.share?"),
+    ),
+    "measurements without folder": ({"data.source": "deepsense"}, ("data.root is empty", "--set data.root=DIR")),
+    "no measurements": (
+        {"data.source": "deepsense", "data.root": "x", "data.scenarios": []},
+        ("data.scenarios is empty", "[1,5,8]"),
+    ),
+    "a recording twice": ({"data.scenarios": [1, 5, 1]}, ("data.scenarios names 1 twice", "once")),
+    "edges from nowhere": ({"topology.kind": "edge_list"}, ("topology.edge_list is empty", "give a file")),
+    "one exchange over links that lose": (
+        {"sheaf.exchange": "single"},
+        ("sheaf.exchange = 'single' needs network.missing = 'wait', got 'skip'",),
+    ),
+    "waiting for what never comes": (
+        {"network.missing": "wait", "link.loss_probability": 1.0},
+        ("network.missing = 'wait' never ends", "link.loss_probability = 1", "use 'skip'"),
+    ),
+    "bursts too short for the loss": (
+        {"link.loss_model": "gilbert_elliott", "link.loss_probability": 0.9, "link.mean_burst_packets": 2},
+        ("link.mean_burst_packets = 2 is too short", "link.loss_probability = 0.9", "at least 9 packets"),
+    ),
+    "an unknown choice": ({"network.missing": "wat"}, ("network.missing must be 'skip', 'stale' or 'wait'",)),
+    "an unknown fusion": ({"model.fusion": "sum"}, ("model.fusion must be 'default', 'attention'", "got 'sum'")),
+    "a name with a folder": ({"name": "a/b"}, ("name must be able to name a run folder, got 'a/b'", "letters")),
+    "a hidden name": ({"name": ".."}, ("name must be able to name a run folder",)),
+    "a name of two lines": ({"name": "a\nb"}, ("got 'a\\nb'",)),
+    "an endless name": ({"name": "a" * 500}, ("name must be able to name a run folder", "up to 100")),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_VALUES)
+def test_a_wrong_value_is_answered_with_field_value_and_remedy(case: str) -> None:
+    edits, fragments = WRONG_VALUES[case]
+    assert_one_sentence(complaint(edits), *fragments)
+
+
+RIGHT_VALUES: dict[str, dict[str, Any]] = {
+    "one exchange over links that deliver": {"sheaf.exchange": "single", "network.missing": "wait"},
+    "waiting where some come": {"network.missing": "wait", "link.loss_probability": 0.9},
+    "losing everything": {"link.loss_probability": 1.0},
+    "bursts just long enough": {
+        "link.loss_model": "gilbert_elliott",
+        "link.loss_probability": 0.9,
+        "link.mean_burst_packets": 9.01,
+    },
+    "bursts that cannot happen": {"link.loss_model": "gilbert_elliott", "link.loss_probability": 0.0},
+    "an empty group": {"clients.groups": [RF, {"name": "gps", "modalities": ["gps"], "share": 0.0}]},
+    "thirds": {"clients.groups": [{"name": n, "modalities": ["rf"], "share": 1 / 3} for n in "abc"]},
+    "a name with spaces": {"name": "rainy day (2)"},
+}
+
+
+@pytest.mark.parametrize("case", RIGHT_VALUES)
+def test_a_value_just_inside_the_limits_is_taken(case: str) -> None:
+    load_scenario("beam_tracking").edited(RIGHT_VALUES[case])
+
+
+BAD_FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
+    "no text": (b"\xff\xfe\x00", ("is not a readable TOML file", "repair or replace it")),
+    "no toml": (b"rounds = = 3", ("is not a readable TOML file", "line 1")),
+    "nested without end": (b"a = " + b"[" * 5000, ("is not a readable TOML file",)),
+    "nothing": (b"", ("clients is missing", "add it")),
+    "a wrong value": (b"rounds = 0", ("rounds must be at least 1, got 0",)),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_bad_file_is_named_together_with_what_is_wrong_in_it(case: str, tmp_path: Path) -> None:
+    content, fragments = BAD_FILES[case]
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load_scenario(str(path))
+    assert_one_sentence(str(caught.value), str(path), *fragments)
+
+
+@pytest.mark.parametrize("name", ["beam_traking", "folder", ".", "", "none.toml", "a" * 5000])
+def test_an_unknown_scenario_is_answered_with_the_known_ones(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        load_scenario(name)
+    assert_one_sentence(str(caught.value), "unknown scenario", "a TOML file", "beam_tracking")

@@ -1,0 +1,88 @@
+"""Every benchmark still runs and says what it promises; how fast it is, no test asks."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.checkout  # benchmarks are not shipped
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+#: The arms of a benchmark add up the same terms in another order; after a round or two of float32 steps this is roomy.
+ROUNDING = 1e-5
+#: Maps start as rows of the identity, so float32 dense maps round near 1; float64 does not show.
+MAP_ROUNDING = {"float32": 1e-6, "float64": 1e-14}
+SMALL = {
+    "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads"],
+    "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
+    "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
+}
+
+
+def report(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    import_module(f"sheafedge.benchmarks.{name}").main(SMALL[name])
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert printed["benchmark"] == name
+    assert printed["machine"].keys() >= {"cpu", "cpus", "load_average_1_min", "torch", "torch_threads"}
+    return printed
+
+
+def assert_spread(figures: dict[str, float]) -> None:
+    assert figures.keys() == {"median", "min", "max"}
+    assert 0.0 < figures["min"] <= figures["median"] <= figures["max"]
+
+
+def test_every_benchmark_is_tried_here() -> None:
+    scripts = {path.stem for path in BENCHMARKS.glob("[!_]*.py")} - {"machine"}
+    assert scripts == SMALL.keys()
+
+
+def test_overhead_compares_the_emulator_with_loops_of_the_same_mathematics(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("overhead", capsys)
+    assert printed["largest_difference"]["bare_learners"] == 0.0
+    assert printed["largest_difference"]["bare_torch"] < ROUNDING
+    assert printed["traffic_per_round"]["messages"] > 0
+    assert printed["traffic_per_round"]["retransmissions"] > 0, "the links of the emulated arm lose packets"
+    arms = printed["arms"].keys()
+    assert printed["executors"].keys() == {"threads"}
+    figures = printed["executors"]["threads"]
+    assert figures["seconds_per_round"].keys() == figures["cpu_seconds_per_round"].keys() == arms
+    for ratio in ("emulated/bare_learners", "emulated/bare_torch", "emulated_loss_free/bare_learners"):
+        assert_spread(figures["overhead"][ratio])
+        assert_spread(figures["cpu_overhead"][ratio])
+
+
+def test_ring_mlp_ends_with_the_models_of_the_bare_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("ring_mlp", capsys)
+    assert printed["parameters"] == 9_610
+    assert printed["largest_difference_to_bare"].keys() == printed["arms"].keys() - {"bare"}
+    assert max(printed["largest_difference_to_bare"].values()) < ROUNDING
+    assert printed["largest_move"] > 100 * ROUNDING, "models that stand still would agree too"
+    assert printed["rounds_per_s"].keys() == printed["arms"].keys()
+    assert_spread(printed["rounds_per_s"]["bare"])
+    assert_spread(printed["speed_over_bare"]["emulated_threads/bare"])
+
+
+def test_maps_are_equal_in_both_storages_up_to_rounding(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("maps", capsys)
+    cases = printed["cases"]
+    assert [(case["compression"], case["dtype"]) for case in cases] == [
+        (0.1, "float32"),
+        (0.23, "float32"),
+        (0.1, "float64"),
+    ]
+    for case in cases:
+        assert case["dense"].keys() == case["factored"].keys()
+        assert case["dense"].keys() >= {"ms_per_round", "ms_per_round_last_10", "ms_by_part", "mib"}
+        assert case["largest_difference"].keys() == {"maps", "projections", "heads"}
+        assert max(case["largest_difference"].values()) < MAP_ROUNDING[case["dtype"]]
+        assert case["largest_map_step"] > 10 * MAP_ROUNDING[case["dtype"]], "maps that stand still would agree too"
+
+
+def test_machine_facts_can_be_asked_for_alone() -> None:
+    facts = import_module("sheafedge.benchmarks.machine").machine_facts()
+    assert facts["cpus"] >= 1
