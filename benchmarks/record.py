@@ -1,8 +1,9 @@
 """How fast base stations sense, and what a recording costs: prints JSON.
 
-    python benchmarks/record.py [--stations 20] [--seconds 300] [--keep FILE.h5]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/record.py [--stations 20] [--seconds 300] [--keep FILE.h5]
 
-The first part times every sensor of a street with 64-beam sweeps on one thread. The second records base stations as
+One core means one core, matrix products included, hence the variable. The first part times every sensor of a street
+and of a sky with 64-beam sweeps on one thread. The second records base stations as
 `sheafedge record` does. The third records a longer and a shorter world and compares the memory.
 """
 
@@ -19,9 +20,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_variable, "1")  # one core means one core, matrix products included
 
 import numpy as np
 from sheafedge.emulator.radio.channel import trace_paths
@@ -78,14 +76,14 @@ def _parts(site: RecordedSite) -> dict[str, Callable[[Any], object]]:
     def scene(time_s: Any) -> None:
         scenes["now"] = site.scene(time_s)
 
-    def rf(time_s: Any) -> object:
+    def rf(_: Any) -> object:
         return measured_powers(beam_powers(trace_paths(scenes["now"], site.channel), site.codebook), site.noise, sweeps)
 
     return {
         "scene": scene,
         "rf": rf,
-        "lidar": lambda time_s: lidar.sense(scenes["now"]),
-        "camera": lambda time_s: with_brightness_noise(camera.sense(scenes["now"]), site.camera.noise_sigma, noise),
+        "lidar": lambda _: lidar.sense(scenes["now"]),
+        "camera": lambda _: with_brightness_noise(camera.sense(scenes["now"]), site.camera.noise_sigma, noise),
         "gps": lambda time_s: drone_fix(receiver.sense(site.world, time_s), site.gps),
     }
 
@@ -119,7 +117,7 @@ def memory(seconds: float) -> dict[str, float]:
         "from sheafedge.scenarios.world_schema import WorldSection\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    section = WorldSection(n_sites=2, duration_s=float(sys.argv[1]))\n"
-        "    record_world(section, 0, pathlib.Path(folder) / 'recording.h5', threads=2)\n"
+        "    record_world(section, 0, pathlib.Path(folder) / 'recording.h5')\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
     )
 
@@ -141,7 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stations", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=300.0)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=None, help="keep the recording here")
     options = parser.parse_args()
     print(

@@ -9,14 +9,19 @@ from torch import Tensor, nn
 class FlatModule:
     """Re-homes a module's parameters and floating buffers onto one vector; the module keeps working on views of it.
 
+    Args:
+        module: to look at as one vector.
+        share_buffers: whether floating buffers are part of the vector, and so of what neighbors average; without them
+            every client keeps the running statistics of its own view.
+
     Attributes:
-        vector: [n] parameters first, then floating buffers (running statistics). Change it in place only.
+        vector: [n] parameters first, then the floating buffers (running statistics). Change it in place only.
         trainable: [n_parameters] view of the parameters, with their gradient as one vector in `trainable.grad`.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, *, share_buffers: bool = True) -> None:
         parameters = list(module.parameters())
-        buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+        buffers = [buffer for buffer in module.buffers() if share_buffers and buffer.is_floating_point()]
         tensors: list[Tensor] = [*parameters, *buffers]
         self.vector = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         n_parameters = sum(parameter.numel() for parameter in parameters)

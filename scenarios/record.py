@@ -76,7 +76,7 @@ def record_world(
     out: Path,
     progress: Progress | None = None,
     *,
-    threads: int = 2,
+    threads: int = 1,
 ) -> RecordReport:
     """Makes a world and writes what its base stations sense.
 

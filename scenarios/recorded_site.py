@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..emulator.engine import named_stream
 from ..emulator.radio.antenna import angle_codebook, dft_codebook, with_element_errors, with_quantized_phases
-from ..emulator.radio.channel import ChannelSettings
-from ..emulator.radio.sweep import SweepNoise, clear_power
+from ..emulator.radio.channel import ChannelSettings, trace_paths
+from ..emulator.radio.sweep import SweepNoise, beam_powers, clear_power
 from ..emulator.sensors.camera import CameraSettings
 from ..emulator.sensors.gps import GpsSettings
 from ..emulator.world.scene import Scene
@@ -61,6 +61,8 @@ class RecordedSite:
         """The base station with this number; the same for any number of sites and any set of sensors."""
         section = file.section
         name, world = _world(file, index)
+        channel = ChannelSettings(carrier_hz=section.carrier_hz, double_facade=section.double_facade)
+        codebook = _codebook(section.codebook, file.seed, index)
         return cls(
             index=index,
             name=name,
@@ -68,9 +70,14 @@ class RecordedSite:
             world=world,
             camera=replace(section.camera, night=section.camera.night or is_night(section, index)),
             gps=_gps(file, index),
-            channel=ChannelSettings(carrier_hz=section.carrier_hz, double_facade=section.double_facade),
-            codebook=_codebook(section.codebook, file.seed, index),
-            noise=_noise(section, world),
+            channel=channel,
+            codebook=codebook,
+            noise=SweepNoise(
+                reference_power=_clear_power(section, world, channel, codebook),
+                floor_db=section.sweep.floor_db,
+                n_snapshots=section.sweep.n_snapshots,
+                nan_row_share=section.sweep.nan_row_share,
+            ),
         )
 
     def stream(self, *name: object) -> np.random.Generator:
@@ -156,18 +163,20 @@ def _codebook(settings: CodebookSection, seed: int, index: int) -> NDArray[np.co
     return codebook
 
 
-def _noise(section: WorldSection, world: StreetWorld | SkyWorld) -> SweepNoise:
-    """Noise below what arrives from where the user usually is."""
+def _clear_power(
+    section: WorldSection, world: StreetWorld | SkyWorld, channel: ChannelSettings, codebook: NDArray[np.complex128]
+) -> float:
+    """Linear power of the best beam when nobody is in the way and the user is where it usually is.
+
+    For a standing user that is the empty street with its reflections, which can take some decibels.
+    """
     settings = world.settings
     if isinstance(settings, SkySettings):
         usual_m = float(np.sqrt(settings.min_distance_m * settings.max_distance_m))
     elif section.user == "car":
         usual_m = float(np.mean(settings.lanes_y_m))
     else:
-        usual_m = float(np.hypot(settings.user_x_m, settings.user_y_m))
-    return SweepNoise(
-        reference_power=clear_power(usual_m, section.carrier_hz, section.codebook.n_antennas),
-        floor_db=section.sweep.floor_db,
-        n_snapshots=section.sweep.n_snapshots,
-        nan_row_share=section.sweep.nan_row_share,
-    )
+        scene = world.scene(np.zeros(1))
+        empty = replace(scene, present=np.zeros_like(scene.present))
+        return float(beam_powers(trace_paths(empty, channel), codebook).max())
+    return clear_power(usual_m, section.carrier_hz, section.codebook.n_antennas)

@@ -47,7 +47,7 @@ def cached_recording(
     cache_dir: Path | None = None,
     progress: Progress | None = None,
     *,
-    threads: int = 2,
+    threads: int = 1,
 ) -> Path:
     """A whole recording of this world: the one made before, or a new one.
 

@@ -26,7 +26,7 @@ def record(
         Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time
         typer.Option("--set", metavar="KEY=VALUE", help="Change a field (world.n_sites=3, seed=7); repeatable."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="That sense while another one writes; the same bytes.")] = 2,
+    threads: Annotated[int, typer.Option(min=0, help="That sense while another one writes; the same bytes.")] = 1,
 ) -> None:
     """Make a world and record what its base stations sense."""
     from .schema import parse_assignment

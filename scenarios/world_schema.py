@@ -5,10 +5,9 @@ A world is the table `[world]` of a scenario file, or of a file of its own, besi
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,12 +15,13 @@ import pydantic
 import tomli_w
 from pydantic import Field
 
-from ..emulator.contracts import MODALITIES, ConfigError, DataError, Modality
+from ..emulator.contracts import MODALITIES, ConfigError, Modality
 from ..emulator.sensors.camera import CameraSettings
 from ..emulator.sensors.gps import GpsSettings
 from ..emulator.sensors.lidar import LidarSettings
 from ..emulator.world.sky import SkySettings
 from ..emulator.world.street_settings import StreetSettings
+from .wording import one_sentence
 
 SHIPPED = Path(__file__).parent
 
@@ -66,7 +66,7 @@ class SweepSection(_Section):
 
     Attributes:
         transmit_power_w: of the user.
-        floor_db: noise below the power of a perfectly aimed beam with a clear view at the site's usual distance.
+        floor_db: noise below the best beam's power with a clear view, for a user that moves at its usual distance.
         n_snapshots: independent looks that a reading averages.
         nan_row_share: share of sweeps with one beam that was not measured.
         n_subcarriers, bandwidth_hz: that a reading averages over.
@@ -153,6 +153,13 @@ class WorldSection(_Section):
         return max(1, round(self.duration_s * self.rate_hz))
 
 
+class _Tables(_Section):
+    """What a recording needs of a scenario file."""
+
+    seed: Annotated[int, Field(ge=0, lt=1 << 63, strict=True)] = 0
+    world: WorldSection
+
+
 @dataclass(frozen=True, slots=True)
 class WorldFile:
     """A world and the seed that makes it one of many.
@@ -231,38 +238,10 @@ def _edit(tree: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _world(tree: Mapping[str, Any], source: str) -> WorldFile:
-    table, seed = tree.get("world"), tree.get("seed", 0)
-    if not isinstance(table, Mapping):
+    if not isinstance(tree.get("world"), Mapping):
         raise ConfigError(f'{source} describes no world; add a table [world], such as kind = "street"')
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 1 << 63:
-        raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, got {seed!r}")
     try:
-        return WorldFile(WorldSection.model_validate(dict(table)), seed)
-    except DataError as error:  # settings check themselves
-        raise ConfigError(str(error)) from None
+        tables = _Tables.model_validate({name: tree[name] for name in _Tables.model_fields if name in tree})
     except pydantic.ValidationError as error:
-        raise ConfigError(_one_sentence(error)) from None
-
-
-def _one_sentence(error: pydantic.ValidationError) -> str:
-    """The first thing that is wrong, with the field's full name."""
-    first = error.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, ConfigError):
-        sentence = str(cause)
-        return sentence if sentence.startswith("world.") else f"world.{sentence}"
-    where = ["world", *(str(part) for part in first["loc"])]
-    name = ".".join(where)
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = _fields_at(where[1:-1])
-        close = difflib.get_close_matches(where[-1], known, n=1)
-        hint = f"did you mean {'.'.join([*where[:-1], close[0]])}?" if close else f"known: {', '.join(known)}"
-        return f"{name} is not a known field; {hint}"
-    return f"{name} {first['msg'].replace('Input should be', 'must be')}, got {first['input']!r}"
-
-
-def _fields_at(where: list[str]) -> list[str]:
-    table: Any = WorldSection
-    for part in where:
-        table = table.model_fields[part].annotation
-    return [field.name for field in fields(table)] if is_dataclass(table) else list(table.model_fields)
+        raise ConfigError(one_sentence(error, _Tables)) from None
+    return WorldFile(tables.world, tables.seed)

@@ -43,8 +43,9 @@ ALLOWED = {
     "emulator/contracts.py": Arrows(frozenset({"numpy"}), own_package=False),
     "models": Arrows(LEARNING, ours=CONTRACTS),
     "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=CONTRACTS),
+    "datasets/image_file.py": Arrows(frozenset({"numpy", "PIL"}), ours=CONTRACTS),
     "scenarios": Arrows(
-        EMULATOR | LEARNING | {"h5py", "pydantic", "rich", "tomli_w", "typer"},
+        EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "tomli_w", "typer"},
         ours=("emulator", "models", "datasets", "__version__"),
     ),
 }

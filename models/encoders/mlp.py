@@ -1,4 +1,4 @@
-"""Encoder of short windows of vectors: positions and beam powers."""
+"""Encoders of short windows of vectors (positions and beam powers) and of single position reports."""
 
 from __future__ import annotations
 
@@ -23,3 +23,11 @@ def window_mlp(shape: tuple[int, ...], hidden_dim: int, embedding_dim: int) -> n
         nn.ReLU(),
         nn.Linear(hidden_dim, embedding_dim),
     )
+
+
+def position_mlp(embedding_dim: int, *, n_inputs: int = 4, hidden_dim: int = 128) -> nn.Sequential:
+    """Two-layer perceptron over one position report: latitude, longitude, distance and height, standardised.
+
+    Source: Ghalkha et al. 2025, scenario II; the hidden width is our choice where the paper is silent.
+    """
+    return window_mlp((n_inputs,), hidden_dim, embedding_dim)

@@ -1,0 +1,77 @@
+"""What the convolutional encoders share: blocks that shrink a map, and how the map lies in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ...emulator.contracts import ConfigError
+
+#: Channels, height and width of one sample.
+MapShape = tuple[int, int, int]
+
+
+class ChannelsLast(nn.Module):
+    """Maps with their channels side by side in memory, where convolutions run 1.3 to 1.6 times faster on a CPU.
+
+    Values and shape stay as they are, and everything up to the next flattening keeps the order.
+    """
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """[batch, channels, height, width] -> the same."""
+        return maps.contiguous(memory_format=torch.channels_last)
+
+
+class AsMap(nn.Module):
+    """Tables as maps with one channel; a view that counts as channels-last, which `ChannelsLast` cannot tell here."""
+
+    def forward(self, tables: Tensor) -> Tensor:
+        """[batch, height, width] -> [batch, 1, height, width]."""
+        return tables.unsqueeze(-1).permute(0, 3, 1, 2)
+
+
+def conv_block(n_in: int, n_out: int, pool: tuple[int, int]) -> nn.Sequential:
+    """[batch, n_in, h, w] -> [batch, n_out, h / pool[0], w / pool[1]].
+
+    Source: block order of Ghalkha et al. 2025; kernel 3 and padding 1 are our choice where the paper is silent.
+    """
+    return nn.Sequential(
+        nn.Conv2d(n_in, n_out, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(pool),
+        nn.BatchNorm2d(n_out),
+    )
+
+
+def conv_blocks(
+    modality: str, shape: MapShape, channels: Sequence[int], pools: Sequence[tuple[int, int]], width: float
+) -> tuple[nn.Sequential, MapShape]:
+    """Several blocks one after the other.
+
+    Args:
+        modality: for the error.
+        shape: of one sample.
+        channels: of every block at full width.
+        pools: height and width by which every block shrinks the map.
+        width: multiplies all channels, at least one stays.
+
+    Returns:
+        the blocks, and the shape of what comes out of them.
+
+    Raises:
+        ConfigError: the map is too small: two positions must be left, or one row has no variance to normalise with.
+    """
+    n_in, high, wide = shape
+    blocks = nn.Sequential()
+    for n_full, pool in zip(channels, pools, strict=True):
+        n_out = max(round(n_full * width), 1)
+        blocks.append(conv_block(n_in, n_out, pool))
+        n_in, high, wide = n_out, high // pool[0], wide // pool[1]
+    if high * wide < 2:
+        raise ConfigError(
+            f"{modality} samples of shape {shape} are too small for {len(pools)} pooling blocks, which leave a map of"
+            f" {high} x {wide}; at least 2 positions must be left, so use a longer window or more rays, pixels or beams"
+        )
+    return blocks, (n_in, high, wide)

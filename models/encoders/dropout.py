@@ -1,0 +1,50 @@
+"""Dropout with a stream of its own: the same run whichever thread a client trains on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ...emulator.contracts import ConfigError
+
+
+class SeededDropout(nn.Module):
+    """Sets a share of its inputs to zero while training, and scales the others so that the mean stays.
+
+    Torch's own dropout draws from one generator for the whole process, so what a client gets there depends on which
+    other clients train at the same time. In evaluation this is the identity and leaves no trace in an exported graph.
+
+    Args:
+        p: share of inputs dropped, in [0, 1).
+        generator: from a named stream of the client. Inputs on another device are drawn for by a generator that is
+            made there once, seeded from this one.
+
+    Raises:
+        ConfigError: p is outside its range.
+    """
+
+    def __init__(self, p: float, generator: torch.Generator) -> None:
+        super().__init__()
+        if not 0.0 <= p < 1.0:
+            raise ConfigError(f"dropout must lie in [0, 1), got {p}; 0 switches it off")
+        self.p = p
+        self._generator = generator
+
+    def forward(self, values: Tensor) -> Tensor:
+        """[...] -> same shape."""
+        if not self.training or self.p == 0.0:
+            return values
+        # not empty_like: the order of draws must not follow how the input lies in memory
+        kept = torch.empty(values.shape, device=values.device, dtype=values.dtype)
+        kept.bernoulli_(1.0 - self.p, generator=self._generator_on(values.device))
+        return values * kept.div_(1.0 - self.p)
+
+    def extra_repr(self) -> str:
+        """What tells two architectures apart."""
+        return f"p={self.p:g}"
+
+    def _generator_on(self, device: torch.device) -> torch.Generator:
+        if self._generator.device != device:
+            seed = torch.randint(2**62, (), generator=self._generator, device=self._generator.device)
+            self._generator = torch.Generator(device=device).manual_seed(int(seed))
+        return self._generator

@@ -1,0 +1,105 @@
+"""ResNet-50 as the paper uses it, for those who have torchvision and a file of pretrained weights."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ...emulator.contracts import ConfigError
+
+FEATURE_DIM = 2048
+IMAGE_PIXELS = 224
+#: Mean and spread of ImageNet's red, green and blue, 0 to 1: what the pretrained weights expect.
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class ImageNetScale(nn.Module):
+    """Color images 0 to 255 of any size, enlarged to what a pretrained network expects."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", 255.0 * torch.tensor(IMAGENET_MEAN).view(3, 1, 1))
+        self.register_buffer("std", 255.0 * torch.tensor(IMAGENET_STD).view(3, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[batch, 3, height, width] -> [batch, 3, 224, 224]."""
+        scaled = (images.to(self.mean.dtype) - self.mean) / self.std
+        return functional.interpolate(scaled, size=(IMAGE_PIXELS, IMAGE_PIXELS), mode="bilinear")
+
+
+class FrozenFeatures(nn.Module):
+    """A pretrained network that never learns and never updates its running statistics."""
+
+    def __init__(self, backbone: nn.Module) -> None:
+        super().__init__()
+        self.scale = ImageNetScale()
+        self.backbone = backbone.requires_grad_(requires_grad=False)
+        self.train(mode=False)
+
+    def train(self, mode: bool = True) -> Self:  # noqa: ARG002,FBT001
+        """Stays in evaluation, whatever is asked."""
+        return super().train(mode=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """[batch, 3, height, width] in 0 to 255 -> [batch, 2048]."""
+        with torch.no_grad():
+            features: Tensor = self.backbone(self.scale(images))
+        return features
+
+
+def resnet50_encoder(weights_file: Path, embedding_dim: int, *, tuned: bool = False) -> tuple[nn.Module, nn.Module]:
+    """Pretrained ResNet-50 with its classifier replaced by a projection to the embedding.
+
+    Args:
+        weights_file: state dictionary of torchvision's resnet50, such as resnet50-11ad3fa6.pth.
+        embedding_dim: l.
+        tuned: train and exchange the whole network, 94 MB per message; otherwise it stands in the place of the
+            normalizer, frozen and local, and only the projection is trained and exchanged.
+
+    Returns:
+        normalizer (images 0 to 255, [batch, 3, h, w]) and encoder of a `ClientModel`.
+
+    Raises:
+        ConfigError: torchvision is not installed, or the file is missing or holds something else.
+
+    Source: Ghalkha et al. 2025, scenario II; the projection is ours, heads over 2048 features would be too large.
+    """
+    backbone = _backbone(weights_file)
+    projection = nn.Linear(FEATURE_DIM, embedding_dim)
+    if tuned:
+        return ImageNetScale(), nn.Sequential(backbone, projection)
+    return FrozenFeatures(backbone), projection
+
+
+def _backbone(weights_file: Path) -> nn.Module:
+    try:
+        torchvision: Any = import_module("torchvision.models")
+    except ImportError:
+        raise ConfigError(
+            "the resnet50 encoder needs torchvision, which is not installed; run `pip install torchvision` in the"
+            " version that fits your torch, or use the small camera encoder"
+        ) from None
+    backbone: nn.Module = torchvision.resnet50(weights=None)
+    try:
+        backbone.load_state_dict(torch.load(weights_file, map_location="cpu", weights_only=True))
+    except OSError as error:
+        raise ConfigError(
+            f"the weights file {weights_file} of the resnet50 encoder cannot be read ({error.strerror}); give the path"
+            " of a file such as resnet50-11ad3fa6.pth, downloaded from torchvision's model page"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - torch raises many kinds for files that hold something else
+        first_line = str(error).partition("\n")[0]
+        raise ConfigError(
+            f"the weights file {weights_file} does not hold a state dictionary of torchvision's resnet50"
+            f" ({first_line}); give one such as resnet50-11ad3fa6.pth"
+        ) from None
+    backbone.fc = nn.Identity()
+    return backbone
