@@ -154,8 +154,9 @@ class FactoredMaps:
 
     def pull(self, residual: Tensor) -> Tensor:
         if self._index is not None:
-            start = torch.zeros(self.head_dim, dtype=residual.dtype, device=residual.device)
-            pulled = start.index_add_(0, self._index, residual)
+            pulled = torch.zeros(self.head_dim, dtype=residual.dtype, device=residual.device)
+            for rows in self.rows.values():  # edge by edge: the same coordinate twice would make a GPU add in any order
+                pulled.index_add_(0, self._index[rows], residual[rows])
         else:
             pulled = self._dense_start().T @ residual
         if self.n_steps:

@@ -15,6 +15,7 @@ from .wire_header import DTYPES, Header, describe, header_bytes, pack_header, un
 __all__ = ["Header", "Wire", "WireError", "WireFrames", "header_bytes", "message_bytes"]
 
 _REMEMBERED = 8  # a client broadcasts at most one array per modality and phase; twice that is plenty
+_REMEMBERED_HEADERS = 4096  # messages in flight at a time; forgetting one costs a parse, no more
 
 
 class WireFrames(NamedTuple):
@@ -47,6 +48,8 @@ class Wire:
         self._max_payload_bytes = max_payload_bytes
         # Checksums of the last arrays sent; holding the array keeps its id from being given to another one.
         self._known: dict[int, tuple[NDArray[Any], int, str, int]] = {}
+        # What header bytes say depends on the bytes alone: sender, hub and receiver of one process parse them once.
+        self._headers: dict[bytes, Header] = {}
 
     def encode(self, message: Message) -> WireFrames:
         """Frames of a message; the payload is a read-only view of its array, copied only if not contiguous.
@@ -63,8 +66,7 @@ class Wire:
         if message.received is not None:
             raise WireError(f"{message.kind} from {message.sender} has lost coordinates; send only what is whole")
         raw = np.ascontiguousarray(payload).view(np.uint8).data.toreadonly()
-        header = describe(message, payload.dtype.str, self._checksum(message, raw))
-        return WireFrames(pack_header(header), raw)
+        return WireFrames(self._packed(describe(message, payload.dtype.str, self._checksum(message, raw))), raw)
 
     def read_header(self, header: bytes, payload_bytes: int) -> Header:
         """What the hub knows of a message whose payload frame has this many bytes; the payload stays unread.
@@ -72,7 +74,7 @@ class Wire:
         Raises:
             WireError: the header is malformed or undeclared, or does not fit the size of the payload.
         """
-        found = unpack_header(header)
+        found = self._headers.get(header) or self._remembered(header, unpack_header(header))
         self._check_kind(found.kind, found.sender)
         self._check_size(found.full_bytes, found.kind)
         if found.lost_packets.size and found.kind not in DIVISIBLE_KINDS:
@@ -129,7 +131,7 @@ class Wire:
         left = np.concatenate(kept or [values[:0]]).view(np.uint8).data.toreadonly()
         checksum = xxhash.xxh3_64_intdigest(left)
         header = found._replace(payload_checksum=checksum, packet_bytes=packet_bytes, lost_packets=lost)
-        return WireFrames(pack_header(header), left)
+        return WireFrames(self._packed(header), left)
 
     def _verified(self, header: bytes, payload: memoryview) -> Header:
         """The header, when the payload is the one that it was made for."""
@@ -156,6 +158,17 @@ class Wire:
             del self._known[next(iter(self._known))]
         self._known[id(payload)] = (payload, round_index, phase, checksum)
         return checksum
+
+    def _packed(self, header: Header) -> bytes:
+        frame = pack_header(header)
+        self._remembered(frame, header)
+        return frame
+
+    def _remembered(self, frame: bytes, header: Header) -> Header:
+        if len(self._headers) == _REMEMBERED_HEADERS:
+            del self._headers[next(iter(self._headers))]
+        self._headers[frame] = header
+        return header
 
     def _check_kind(self, kind: MessageKind, sender: NodeId) -> None:
         if kind not in self._allowed_kinds:

@@ -120,7 +120,6 @@ def pack_header(header: Header) -> bytes:
     return body + struct.pack(">Q", xxhash.xxh3_64_intdigest(body))
 
 
-@lru_cache(maxsize=4096)  # a frame is read at the hub and again at its receiver; the answer depends on its bytes alone
 def unpack_header(frame: bytes) -> Header:
     """The header in a frame, checked field by field.
 
