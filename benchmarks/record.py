@@ -10,8 +10,6 @@ and of a sky with 64-beam sweeps on one thread. The second records base stations
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sheafedge.benchmarks.machine import machine_facts, print_report
 from sheafedge.emulator.radio.channel import trace_paths
 from sheafedge.emulator.radio.sweep import beam_powers, measured_powers
 from sheafedge.emulator.sensors.camera import Camera
@@ -142,17 +141,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=None, help="keep the recording here")
     options = parser.parse_args()
-    print(
-        json.dumps(
-            {
-                "sensing_on_one_core": {kind: sensing(kind) for kind in ("street", "sky")},
-                "recording": recording(options.stations, options.seconds, options.threads, options.keep),
-                "memory": memory(min(options.seconds, 150.0)),
-                "load_average": [round(load, 2) for load in os.getloadavg()],
-            },
-            indent=2,
-        )
-    )
+    machine = machine_facts()
+    figures = {
+        "sensing_on_one_core": {kind: sensing(kind) for kind in ("street", "sky")},
+        "recording": recording(options.stations, options.seconds, options.threads, options.keep),
+        "memory": memory(min(options.seconds, 150.0)),
+    }
+    print_report("record", machine, figures)
 
 
 if __name__ == "__main__":

@@ -182,7 +182,9 @@ def _moments(station: RecordedStation) -> tuple[slice, list[int]]:
     label = next((name for name in LABELS if name in station.field_names), None)
     events = _events(station.read(label), sequence) if label else []
     if events:
-        begin, end = events[(len(events) // 2 + station.index) % len(events)]
+        gap = round(AROUND_S * rate_hz)
+        alone = [one for before, one in pairwise([(0, 0), *events]) if one[0] - before[1] >= gap] or events
+        begin, end = alone[(len(alone) // 2 + station.index) % len(alone)]
         first, stop = begin - round(AROUND_S * rate_hz), end + round(AROUND_S * rate_hz)
         wanted = [begin - round(BEFORE_S * rate_hz), (begin + end - 1) // 2, end + round(BEFORE_S * rate_hz)]
     else:

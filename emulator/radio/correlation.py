@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..world.gauss_markov import gauss_markov
 from .waves import Array
 
 
@@ -23,9 +24,5 @@ def correlated_normal(step_m: Array, correlation_m: float, n_tracks: int, draws:
 
     Source: 3GPP TR 38.901 clause 7.4.4, R(d) = e^(-d / d_cor).
     """
-    values = draws.standard_normal((len(step_m), n_tracks))
-    kept = np.exp(-np.asarray(step_m) / correlation_m)
-    fresh = np.sqrt(1.0 - kept**2)
-    for index in range(1, len(values)):
-        values[index] = kept[index] * values[index - 1] + fresh[index] * values[index]
-    return values.T
+    start = draws.standard_normal(n_tracks)
+    return np.vstack([start, gauss_markov(step_m[1:], correlation_m, start, draws)]).T

@@ -9,15 +9,15 @@ import numpy as np
 from .scene import Array
 
 
-def gauss_markov(steps_s: Array, time_constant_s: float, start: Any, draws: np.random.Generator) -> Array:
-    """Unit-variance drift b <- b e^(-dt / tau) + sqrt(1 - e^(-2 dt / tau)) w at instants any steps apart.
+def gauss_markov(steps: Array, constant: float, start: Any, draws: np.random.Generator) -> Array:
+    """Unit-variance drift b <- b e^(-dt / tau) + sqrt(1 - e^(-2 dt / tau)) w at points any steps apart.
 
     Exact for every step, so a process sampled twice as often has the same statistics. Drawing in pieces that start
     where the piece before ended gives the same numbers as drawing at once.
 
     Args:
-        steps_s: [n] time since the instant before, at least 0; the first counts from `start`.
-        time_constant_s: tau, above 0; also known as the correlation time of an Ornstein-Uhlenbeck process.
+        steps: [n] time, or way, since the point before, at least 0; the first counts from `start`.
+        constant: tau, above 0, in the same unit; the correlation time of an Ornstein-Uhlenbeck process.
         start: [k] values before the first step; standard normal where the process has always been running.
         draws: advances by n * k normals.
 
@@ -26,8 +26,8 @@ def gauss_markov(steps_s: Array, time_constant_s: float, start: Any, draws: np.r
 
     Source: exact discretisation of the Ornstein-Uhlenbeck equation.
     """
-    fresh = draws.standard_normal((len(steps_s), len(start)))
-    kept = np.exp(-np.asarray(steps_s, dtype=np.float64) / time_constant_s)
+    fresh = draws.standard_normal((len(steps), len(start)))
+    kept = np.exp(-np.asarray(steps, dtype=np.float64) / constant)
     fresh *= np.sqrt(1.0 - kept**2)[:, None]
     value = np.asarray(start, dtype=np.float64)
     for index, share in enumerate(kept.tolist()):

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.optimization import fuse
 from torch.nn import functional
 
 from ...emulator.contracts import ConfigError
@@ -36,22 +37,25 @@ class ImageNetScale(nn.Module):
 
 
 class FrozenFeatures(nn.Module):
-    """A pretrained network that never learns and never updates its running statistics."""
+    """A pretrained network that never learns and never updates its running statistics.
+
+    Its normalizations are folded into the convolutions before them, as the exporter would do behind our back.
+    """
 
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
         self.scale = ImageNetScale()
-        self.backbone = backbone.requires_grad_(requires_grad=False)
+        folded: nn.Module = fuse(backbone.eval())
+        self.backbone = folded.requires_grad_(requires_grad=False)
         self.train(mode=False)
 
-    def train(self, mode: bool = True) -> Self:  # noqa: ARG002,FBT001
+    def train(self, mode: bool = True) -> Self:
         """Stays in evaluation, whatever is asked."""
         return super().train(mode=False)
 
     def forward(self, images: Tensor) -> Tensor:
         """[batch, 3, height, width] in 0 to 255 -> [batch, 2048]."""
-        with torch.no_grad():
-            features: Tensor = self.backbone(self.scale(images))
+        features: Tensor = self.backbone(self.scale(images))
         return features
 
 
