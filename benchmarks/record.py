@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,10 +35,9 @@ from sheafedge.scenarios.world_schema import WorldFile, WorldSection
 ALL_FOUR = ("lidar", "camera", "rf", "gps")
 #: Sites of two, four and six lanes.
 SITES = (0, 3, 6)
-CHUNKS = 8
 
 
-def sensing(kind: str) -> dict[str, Any]:
+def sensing(kind: str, n_chunks: int) -> dict[str, Any]:
     """Frames per second of all four sensors with their labels on one thread, and milliseconds per frame of each."""
     section = WorldSection.model_validate({"kind": kind, "sensors": ALL_FOUR, "vary_sites": True})
     file = WorldFile(section, 0)
@@ -48,7 +47,7 @@ def sensing(kind: str) -> dict[str, Any]:
         site = RecordedSite.of(file, index)
         sensors, parts = SiteSensors(site), _parts(site)
         sensors.sense(np.arange(CHUNK_FRAMES))  # the backdrop of the camera is drawn once
-        for chunk in range(1, CHUNKS + 1):
+        for chunk in range(1, n_chunks + 1):
             ticks = np.arange(chunk * CHUNK_FRAMES, (chunk + 1) * CHUNK_FRAMES)
             begin_s = time.perf_counter()
             sensors.sense(ticks)
@@ -133,17 +132,18 @@ def memory(seconds: float) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stations", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--chunks", type=int, default=8, help="of frames, per site, for the sensors alone")
     parser.add_argument("--keep", type=Path, default=None, help="keep the recording here")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     machine = machine_facts()
     figures = {
-        "sensing_on_one_core": {kind: sensing(kind) for kind in ("street", "sky")},
+        "sensing_on_one_core": {kind: sensing(kind, options.chunks) for kind in ("street", "sky")},
         "recording": recording(options.stations, options.seconds, options.threads, options.keep),
         "memory": memory(min(options.seconds, 150.0)),
     }

@@ -69,7 +69,8 @@ class LocalTraining:
         self._inputs = {str(m): torch.as_tensor(rows.inputs[m], device=device, dtype=dtype) for m in model.modalities}
         self._labels = torch.as_tensor(rows.labels, device=device)
         self._order = BatchOrder(len(rows.labels), settings.batch_size, draws)
-        self.encoders = {m: FlatModule(model.encoders[m]) for m in model.modalities}
+        share = not settings.local_statistics
+        self.encoders = {m: FlatModule(model.encoders[m], share_buffers=share) for m in model.modalities}
         flats = [flat.trainable for flat in self.encoders.values()]
         self._optimizer: torch.optim.Optimizer = (
             torch.optim.Adam(flats, lr=settings.encoder_step_size, fused=True)  # one kernel, on CPU too

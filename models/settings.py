@@ -29,6 +29,8 @@ class TrainingSettings:
         head_step_size: alpha of (11).
         encoder_step_size, encoder_optimizer: of (15); Adam keeps its moments local.
         attention_step_size: of (17).
+        local_statistics: keep running statistics of normalization layers out of encoder averaging; for base stations
+            whose views differ much.
     """
 
     local_steps: int = 5
@@ -37,6 +39,7 @@ class TrainingSettings:
     encoder_step_size: float = 0.003
     encoder_optimizer: Literal["adam", "sgd"] = "adam"
     attention_step_size: float = 0.05
+    local_statistics: bool = False
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 

@@ -20,6 +20,8 @@ SMALL = {
     "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads"],
     "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
+    "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
+    "round": ["--repeats", "1", "--batch", "2", "--width", "0.1"],
 }
 
 
@@ -81,6 +83,27 @@ def test_maps_are_equal_in_both_storages_up_to_rounding(capsys: pytest.CaptureFi
         assert case["largest_difference"].keys() == {"maps", "projections", "heads"}
         assert max(case["largest_difference"].values()) < MAP_ROUNDING[case["dtype"]]
         assert case["largest_map_step"] > 10 * MAP_ROUNDING[case["dtype"]], "maps that stand still would agree too"
+
+
+def test_round_measures_every_encoder_and_group_against_a_matrix_product(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("round", capsys)
+    assert printed["matmul_gflop_per_s"] > 0.0
+    assert printed["parameters"].keys() == {"lidar", "camera", "rf", "drone_camera", "drone_gps"}
+    measured = [*printed["parameters"], "lidar+camera", "lidar+rf", "camera+rf"]
+    expected = {f"{name}/{order}" for name in measured for order in ("channels_last", "channels_first")}
+    assert printed["steps"].keys() == expected - {"drone_gps/channels_first"}
+    for figures in printed["steps"].values():
+        assert_spread(figures["ms"])
+        assert figures["gflop_per_s"] > 0.0
+
+
+def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("record", capsys)
+    for figures in printed["sensing_on_one_core"].values():
+        assert figures["frames_per_s"] > 0
+        assert figures["ms_per_frame"].keys() == {"scene", "rf", "lidar", "camera", "gps"}
+    assert printed["recording"]["frames"] == 100
+    assert printed["memory"].keys() >= {"peak_mb", "four_times_longer_peak_mb"}
 
 
 def test_machine_facts_can_be_asked_for_alone() -> None:

@@ -14,7 +14,7 @@ MapShape = tuple[int, int, int]
 
 
 class ChannelsLast(nn.Module):
-    """Maps with their channels side by side in memory, where convolutions run 1.3 to 1.6 times faster on a CPU.
+    """Maps with their channels side by side in memory, where convolutions run 1.3 to 1.8 times faster on a CPU.
 
     Values and shape stay as they are, and everything up to the next flattening keeps the order.
     """

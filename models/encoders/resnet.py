@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
-from torch import Tensor, nn
-from torch.fx.experimental.optimization import fuse
+from torch import Tensor, fx, nn
 from torch.nn import functional
+from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from ...emulator.contracts import ConfigError
 
@@ -45,8 +44,7 @@ class FrozenFeatures(nn.Module):
     def __init__(self, backbone: nn.Module) -> None:
         super().__init__()
         self.scale = ImageNetScale()
-        folded: nn.Module = fuse(backbone.eval())
-        self.backbone = folded.requires_grad_(requires_grad=False)
+        self.backbone = _folded(backbone.eval()).requires_grad_(requires_grad=False)
         self.train(mode=False)
 
     def train(self, mode: bool = True) -> Self:
@@ -83,15 +81,32 @@ def resnet50_encoder(weights_file: Path, embedding_dim: int, *, tuned: bool = Fa
     return FrozenFeatures(backbone), projection
 
 
+def _folded(network: nn.Module) -> nn.Module:
+    """The same function in evaluation, without the normalizations that follow a convolution."""
+    traced = fx.symbolic_trace(network)
+    for node in list(traced.graph.nodes):
+        source = node.args[0] if node.args else None
+        if not (isinstance(source, fx.Node) and node.op == source.op == "call_module" and len(source.users) == 1):
+            continue
+        convolution, norm = traced.get_submodule(str(source.target)), traced.get_submodule(str(node.target))
+        if isinstance(convolution, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
+            traced.set_submodule(str(source.target), fuse_conv_bn_eval(convolution, norm))
+            node.replace_all_uses_with(source)
+            traced.graph.erase_node(node)
+    traced.delete_all_unused_submodules()
+    traced.recompile()
+    return traced
+
+
 def _backbone(weights_file: Path) -> nn.Module:
     try:
-        torchvision: Any = import_module("torchvision.models")
+        from torchvision.models import resnet50  # noqa: PLC0415 - only who asks for it needs it
     except ImportError:
         raise ConfigError(
             "the resnet50 encoder needs torchvision, which is not installed; run `pip install torchvision` in the"
             " version that fits your torch, or use the small camera encoder"
         ) from None
-    backbone: nn.Module = torchvision.resnet50(weights=None)
+    backbone: nn.Module = resnet50(weights=None)
     try:
         backbone.load_state_dict(torch.load(weights_file, map_location="cpu", weights_only=True))
     except OSError as error:
