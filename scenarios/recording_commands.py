@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
-_OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; an older one is replaced.")
+_OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must not exist yet.")
 
 
 def add_recording_commands(app: typer.Typer) -> None:
@@ -121,3 +121,5 @@ def _check_target(out: Path) -> None:
         raise ConfigError(f"--out {out} lies in a folder that does not exist; make {out.parent} first")
     if out.is_dir():
         raise ConfigError(f"--out {out} is a folder; name a file in it, such as {out / 'recording.h5'}")
+    if out.exists():
+        raise ConfigError(f"--out {out} exists already; name another file, or move that one away")

@@ -426,6 +426,17 @@ def test_what_a_user_can_put_right_is_one_sentence_and_exit_code_2(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [("record", "street"), ("import", "deepsense", "{tmp}", "--scenario", "23")])
+def test_a_recording_that_is_there_already_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    (tmp_path / "x.h5").write_bytes(b"dear to me")
+    words = (word.format(tmp=tmp_path) for word in command)
+    assert run(monkeypatch, *words, "-o", str(tmp_path / "x.h5")) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (tmp_path / "x.h5").read_bytes() == b"dear to me"
+
+
 def test_a_base_station_that_is_not_there_cannot_be_drawn(street: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     with pytest.raises(ConfigError, match="base stations 0 to 1"):
