@@ -110,13 +110,15 @@ def recording(n_stations: int, seconds: float, threads: int, keep: Path | None) 
 def memory(seconds: float) -> dict[str, float]:
     """Largest resident memory of a fresh process that records two base stations for a while, and four times as long."""
     code = (
-        "import resource, sys, tempfile, pathlib\n"
+        "import sys, tempfile, pathlib\n"
         "from sheafedge.scenarios.record import record_world\n"
         "from sheafedge.scenarios.world_schema import WorldSection\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    section = WorldSection(n_sites=2, duration_s=float(sys.argv[1]))\n"
         "    record_world(section, 0, pathlib.Path(folder) / 'recording.h5')\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
+        # not getrusage: its maximum survives exec, and would be that of this process
+        "status = pathlib.Path('/proc/self/status').read_text()\n"
+        "print(int(status.split('VmHWM:')[1].split()[0]) / 1024)\n"
     )
 
     def peak_mb(duration_s: float) -> float:
