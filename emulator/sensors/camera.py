@@ -7,14 +7,14 @@ covers one stretch of rows from its near and far end, so that the image is exact
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contracts import ConfigError
+from ..ranges import check_ranges
 from ..world.scene import Array, Scene
 from .backdrop import Backdrop, backdrop
 from .camera_boxes import Faces, faces, with_lamps
@@ -73,10 +73,7 @@ class CameraSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self) if field.name in _RANGES):
-            value, (low, high) = getattr(self, name), _RANGES[name]
-            if not low <= value <= high:
-                raise ConfigError(f"camera.{name} must lie in [{low:g}, {high:g}], got {value}")
+        check_ranges("camera", self, _RANGES)
 
 
 #: Lowest and highest value of each number.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from ..contracts import ConfigError, DataError
+from ..contracts import DataError
+from ..ranges import check_ranges
 from ..world.gauss_markov import gauss_markov
 from ..world.scene import Array
 
@@ -49,10 +50,7 @@ class GpsSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self) if field.name in _RANGES):
-            value, (low, high) = getattr(self, name), _RANGES[name]
-            if not low <= value <= high:
-                raise ConfigError(f"gps.{name} must lie in [{low:g}, {high:g}], got {value}")
+        check_ranges("gps", self, _RANGES)
 
     @property
     def drift_m(self) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError
+from ..ranges import check_ranges
 from ..world.scene import Array, Kind, Scene
 
 Scans = NDArray[np.float32]
@@ -60,10 +61,7 @@ class LidarSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self) if field.name in _RANGES):
-            value, (low, high) = getattr(self, name), _RANGES[name]
-            if not low <= value <= high:
-                raise ConfigError(f"lidar.{name} must lie in [{low:g}, {high:g}], got {value}")
+        check_ranges("lidar", self, _RANGES)
         if self.dropout + self.far_dropout > 1.0:
             raise ConfigError(
                 f"lidar.dropout + lidar.far_dropout must not exceed 1, got {self.dropout} + {self.far_dropout}"

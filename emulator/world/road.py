@@ -7,12 +7,13 @@ base station at the origin looks north over a street that runs east to west.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError
+from ..ranges import check_ranges
 
 SPEED_OF_LIGHT_M_PER_S = 299_792_458.0
 N_ANTENNAS = 16
@@ -78,10 +79,7 @@ class RoadSettings:
     gps_white_m: float = 0.1
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
-            value, (low, high) = getattr(self, name), _RANGES[name]
-            if not low <= value <= high:
-                raise ConfigError(f"road.{name} must lie in [{low:g}, {high:g}], got {value}")
+        check_ranges("road", self, _RANGES)
         if self.min_rows > self.max_rows:
             raise ConfigError(f"road.min_rows must not exceed road.max_rows = {self.max_rows}, got {self.min_rows}")
         if self.facade_distance_m < self.distance_m + 2 * LANE_WIDTH_M:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError
+from ..ranges import check_ranges
 from .gauss_markov import gauss_markov
 from .scene import Array, Kind, Scene, Surroundings
 
@@ -64,10 +65,7 @@ class SkySettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
-            value, (low, high) = getattr(self, name), _RANGES[name]
-            if not low <= value <= high:
-                raise ConfigError(f"sky.{name} must lie in [{low:g}, {high:g}], got {value}")
+        check_ranges("sky", self, _RANGES)
         for quantity in ("distance_m", "height_m", "speed_m_per_s", "flight_s"):
             low, high = getattr(self, f"min_{quantity}"), getattr(self, f"max_{quantity}")
             if low > high:

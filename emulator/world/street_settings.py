@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from ..contracts import ConfigError
+from ..ranges import check_ranges
 from .scene import Kind
 
 FacadeMaterial = Literal["concrete", "glass", "wood", "metal"]
@@ -87,10 +88,7 @@ class StreetSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self) if field.name in _RANGES):
-            value, (low, high) = getattr(self, name), _RANGES[name]
-            if not low <= value <= high:
-                raise ConfigError(f"street.{name} must lie in [{low:g}, {high:g}], got {value}")
+        check_ranges("street", self, _RANGES)
         if self.van_share + self.bus_share > 1.0:
             raise ConfigError(
                 f"street.van_share + street.bus_share must not exceed 1, got {self.van_share} + {self.bus_share}; "
