@@ -18,4 +18,4 @@ USER sheafedge
 WORKDIR /home/sheafedge
 VOLUME /home/sheafedge/runs
 ENTRYPOINT ["sheafedge"]
-CMD ["run", "beam_tracking"]
+CMD ["run", "blockage"]

@@ -15,8 +15,8 @@ endif
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
 
-run: $(STAMP)  ## train, print and export the scenario beam_tracking (ARGS="--set key=value" to change it)
-	$(VENV)/bin/sheafedge run beam_tracking $(ARGS)
+run: $(STAMP)  ## record a world, train, print and export the scenario blockage (ARGS="--set key=value" to change it)
+	$(VENV)/bin/sheafedge run blockage $(ARGS)
 
 test: $(STAMP)  ## the test suite (ARGS="tests/models -x" to choose)
 	$(VENV)/bin/pytest $(ARGS)

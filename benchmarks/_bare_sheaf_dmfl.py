@@ -17,7 +17,6 @@ from sheafedge.emulator.nodes.compute_pool import ComputePool
 from sheafedge.models.local_training import BatchOrder
 from sheafedge.models.restriction_maps import FactoredMaps
 from sheafedge.scenarios.build import Client, map_starts, mixing_weights
-from sheafedge.scenarios.data import model_inputs
 from sheafedge.scenarios.schema import Scenario
 from torch import Tensor, nn
 from torch.nn import functional
@@ -43,7 +42,7 @@ class BareClient:
         self.scoring = torch.zeros(len(self.modalities), scenario.model.embedding_dim, requires_grad=True)
         parameters = [parameter for encoder in self.encoders.values() for parameter in encoder.parameters()]
         self.optimizer = torch.optim.Adam(parameters, lr=self.training.encoder_step_size, fused=True)
-        self.inputs = {m: torch.from_numpy(rows) for m, rows in model_inputs(client.data.train).items()}
+        self.inputs = {m: torch.from_numpy(rows) for m, rows in client.data.train.inputs().items()}
         self.labels = torch.from_numpy(client.data.train.label)
         draws = named_stream(scenario.seed, "batches", client.client_id, "fused")
         self.batches = BatchOrder(len(self.labels), self.training.batch_size, draws)
@@ -61,7 +60,7 @@ class BareClient:
     def train(self) -> None:
         """Local steps: one backward pass each, then head (11), encoders (15) and attention (17)."""
         for _ in range(self.training.local_steps):
-            batch = torch.from_numpy(self.batches.next())
+            batch = torch.from_numpy(self.batches.next(len(self.labels)))
             self.optimizer.zero_grad()
             for leaf in (self.head, self.scoring):
                 leaf.grad = None

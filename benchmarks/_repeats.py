@@ -23,10 +23,10 @@ class Timing:
     cpu_s: float
 
 
-def interleaved(arms: Mapping[str, Arm], repeats: int) -> dict[str, list[Timing]]:
-    """A B C A B C ...: this many timings of every arm, after one round that is thrown away."""
+def interleaved(arms: Mapping[str, Arm], repeats: int, *, warm_up: bool = True) -> dict[str, list[Timing]]:
+    """A B C A B C ...: this many timings of every arm, after one round that is thrown away, or cold."""
     timings: dict[str, list[Timing]] = {name: [] for name in arms}
-    for repeat in range(-1, repeats):
+    for repeat in range(-1 if warm_up else 0, repeats):
         for name, arm in arms.items():
             timing = _timed(arm)
             say(f"{'warm-up' if repeat < 0 else f'repeat {repeat + 1}/{repeats}'}: {name} {timing.wall_s:.3f} s")

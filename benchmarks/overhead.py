@@ -2,7 +2,7 @@
 
     python benchmarks/overhead.py [--rounds N] [--repeats N] [--seed N] [--executors threads serial] [--threads N]
 
-The run is the scenario beam_tracking on its simulated road: 20 base stations, Sheaf-DMFL-Att. Nobody is scored and
+The run is the scenario beam_tracking: 20 base stations on simulated streets, Sheaf-DMFL-Att. Nobody is scored and
 nothing is exported; what is timed starts after everything is built and ends with the last round. The arms take turns.
 What each arm holds is in `ARMS`, and in the output. All run on one torch thread per job and the same pool of jobs.
 """
@@ -24,7 +24,7 @@ from sheafedge.emulator.contracts import Learner, Message, NodeId
 from sheafedge.emulator.nodes.compute_pool import ComputePool
 from sheafedge.models.algorithms.sheaf_dmfl import SheafDmfl
 from sheafedge.scenarios.build import Emulation, build, find_algorithm, make_clients
-from sheafedge.scenarios.data import ClientData, load_clients
+from sheafedge.scenarios.data import ClientData, load_data
 from sheafedge.scenarios.run import emulate, one_torch_thread
 from sheafedge.scenarios.schema import Scenario, load_scenario
 from torch import Tensor
@@ -238,7 +238,7 @@ def _workload(options: argparse.Namespace) -> Workload:
         **({"clients.n_clients": options.clients} if options.clients else {}),
     }
     scenario = load_scenario("beam_tracking").edited(edits)
-    return Workload(scenario, load_clients(scenario))
+    return Workload(scenario, load_data(scenario).clients)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

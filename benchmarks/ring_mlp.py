@@ -132,7 +132,7 @@ class RingDpsgd:
 
     def compute(self, phase: str, round_index: int) -> Sequence[Message]:
         for _ in range(STEPS_PER_EPOCH):
-            batch = torch.from_numpy(self._order.next())
+            batch = torch.from_numpy(self._order.next(N_SAMPLES))
             self.flat.gradient.zero_()
             loss = functional.cross_entropy(self._model(self._inputs[batch]), self._labels[batch])
             loss.backward()  # type: ignore[no-untyped-call]

@@ -1,19 +1,19 @@
-"""Who owns which drive-bys, and which of them are held out."""
+"""Who owns which samples, and which of them are held out."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..emulator.contracts import ConfigError
-from .windows import Windows
+from .samples import Samples
 
-Split = Literal["sequence", "random"]
+Split = Literal["sequence", "time", "random"]
 
 #: Thinning the training rows never goes below this, so that a small batch can still be drawn.
 MIN_TRAIN_WINDOWS = 8
@@ -26,8 +26,8 @@ class ClientRows:
     """What one client owns.
 
     Attributes:
-        recording_index: which recording its drive-bys come from.
-        train: [n_train] int64, ascending indices into that recording's windows.
+        recording_index: which recording its samples come from.
+        train: [n_train] int64, ascending indices into that recording's samples.
         test: [n_test] int64, ascending; disjoint from `train`.
     """
 
@@ -36,83 +36,174 @@ class ClientRows:
     test: NDArray[np.int64]
 
 
-def assign_clients(n_sequences_by_recording: Sequence[int], n_clients: int) -> list[int]:
+def assign_clients(sizes: Sequence[int], n_clients: int) -> list[int]:
     """Index of the recording that each client sits in, ascending.
 
-    Every recording gets n_clients // n_recordings clients; the one with most drive-bys gets the remainder.
+    Every recording gets n_clients // n_recordings clients; the largest gets the remainder.
+
+    Args:
+        sizes: of each recording, in whatever there is to share out.
+        n_clients: one per recording at least.
 
     Raises:
-        ConfigError: no client for some recording, or fewer than two drive-bys for a client.
+        ConfigError: no client for some recording.
     """
-    n_recordings = len(n_sequences_by_recording)
-    if n_recordings == 0 or n_clients < n_recordings:
+    if not sizes or n_clients < len(sizes):
         raise ConfigError(
             f"clients.n_clients must be at least 1 and the number of recordings, got {n_clients} clients for "
-            f"{n_recordings} recordings; use more clients or fewer recordings"
+            f"{len(sizes)} recordings; use more clients or fewer recordings"
         )
-    n_clients_by_recording = [n_clients // n_recordings] * n_recordings
-    largest = int(np.argmax(n_sequences_by_recording))
-    n_clients_by_recording[largest] += n_clients % n_recordings
-    for index, (n_sequences, n_here) in enumerate(zip(n_sequences_by_recording, n_clients_by_recording, strict=True)):
-        if n_sequences < MIN_SEQUENCES_PER_CLIENT * n_here:
-            raise ConfigError(
-                f"recording {index} has {n_sequences} drive-bys for {n_here} of clients.n_clients = {n_clients}, but "
-                f"each client needs {MIN_SEQUENCES_PER_CLIENT}, one to train and one to test; use at most "
-                f"{n_sequences // MIN_SEQUENCES_PER_CLIENT} clients there, or longer recordings"
-            )
-    return [index for index, n_here in enumerate(n_clients_by_recording) for _ in range(n_here)]
+    counts = [n_clients // len(sizes)] * len(sizes)
+    counts[int(np.argmax(sizes))] += n_clients % len(sizes)
+    return [index for index, count in enumerate(counts) for _ in range(count)]
 
 
 def partition(
-    windows_by_recording: Sequence[Windows],
-    n_clients: int,
+    samples_by_client: Sequence[Samples],
+    assignment: Sequence[int],
     draws: np.random.Generator,
     *,
     split: Split = "sequence",
     test_fraction: float = 0.3,
     train_fraction: float = 1.0,
+    gap_frames: int = 0,
 ) -> list[ClientRows]:
-    """Deals whole drive-bys to clients and holds some of each client's out.
+    """Deals samples to clients and holds some of each client's out.
 
-    Shuffled drive-bys are dealt round-robin, so each belongs to exactly one client. Who owns what does not depend on
-    `split`, and what is held out does not depend on `train_fraction`: runs that differ only there are comparable.
+    Who owns what does not depend on `train_fraction`, nor does what is held out: runs that differ only there are
+    comparable.
 
     Args:
-        windows_by_recording: windows of each recording.
-        n_clients: at least one per recording, see `assign_clients`.
+        samples_by_client: for each client all samples of its recording; those of clients of one recording differ in
+            their inputs only.
+        assignment: index of each client's recording, see `assign_clients`.
         draws: the only randomness.
-        split: "sequence" holds out whole drive-bys, ceil(test_fraction * n) of a client's n, at least one on each
-            side. "random" holds out random windows. It leaks, since rows 0.1 s apart are near copies of each other
-            and end up on both sides: use it only to compare with published figures that did so.
+        split: "sequence" deals shuffled drive-bys round-robin and holds whole ones out, ceil(test_fraction * n) of a
+            client's n, at least one on each side. "random" deals likewise and holds out random samples. It leaks, since
+            rows 0.1 s apart are near copies of each other and end up on both sides: use it only to compare with
+            published figures that did so. "time" deals stretches of time and holds out the end of each.
         test_fraction: share held out, in (0, 1).
-        train_fraction: share of the training windows that is kept, in (0, 1]; never fewer than 8 if there are 8.
+        train_fraction: share of the training samples that is kept, in (0, 1]; never fewer than 8 if there are 8.
+        gap_frames: between training and held-out frames with "time"; 0: just so many that no frame is used by both.
 
     Returns:
-        One entry per client, ordered by recording.
+        One entry per client.
 
     Raises:
-        ConfigError: a fraction outside its range, an unknown split, or too few drive-bys.
+        ConfigError: a fraction outside its range, an unknown split, a gap that lets samples overlap, or too few
+            drive-bys or frames.
     """
     _check_settings(split, test_fraction, train_fraction)
-    sequences_by_recording = [np.unique(windows.sequence) for windows in windows_by_recording]
-    assignment = assign_clients([len(sequences) for sequences in sequences_by_recording], n_clients)
-    shuffled = [draws.permutation(sequences) for sequences in sequences_by_recording]
-    client_seeds = draws.integers(2**63, size=n_clients)
+    if split == "time":
+        owned = _deal_time(samples_by_client, assignment, test_fraction, gap_frames)
+    else:
+        owned = _deal_sequences(samples_by_client, assignment, draws, split, test_fraction)
+    seeds = draws.integers(2**63, size=len(assignment))
+    return [
+        # a generator of its own: one client does not move the next
+        replace(rows, train=_thinned(rows.train, train_fraction, np.random.default_rng(seed)))
+        for rows, seed in zip(owned, seeds, strict=True)
+    ]
 
-    clients = []
+
+def time_boundaries(rows: range, test_fraction: float, gap_frames: int) -> tuple[int, int]:
+    """First row after training and first held-out row of a stretch of rows.
+
+    Raises:
+        ConfigError: a side without rows.
+    """
+    first_test = rows.stop - max(round(test_fraction * len(rows)), 1)
+    if first_test - gap_frames <= rows.start:
+        raise ConfigError(
+            f"{len(rows)} frames are too few for data.test_fraction = {test_fraction} and a gap of {gap_frames} frames;"
+            " record longer, or use fewer clients"
+        )
+    return first_test - gap_frames, first_test
+
+
+def _deal_sequences(
+    samples_by_client: Sequence[Samples],
+    assignment: Sequence[int],
+    draws: np.random.Generator,
+    split: Split,
+    test_fraction: float,
+) -> list[ClientRows]:
+    members = _members(assignment)
+    shuffled = {
+        index: draws.permutation(np.unique(samples_by_client[clients[0]].sequence))
+        for index, clients in members.items()
+    }
+    mixing_seeds = draws.integers(2**63, size=len(assignment))
+    owned_rows = []
     for client, index in enumerate(assignment):
-        client_draws = np.random.default_rng(client_seeds[client])  # its own: one client does not move the next
-        owned = shuffled[index][client - assignment.index(index) :: assignment.count(index)]
-        sequence = windows_by_recording[index].sequence
+        sequences, clients = shuffled[index], members[index]
+        _check_enough(index, len(sequences), len(clients), len(assignment))
+        owned = sequences[clients.index(client) :: len(clients)]
+        sequence = samples_by_client[client].sequence
         if split == "sequence":
             held_out = np.isin(sequence, owned[: _n_held_out(len(owned), test_fraction)])
             train, test = np.flatnonzero(np.isin(sequence, owned) & ~held_out), np.flatnonzero(held_out)
         else:
-            mixed = client_draws.permutation(np.flatnonzero(np.isin(sequence, owned)))
+            mixing = np.random.default_rng(mixing_seeds[client])
+            mixed = mixing.permutation(np.flatnonzero(np.isin(sequence, owned)))
             n_test = _n_held_out(len(mixed), test_fraction)
             train, test = np.sort(mixed[n_test:]), np.sort(mixed[:n_test])
-        clients.append(ClientRows(index, _thinned(train, train_fraction, client_draws), test))
-    return clients
+        owned_rows.append(ClientRows(index, train, test))
+    return owned_rows
+
+
+def _deal_time(
+    samples_by_client: Sequence[Samples], assignment: Sequence[int], test_fraction: float, gap_frames: int
+) -> list[ClientRows]:
+    members = _members(assignment)
+    owned_rows = []
+    for client, index in enumerate(assignment):
+        samples, clients = samples_by_client[client], members[index]
+        least = samples.n_before + samples.n_after
+        if 0 < gap_frames < least:
+            raise ConfigError(
+                f"data.gap_frames must be 0 or at least {least}, the frames that a sample spans, got {gap_frames};"
+                " less would share frames between training and test"
+            )
+        rows = _stretch(samples, clients.index(client), len(clients))
+        train_stop, test_start = time_boundaries(rows, test_fraction, gap_frames or least)
+        # the frames of a stretch are nobody else's
+        own = (samples.end - samples.n_before >= rows.start) & (samples.end + samples.n_after < rows.stop)
+        train = np.flatnonzero(own & (samples.end < train_stop))
+        test = np.flatnonzero(own & (samples.end >= test_start))
+        for name, side in (("training", train), ("held-out", test)):
+            if len(side) == 0:
+                raise ConfigError(
+                    f"a split by time leaves client {client} no {name} sample among {len(rows)} frames of recording"
+                    f" {index}; record longer, use fewer clients, or change data.test_fraction = {test_fraction}"
+                )
+        owned_rows.append(ClientRows(index, train, test))
+    return owned_rows
+
+
+def _members(assignment: Sequence[int]) -> dict[int, list[int]]:
+    """Clients of every recording."""
+    members: dict[int, list[int]] = {}
+    for client, index in enumerate(assignment):
+        members.setdefault(index, []).append(client)
+    return members
+
+
+def _stretch(samples: Samples, place: int, n_places: int) -> range:
+    """Rows of the recording that belong to the client at this place among those who share it."""
+    n_rows = int(samples.end[-1]) + samples.n_after + 1
+    return range(n_rows * place // n_places, n_rows * (place + 1) // n_places)
+
+
+def _check_enough(index: int, n_sequences: int, n_here: int, n_clients: int) -> None:
+    if n_sequences < MIN_SEQUENCES_PER_CLIENT * n_here:
+        n_possible = n_sequences // MIN_SEQUENCES_PER_CLIENT
+        fewer = f"use at most {n_possible} clients there, or longer recordings" if n_possible else "record longer"
+        raise ConfigError(
+            f"recording {index} has {n_sequences} sequence{'s' if n_sequences > 1 else ''} (drive-bys, flights) for"
+            f" {n_here} of clients.n_clients = {n_clients}, but each client needs {MIN_SEQUENCES_PER_CLIENT}, one to"
+            f" train and one to test; {fewer}, or data.split = 'time'"
+        )
 
 
 def _check_settings(split: str, test_fraction: float, train_fraction: float) -> None:

@@ -1,6 +1,7 @@
-"""Cuts what a base station recorded into samples: sequences that warn of a blockage, and single steps for beams.
+"""Cuts what a base station has sensed into samples: sequences that warn of a blockage, and single steps for beams.
 
-Every frame is held once, however many windows it is part of; inputs are gathered when a batch asks for them.
+Frames stay where `SensedFrames` has them, however many windows they are part of; inputs are gathered when a batch asks
+for them. Cutting again after the buffer has grown costs a few small arrays, and keeps every sample that there was.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..emulator.contracts import ConfigError, DataError, Modality
-from .recording_reader import RecordedStation
-from .sensor_frames import gps_frames, grey_frames, lidar_frames, measured_powers, rf_frames, rgb_frames
+from .partition import time_boundaries
+from .sensed_frames import SensedFrames, measured_powers
 
 BlockageLabel = Literal["blocked_geometric", "blocked_labeled", "blocked_power"]
 #: Which definition of blocked is used where the caller names none: the first that the recording has.
@@ -35,7 +36,7 @@ class BlockageWindows:
         blocked_now: [n] bool, whether frame t is.
         sequence: [n] int64.
         length, horizon: frames looked at, and ahead.
-        n_frames: of the recording.
+        n_frames: sensed so far.
 
     Source: label, eq. (23) of Ghalkha et al. 2025.
     """
@@ -57,11 +58,30 @@ class BlockageWindows:
         """Those of the inputs."""
         return tuple(self.frames)
 
+    @property
+    def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
+        """Modality -> shape of one sample of `inputs`; sizes are 0 where nothing has been sensed yet."""
+        shapes: dict[Modality, tuple[int, ...]] = {}
+        for modality, frames in self.frames.items():
+            size = frames.shape[1:]
+            shapes[modality] = (size[0], self.length, *size[1:]) if modality == "lidar" else (self.length, *size)
+        return shapes
+
+    @property
+    def n_before(self) -> int:
+        """Frames before now that a sample uses."""
+        return self.length - 1
+
+    @property
+    def n_after(self) -> int:
+        """Frames after now that a label uses."""
+        return self.horizon
+
     def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> dict[Modality, NDArray[np.float32]]:
         """Inputs of some samples, oldest frame first.
 
         Returns:
-            lidar [b, 2, length, n_rays] range in m and angle in rad; camera [b, length, h, w] grey, 0 to 1;
+            lidar [b, 2, length, n_rays] range in m and angle in rad; camera [b, length, h, w] grey, 0 to 255;
             rf [b, length, n_beams] received power in dB.
         """
         rows = self.end[indices, None] + np.arange(1 - self.length, 1)  # [b, length]
@@ -69,10 +89,8 @@ class BlockageWindows:
         for modality, frames in self.frames.items():
             batch = frames[rows]
             if modality == "lidar":
-                batch = np.ascontiguousarray(np.moveaxis(batch, 1, 2))
-            elif modality == "camera":
-                batch = np.divide(batch, 255, dtype=np.float32)
-            gathered[modality] = batch
+                batch = np.moveaxis(batch, 1, 2)
+            gathered[modality] = np.ascontiguousarray(batch, dtype=np.float32)
         return gathered
 
     def take(self, indices: NDArray[np.integer[Any]]) -> Self:
@@ -84,6 +102,10 @@ class BlockageWindows:
             blocked_now=self.blocked_now[indices],
             sequence=self.sequence[indices],
         )
+
+    def ending_in(self, first: int, stop: int) -> Self:
+        """The samples whose windows end in rows from `first` to before `stop`; frames are shared."""
+        return self.take(np.flatnonzero((self.end >= first) & (self.end < stop)))
 
     def split_by_time(self, test_fraction: float, gap_frames: int | None = None) -> tuple[Self, Self]:
         """Training samples, then a gap, then test samples; no frame is an input or a label of both.
@@ -102,88 +124,73 @@ class BlockageWindows:
             raise ConfigError(
                 f"data.gap_frames must be at least window + horizon = {least}, got {gap}; less shares frames"
             )
-        train, test = split_by_time(self.n_frames, test_fraction, gap)
-        sides = [np.flatnonzero((self.end >= rows.start) & (self.end < rows.stop)) for rows in (train, test)]
-        for name, side in zip(("training", "test"), sides, strict=True):
+        if not 0 < test_fraction < 1:
+            raise ConfigError(
+                f"data.test_fraction must lie in (0, 1), got {test_fraction}; 0.3 holds out the last 30 %"
+            )
+        train_stop, test_start = time_boundaries(range(self.n_frames), test_fraction, gap)
+        train, test = self.ending_in(0, train_stop), self.ending_in(test_start, self.n_frames)
+        for name, side in (("training", train), ("test", test)):
             if len(side) == 0:
                 raise DataError(
                     f"split by time leaves no {name} window among {self.n_frames} frames with data.test_fraction = "
                     f"{test_fraction} and a gap of {gap} frames; record longer"
                 )
-        return self.take(sides[0]), self.take(sides[1])
+        return train, test
 
 
 def blockage_windows(
-    station: RecordedStation,
+    sensed: SensedFrames,
     modalities: Sequence[Modality],
     length: int = 16,
     horizon: int = 5,
     *,
     label: BlockageLabel | None = None,
     max_frame_step: int = 1,
+    stride: int = 1,
+    may_be_empty: bool = False,
 ) -> BlockageWindows:
-    """Every window of a recording with its label; none crosses a sequence or a hole in it.
-
-    Beams that were not measured (NaN) count as the weakest measured beam of their sweep.
+    """Every window of what was sensed whose label is known by now; none crosses a sequence or a hole in it.
 
     Args:
-        station: of a `RecordingReader`.
+        sensed: so far; what comes later gives further windows and changes none of these.
         modalities: that the client owns, among lidar, camera and rf.
         length: frames of a window, now included.
         horizon: frames ahead that the label looks at.
-        label: which definition of blocked; None takes the first of `BLOCKAGE_LABELS` that the recording has.
-        max_frame_step: largest step of `frame_index` inside a window, where the recording has one.
+        label: which definition of blocked; None takes the first of `BLOCKAGE_LABELS` that the base station has.
+        max_frame_step: largest step of `frame_index` inside a window, where the base station has one.
+        stride: windows end in every stride-th row, counted from the first row of all.
+        may_be_empty: no window is an answer, not an error: more may come.
 
     Raises:
-        ConfigError: a length or horizon below 1, or a modality that is no sequence input.
-        DataError: the recording lacks a modality or the label, or has no stretch long enough.
+        ConfigError: a length, horizon or stride below 1, a modality that is no sequence input, or a camera in color.
+        DataError: the base station lacks a modality or the label, or there is no stretch long enough.
     """
     if length < 1 or horizon < 1:
         raise ConfigError(f"data.window and data.horizon must be at least 1, got {length} and {horizon}")
-    if unknown := [name for name in modalities if name not in {"lidar", "camera", "rf"}]:
-        raise ConfigError(f"blockage is predicted from lidar, camera and rf, not from {unknown[0]}; choose among them")
-    chosen: str = label or next((name for name in BLOCKAGE_LABELS if name in station.field_names), BLOCKAGE_LABELS[0])
-    blocked: NDArray[np.bool_] = station.read(chosen)
-    begin, stop = _stretches(station, max_frame_step)
-    row = np.arange(station.n_frames)
-    end = np.flatnonzero((row - begin >= length - 1) & (row + horizon < stop)).astype(np.int64)
-    if len(end) == 0:
+    _check_inputs("blockage", modalities, ("lidar", "camera", "rf"))
+    _check_color(sensed, modalities, color=False)
+    chosen: str = label or next((name for name in BLOCKAGE_LABELS if name in sensed.columns), BLOCKAGE_LABELS[0])
+    blocked: NDArray[np.bool_] = sensed.column(chosen)
+    begin, stop = _stretches(sensed, max_frame_step)
+    row = np.arange(sensed.n_frames)
+    end = _every(stride, np.flatnonzero((row - begin >= length - 1) & (row + horizon < stop)))
+    if len(end) == 0 and not may_be_empty:
         raise DataError(
-            f"base station {station.name!r} has no unbroken stretch of {length + horizon} frames (longest: "
-            f"{(stop - begin).max()}), which data.window = {length} and data.horizon = {horizon} need"
+            f"base station {sensed.name!r} has no unbroken stretch of {length + horizon} frames (longest: "
+            f"{(stop - begin).max(initial=0)}), which data.window = {length} and data.horizon = {horizon} need"
         )
     n_blocked = np.concatenate([[0], np.cumsum(blocked)])  # [n + 1], before each row
     return BlockageWindows(
-        frames={name: _sequence_frames(station, name) for name in modalities},
+        frames={name: sensed.frames(name) for name in modalities},
         end=end,
         label=(n_blocked[end + horizon + 1] > n_blocked[end + 1]).astype(np.int64),
         blocked_now=blocked[end],
-        sequence=station.read("sequence")[end].astype(np.int64),
+        sequence=sensed.column("sequence")[end],
         length=length,
         horizon=horizon,
-        n_frames=station.n_frames,
+        n_frames=sensed.n_frames,
     )
-
-
-def split_by_time(n: int, test_fraction: float, gap_frames: int) -> tuple[range, range]:
-    """Rows for training, then `gap_frames` rows that nobody uses, then rows for the test.
-
-    Windows that end in these rows share no frame if the gap is at least window + horizon.
-
-    Raises:
-        ConfigError: a fraction outside its range, a negative gap, or a side without rows.
-    """
-    if not 0 < test_fraction < 1:
-        raise ConfigError(f"data.test_fraction must lie in (0, 1), got {test_fraction}; 0.3 holds out the last 30 %")
-    if gap_frames < 0:
-        raise ConfigError(f"data.gap_frames must be at least 0, got {gap_frames}; window + horizon keeps windows apart")
-    first_test = n - max(round(test_fraction * n), 1)
-    if first_test - gap_frames < 1:
-        raise ConfigError(
-            f"{n} frames are too few for data.test_fraction = {test_fraction} and a gap of {gap_frames} frames; "
-            "record longer"
-        )
-    return range(first_test - gap_frames), range(first_test, n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,22 +199,23 @@ class BeamWindows:
 
     Attributes:
         frames: per modality, every frame once: gps [n_frames, k] float32, camera [n_frames, h, w, 3] uint8.
+        measured: [n_frames, n_beams] float32, linear received power, NaN where a beam was not measured.
         end: [n] int64, row of the recording that is now.
         label: [n] int64, best beam.
-        powers: [n, n_beams] float64, linear received power; only for scoring. Beams that were not measured (NaN in the
-            recording) hold the weakest measured power of their sweep.
         previous_beam: [n] int64, best beam of the frame before.
         sequence: [n] int64.
         gps_origin: [k] float64, taken off the columns in degrees, which float32 would round to a meter.
     """
 
     frames: Frames
+    measured: NDArray[np.float32]
     end: NDArray[np.int64]
     label: NDArray[np.int64]
-    powers: NDArray[np.float64]
     previous_beam: NDArray[np.int64]
     sequence: NDArray[np.int64]
     gps_origin: NDArray[np.float64]
+
+    n_before, n_after = 1, 0  # the frame before gives `previous_beam`
 
     def __len__(self) -> int:
         return len(self.end)
@@ -220,17 +228,28 @@ class BeamWindows:
     @property
     def n_beams(self) -> int:
         """Size of the codebook."""
-        return int(self.powers.shape[1])
+        return int(self.measured.shape[1])
+
+    @property
+    def powers(self) -> NDArray[np.float64]:
+        """[n, n_beams] linear received power, for scoring alone; a beam not measured as the weakest of its sweep."""
+        return measured_powers(self.measured[self.end].astype(np.float64))
+
+    @property
+    def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
+        """Modality -> shape of one sample of `inputs`; sizes are 0 where nothing has been sensed yet."""
+        shapes = {modality: frames.shape[1:] for modality, frames in self.frames.items()}
+        return {name: (size[-1], *size[:-1]) if name == "camera" else size for name, size in shapes.items()}
 
     def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> dict[Modality, NDArray[np.float32]]:
-        """Inputs of some samples: gps [b, k], camera [b, 3, h, w] RGB, 0 to 1."""
+        """Inputs of some samples: gps [b, k], camera [b, 3, h, w] RGB, 0 to 255."""
         rows = self.end[indices]
         gathered: dict[Modality, NDArray[np.float32]] = {}
         for modality, frames in self.frames.items():
             batch = frames[rows]
             if modality == "camera":
-                batch = np.divide(np.moveaxis(batch, 3, 1), 255, dtype=np.float32, order="C")
-            gathered[modality] = batch
+                batch = np.moveaxis(batch, 3, 1)
+            gathered[modality] = np.ascontiguousarray(batch, dtype=np.float32)
         return gathered
 
     def take(self, indices: NDArray[np.integer[Any]]) -> Self:
@@ -239,72 +258,107 @@ class BeamWindows:
             self,
             end=self.end[indices],
             label=self.label[indices],
-            powers=self.powers[indices],
             previous_beam=self.previous_beam[indices],
             sequence=self.sequence[indices],
         )
 
+    def ending_in(self, first: int, stop: int) -> Self:
+        """The samples in rows from `first` to before `stop`; frames are shared."""
+        return self.take(np.flatnonzero((self.end >= first) & (self.end < stop)))
+
 
 def beam_windows(
-    station: RecordedStation, modalities: Sequence[Modality], n_beams: int | None = None, *, max_frame_step: int = 1
+    sensed: SensedFrames,
+    modalities: Sequence[Modality],
+    n_beams: int | None = None,
+    *,
+    max_frame_step: int = 1,
+    stride: int = 1,
+    may_be_empty: bool = False,
 ) -> BeamWindows:
     """Every frame with another one just before it, as a sample; the previous one is for the persistence baseline only.
 
     Args:
-        station: of a `RecordingReader`, with rf for the label.
+        sensed: so far, with powers for the label; what comes later gives further samples and changes none of these.
         modalities: that the client owns, among gps and camera.
         n_beams: every (n / n_beams)-th beam is kept; None keeps all.
-        max_frame_step: largest step of `frame_index` to the previous frame, where the recording has one.
+        max_frame_step: largest step of `frame_index` to the previous frame, where the base station has one.
+        stride: samples are every stride-th row, counted from the first row of all.
+        may_be_empty: no sample is an answer, not an error: more may come.
 
     Raises:
-        ConfigError: a modality that does not tell where the user is, or a codebook that does not fit.
-        DataError: the recording lacks a modality, or every sequence has one frame.
+        ConfigError: a modality that does not tell where the user is, a codebook that does not fit, a stride below 1, or
+            a camera in grey.
+        DataError: the base station lacks a modality or its powers, no beam was measured in a frame, or every sequence
+            has one frame.
     """
-    if unknown := [name for name in modalities if name not in {"gps", "camera"}]:
-        raise ConfigError(f"beams are predicted from gps and camera, not from {unknown[0]}; rf holds the label itself")
-    powers = station.read("rf").astype(np.float64)
-    kept = powers.shape[1] if n_beams is None else n_beams
-    if kept < 2 or powers.shape[1] % kept:
-        raise ConfigError(
-            f"data.n_beams = {kept} cannot be kept of {powers.shape[1]} recorded beams; divide by 1, 2, 4, 8"
-        )
-    powers = measured_powers(powers[:, :: powers.shape[1] // kept])
-    begin, _ = _stretches(station, max_frame_step)
-    end = np.flatnonzero(np.arange(station.n_frames) > begin).astype(np.int64)
-    if len(end) == 0:
-        raise DataError(f"base station {station.name!r} has no two consecutive frames; record longer")
-    best = powers.argmax(axis=1).astype(np.int64)
-    frames: dict[Modality, NDArray[Any]] = {}
-    origin = np.zeros(0)
-    if "gps" in modalities:
-        frames["gps"], origin = gps_frames(station)
-    if "camera" in modalities:
-        frames["camera"] = rgb_frames(station)
+    _check_inputs("beam", modalities, ("gps", "camera"))
+    _check_color(sensed, modalities, color=True)
+    powers = sensed.powers
+    n_measured = powers.shape[1]
+    kept = n_measured if n_beams is None else n_beams
+    if n_measured and (kept < 2 or n_measured % kept):
+        raise ConfigError(f"data.n_beams = {kept} cannot be kept of {n_measured} recorded beams; divide by 1, 2, 4, 8")
+    if n_measured:
+        powers = powers[:, :: n_measured // kept]
+    begin, _ = _stretches(sensed, max_frame_step)
+    end = _every(stride, np.flatnonzero(np.arange(sensed.n_frames) > begin))
+    if len(end) == 0 and not may_be_empty:
+        raise DataError(f"base station {sensed.name!r} has no two consecutive frames; record longer")
+    best = _best_beams(powers)
     return BeamWindows(
-        frames={name: frames[name] for name in modalities},
+        frames={name: sensed.frames(name) for name in modalities},
+        measured=powers,
         end=end,
         label=best[end],
-        powers=powers[end],
         previous_beam=best[end - 1],
-        sequence=station.read("sequence")[end].astype(np.int64),
-        gps_origin=origin,
+        sequence=sensed.column("sequence")[end],
+        gps_origin=sensed.gps_origin,
     )
 
 
-def _stretches(station: RecordedStation, max_frame_step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """[n_frames] first row, and row after the last, of the unbroken stretch that each row is part of."""
-    sequence = station.read("sequence")
-    cut = np.diff(sequence, prepend=sequence[0]) != 0
-    if "frame_index" in station.field_names:
-        number = station.read("frame_index").astype(np.int64)
-        cut |= np.diff(number, prepend=number[0]) > max_frame_step
-    cut[0] = True
+def _check_inputs(predicted: str, modalities: Sequence[Modality], fitting: tuple[Modality, ...]) -> None:
+    if unknown := [name for name in modalities if name not in fitting]:
+        raise ConfigError(
+            f"{predicted} is predicted from {', '.join(fitting)}, not from {unknown[0]}; choose among them"
+        )
+
+
+def _check_color(sensed: SensedFrames, modalities: Sequence[Modality], *, color: bool) -> None:
+    if "camera" in modalities and sensed.color != color:
+        raise ConfigError(
+            f"base station {sensed.name!r} keeps its camera in {'color' if sensed.color else 'grey'}, which these "
+            f"windows do not take; make it with color = {color}"
+        )
+
+
+def _every(stride: int, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    if stride < 1:
+        raise ConfigError(f"data.stride must be at least 1, got {stride}; 1 keeps every window")
+    kept: NDArray[np.int64] = rows[rows % stride == 0].astype(np.int64)
+    return kept
+
+
+def _stretches(sensed: SensedFrames, max_frame_step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[n_frames] first row, and row after the last so far, of the unbroken stretch that each row is part of."""
+    sequence = sensed.column("sequence")
+    cut = np.diff(sequence, prepend=sequence[:1]) != 0
+    if "frame_index" in sensed.columns:
+        number = sensed.column("frame_index")
+        cut |= np.diff(number, prepend=number[:1]) > max_frame_step
+    cut[:1] = True
     begins = np.flatnonzero(cut)
     member = np.cumsum(cut) - 1
     return begins[member], np.append(begins[1:], len(sequence))[member]
 
 
-def _sequence_frames(station: RecordedStation, modality: Modality) -> NDArray[Any]:
-    if modality == "lidar":
-        return lidar_frames(station)
-    return grey_frames(station) if modality == "camera" else rf_frames(station)
+def _best_beams(powers: NDArray[np.float32]) -> NDArray[np.int64]:
+    """[n] strongest measured beam of each sweep, the lower one on a tie."""
+    if not powers.size:
+        return np.zeros(len(powers), dtype=np.int64)
+    measured = np.where(np.isnan(powers), np.float32(-np.inf), powers)
+    best: NDArray[np.int64] = measured.argmax(axis=1).astype(np.int64)
+    nothing = np.isneginf(measured[np.arange(len(best)), best])
+    if nothing.any():
+        raise DataError(f"no beam was measured in frame {int(nothing.argmax())}; leave this frame out")
+    return best

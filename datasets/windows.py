@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..emulator.contracts import ConfigError, DataError
+from ..emulator.contracts import ConfigError, DataError, Modality
 from .recording import Recording
 
 
@@ -24,7 +25,8 @@ class Windows:
         powers: [n, n_beams] float64, linear received power now; only for scoring.
         previous_beam: [n] int64, best beam of the sweep before now.
         sequence: [n] int64, drive-by.
-        row: [n] int64, row of the recording that is now.
+        end: [n] int64, row of the recording that is now.
+        modalities: those of the inputs, what their owner has.
     """
 
     gps: NDArray[np.float32]
@@ -33,7 +35,10 @@ class Windows:
     powers: NDArray[np.float64]
     previous_beam: NDArray[np.int64]
     sequence: NDArray[np.int64]
-    row: NDArray[np.int64]
+    end: NDArray[np.int64]
+    modalities: tuple[Modality, ...] = ("rf", "gps")
+
+    n_after = 0
 
     def __len__(self) -> int:
         return len(self.label)
@@ -42,9 +47,35 @@ class Windows:
     def n_beams(self) -> int:
         return int(self.powers.shape[1])
 
+    @property
+    def n_before(self) -> int:
+        """Sweeps before now that a sample uses."""
+        return int(self.rf.shape[1])
+
+    @property
+    def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
+        """Of one sample."""
+        return {modality: self._rows(modality).shape[1:] for modality in self.modalities}
+
+    def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> dict[Modality, NDArray[np.float32]]:
+        """Modality -> [n_indices, length, ...] as described above."""
+        return {modality: self._rows(modality)[indices] for modality in self.modalities}
+
+    def owned_by(self, modalities: Sequence[Modality]) -> Windows:
+        """The same samples for somebody with these sensors."""
+        return replace(self, modalities=tuple(modalities))
+
+    def every(self, stride: int) -> Windows:
+        """Every so many-th sample, counted by its row in the recording."""
+        return self if stride == 1 else self.take(np.flatnonzero(self.end % stride == 0))
+
     def take(self, indices: NDArray[np.integer[Any]]) -> Windows:
         """The samples at these indices, in this order."""
-        return Windows(**{field.name: getattr(self, field.name)[indices] for field in fields(self)})
+        arrays = ("gps", "rf", "label", "powers", "previous_beam", "sequence", "end")
+        return replace(self, **{name: getattr(self, name)[indices] for name in arrays})
+
+    def _rows(self, modality: Modality) -> NDArray[np.float32]:
+        return self.gps if modality == "gps" else self.rf
 
 
 def make_windows(recording: Recording, length: int) -> Windows:
@@ -72,7 +103,7 @@ def make_windows(recording: Recording, length: int) -> Windows:
         powers=recording.powers[row],
         previous_beam=beams[row - 1],
         sequence=recording.sequence[row],
-        row=row,
+        end=row,
     )
 
 

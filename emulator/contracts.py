@@ -139,6 +139,18 @@ class Learner(Protocol):
         ...
 
 
+class SensorSource(Protocol):
+    """The sensors of one base station, whether they look at an emulated world or at a recording of one."""
+
+    def sense(self, ticks: NDArray[np.int64]) -> Mapping[str, NDArray[Any]]:
+        """What is recorded at these ticks of the sensors' clock, those after the ones before.
+
+        Returns:
+            field -> [F, ...], a row per frame; F is at most the number of ticks. Empty where nothing is recorded.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceProfile:
     """How fast and how hungry an edge device is, in simulated terms.

@@ -26,10 +26,10 @@ def named_stream(seed: int, *name: object) -> np.random.Generator:
 
 
 class EmulatorEnvironment(simpy.Environment):
-    """SimPy's environment; time is in seconds from 0."""
+    """SimPy's environment; time is in seconds from `start_s`."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(initial_time=0.0)
+    def __init__(self, seed: int, start_s: float = 0.0) -> None:
+        super().__init__(initial_time=start_s)
         self.seed = seed
 
     def stream(self, *name: object) -> np.random.Generator:

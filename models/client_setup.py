@@ -11,6 +11,7 @@ from torch import Tensor
 from ..emulator.contracts import Modality, NodeId
 from .client_model import ClientModel
 from .local_training import TrainingRows
+from .objectives import Objective
 from .settings import SheafSettings, TrainingSettings
 
 
@@ -22,6 +23,7 @@ class ClientSetup:
         client_id: its node id.
         models: the fused model as {"fused": model}, or one unimodal model per modality, as the algorithm asks.
         rows: training rows.
+        objective: what local training minimizes.
         batch_draws: model name -> stream that its minibatches come from.
         mixing: modality -> neighbor -> mixing weight of (6), neighbors that own the modality only.
         map_starts: neighbor -> initial restriction map, see `restriction_maps`.
@@ -31,6 +33,7 @@ class ClientSetup:
     client_id: NodeId
     models: Mapping[str, ClientModel]
     rows: TrainingRows
+    objective: Objective
     batch_draws: Mapping[str, np.random.Generator]
     training: TrainingSettings
     sheaf: SheafSettings

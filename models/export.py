@@ -77,7 +77,7 @@ class OnnxExporter:
         shapes = {modality: input_shapes[modality] for modality in deployed.modalities}
         key = f"{shapes} {deployed}"
         if key not in self._templates:
-            self._templates[key] = _trace(_with_distinct_values(deployed), shapes)
+            self._templates[key] = _template(_with_distinct_values(deployed), shapes)
         proto = onnx.ModelProto()
         proto.CopyFrom(self._templates[key])
         _fill_in(proto, deployed.state_dict())
@@ -86,7 +86,16 @@ class OnnxExporter:
         onnx.save(proto, path)
 
 
-def _trace(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]]) -> onnx.ModelProto:
+def _template(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]]) -> onnx.ModelProto:
+    """The traced graph, optimized unless that merges values which differ from client to client.
+
+    A normalization right behind a convolution is folded into it; in an unoptimized graph both keep their names.
+    """
+    proto = _trace(model, shapes, optimize=True)
+    return proto if not _folded(proto, model.state_dict()) else _trace(model, shapes, optimize=False)
+
+
+def _trace(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]], *, optimize: bool) -> onnx.ModelProto:
     sample = tuple(torch.zeros(2, *shape) for shape in shapes.values())
     batch = torch.export.Dim("batch", min=1)
     with _quiet_exporter():
@@ -97,6 +106,7 @@ def _trace(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]]) -> 
             input_names=list(shapes),
             output_names=[OUTPUT_NAME],
             dynamo=True,
+            optimize=optimize,
             verbose=False,
         )
     assert program is not None
@@ -116,13 +126,18 @@ def _with_distinct_values(model: DeployedModel) -> DeployedModel:
 
 def _fill_in(proto: onnx.ModelProto, state: Mapping[str, Tensor]) -> None:
     """Replace the traced client's values by this one's; a value not found would leave a file that mixes two clients."""
+    if folded := _folded(proto, state):
+        raise RuntimeError(f"the traced graph folded {folded[0]!r} into another constant; export it by itself")
     places = {tensor.name: tensor for tensor in proto.graph.initializer}
     for name, value in state.items():
-        if not value.is_floating_point():
-            continue
-        if name not in places:
-            raise RuntimeError(f"the traced graph folded {name!r} into another constant; export it by itself")
-        places[name].CopyFrom(onnx.numpy_helper.from_array(value.numpy(), name))
+        if value.is_floating_point():
+            places[name].CopyFrom(onnx.numpy_helper.from_array(value.numpy(), name))
+
+
+def _folded(proto: onnx.ModelProto, state: Mapping[str, Tensor]) -> list[str]:
+    """Values that the graph does not hold under their own name."""
+    kept = {tensor.name for tensor in proto.graph.initializer}
+    return [name for name, value in state.items() if value.is_floating_point() and name not in kept]
 
 
 @contextmanager

@@ -29,6 +29,7 @@ class TrainingSettings:
         head_step_size: alpha of (11).
         encoder_step_size, encoder_optimizer: of (15); Adam keeps its moments local.
         attention_step_size: of (17).
+        class_weights: "balanced" gives every class of a client's rows the same say in the loss, "none" every row.
         local_statistics: keep running statistics of normalization layers out of encoder averaging; for base stations
             whose views differ much.
     """
@@ -39,6 +40,7 @@ class TrainingSettings:
     encoder_step_size: float = 0.003
     encoder_optimizer: Literal["adam", "sgd"] = "adam"
     attention_step_size: float = 0.05
+    class_weights: Literal["none", "balanced"] = "none"
     local_statistics: bool = False
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
@@ -97,13 +99,22 @@ class ModelSettings:
 
     Attributes:
         embedding_dim: l, size of every modality's embedding.
-        hidden_dim: width of the encoders' hidden layer.
+        hidden_dim: width of the hidden layer of perceptrons.
+        width: multiplies the channels of convolutional encoders; 1 is the paper's size.
+        dropout: share that convolutional encoders drop; None is each encoder's own, as in the paper.
+        camera_encoder: of single images: "small" suits 64 x 64; "resnet50" is the paper's, needs torchvision and
+            `weights`, stays frozen and trains a projection; "resnet50_tuned" trains and exchanges all of it.
+        weights: file of pretrained weights for "resnet50", a state dictionary of torchvision's.
         fusion: "default" is the algorithm's own; the others are for ablations.
         head_start: "common" gives every client the same initial head (of its layout), "independent" does not.
     """
 
     embedding_dim: int = 64
     hidden_dim: int = 128
+    width: float = 1.0
+    dropout: float | None = None
+    camera_encoder: Literal["small", "resnet50", "resnet50_tuned"] = "small"
+    weights: str = ""
     fusion: Literal["default", "attention", "concat", "mean"] = "default"
     head_start: Literal["common", "independent"] = "common"
 
@@ -112,3 +123,12 @@ class ModelSettings:
     def __post_init__(self) -> None:
         _require(self.embedding_dim >= 1, "model.embedding_dim", self.embedding_dim, "must be at least 1")
         _require(self.hidden_dim >= 1, "model.hidden_dim", self.hidden_dim, "must be at least 1")
+        _require(0.0 < self.width <= 16.0, "model.width", self.width, "must lie in (0, 16] (1 is the paper's size)")
+        dropout_fits = self.dropout is None or 0.0 <= self.dropout < 1.0
+        _require(dropout_fits, "model.dropout", self.dropout, "must lie in [0, 1) (0 switches it off)")
+        needs_weights = self.camera_encoder != "small"
+        if needs_weights and not self.weights:
+            raise ConfigError(
+                f"model.camera_encoder = {self.camera_encoder!r} needs model.weights, a file of pretrained weights"
+                " such as resnet50-11ad3fa6.pth; or use 'small'"
+            )

@@ -25,7 +25,9 @@ class UncoupledModels:
     def __init__(self, setup: ClientSetup) -> None:
         self._n_steps = setup.training.local_steps
         self._trainings = {
-            name: LocalTraining(setup.client_id, model, setup.rows, setup.training, setup.batch_draws[name])
+            name: LocalTraining(
+                setup.client_id, model, setup.rows, setup.objective, setup.training, setup.batch_draws[name]
+            )
             for name, model in setup.models.items()
         }
         trainings = self._trainings.values()

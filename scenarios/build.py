@@ -13,32 +13,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..emulator.contracts import MODALITIES, ConfigError, Learner, Link, Message, Modality, NodeId, Transport
+from ..emulator.contracts import ConfigError, Learner, Link, Message, Modality, NodeId, Transport
 from ..emulator.edge.device_profiles import DEVICE_PROFILES
 from ..emulator.engine import Barrier, EmulatorEnvironment, named_stream
 from ..emulator.network.errors import TransportError
 from ..emulator.network.link import QueuedLink
-from ..emulator.network.loss import GilbertElliottLoss, IidLoss, LossProcess
+from ..emulator.network.loss import BlockedTimes, GilbertElliottLoss, IidLoss, LossProcess, ShadowedLoss
 from ..emulator.network.memory_transport import MemoryTransport
 from ..emulator.network.network import Network
 from ..emulator.network.topology import build_topology, modality_subgraph
 from ..emulator.network.wire import Wire
 from ..emulator.network.zmq_transport import ZmqTransport
-from ..emulator.nodes.base_station import BaseStation, Surroundings
+from ..emulator.nodes.base_station import BaseStation, RoundPace, Surroundings
 from ..emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from ..emulator.nodes.inbox import Inbox
 from ..emulator.nodes.missing import MISSING_POLICIES
+from ..emulator.nodes.sensing import SensorClock, sensing
 from ..emulator.recorder import ObservationSink, Recorder
 from ..models.algorithms.table import ALGORITHMS, Algorithm
 from ..models.client_model import ClientModel
 from ..models.client_setup import ClientSetup
-from ..models.encoders.mlp import window_mlp
-from ..models.encoders.normalize import NORMALIZERS
 from ..models.gossip import metropolis_hastings_weights
 from ..models.head import initial_head
-from ..models.local_training import TrainingRows
 from ..models.sheaf import random_starts, structured_starts
-from .data import ClientData, model_inputs
+from .data import ClientData
+from .encoders import OBJECTIVES, make_encoder, torch_seed
+from .groups import assign_groups, modalities_of
+from .live import LiveRows
 from .schema import LinkSection, NetworkSection, Scenario
 
 MAP_STARTS = {"structured": structured_starts, "random": random_starts}
@@ -158,8 +159,7 @@ def make_clients(
     groups = assign_groups(scenario)
     clients = []
     for client_id, (group, rows) in enumerate(zip(groups, data, strict=True)):
-        section = next(section for section in scenario.clients.groups if section.name == group)
-        modalities: tuple[Modality, ...] = tuple(sorted(section.modalities, key=MODALITIES.index))
+        modalities = modalities_of(scenario, group)
         names = {m: (m,) for m in modalities} if algorithm.unimodal else {"fused": modalities}
         models = {
             name: _initial_model(scenario, algorithm, client_id, owned, rows).to(device=device, dtype=dtype)
@@ -167,18 +167,6 @@ def make_clients(
         }
         clients.append(Client(client_id, group, modalities, rows, models))
     return tuple(clients)
-
-
-def assign_groups(scenario: Scenario) -> list[str]:
-    """Group of every client: exact counts by largest remainder, dealt in random order."""
-    n_clients, groups = scenario.clients.n_clients, scenario.clients.groups
-    exact = np.array([group.share * n_clients for group in groups])
-    counts = np.floor(exact + 1e-9).astype(int)
-    for index in np.argsort(counts - exact, kind="stable")[: n_clients - counts.sum()]:
-        counts[index] += 1
-    names = [group.name for group, count in zip(groups, counts, strict=True) for _ in range(count)]
-    order = named_stream(scenario.seed, "groups").permutation(n_clients)
-    return [names[index] for index in order]
 
 
 def make_learners(
@@ -193,7 +181,8 @@ def make_learners(
         setup = ClientSetup(
             client_id=me,
             models=client.models,
-            rows=TrainingRows(model_inputs(client.data.train), client.data.train.label),
+            rows=client.data.train,
+            objective=OBJECTIVES[scenario.question.objective],
             batch_draws={name: named_stream(scenario.seed, "batches", me, name) for name in client.models},
             training=scenario.training,
             sheaf=scenario.sheaf,
@@ -262,40 +251,73 @@ def _initial_model(
 ) -> ClientModel:
     """Encoders start equal wherever a modality is owned; heads too, unless the scenario says otherwise."""
     settings, seed = scenario.model, scenario.seed
-    inputs = model_inputs(rows.train)
-    normalizers, encoders = {}, {}
-    for modality in modalities:
-        normalizers[modality] = NORMALIZERS[modality](inputs[modality])
-        with torch.random.fork_rng(devices=[]):
-            # layers draw from the global generator; the fork gives it back as it was
-            torch.manual_seed(_torch_seed(seed, "encoder", modality))  # noqa: TID251
-            encoders[modality] = window_mlp(inputs[modality].shape[1:], settings.hidden_dim, settings.embedding_dim)
+    made = {modality: make_encoder(scenario, modality, rows.train, client_id) for modality in modalities}
     model = ClientModel(
-        normalizers,
-        encoders,
+        {modality: normalizer for modality, (normalizer, _) in made.items()},
+        {modality: encoder for modality, (_, encoder) in made.items()},
         fusion=algorithm.fusion if settings.fusion == "default" else settings.fusion,
         embedding_dim=settings.embedding_dim,
-        n_outputs=scenario.data.n_beams,
+        n_outputs=scenario.question.n_outputs(scenario.data),
     )
     name = ("head", model.layout) if settings.head_start == "common" else ("head", model.layout, client_id)
-    model.head.data.copy_(initial_head(model.layout, torch.Generator().manual_seed(_torch_seed(seed, *name))))
+    model.head.data.copy_(initial_head(model.layout, torch.Generator().manual_seed(torch_seed(seed, *name))))
     return model
 
 
-def _torch_seed(seed: int, *name: object) -> int:
-    return int(named_stream(seed, *name).integers(2**63))
+def _start_sensing(env: EmulatorEnvironment, scenario: Scenario, client: Client) -> Callable[[float], None] | None:
+    """Let a client's sensors run on the clock; what they hand over is learned from when its next round begins."""
+    rows = client.data.train
+    if not isinstance(rows, LiveRows):
+        return None
+    world = scenario.recorded_world
+    clock = SensorClock(world.rate_hz, world.n_ticks, scenario.live.handover_s, first_tick=rows.n_sensed_ticks)
+    env.process(sensing(env, rows.sensors, clock, rows.take_in))
+    return rows.begin_round
 
 
 def make_links(
-    section: LinkSection, graph: nx.Graph[NodeId], env: EmulatorEnvironment, *, until_delivered: bool
+    section: LinkSection,
+    graph: nx.Graph[NodeId],
+    env: EmulatorEnvironment,
+    blocked: Mapping[NodeId, BlockedTimes | None],
+    *,
+    until_delivered: bool,
 ) -> dict[tuple[NodeId, NodeId], Link]:
-    """One link per direction of every edge, each with its own stream of losses."""
+    """One link per direction of every edge, each with its own stream of losses.
+
+    Raises:
+        ConfigError: blockers are to darken links, but nobody knows when they stand in the way.
+    """
     settings = section.settings(until_delivered=until_delivered)
-    directions = sorted([*graph.edges, *((b, a) for a, b in graph.edges)])
-    return {
-        (sender, receiver): QueuedLink(settings, _loss(section, env.stream("link", sender, receiver)))
-        for sender, receiver in directions
-    }
+    links: dict[tuple[NodeId, NodeId], Link] = {}
+    for sender, receiver in sorted([*graph.edges, *((b, a) for a, b in graph.edges)]):
+        loss = _loss(section, env.stream("link", sender, receiver))
+        if section.blockage_loss > 0.0:
+            ends = [_times(blocked, end) for end in (sender, receiver)]
+            loss = _shadowed(section, loss, ends, env, env.stream("shadow", sender, receiver))
+        links[sender, receiver] = QueuedLink(settings, loss)
+    return links
+
+
+def _times(blocked: Mapping[NodeId, BlockedTimes | None], node: NodeId) -> BlockedTimes:
+    times = blocked[node]
+    if times is None:
+        raise ConfigError(
+            f"link.blockage_loss needs recordings that say when the line of sight is blocked; that of client {node}"
+            " does not, so set link.blockage_loss = 0"
+        )
+    return times
+
+
+def _shadowed(
+    section: LinkSection,
+    clear: LossProcess,
+    ends: list[BlockedTimes],
+    env: EmulatorEnvironment,
+    draws: np.random.Generator,
+) -> LossProcess:
+    share = 1.0 - math.prod(1.0 - end.share for end in ends)
+    return ShadowedLoss(clear, section.blockage_loss, lambda: any(end(env.now) for end in ends), share, draws)
 
 
 def _loss(section: LinkSection, draws: np.random.Generator) -> LossProcess:
@@ -331,12 +353,14 @@ def _connect(
     warnings: tuple[str, ...],
 ) -> Emulation:
     """Clock, links, transport and processes around the learners."""
-    env = EmulatorEnvironment(scenario.seed)
+    live = scenario.data.mode == "live"
+    env = EmulatorEnvironment(scenario.seed, start_s=scenario.live.warm_up_s if live else 0.0)
     recorder = Recorder(algorithm.kinds, on_observation)
     policy = MISSING_POLICIES[scenario.network.missing]
     inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients}
     deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
-    links = make_links(scenario.link, graph, env, until_delivered=policy.waits)
+    blocked = {client.client_id: client.data.blocked for client in clients}
+    links = make_links(scenario.link, graph, env, blocked, until_delivered=policy.waits)
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
     surroundings = Surroundings(
@@ -347,8 +371,12 @@ def _connect(
         recorder=recorder,
         observe=observe,
         deadline_s=None if policy.waits else scenario.network.deadline_s,
+        pace=RoundPace(scenario.live.warm_up_s, scenario.live.round_every_s) if live else None,
     )
     profile = DEVICE_PROFILES[scenario.compute.profile]
-    stations = tuple(BaseStation(learner, profile, inboxes[learner.client_id], surroundings) for learner in learners)
+    stations = tuple(
+        BaseStation(learner, profile, inboxes[learner.client_id], surroundings, _start_sensing(env, scenario, client))
+        for learner, client in zip(learners, clients, strict=True)
+    )
     names = tuple(group.name for group in scenario.clients.groups)
     return Emulation(env, graph, names, clients, learners, stations, recorder, transport, pool, warnings)

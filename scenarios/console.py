@@ -15,6 +15,8 @@ from rich.table import Table
 from .build import Emulation
 from .run import RunResult
 from .schema import Scenario
+from .tasks.table import TASKS
+from .tasks.task import Task
 
 #: Without a terminal, one line every so many rounds.
 LINES_PER_RUN = 6
@@ -37,7 +39,7 @@ class LiveProgress:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("loading", total=scenario.rounds, status="")
-        self._last_status = ""
+        self._last_status, self._recording = "", False
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -47,6 +49,13 @@ class LiveProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+    def recording(self, done: int, total: int) -> None:
+        """Move the bar; without a terminal, say once what takes so long."""
+        if not self._console.is_terminal and not self._recording:
+            self._console.print("recording the world, once; the next run finds it", soft_wrap=True)
+        self._recording = True
+        self._bar.update(self._task, description="recording", completed=done, total=total)
 
     def started(self, emulation: Emulation) -> None:
         """Say what is about to run."""
@@ -61,12 +70,13 @@ class LiveProgress:
         )
         for warning in emulation.warnings:
             self._console.print(f"[yellow]warning:[/yellow] {warning}", soft_wrap=True)
-        self._bar.update(self._task, description="training")
+        self._bar.update(self._task, description="training", completed=0, total=scenario.rounds)
 
-    def round_ended(self, round_index: int, now_s: float, top1: float | None) -> None:
+    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
         """Move the bar, or print a line now and then."""
-        if top1 is not None:
-            self._last_status = f"top-1 {top1:.3f}"
+        if score is not None:
+            first = self._scenario.question.columns[0]
+            self._last_status = f"{first.title} {first.form.format(score)}"
         status = f"{self._last_status}  {now_s:.1f} s simulated"
         self._bar.update(self._task, completed=round_index + 1, status=status)
         every = max(1, self._scenario.rounds // LINES_PER_RUN)
@@ -100,31 +110,42 @@ def _facts(result: RunResult) -> dict[str, str]:
         "losses": f"{traffic['lost_messages']:,} messages lost, {traffic['partial_messages']:,} used in part,"
         f" {traffic['late_messages']:,} late; {traffic['lost_packets']:,} packets lost for good,"
         f" {traffic['retransmissions']:,} sent again",
-        "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing);"
-        f" {summary['wall_time_s']:.1f} s here, {summary['export_time_s']:.1f} s for exports",
+        "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing); here"
+        f" {summary['recording_time_s']:.1f} s for the data, {summary['wall_time_s']:.1f} s of training,"
+        f" {summary['export_time_s']:.1f} s for exports",
         "models": _export_line(result.folder, summary["exports"]),
+        "pictures": ", ".join(str(result.folder / name) for name in summary["pictures"]) or "none",
         "folder": str(result.folder),
         "trace": summary["trace_hash"],
     }
 
 
+_SPLITS = {
+    "sequence": "held-out drive-bys",
+    "time": "held-out time",
+    "random": "a random split: rows leak, for comparison only",
+}
+
+
 def _score_table(summary: Mapping[str, Any]) -> Table:
-    split = "held-out drive-bys" if summary["split"] == "sequence" else "random split: rows leak, for comparison only"
-    table = Table(title=f"Best beam now, on {split} ({summary['test_windows']:,} rows)", title_justify="left")
+    task = TASKS[summary["task"]]
+    title = f"{task.question} On {_SPLITS[summary['split']]} ({summary['test_windows']:,} samples)"
+    table = Table(title=title, title_justify="left")
     table.add_column("group", overflow="fold")
     table.add_column("clients", justify="right")
-    for column in ("model", "top-1", "top-3", "power loss"):
-        table.add_column(column, justify="left" if column == "model" else "right")
+    table.add_column("model")
+    for column in task.columns:
+        table.add_column(column.title, justify="right")
     for group, scores in summary["groups"].items():
         model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
-        table.add_row(escape(group), str(scores["clients"]), f"[bold]{model}[/bold]", *_figures(scores))
+        table.add_row(escape(group), str(scores["clients"]), f"[bold]{model}[/bold]", *_figures(task, scores))
         for name, baseline in summary["baselines"][group].items():
-            table.add_row("", "", f"[dim]{name}[/dim]", *_figures(baseline), end_section=name == "majority")
+            table.add_row("", "", f"[dim]{name}[/dim]", *_figures(task, baseline), end_section=name == "majority")
     return table
 
 
-def _figures(scores: Mapping[str, float]) -> tuple[str, str, str]:
-    return f"{scores['top1']:.3f}", f"{scores['top3']:.3f}", f"{scores['power_loss_db']:.2f} dB"
+def _figures(task: Task, scores: Mapping[str, float]) -> list[str]:
+    return [column.form.format(scores[column.key]) if column.key in scores else "-" for column in task.columns]
 
 
 def _export_line(folder: Path, exports: list[Mapping[str, Any]]) -> str:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..datasets.deepsense_rows import load_deepsense_rows
-from ..datasets.partition import partition
-from ..datasets.recording import Recording
+from ..datasets.partition import ClientRows, assign_clients, partition
+from ..datasets.recording_reader import RecordedStation, RecordingReader
+from ..datasets.samples import Samples
+from ..datasets.sensed_frames import SensedFrames
+from ..datasets.sensor_windows import BLOCKAGE_LABELS
 from ..datasets.windows import Windows, make_windows
-from ..emulator.contracts import DataError, Modality
+from ..emulator.contracts import DataError
 from ..emulator.engine import named_stream
-from ..emulator.world.road import drive_bys, site_settings
-from .schema import DataSection, Scenario
+from ..emulator.network.loss import BlockedTimes
+from .data_schema import DataSection
+from .groups import assign_groups, modalities_of
+from .kept_frames import image_change, kept_frames
+from .live import LiveRows, live_rows
+from .record import Progress
+from .recording_cache import cached_recording
+from .schema import Scenario
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,77 +34,126 @@ class ClientData:
     """Rows of one client.
 
     Attributes:
-        recording: name of the recording that its drive-bys come from.
-        train, test: windows it learns from, and windows that only the scoring sees.
+        recording: name of the recording that its samples come from.
+        train: samples that it learns from; in live mode those of what it has sensed so far.
+        test: samples that only the scoring sees.
+        blocked: when the line of sight of the base station is blocked; None where nobody knows.
     """
 
     recording: str
-    train: Windows
-    test: Windows
+    train: Samples | LiveRows
+    test: Samples
+    blocked: BlockedTimes | None = None
 
 
-def load_recordings(data: DataSection, seed: int) -> list[Recording]:
-    """All recordings of a scenario, with its codebook size.
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedData:
+    """What all clients own, and where it lies.
+
+    Attributes:
+        clients: ordered by client id.
+        recordings: files that it comes from; none for gathered rows.
+    """
+
+    clients: list[ClientData]
+    recordings: tuple[Path, ...] = ()
+
+
+def load_data(scenario: Scenario, progress: Progress | None = None) -> LoadedData:
+    """What every client owns.
+
+    Args:
+        scenario: whose data section, clients and task say what is read.
+        progress: is told how far a recording is that must be made first.
 
     Raises:
+        ConfigError: too many clients or too few frames for the split.
         DataError: a file is missing or holds impossible values.
     """
-    if data.source == "deepsense":
-        root = Path(os.path.expanduser(data.root))  # noqa: PTH111 - Path's own raises for an unknown user
-        try:
-            recordings = [load_deepsense_rows(root, scenario) for scenario in data.scenarios]
-        except OSError as error:
-            raise DataError(f"data.root = {data.root!r} cannot be read ({error}); check its permissions") from None
-    else:
-        recordings = [_road(data, site, seed) for site in range(data.n_sites)]
-    return [recording.with_n_beams(data.n_beams) for recording in recordings]
+    if scenario.data.source == "deepsense":
+        return LoadedData(_gathered_rows(scenario))
+    paths = recording_paths(scenario, progress)
+    with ExitStack() as open_files:
+        readers = [open_files.enter_context(RecordingReader(path)) for path in paths]
+        stations = [station for reader in readers for station in reader.base_stations]
+        return LoadedData(_recorded_rows(scenario, stations), paths)
 
 
-def load_clients(scenario: Scenario) -> list[ClientData]:
-    """What every client owns, ordered by client id."""
+def recording_paths(scenario: Scenario, progress: Progress | None = None) -> tuple[Path, ...]:
+    """Files that a scenario reads; a world's is made where it is not there yet."""
+    if scenario.data.source == "world":
+        # one thread beside the caller's: a run has two at least
+        return (cached_recording(scenario.recorded_world, scenario.seed, progress=progress, threads=1),)
+    return tuple(_path(name) for name in scenario.data.recordings)
+
+
+def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> list[ClientData]:
+    task, data = scenario.question, scenario.data
+    owned = [modalities_of(scenario, group) for group in assign_groups(scenario)]
+    assignment = assign_clients([_size(station, data) for station in stations], len(owned))
+    frames: dict[tuple[int, int | None], SensedFrames] = {}
+    samples: list[Samples] = []
+    for client_id, (index, modalities) in enumerate(zip(assignment, owned, strict=True)):
+        change = image_change(scenario, client_id) if "camera" in modalities else None
+        key = (index, None if change is None else client_id)  # frames that nobody changes are shared
+        if key not in frames:
+            sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]
+            kept = kept_frames(scenario, [owned[sharer] for sharer in sharers])
+            frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
+        samples.append(task.samples(frames[key], modalities, data))
+    shares = _partition(scenario, samples, assignment)
+    return [
+        ClientData(
+            recording=f"bs{rows.recording_index:02d}, {stations[rows.recording_index].name}",
+            train=live_rows(scenario, client_id, stations[client_id], owned[client_id], samples[client_id], rows)
+            if data.mode == "live"
+            else samples[client_id].take(rows.train),
+            test=samples[client_id].take(rows.test),
+            blocked=_blocked_times(stations[rows.recording_index]),
+        )
+        for client_id, rows in enumerate(shares)
+    ]
+
+
+def _gathered_rows(scenario: Scenario) -> list[ClientData]:
     data = scenario.data
-    recordings = load_recordings(data, scenario.seed)
-    windows = [make_windows(recording, data.window) for recording in recordings]
-    owned = partition(
-        windows,
-        scenario.clients.n_clients,
+    root = _path(data.root)
+    try:
+        recordings = [load_deepsense_rows(root, number).with_n_beams(data.n_beams) for number in data.scenarios]
+    except OSError as error:
+        raise DataError(f"data.root = {data.root!r} cannot be read ({error}); check its permissions") from None
+    windows = [make_windows(recording, data.window).every(data.stride) for recording in recordings]
+    owned = [modalities_of(scenario, group) for group in assign_groups(scenario)]
+    assignment = assign_clients([len(np.unique(samples.sequence)) for samples in windows], len(owned))
+    samples: list[Windows] = [windows[index].owned_by(own) for index, own in zip(assignment, owned, strict=True)]
+    return [
+        ClientData(recordings[rows.recording_index].name, client.take(rows.train), client.take(rows.test))
+        for client, rows in zip(samples, _partition(scenario, samples, assignment), strict=True)
+    ]
+
+
+def _partition(scenario: Scenario, samples: Sequence[Samples], assignment: Sequence[int]) -> list[ClientRows]:
+    data = scenario.data
+    return partition(
+        samples,
+        assignment,
         named_stream(scenario.seed, "partition"),
         split=data.split,
         test_fraction=data.test_fraction,
         train_fraction=data.train_fraction,
+        gap_frames=data.gap_frames,
     )
-    return [
-        ClientData(
-            recording=recordings[rows.recording_index].name,
-            train=windows[rows.recording_index].take(rows.train),
-            test=windows[rows.recording_index].take(rows.test),
-        )
-        for rows in owned
-    ]
 
 
-def model_inputs(windows: Windows) -> dict[Modality, NDArray[np.float32]]:
-    """What models may see of windows, by modality, in physical units."""
-    return {"gps": windows.gps, "rf": windows.rf}
+def _blocked_times(station: RecordedStation) -> BlockedTimes | None:
+    label = next((name for name in BLOCKAGE_LABELS if name in station.field_names), None)
+    return None if label is None else BlockedTimes(station.read("time_s"), station.read(label))
 
 
-def input_descriptions(data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
-    """Shape, unit and meaning of every input, for people and for exported models."""
-    return {
-        "gps": {
-            "shape": (data.window, 2),
-            "unit": "m",
-            "meaning": f"last {data.window} positions up to now, east and north of the base station, oldest first",
-        },
-        "rf": {
-            "shape": (data.window, data.n_beams),
-            "unit": "dB",
-            "meaning": f"received power of every beam in the {data.window} sweeps before now, oldest first",
-        },
-    }
+def _size(station: RecordedStation, data: DataSection) -> int:
+    """What a recording has to share out: stretches of time, or drive-bys."""
+    return station.n_frames if data.split == "time" else len(np.unique(station.read("sequence")))
 
 
-def _road(data: DataSection, site: int, seed: int) -> Recording:
-    draws = named_stream(seed, "road", site)
-    passes = drive_bys(site_settings(site, draws, data.road), draws)
-    return Recording(f"road{site}", passes.positions_m, passes.powers, passes.sequence)
+def _path(name: str) -> Path:
+    return Path(os.path.expanduser(name))  # noqa: PTH111 - Path's own raises for an unknown user

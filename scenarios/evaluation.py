@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..datasets.baselines import majority_predictions, persistence_predictions
-from ..datasets.scores import BeamScores, score_ranking
+from ..datasets.samples import Samples
 from ..emulator.contracts import Learner, NodeId
 from .build import Client
-from .data import model_inputs
+from .tasks.task import Scores, Task
 
-Scores = Mapping[str, BeamScores]
+#: Held-out samples whose inputs are gathered together; a window of images has a quarter of a megabyte.
+GATHERED_AT_ONCE = 256
 
-#: Ranked beams that scoring looks at.
-TOP_K = 3
+#: Name of a model or baseline -> its scores.
+NamedScores = Mapping[str, Scores]
 
 
 class Evaluator:
     """Looks at learners at the end of rounds; knows the held-out rows, which learners never see.
 
     Args:
+        task: what a good answer is.
         clients: of the run.
         rounds, every: score every so many rounds, and always in the last.
     """
 
-    def __init__(self, clients: Sequence[Client], rounds: int, every: int) -> None:
+    def __init__(self, task: Task, clients: Sequence[Client], rounds: int, every: int) -> None:
+        self._task = task
         self._tests = {client.client_id: client.data.test for client in clients}
         self._rounds, self._every = rounds, every
 
@@ -36,45 +38,48 @@ class Evaluator:
         """Health of the learner and, when it is time, scores of its models."""
         seen: dict[str, Any] = dict(learner.health())
         if (round_index + 1) % self._every == 0 or round_index + 1 == self._rounds:
-            seen["models"] = {name: asdict(scores) for name, scores in self.scores(learner).items()}
+            seen["models"] = self.scores(learner)
         return seen
 
-    def scores(self, learner: Learner) -> Scores:
+    def scores(self, learner: Learner) -> dict[str, Scores]:
         """Scores of every model of a learner on its client's held-out rows."""
         test = self._tests[learner.client_id]
-        return {
-            name: score_ranking(np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K], test.label, test.powers)
-            for name, logits in learner.predict(model_inputs(test)).items()
-        }
+        return {name: self._task.scores(logits, test) for name, logits in predicted(learner, test).items()}
 
 
-def baseline_scores(client: Client) -> Scores:
-    """What repeating the last beam, and always naming the most frequent beams, would score."""
-    train, test = client.data.train, client.data.test
-    rankings = {
-        "persistence": persistence_predictions(test, TOP_K),
-        "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K),
-    }
-    return {name: score_ranking(ranking, test.label, test.powers) for name, ranking in rankings.items()}
+def predicted(learner: Learner, samples: Samples) -> dict[str, NDArray[np.floating[Any]]]:
+    """Logits [n, n_outputs] of every model of a learner; memory does not grow with the samples."""
+    pieces = [
+        learner.predict(samples.inputs(slice(first, first + GATHERED_AT_ONCE)))
+        for first in range(0, len(samples), GATHERED_AT_ONCE)
+    ]
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def baseline_scores(task: Task, client: Client) -> NamedScores:
+    """What answers without a model would score on a client's held-out rows."""
+    return task.baselines(client.data.train, client.data.test)
 
 
 def by_group(
-    clients: Mapping[str, Sequence[Client]], scores: Mapping[NodeId, Scores]
+    task: Task, clients: Mapping[str, Sequence[Client]], scores: Mapping[NodeId, NamedScores]
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Mean over the clients of every group: group -> model or baseline -> figures."""
     groups: dict[str, dict[str, dict[str, float]]] = {}
     for group, members in clients.items():
         seen = [scores[client.client_id] for client in members]
-        groups[group] = {name: _mean(one[name] for one in seen) for name in seen[0]}
+        groups[group] = {name: _mean(task, [one[name] for one in seen]) for name in seen[0]}
     return groups
 
 
-def best_model(models: Mapping[str, Mapping[str, float]]) -> str:
-    """Which model a group reports: the one with the best mean top-1, as the paper reports unimodal methods."""
-    return max(models, key=lambda name: models[name]["top1"])
+def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
+    """Which model a group reports: the one with the best mean of the first score, as the paper does."""
+    return max(models, key=lambda name: models[name][task.columns[0].key])
 
 
-def _mean(members: Iterable[BeamScores]) -> dict[str, float]:
-    rows = [asdict(member) for member in members]
-    means = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
-    return {**means, "top1_std": float(np.std([row["top1"] for row in rows]))}
+def _mean(task: Task, members: Sequence[Scores]) -> dict[str, float]:
+    """A score that is not defined for some clients is the mean over the others."""
+    keys = dict.fromkeys(key for member in members for key in member)
+    means = {key: float(np.mean([member[key] for member in members if key in member])) for key in keys}
+    first = task.columns[0].key
+    return {**means, f"{first}_std": float(np.std([member[first] for member in members]))}

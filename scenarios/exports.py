@@ -13,7 +13,7 @@ from ..emulator.contracts import Learner, SheafedgeError
 from ..emulator.edge.onnx_session import OnnxSession
 from ..models.export import OnnxExporter
 from .build import Client
-from .data import input_descriptions, model_inputs
+from .evaluation import GATHERED_AT_ONCE, predicted
 from .schema import Scenario
 
 
@@ -47,7 +47,8 @@ def export_clients(
         name = reported[client.group]
         model = client.models[name]
         path = folder / f"client-{client.client_id:02d}.onnx"
-        described = {m: input_descriptions(scenario.data)[m] for m in model.modalities}
+        inputs = scenario.question.input_descriptions(client.data.test, scenario.data)
+        described = {modality: inputs[modality] for modality in model.modalities}
         shapes = {modality: described[modality]["shape"] for modality in model.modalities}
         exporter.export(model, shapes, path, _metadata(scenario, client, described))
         session = OnnxSession(path, cuda=model.head.is_cuda)
@@ -72,9 +73,14 @@ def export_clients(
 
 
 def _largest_difference(session: OnnxSession, client: Client, learner: Learner, name: str) -> float:
-    inputs = {str(modality): values for modality, values in model_inputs(client.data.test).items()}
-    expected = learner.predict(model_inputs(client.data.test))[name]
-    return float(np.abs(session.run(inputs) - expected).max())
+    test = client.data.test
+    expected = predicted(learner, test)[name]
+    differences = []
+    for first in range(0, len(test), GATHERED_AT_ONCE):
+        inputs = test.inputs(slice(first, first + GATHERED_AT_ONCE))
+        logits = session.run({str(modality): values for modality, values in inputs.items()})
+        differences.append(np.abs(logits - expected[first : first + GATHERED_AT_ONCE]).max())
+    return float(np.max(differences))  # Python's max would lose a NaN
 
 
 def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mapping[str, Any]]) -> dict[str, str]:
@@ -88,6 +94,7 @@ def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mappin
         "trained_on": client.data.recording,
         "modalities": json.dumps(list(described)),
         "inputs": json.dumps({str(modality): dict(text) for modality, text in described.items()}),
-        "output": f"logits [batch, {scenario.data.n_beams}], one per beam of the codebook",
-        "labels": json.dumps([f"beam {index}" for index in range(scenario.data.n_beams)]),
+        "task": scenario.task,
+        "output": scenario.question.output_description(scenario.data),
+        "labels": json.dumps(scenario.question.labels(scenario.data)),
     }

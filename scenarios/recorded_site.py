@@ -19,7 +19,7 @@ from ..emulator.radio.sweep import SweepNoise, beam_powers, clear_power
 from ..emulator.sensors.camera import CameraSettings
 from ..emulator.sensors.gps import GpsSettings
 from ..emulator.world.scene import Scene
-from ..emulator.world.sites import site_street
+from ..emulator.world.sites import site_street, tracked_street
 from ..emulator.world.sky import SkySettings, SkyWorld
 from ..emulator.world.street import BETWEEN_SEQUENCES, StreetWorld
 from ..emulator.world.street_settings import StreetSettings
@@ -134,7 +134,8 @@ def _world(file: WorldFile, index: int) -> tuple[str, StreetWorld | SkyWorld]:
         return "drone flights", SkyWorld(section.sky, movement, section.duration_s)
     street = section.street
     if section.vary_sites:
-        street = site_street(index, named_stream(file.seed, "world", index, "site"), street)
+        varied = tracked_street if section.user == "car" else site_street
+        street = varied(index, named_stream(file.seed, "world", index, "site"), street)
     name = f"{street.n_lanes}-lane street, {street.user_y_m:.0f} m"
     return name, StreetWorld(street, movement, section.duration_s, section.user)
 

@@ -16,9 +16,10 @@ import torch
 
 from ..emulator.contracts import NodeId
 from .build import Emulation, build, choose_device, find_algorithm
-from .data import load_clients
+from .data import load_data
 from .evaluation import Evaluator, baseline_scores, best_model, by_group
 from .exports import export_clients
+from .inspection import plot_recording
 from .run_folder import RunFolder, default_target, open_run_folder, refuse_unusable
 from .schema import Scenario
 
@@ -26,12 +27,16 @@ from .schema import Scenario
 class Progress(Protocol):
     """Who wants to follow a run; `console.LiveProgress` draws it."""
 
-    def started(self, emulation: Emulation) -> None:
-        """Everything is built, and the clock stands at 0."""
+    def recording(self, done: int, total: int) -> None:
+        """A world is being recorded, which happens once: so many of its frames are there."""
         ...
 
-    def round_ended(self, round_index: int, now_s: float, top1: float | None) -> None:
-        """All clients have finished a round; `top1` is their mean, where it was scored."""
+    def started(self, emulation: Emulation) -> None:
+        """Everything is built, and the clock stands at its start."""
+        ...
+
+    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
+        """All clients have finished a round; `score` is the mean of the task's first figure, where it was scored."""
         ...
 
     def exporting(self, n_clients: int) -> None:
@@ -42,10 +47,13 @@ class Progress(Protocol):
 class NoProgress:
     """Nobody follows."""
 
+    def recording(self, done: int, total: int) -> None:
+        """Ignored."""
+
     def started(self, emulation: Emulation) -> None:
         """Ignored."""
 
-    def round_ended(self, round_index: int, now_s: float, top1: float | None) -> None:
+    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
         """Ignored."""
 
     def exporting(self, n_clients: int) -> None:
@@ -98,8 +106,11 @@ class _Run:
         self._scenario, self._progress = scenario, progress
         self._started_s = time.perf_counter()
         self._pending: list[Mapping[str, Any]] = []
-        self._emulation = build(scenario, load_clients(scenario), self._observe, self._on_observation)
-        self._evaluator = Evaluator(self._emulation.clients, scenario.rounds, scenario.evaluate_every)
+        self._task = scenario.question
+        self._data = load_data(scenario, progress.recording)
+        self._loaded_s = time.perf_counter()
+        self._emulation = build(scenario, self._data.clients, self._observe, self._on_observation)
+        self._evaluator = Evaluator(self._task, self._emulation.clients, scenario.rounds, scenario.evaluate_every)
 
     def play(self, folder: RunFolder) -> dict[str, Any]:
         """The whole run; returns its summary."""
@@ -108,15 +119,19 @@ class _Run:
         emulate(emulation, self._scenario.rounds)
         trained_s = time.perf_counter()
         final = {learner.client_id: self._evaluator.scores(learner) for learner in emulation.learners}
-        groups = by_group(emulation.groups, final)
+        groups = by_group(self._task, emulation.groups, final)
+        baselines = {client.client_id: baseline_scores(self._task, client) for client in emulation.clients}
+        reported = {group: best_model(self._task, models) for group, models in groups.items()}
         return {
             **self._facts(emulation),
-            "wall_time_s": trained_s - self._started_s,
+            "recording_time_s": self._loaded_s - self._started_s,
+            "wall_time_s": trained_s - self._loaded_s,
             "groups": self._reported(emulation, groups),
-            "baselines": by_group(emulation.groups, {c.client_id: baseline_scores(c) for c in emulation.clients}),
+            "baselines": by_group(self._task, emulation.groups, baselines),
             "traffic": emulation.recorder.traffic.as_dict(),
-            "exports": self._export(emulation, {group: best_model(models) for group, models in groups.items()}),
+            "exports": self._export(emulation, reported),
             "export_time_s": time.perf_counter() - trained_s,
+            "pictures": self._draw(),
             "warnings": list(emulation.warnings),
             "environment": _environment(self._scenario),
         }
@@ -142,13 +157,14 @@ class _Run:
         self._folder.add_row(row)
         self._pending.append(row)
         if len(self._pending) == len(self._emulation.clients):
-            self._progress.round_ended(round_index, now_s, _mean_top1(self._pending))
+            self._progress.round_ended(round_index, now_s, self._mean_score(self._pending))
             self._pending = []
 
     def _facts(self, emulation: Emulation) -> dict[str, Any]:
         scenario = self._scenario
         return {
             "scenario": scenario.name,
+            "task": scenario.task,
             "algorithm": scenario.algorithm,
             "seed": scenario.seed,
             "rounds": scenario.rounds,
@@ -163,10 +179,16 @@ class _Run:
         }
 
     def _reported(self, emulation: Emulation, groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        best = {group: best_model(self._task, models) for group, models in groups.items()}
         return {
-            group: {"clients": len(emulation.groups[group]), "model": best_model(models), **models[best_model(models)]}
+            group: {"clients": len(emulation.groups[group]), "model": best[group], **models[best[group]]}
             for group, models in groups.items()
         }
+
+    def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:
+        key = self._task.columns[0].key
+        scored = [max(model[key] for model in row["models"].values()) for row in rows if "models" in row]
+        return sum(scored) / len(scored) if scored else None
 
     def _export(self, emulation: Emulation, reported: Mapping[str, str]) -> list[dict[str, Any]]:
         if not self._scenario.export.onnx:
@@ -176,6 +198,16 @@ class _Run:
             return export_clients(
                 self._scenario, emulation.clients, emulation.learners, reported, self._folder.path / "models"
             )
+
+    def _draw(self) -> list[str]:
+        """Moments of the first base stations of the first recording."""
+        n_stations = self._scenario.export.pictures
+        if not self._data.recordings or n_stations == 0:
+            return []
+        folder = self._folder.path / "pictures"
+        with self._folder.writing():
+            drawn = plot_recording(self._data.recordings[0], folder, tuple(range(n_stations)))
+        return [f"{folder.name}/{path.name}" for path in drawn]
 
 
 def emulate(emulation: Emulation, rounds: int) -> None:
@@ -198,11 +230,6 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _mean_top1(rows: list[Mapping[str, Any]]) -> float | None:
-    scored = [max(model["top1"] for model in row["models"].values()) for row in rows if "models" in row]
-    return sum(scored) / len(scored) if scored else None
 
 
 def _environment(scenario: Scenario) -> dict[str, Any]:

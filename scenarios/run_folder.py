@@ -32,7 +32,7 @@ class RunFolder:
 
     def write_scenario(self, scenario: Scenario) -> None:
         """The resolved scenario, enough to repeat the run."""
-        text = tomli_w.dumps(scenario.model_dump(mode="json"))
+        text = tomli_w.dumps(scenario.tables())
         with self.writing():
             (self.path / "scenario.toml").write_text(text, encoding="utf-8")
 

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
 from pydantic import Field
 
-from ..emulator.contracts import ConfigError
+from ..emulator.contracts import MODALITIES, ConfigError, Modality
 from ..emulator.network.link import LinkSettings
-from ..emulator.world.road import RoadSettings
 from ..models.settings import ModelSettings, SheafSettings, TrainingSettings
+from .data_schema import DataSection, LiveSection, first_repeated
+from .section import Probability, Section
+from .tasks.table import TASKS
+from .tasks.task import Task
 from .wording import no_table, one_sentence, shown
+from .world_schema import WorldSection
 
 SHIPPED = Path(__file__).parent
 
@@ -27,61 +31,6 @@ SHIPPED = Path(__file__).parent
 MAX_WIDTH = 16_384
 #: Folder names of this length fit every file system, with an ending.
 MAX_NAME_LENGTH = 100
-
-#: What data sources hold so far.
-RecordedModality = Literal["gps", "rf"]
-Probability = Annotated[float, Field(ge=0.0, le=1.0)]
-Fraction = Annotated[float, Field(gt=0.0, lt=1.0)]
-
-
-def _first_repeated(values: Sequence[Any]) -> Any:
-    return next((value for index, value in enumerate(values) if value in values[:index]), None)
-
-
-class Section(pydantic.BaseModel):
-    """A table of a scenario file; unknown keys are errors."""
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class DataSection(Section):
-    """Where rows come from and how they are shared out.
-
-    Attributes:
-        source: "road" simulates cars passing; "deepsense" reads measured rows from `root`.
-        root: folder with the DeepSense `.npy` files.
-        scenarios: DeepSense scenarios, one recording each.
-        n_sites, road: number of simulated recordings, and the site that they vary.
-        n_beams: codebook size; below 64 every second, fourth or eighth beam is kept.
-        window: samples per input.
-        split: "sequence" holds out whole drive-bys; "random" mixes rows and leaks, for published figures only.
-        test_fraction: share of a client's drive-bys held out.
-        train_fraction: share of the remaining windows trained on.
-    """
-
-    source: Literal["road", "deepsense"] = "road"
-    root: str = ""
-    scenarios: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 8)
-    n_sites: Annotated[int, Field(ge=1, le=1000)] = 3
-    road: RoadSettings = RoadSettings()
-    n_beams: Literal[64, 32, 16, 8] = 64
-    window: Annotated[int, Field(ge=1)] = 4
-    split: Literal["sequence", "random"] = "sequence"
-    test_fraction: Fraction = 0.3
-    train_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-
-    @pydantic.model_validator(mode="after")
-    def _has_root(self) -> Self:
-        if self.source == "deepsense" and not self.root:
-            raise ConfigError("data.root is empty; give the folder with the DeepSense .npy files: --set data.root=DIR")
-        if self.source == "deepsense" and not self.scenarios:
-            raise ConfigError("data.scenarios is empty; name at least one, such as --set 'data.scenarios=[1,5,8]'")
-        if again := _first_repeated(self.scenarios):
-            raise ConfigError(
-                f"data.scenarios names {again} twice, so that one client would be tested on what another trains on;"
-                " name each scenario once"
-            )
-        return self
 
 
 class GroupSection(Section):
@@ -94,12 +43,12 @@ class GroupSection(Section):
     """
 
     name: Annotated[str, Field(min_length=1)]
-    modalities: Annotated[tuple[RecordedModality, ...], Field(min_length=1)]
+    modalities: Annotated[tuple[Modality, ...], Field(min_length=1)]
     share: Probability
 
     @pydantic.model_validator(mode="after")
     def _owns_each_once(self) -> Self:
-        if again := _first_repeated(self.modalities):
+        if again := first_repeated(self.modalities):
             raise ConfigError(f"clients.groups: {self.name!r} lists modality {again!r} twice; list it once")
         return self
 
@@ -112,7 +61,7 @@ class ClientsSection(Section):
 
     @pydantic.model_validator(mode="after")
     def _groups_fit_together(self) -> Self:
-        if again := _first_repeated([group.name for group in self.groups]):
+        if again := first_repeated([group.name for group in self.groups]):
             raise ConfigError(f"clients.groups has two groups named {again!r}; give each its own name")
         total = sum(group.share for group in self.groups)
         if abs(total - 1.0) > 1e-6:
@@ -142,6 +91,8 @@ class LinkSection(Section):
         rate_bps, propagation_s, processing_s, packet_bytes, retry_limit, retry_interval_s: see `LinkSettings`.
         loss_model: "iid", or "gilbert_elliott" for bursts of `mean_burst_packets` with the same long-run loss.
         loss_probability: share of transmissions lost in the long run.
+        blockage_loss: share of the others that is lost while something blocks the line of sight of one of the two base
+            stations, in the world that the sensors see; 0: links do not care.
     """
 
     rate_bps: float = 1e8
@@ -153,6 +104,7 @@ class LinkSection(Section):
     loss_model: Literal["iid", "gilbert_elliott"] = "iid"
     loss_probability: Probability = 0.0
     mean_burst_packets: Annotated[float, Field(ge=1.0)] = 4.0
+    blockage_loss: Probability = 0.0
 
     @pydantic.model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -214,22 +166,38 @@ class ExportSection(Section):
     Attributes:
         onnx: write one file per client.
         max_abs_error: largest difference to torch on held-out rows that passes.
+        pictures: base stations whose scene is drawn into the run folder.
     """
 
     onnx: bool = True
     max_abs_error: Annotated[float, Field(gt=0.0)] = 1e-4
+    pictures: Annotated[int, Field(ge=0)] = 1
 
 
 class Scenario(Section):
-    """Everything that decides a run."""
+    """Everything that decides a run.
+
+    Attributes:
+        name, summary: for people.
+        task: what base stations are to learn, a name of `tasks.table.TASKS`.
+        algorithm: how they learn together.
+        seed: of every draw.
+        rounds: of training.
+        evaluate_every: score every so many rounds, and always in the last.
+        world: what is recorded, for `data.source = "world"`.
+        data, live, clients, topology, model, training, sheaf, link, network, compute, export: see there.
+    """
 
     name: str
     summary: str = ""
+    task: Literal["blockage", "beam_tracking", "beam_prediction"]
     algorithm: str = "sheaf_dmfl_att"
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     rounds: Annotated[int, Field(ge=1)] = 60
     evaluate_every: Annotated[int, Field(ge=1)] = 1
+    world: WorldSection | None = None
     data: DataSection = DataSection()
+    live: LiveSection = LiveSection()
     clients: ClientsSection
     topology: TopologySection = TopologySection()
     model: ModelSettings = ModelSettings()
@@ -260,10 +228,51 @@ class Scenario(Section):
         return model
 
     @pydantic.model_validator(mode="after")
+    def _data_fit_the_task(self) -> Self:
+        self.question.check(self.data)
+        for group in self.clients.groups:
+            if strangers := [modality for modality in group.modalities if modality not in self.question.modalities]:
+                raise ConfigError(
+                    f"clients.groups: {group.name!r} has {strangers[0]!r}, which task {self.task!r} cannot use; choose"
+                    f" among {', '.join(self.question.modalities)}"
+                )
+        if self.data.source == "deepsense" and self.task != "beam_tracking":
+            raise ConfigError(
+                f"data.source = 'deepsense' holds rows for task 'beam_tracking' only, got task {self.task!r}; import"
+                " the folder (sheafedge import deepsense) and set data.source = 'recording'"
+            )
+        if self.data.source != "world":
+            return self
+        if self.world is None:
+            raise ConfigError("data.source = 'world' needs a table [world], such as kind = \"street\"")
+        possible = self.world.recorded
+        if missing := [modality for modality in self.recorded_modalities if modality not in possible]:
+            raise ConfigError(
+                f"task {self.task!r} and its clients need {missing[0]!r}, which this world does not record"
+                f" ({', '.join(possible)}); set world.sensors, or change clients.groups"
+            )
+        if self.data.mode == "live" and self.world.n_sites < self.clients.n_clients:
+            raise ConfigError(
+                f"data.mode = 'live' has every client sense a base station of its own, but world.n_sites ="
+                f" {self.world.n_sites} for clients.n_clients = {self.clients.n_clients}; make both equal"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.network.missing == "wait" and self.link.loss_probability >= 1.0:
             raise ConfigError(
                 "network.missing = 'wait' never ends with link.loss_probability = 1; use 'skip' or lower the loss"
+            )
+        if self.network.missing == "wait" and self.link.blockage_loss >= 1.0:
+            raise ConfigError(
+                "network.missing = 'wait' never ends for a message that meets link.blockage_loss = 1; use 'skip' or"
+                " lower it"
+            )
+        if self.link.blockage_loss > 0.0 and self.data.source == "deepsense":
+            raise ConfigError(
+                f"link.blockage_loss = {self.link.blockage_loss:g} needs to know when links are blocked, which"
+                " data.source = 'deepsense' does not say; use a world or a recording, or set it to 0"
             )
         if self.sheaf.exchange == "single" and self.network.missing != "wait":
             raise ConfigError(
@@ -272,13 +281,35 @@ class Scenario(Section):
             )
         return self
 
+    @property
+    def question(self) -> Task:
+        """The task as a value."""
+        return TASKS[self.task]
+
+    @property
+    def recorded_modalities(self) -> tuple[Modality, ...]:
+        """What the clients own and the task needs."""
+        used = {modality for group in self.clients.groups for modality in group.modalities} | {*self.question.needs}
+        return tuple(modality for modality in MODALITIES if modality in used)
+
+    @property
+    def recorded_world(self) -> WorldSection:
+        """The part of the world that this run looks at: no more base stations than clients, no sensor in vain."""
+        assert self.world is not None, "asked of scenarios with data.source = 'world' only"
+        n_sites = min(self.world.n_sites, self.clients.n_clients)
+        return self.world.model_copy(update={"n_sites": n_sites, "sensors": self.recorded_modalities})
+
+    def tables(self) -> dict[str, Any]:
+        """Plain tables, lists and values, as a file holds them; what is not set is not there."""
+        return self.model_dump(mode="json", exclude_none=True)
+
     def edited(self, edits: Mapping[str, Any]) -> Scenario:
         """A variant: the same scenario with some dotted keys set, such as {"link.loss_probability": 0.05}.
 
         Raises:
             ConfigError: a key or value that does not fit.
         """
-        tree = self.model_dump(mode="json")
+        tree = self.tables()
         for key, value in edits.items():
             *parents, last = key.split(".")
             table: Any = tree

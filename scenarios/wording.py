@@ -7,6 +7,7 @@ import re
 import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
 from typing import Any
 
 import pydantic
@@ -107,8 +108,14 @@ def _type_at(where: Sequence[str], scenario: type[pydantic.BaseModel]) -> Any:
             found = found.__args__[0]
         else:
             field = getattr(found, "model_fields", {}).get(part)
-            found = field and field.annotation
+            found = field and _without_none(field.annotation)
     return found
+
+
+def _without_none(annotation: Any) -> Any:
+    """The table of a field that need not be there; other annotations as they are."""
+    choices = [choice for choice in getattr(annotation, "__args__", ()) if choice is not NoneType]
+    return choices[0] if isinstance(annotation, UnionType) and len(choices) == 1 else annotation
 
 
 def _fields_at(where: Sequence[str], scenario: type[pydantic.BaseModel]) -> list[str]:

@@ -21,6 +21,7 @@ from ..emulator.sensors.gps import GpsSettings
 from ..emulator.sensors.lidar import LidarSettings
 from ..emulator.world.sky import SkySettings
 from ..emulator.world.street_settings import StreetSettings
+from .section import Probability, Section
 from .wording import one_sentence
 
 SHIPPED = Path(__file__).parent
@@ -32,16 +33,8 @@ SKY_CAMERA: Mapping[str, Any] = {"field_of_view_deg": 95.0, "tilt_deg": 25.0, "s
 STREET_SENSORS: tuple[Modality, ...] = ("lidar", "camera", "rf")
 SKY_SENSORS: tuple[Modality, ...] = ("camera", "rf", "gps")
 
-Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 
-
-class _Section(pydantic.BaseModel):
-    """A table of a world file; unknown keys are errors."""
-
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class CodebookSection(_Section):
+class CodebookSection(Section):
     """The beams that every base station sweeps.
 
     Attributes:
@@ -61,7 +54,7 @@ class CodebookSection(_Section):
     phase_sigma_deg: Annotated[float, Field(ge=0.0, le=180.0)] = 0.0
 
 
-class SweepSection(_Section):
+class SweepSection(Section):
     """How beam powers are measured.
 
     Attributes:
@@ -80,7 +73,7 @@ class SweepSection(_Section):
     bandwidth_hz: Annotated[float, Field(gt=0.0, le=1e11)] = 100e6
 
 
-class WorldSection(_Section):
+class WorldSection(Section):
     """Base stations, what happens around them, and who watches.
 
     Attributes:
@@ -153,7 +146,7 @@ class WorldSection(_Section):
         return max(1, round(self.duration_s * self.rate_hz))
 
 
-class _Tables(_Section):
+class _Tables(Section):
     """What a recording needs of a scenario file."""
 
     seed: Annotated[int, Field(ge=0, lt=1 << 63, strict=True)] = 0

@@ -1,9 +1,10 @@
-"""What all tests share: repeatable property tests, one torch thread, and where the research data lies."""
+"""What all tests share: repeatable property tests, one torch thread, a cache of worlds, and where research data lies."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "dataset
 def _one_torch_thread() -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _worlds_are_recorded_once_and_not_at_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every run finds the worlds that another test has recorded; programs that tests start find them too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHEAFEDGE_CACHE", str(tmp_path_factory.mktemp("worlds")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ pytestmark = pytest.mark.checkout  # benchmarks are not shipped
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 #: The arms of a benchmark add up the same terms in another order; after a round or two of float32 steps this is roomy.
 ROUNDING = 1e-5
+#: The same in float64 over five steps of Adam, which makes steps of a thousandth out of gradients of any size.
+ROUNDING_OF_STEPS = 1e-8
 #: Maps start as rows of the identity, so float32 dense maps round near 1; float64 does not show.
 MAP_ROUNDING = {"float32": 1e-6, "float64": 1e-14}
 SMALL = {
@@ -22,6 +24,7 @@ SMALL = {
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
     "round": ["--repeats", "1", "--batch", "2", "--width", "0.1"],
+    "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
 }
 
 
@@ -95,6 +98,19 @@ def test_round_measures_every_encoder_and_group_against_a_matrix_product(capsys:
     for figures in printed["steps"].values():
         assert_spread(figures["ms"])
         assert figures["gflop_per_s"] > 0.0
+
+
+def test_blockage_round_compares_a_round_with_its_local_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("blockage_round", capsys)
+    difference = printed["largest_difference"]
+    assert difference["to_stand_alone_training"] < ROUNDING_OF_STEPS
+    assert difference["moved"] > 100 * ROUNDING_OF_STEPS, "models that stand still would agree too"
+    arms = printed["arms"].keys()
+    assert printed["seconds"].keys() == printed["cpu_seconds"].keys() == arms
+    assert printed["over_bare_steps"].keys() == printed["cpu_over_bare_steps"].keys() == arms - {"bare_steps"}
+    for figures in ("seconds", "cpu_seconds", "over_bare_steps", "cpu_over_bare_steps"):
+        for seen in printed[figures].values():
+            assert_spread(seen)
 
 
 def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFixture[str]) -> None:

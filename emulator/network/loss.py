@@ -1,8 +1,9 @@
-"""Which transmissions a link loses: independent losses and Gilbert-Elliott bursts, drawn as vectors."""
+"""Which transmissions a link loses: independent losses, Gilbert-Elliott bursts, shadows; drawn as vectors."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -122,6 +123,83 @@ class GilbertElliottLoss:
                 self._is_bad = not self._is_bad
             start = end
         return states
+
+
+class BlockedTimes:
+    """When a line of sight is blocked, as somebody recorded it; played again and again along the clock.
+
+    Args:
+        time_s: [n] instants of the frames, ascending.
+        blocked: [n] what holds from each of them until the next.
+
+    Raises:
+        ConfigError: no frame.
+    """
+
+    def __init__(self, time_s: NDArray[np.float64], blocked: NDArray[np.bool_]) -> None:
+        if len(time_s) == 0:
+            raise ConfigError("links follow a recording without frames; record longer, or set link.blockage_loss = 0")
+        self._time_s, self._blocked = time_s - time_s[0], blocked
+        self._first_s = float(time_s[0])
+        step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 1.0
+        self._duration_s = float(self._time_s[-1]) + step_s
+
+    @property
+    def share(self) -> float:
+        """Of the frames that are blocked."""
+        return float(self._blocked.mean())
+
+    def __call__(self, now_s: float) -> bool:
+        """Whether it is blocked at this instant."""
+        since_s = (now_s - self._first_s) % self._duration_s
+        return bool(self._blocked[np.searchsorted(self._time_s, since_s, side="right") - 1])
+
+
+class ShadowedLoss:
+    """More losses while something stands in the way: the blockers that the sensors see.
+
+    A message meets what holds when it is offered, until its last retransmission.
+
+    Args:
+        clear: losses otherwise.
+        blocked_loss: probability of losing a transmission that `clear` would let through.
+        is_blocked: at this moment.
+        blocked_share: of all time, for figures.
+        draws: the link's own stream for these losses.
+
+    Raises:
+        ConfigError: the probability lies outside [0, 1].
+    """
+
+    def __init__(
+        self,
+        clear: LossProcess,
+        blocked_loss: float,
+        is_blocked: Callable[[], bool],
+        blocked_share: float,
+        draws: np.random.Generator,
+    ) -> None:
+        _check_probability("blockage_loss", blocked_loss)
+        self._clear, self._blocked_loss, self._is_blocked = clear, blocked_loss, is_blocked
+        self._blocked_share, self._draws = blocked_share, draws
+
+    @property
+    def stationary_loss(self) -> float:
+        """Over clear and blocked times."""
+        through = 1.0 - self._clear.stationary_loss
+        return 1.0 - through * (1.0 - self._blocked_share * self._blocked_loss)
+
+    @property
+    def mean_burst(self) -> float:
+        """Of clear times."""
+        return self._clear.mean_burst
+
+    def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
+        """[n_transmissions] True where lost; clear times draw nothing more than `clear` does."""
+        lost = self._clear.lost(n_transmissions)
+        if self._is_blocked():
+            lost = lost | (self._draws.random(n_transmissions) < self._blocked_loss)
+        return lost
 
 
 def _check_probability(name: str, value: float) -> None:

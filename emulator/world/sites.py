@@ -25,6 +25,13 @@ SPEED_LIMITS_M_PER_S = {2: (8.4, 11.1), 3: (9.7, 12.5), 4: (11.1, 13.9), 6: (16.
 USER_BEARING_DEG = 30.0
 #: Share of time with something on the line of sight, lowest and highest; measured shares then lie in 5-15 %.
 BLOCKED_SHARES = (0.07, 0.115)
+#: Where cars are tracked: lanes of one site after the other, and how far back from the roadway the base station stands.
+#: Source: DeepSense scenarios 1, 5 and 8 have 9 to 23 m from the base station to the car.
+TRACKED_LANES_OF_SITES = (2, 3, 2, 4)
+TRACKED_OFFSETS_M = (14.0, 24.0)
+#: Speed limit per meter between the base station and the middle of the roadway, lowest and highest. With 64 beams over
+#: 90 degrees and 10 sweeps per second the best beam then stays in 0.33 to 0.40 of the sweeps (DeepSense: 0.31 to 0.44).
+TRACKED_LIMITS_PER_S = (0.185, 0.215)
 FACADE_MATERIALS: tuple[Literal["concrete", "glass"], ...] = ("concrete", "glass")
 
 
@@ -67,6 +74,37 @@ def site_street(index: int, draws: np.random.Generator, base: StreetSettings | N
         crosswalk_x_m=float(np.copysign(8.0 + 7.0 * abs(2.0 * shares[9] - 1.0), shares[9] - 0.5)),
     )
     return replace(street, arrivals_per_s=_fitting_arrivals_per_s(street, BLOCKED_SHARES, float(draws.random())))
+
+
+def tracked_street(index: int, draws: np.random.Generator, base: StreetSettings | None = None) -> StreetSettings:
+    """A street on which cars are tracked, unlike its neighbors in number; the base station stands back from the road.
+
+    Nearer base stations have slower cars, so that the best beam changes about as often at every site.
+
+    Args:
+        index: from 0.
+        draws: of this site.
+        base: everything else.
+    """
+    even = (index + 0.5) * np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0]) % 1
+    shares = np.clip(even + draws.uniform(-0.05, 0.05, size=len(even)), 0.0, 1.0).tolist()
+    nearest_m, farthest_m = TRACKED_OFFSETS_M
+    slowest_per_s, fastest_per_s = TRACKED_LIMITS_PER_S
+    street = replace(
+        base or StreetSettings(),
+        n_lanes=TRACKED_LANES_OF_SITES[index % len(TRACKED_LANES_OF_SITES)],
+        lane_width_m=3.3 + 0.4 * shares[0],
+        roadway_offset_m=nearest_m + (farthest_m - nearest_m) * shares[1],
+        base_station_height_m=1.0 + 3.0 * shares[2],
+        facade_setback_m=4.0 + 6.0 * shares[3],
+        facade_height_m=6.0 + 14.0 * shares[4],
+        facade_material=FACADE_MATERIALS[index // 2 % 2],
+        near_facade_setback_m=2.0 + 4.0 * shares[5],
+        near_facade_material=FACADE_MATERIALS[index // 3 % 2],
+        arrivals_per_s=0.06 + 0.06 * shares[6],
+    )
+    limit_per_s = slowest_per_s + (fastest_per_s - slowest_per_s) * shares[7]
+    return replace(street, speed_limit_m_per_s=float(np.mean(street.lanes_y_m)) * limit_per_s)
 
 
 def expected_blocked_share(settings: StreetSettings) -> float:

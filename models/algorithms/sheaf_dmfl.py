@@ -38,7 +38,7 @@ class SheafDmfl:
         self._settings, self._sheaf = setup.training, setup.sheaf
         (name,) = setup.models
         self.training = LocalTraining(
-            setup.client_id, setup.models[name], setup.rows, setup.training, setup.batch_draws[name]
+            setup.client_id, setup.models[name], setup.rows, setup.objective, setup.training, setup.batch_draws[name]
         )
         self._name = name
         self._gossip = EncoderGossip(setup.client_id, self.training.encoders, setup.mixing)

@@ -18,6 +18,7 @@ import torch
 from integration.played import State
 from integration.tiny import Walk, state_of, tiny, wired
 from numpy.typing import NDArray
+from sheafedge.datasets.windows import Windows
 from sheafedge.emulator.contracts import (
     DIVISIBLE_KINDS,
     DivergedError,
@@ -29,7 +30,7 @@ from sheafedge.emulator.contracts import (
 )
 from sheafedge.models.algorithms.table import ALGORITHMS
 from sheafedge.scenarios.build import build
-from sheafedge.scenarios.data import ClientData, load_clients, model_inputs
+from sheafedge.scenarios.data import ClientData, load_data
 
 N_ROUNDS = 3  # the single exchange has other phases from its second round on
 
@@ -284,7 +285,7 @@ def test_predicting_is_pure(case: str) -> None:
     for _ in phases(asked):
         before = states(asked)
         for learner, client in zip(asked.emulation.learners, asked.emulation.clients, strict=True):
-            inputs = model_inputs(client.data.test)
+            inputs = client.data.test.inputs()
             first, second = learner.predict(inputs), learner.predict(inputs)
             assert set(first) == set(client.models)
             for name, logits in first.items():
@@ -326,6 +327,7 @@ def test_one_seed_trains_one_way_and_another_seed_another(case: str) -> None:
 
 def with_nan_rows(data: list[ClientData], client: NodeId) -> list[ClientData]:
     rows = data[client]
+    assert isinstance(rows.train, Windows)
     nothing_seen = {name: np.full_like(getattr(rows.train, name), np.nan) for name in ("gps", "rf")}
     return [*data[:client], replace(rows, train=replace(rows.train, **nothing_seen)), *data[client + 1 :]]
 
@@ -339,7 +341,7 @@ def deaf_round(learner: Learner) -> None:
 @every_case
 def test_a_client_whose_numbers_left_the_finite_ones_says_so(case: str) -> None:
     scenario = tiny(CASES[case])
-    data = with_nan_rows(load_clients(scenario), client=2)
+    data = with_nan_rows(load_data(scenario).clients, client=2)
     emulation = build(scenario, data, lambda *_: {}, lambda *_: None)
     sick = emulation.learners[2]
     with pytest.raises(DivergedError, match=r"client 2: .* round 0\b.*; lower training\.head_step_size"):

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.baselines import majority_predictions, persistence_predictions
 from sheafedge.datasets.deepsense_rows import load_deepsense_rows
-from sheafedge.datasets.partition import partition
+from sheafedge.datasets.partition import assign_clients, partition
 from sheafedge.datasets.recording import Recording
 from sheafedge.datasets.scores import BeamScores, score_ranking
 from sheafedge.datasets.windows import Windows, make_windows
@@ -91,7 +91,8 @@ def test_persistence_on_held_out_drive_bys_is_as_good_as_the_pilot_found(deepsen
     """The pilot printed .34 to .37 top-1 and .40 to .46 dB as means over its groups of clients."""
     windows = [make_windows(load_deepsense_rows(deepsense_root, s), 4) for s in (1, 5, 8)]
     scores, majority = [], []
-    for client in partition(windows, 20, np.random.default_rng(0)):
+    assignment = assign_clients([len(np.unique(samples.sequence)) for samples in windows], 20)
+    for client in partition([windows[index] for index in assignment], assignment, np.random.default_rng(0)):
         test = windows[client.recording_index].take(client.test)
         train_labels = windows[client.recording_index].label[client.train]
         scores.append(score_ranking(persistence_predictions(test), test.label, test.powers))

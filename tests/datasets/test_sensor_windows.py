@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from sheafedge.datasets.baselines import blockage_majority, blockage_persistence
 from sheafedge.datasets.recording_layout import RecordingDescription, StationDescription, standard_field
 from sheafedge.datasets.recording_reader import RecordedStation, RecordingReader
 from sheafedge.datasets.recording_writer import RecordingWriter
+from sheafedge.datasets.samples import Samples
 from sheafedge.datasets.scores import BlockageScores, score_blockage
-from sheafedge.datasets.sensor_windows import BlockageWindows, beam_windows, blockage_windows, split_by_time
+from sheafedge.datasets.sensed_frames import SensedFrames
+from sheafedge.datasets.sensor_windows import BeamWindows, BlockageWindows, beam_windows, blockage_windows
 from sheafedge.emulator.contracts import ConfigError, DataError
 
 N_RAYS, SIZE, N_BEAMS = 6, 4, 8
@@ -26,6 +29,7 @@ GPS_COLUMNS = ("latitude_deg", "longitude_deg", "distance_m", "height_m")
 FLOAT32_DB = 1e-5  # powers of 0.1 to 1 are at most 10 dB below 1; float32 keeps 7 digits
 LUMA = 1.0  # of 255: weights in 1/256 cost up to 0.45, rounding 0.5
 WINDOWED = ("lidar", "camera", "rf")
+SEEN = ("gps", "camera")
 
 
 def fields_of(frames: dict[str, np.ndarray]) -> tuple[Any, ...]:
@@ -41,6 +45,16 @@ def recorded(path: Path, frames: dict[str, np.ndarray], geometry: dict[str, Any]
     with RecordingWriter(path, RecordingDescription("", 1, "tests", (station,))) as writer:
         writer.append(0, frames)
     return RecordingReader(path).base_stations[0]
+
+
+def sensed_for_blockage(
+    path: Path, frames: dict[str, np.ndarray], modalities: Sequence[Any] = WINDOWED
+) -> SensedFrames:
+    return SensedFrames.of(recorded(path, frames), modalities)
+
+
+def sensed_for_beams(path: Path, frames: dict[str, np.ndarray], modalities: Sequence[Any] = SEEN) -> SensedFrames:
+    return SensedFrames.of(recorded(path, frames), modalities, color=True, keep_powers=True)
 
 
 def frames_of(lengths: Sequence[int], seed: int = 0, blocked_share: float = 0.2) -> dict[str, np.ndarray]:
@@ -81,7 +95,7 @@ def test_every_window_is_what_a_plain_loop_would_cut(
     tmp_path: Path, case: tuple[dict[str, np.ndarray], int, int]
 ) -> None:
     frames, length, horizon = case
-    windows = blockage_windows(recorded(tmp_path / "any.h5", frames), WINDOWED, length, horizon)
+    windows = blockage_windows(sensed_for_blockage(tmp_path / "any.h5", frames), WINDOWED, length, horizon)
     owner, blocked = frames["sequence"], frames["blocked_geometric"]
     ends = [
         t
@@ -94,7 +108,7 @@ def test_every_window_is_what_a_plain_loop_would_cut(
     for i, t in enumerate(ends):
         past = slice(t - length + 1, t + 1)
         assert_array_equal(inputs["lidar"][i], np.moveaxis(frames["lidar"][past], 2, 0))
-        assert_allclose(inputs["camera"][i] * 255, grey[past], atol=LUMA)
+        assert_allclose(inputs["camera"][i], grey[past], atol=LUMA)
         assert_allclose(inputs["rf"][i], 10 * np.log10(frames["rf"][past]), atol=FLOAT32_DB)
         assert windows.label[i] == any(blocked[t + 1 : t + horizon + 1])  # (23)
         assert windows.blocked_now[i] == blocked[t]
@@ -107,14 +121,14 @@ def test_the_future_reaches_the_label_and_never_the_inputs(
     tmp_path: Path, case: tuple[dict[str, np.ndarray], int, int], share: float
 ) -> None:
     frames, length, horizon = case
-    before = blockage_windows(recorded(tmp_path / "before.h5", frames), WINDOWED, length, horizon)
+    before = blockage_windows(sensed_for_blockage(tmp_path / "before.h5", frames), WINDOWED, length, horizon)
     now = int(share * len(before))
     t = before.end[now]
     changed = {name: rows.copy() for name, rows in frames.items()}
     for name in ("lidar", "camera", "rf"):
         changed[name][t + 1 :] = 1
     changed["blocked_geometric"][t + 1 :] = True
-    after = blockage_windows(recorded(tmp_path / "after.h5", changed), WINDOWED, length, horizon)
+    after = blockage_windows(sensed_for_blockage(tmp_path / "after.h5", changed), WINDOWED, length, horizon)
     then = np.array([now])
     for name, rows in before.inputs(then).items():
         assert_array_equal(after.inputs(then)[name], rows)
@@ -133,7 +147,7 @@ def test_the_future_reaches_the_label_and_never_the_inputs(
 def test_a_split_by_time_shares_no_frame(
     tmp_path: Path, lengths: list[int], length: int, horizon: int, test_fraction: float, extra_gap: int
 ) -> None:
-    windows = blockage_windows(recorded(tmp_path / "any.h5", frames_of(lengths)), ["rf"], length, horizon)
+    windows = blockage_windows(sensed_for_blockage(tmp_path / "any.h5", frames_of(lengths)), ["rf"], length, horizon)
     train, test = windows.split_by_time(test_fraction, length + horizon + extra_gap)
     assert max(touched(train)) < min(touched(test))
     assert test.end.min() >= sum(lengths) * (1 - test_fraction) - 1
@@ -146,7 +160,7 @@ def touched(windows: BlockageWindows) -> set[int]:
 
 
 def test_the_gap_is_as_short_as_it_may_be(path: Path) -> None:
-    windows = blockage_windows(recorded(path, frames_of([120])), ["rf"], 16, 5)
+    windows = blockage_windows(sensed_for_blockage(path, frames_of([120])), ["rf"], 16, 5)
     train, test = windows.split_by_time(0.3)
     assert (train.end.max(), test.end.min()) == (120 - 36 - 21 - 1, 120 - 36)
     assert touched(train).isdisjoint(touched(test))
@@ -156,7 +170,7 @@ def test_the_gap_is_as_short_as_it_may_be(path: Path) -> None:
 
 
 def test_a_gap_that_is_too_short_is_refused(path: Path) -> None:
-    windows = blockage_windows(recorded(path, frames_of([120])), ["rf"], 16, 5)
+    windows = blockage_windows(sensed_for_blockage(path, frames_of([120])), ["rf"], 16, 5)
     with pytest.raises(ConfigError, match=r"gap_frames must be at least window \+ horizon = 21, got 20"):
         windows.split_by_time(0.3, 20)
     with pytest.raises(ConfigError, match="120 frames are too few"):
@@ -166,20 +180,14 @@ def test_a_gap_that_is_too_short_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -1.0, float("nan")])
-def test_a_fraction_outside_of_0_to_1_is_refused(fraction: float) -> None:
+def test_a_fraction_outside_of_0_to_1_is_refused(path: Path, fraction: float) -> None:
+    windows = blockage_windows(sensed_for_blockage(path, frames_of([120])), ["rf"])
     with pytest.raises(ConfigError, match="test_fraction must lie in"):
-        split_by_time(100, fraction, 21)
-
-
-def test_rows_are_split_in_order() -> None:
-    assert split_by_time(100, 0.3, 21) == (range(49), range(70, 100))
-    assert split_by_time(100, 0.001, 0) == (range(99), range(99, 100))
-    with pytest.raises(ConfigError, match="at least 0"):
-        split_by_time(100, 0.3, -1)
+        windows.split_by_time(fraction)
 
 
 def test_types_and_shapes_are_those_that_encoders_take(path: Path) -> None:
-    windows = blockage_windows(recorded(path, frames_of([40])), WINDOWED)
+    windows = blockage_windows(sensed_for_blockage(path, frames_of([40])), WINDOWED)
     assert (windows.length, windows.horizon, len(windows)) == (16, 5, 40 - 15 - 5)
     batch = windows.inputs(np.array([3, 0, 3]))
     assert {name: rows.shape for name, rows in batch.items()} == {
@@ -189,7 +197,8 @@ def test_types_and_shapes_are_those_that_encoders_take(path: Path) -> None:
     }
     assert {rows.dtype for rows in batch.values()} == {np.dtype(np.float32)}
     assert all(rows.flags.c_contiguous for rows in batch.values())
-    assert 0 <= batch["camera"].min() < batch["camera"].max() <= 1
+    assert 1 < batch["camera"].max() <= 255  # models normalize
+    assert windows.input_shapes == {name: rows.shape[1:] for name, rows in batch.items()}
     assert_array_equal(windows.take(np.array([3, 0, 3])).inputs()["rf"], batch["rf"])
     assert windows.modalities == ("lidar", "camera", "rf")
 
@@ -199,7 +208,8 @@ def test_a_frame_is_held_once_however_many_windows_it_is_in(path: Path) -> None:
     frames["camera"] = np.zeros((3000, 32, 32, 3), dtype=np.uint8)
     station = recorded(path, frames)
     tracemalloc.start()
-    windows = blockage_windows(station, ["camera"])
+    sensed = SensedFrames.of(station, ["camera"])
+    windows = blockage_windows(sensed, ["camera"])
     held, _ = tracemalloc.get_traced_memory()
     windows.take(np.arange(2000)).inputs(np.arange(4))
     _, peak = tracemalloc.get_traced_memory()
@@ -207,32 +217,33 @@ def test_a_frame_is_held_once_however_many_windows_it_is_in(path: Path) -> None:
     once = 3000 * 32 * 32  # bytes of grey frames; materialized float32 windows would be 64 times that
     assert once <= held < 1.3 * once
     assert peak < 3 * once
+    assert windows.frames["camera"].base is sensed.frames("camera").base  # cutting copies none
 
 
 def test_windows_do_not_span_holes_in_the_recording(path: Path) -> None:
     frames = frames_of([40])
     frames["frame_index"] = np.arange(40) + 2 * (np.arange(40) >= 18)  # two frames are missing before row 18
-    station = recorded(path, frames)
-    windows = blockage_windows(station, ["rf"], 4, 2)
+    sensed = sensed_for_blockage(path, frames)
+    windows = blockage_windows(sensed, ["rf"], 4, 2)
     assert_array_equal(windows.end, [*range(3, 16), *range(21, 38)])
-    assert len(blockage_windows(station, ["rf"], 4, 2, max_frame_step=3)) == 40 - 3 - 2
+    assert len(blockage_windows(sensed, ["rf"], 4, 2, max_frame_step=3)) == 40 - 3 - 2
 
 
 def test_the_definition_of_blocked_can_be_chosen(path: Path) -> None:
     frames = frames_of([60])
-    station = recorded(path, frames)
-    default = blockage_windows(station, ["rf"], 4, 1)
-    by_power = blockage_windows(station, ["rf"], 4, 1, label="blocked_power")
+    sensed = sensed_for_blockage(path, frames)
+    default = blockage_windows(sensed, ["rf"], 4, 1)
+    by_power = blockage_windows(sensed, ["rf"], 4, 1, label="blocked_power")
     assert_array_equal(default.label, frames["blocked_geometric"][default.end + 1])
     assert_array_equal(by_power.label, frames["blocked_power"][by_power.end + 1])
     with pytest.raises(DataError, match="no field 'blocked_labeled'"):
-        blockage_windows(station, ["rf"], 4, 1, label="blocked_labeled")
+        blockage_windows(sensed, ["rf"], 4, 1, label="blocked_labeled")
 
 
 def test_beams_that_were_not_measured_count_as_the_weakest(path: Path) -> None:
     frames = frames_of([30])
     frames["rf"][4, 2] = np.nan
-    windows = blockage_windows(recorded(path, frames), ["rf"], 1, 1)
+    windows = blockage_windows(sensed_for_blockage(path, frames), ["rf"], 1, 1)
     row = windows.inputs()["rf"][4, 0]
     assert np.isfinite(row).all()
     assert row[2] == row.min() == pytest.approx(10 * np.log10(np.nanmin(frames["rf"][4])), abs=FLOAT32_DB)
@@ -241,27 +252,125 @@ def test_beams_that_were_not_measured_count_as_the_weakest(path: Path) -> None:
 def test_a_grey_camera_serves_as_well(path: Path) -> None:
     frames = frames_of([30])
     frames["camera"] = frames["camera"][..., :1]
-    station = recorded(path, frames)
-    windows = blockage_windows(station, ["camera"], 1, 1)
-    assert_allclose(windows.inputs()["camera"][:, 0] * 255, frames["camera"][windows.end, ..., 0], rtol=1e-6)
-    assert beam_windows(station, ["camera"]).inputs()["camera"].shape == (29, 3, SIZE, SIZE)
+    windows = blockage_windows(sensed_for_blockage(path, frames), ["camera"], 1, 1)
+    assert_array_equal(windows.inputs()["camera"][:, 0], frames["camera"][windows.end, ..., 0])
+    seen = beam_windows(sensed_for_beams(path.with_name("again.h5"), frames), ["camera"]).inputs()["camera"]
+    assert seen.shape == (29, 3, SIZE, SIZE)
+    assert_array_equal(seen[:, 0], seen[:, 2])
 
 
 def test_what_cannot_be_cut_is_refused_by_name(path: Path) -> None:
-    frames = {name: rows for name, rows in frames_of([12, 9]).items() if name != "lidar"}
-    station = recorded(path, frames)
+    station = recorded(path, {name: rows for name, rows in frames_of([12, 9]).items() if name != "lidar"})
+    grey = SensedFrames.of(station, ["camera", "rf"])
+    color = SensedFrames.of(station, SEEN, color=True, keep_powers=True)
     with pytest.raises(DataError, match=r"no unbroken stretch of 21 frames \(longest: 12\)"):
-        blockage_windows(station, ["rf"])
-    with pytest.raises(DataError, match="no field 'lidar'"):
-        blockage_windows(station, ["lidar"], 2, 1)
+        blockage_windows(grey, ["rf"])
+    with pytest.raises(DataError, match="keeps no lidar"):
+        blockage_windows(grey, ["lidar"], 2, 1)
     with pytest.raises(ConfigError, match="not from gps"):
-        blockage_windows(station, ["gps"], 2, 1)
+        blockage_windows(grey, ["gps"], 2, 1)
     with pytest.raises(ConfigError, match="at least 1, got 0 and 5"):
-        blockage_windows(station, ["rf"], 0)
+        blockage_windows(grey, ["rf"], 0)
+    with pytest.raises(ConfigError, match="stride must be at least 1, got 0"):
+        blockage_windows(grey, ["rf"], 2, 1, stride=0)
+    with pytest.raises(ConfigError, match="camera in color"):
+        blockage_windows(color, ["camera"], 2, 1)
     with pytest.raises(ConfigError, match="not from rf"):
-        beam_windows(station, ["rf"])
+        beam_windows(color, ["rf"])
     with pytest.raises(ConfigError, match="n_beams = 3 cannot be kept of 8"):
-        beam_windows(station, ["gps"], 3)
+        beam_windows(color, ["gps"], 3)
+    with pytest.raises(ConfigError, match="camera in grey"):
+        beam_windows(grey, ["camera"])
+    with pytest.raises(DataError, match="keeps no powers"):
+        beam_windows(SensedFrames.of(station, ["gps"]), ["gps"])
+
+
+# A buffer that grows.
+
+
+def piece(frames: dict[str, np.ndarray], first: int, stop: int) -> dict[str, np.ndarray]:
+    return {name: rows[first:stop] for name, rows in frames.items()}
+
+
+@any_case
+@given(case=cases(), stride=st.integers(1, 3), cuts=st.lists(st.integers(0, 100), max_size=3))
+def test_what_a_growing_buffer_gives_is_what_replay_gives_up_to_now(
+    tmp_path: Path, case: tuple[dict[str, np.ndarray], int, int], stride: int, cuts: list[int]
+) -> None:
+    frames, length, horizon = case
+    replay = sensed_for_blockage(tmp_path / "any.h5", frames)
+    live = SensedFrames("corner", WINDOWED, capacity=1)
+    everything = blockage_windows(replay, WINDOWED, length, horizon, stride=stride, may_be_empty=True)
+    n = len(frames["sequence"])
+    for first, stop in pairwise([0, *sorted(min(cut, n) for cut in cuts), n]):
+        live.append(piece(frames, first, stop))
+        so_far = blockage_windows(live, WINDOWED, length, horizon, stride=stride, may_be_empty=True)
+        known = everything.ending_in(0, stop - horizon)
+        assert so_far.n_frames == stop
+        for name in ("end", "label", "blocked_now", "sequence"):
+            assert_array_equal(getattr(so_far, name), getattr(known, name))
+        for name, rows in known.inputs().items():
+            assert_array_equal(so_far.inputs()[name], rows)
+
+
+def test_samples_stay_as_they_are_when_more_is_sensed() -> None:
+    frames = frames_of([90])
+    live = SensedFrames("corner", WINDOWED, capacity=1)
+    live.append(piece(frames, 0, 40))
+    windows = blockage_windows(live, WINDOWED)
+    before = windows.inputs()
+    live.append(piece(frames, 40, 90))
+    assert len(windows) == 40 - 15 - 5
+    for name, rows in windows.inputs().items():
+        assert_array_equal(rows, before[name])
+
+
+def test_before_anything_is_sensed_there_is_no_sample_and_no_error() -> None:
+    windows = blockage_windows(SensedFrames("corner", WINDOWED), WINDOWED, may_be_empty=True)
+    beams = beam_windows(
+        SensedFrames("corner", SEEN, color=True, keep_powers=True, gps_columns=GPS_COLUMNS), SEEN, 4, may_be_empty=True
+    )
+    assert (len(windows), len(beams)) == (0, 0)
+    assert {name: len(rows) for name, rows in {**windows.inputs(), **beams.inputs()}.items()} == dict.fromkeys(
+        (*WINDOWED, *SEEN), 0
+    )
+    with pytest.raises(DataError, match=r"no unbroken stretch of 21 frames \(longest: 0\)"):
+        blockage_windows(SensedFrames("corner", WINDOWED), WINDOWED)
+
+
+def test_windows_that_are_not_complete_yet_are_no_error_while_more_may_come() -> None:
+    live = SensedFrames("corner", WINDOWED)
+    live.append(frames_of([20]))
+    assert len(blockage_windows(live, WINDOWED, may_be_empty=True)) == 0
+    with pytest.raises(DataError, match=r"no unbroken stretch of 21 frames \(longest: 20\)"):
+        blockage_windows(live, WINDOWED)
+
+
+def test_a_stride_counts_rows_of_the_recording(path: Path) -> None:
+    frames = frames_of([30, 11])
+    sensed = sensed_for_blockage(path, frames)
+    assert_array_equal(blockage_windows(sensed, ["rf"], 2, 1, stride=10).end, [10, 20])  # 0, 30: no window; 40: last
+    assert_array_equal(blockage_windows(sensed, ["rf"], 2, 1, stride=13).end, [13, 26, 39])
+    beams = sensed_for_beams(path.with_name("again.h5"), frames)
+    assert_array_equal(beam_windows(beams, ["gps"], stride=10).end, [10, 20, 40])
+
+
+def test_both_kinds_of_samples_can_be_shared_out_alike(path: Path) -> None:
+    frames = frames_of([30])
+    kinds: list[tuple[Samples, BlockageWindows | BeamWindows]] = [
+        (windows, windows)
+        for windows in (
+            blockage_windows(sensed_for_blockage(path, frames), WINDOWED, 4, 2),
+            beam_windows(sensed_for_beams(path.with_name("again.h5"), frames), SEEN),
+        )
+    ]
+    for samples, windows in kinds:
+        batch = windows.inputs(np.array([3, 1]))
+        assert windows.input_shapes == {name: rows.shape[1:] for name, rows in batch.items()}
+        assert {rows.dtype for rows in batch.values()} == {np.dtype(np.float32)}
+        assert (samples.end[0], samples.end[-1]) == (samples.n_before, 30 - 1 - samples.n_after)
+        assert_array_equal(windows.ending_in(7, 9).end, [7, 8])
+        assert_array_equal(windows.take(np.array([3, 1])).end, samples.end[[3, 1]])
 
 
 # Beams.
@@ -271,7 +380,7 @@ def test_a_beam_sample_is_one_step_with_the_best_beam_of_now(path: Path) -> None
     frames = frames_of([7, 1, 5])
     frames["rf"][3, 0] = np.nan
     station = recorded(path, frames, {"latitude_deg": 33.42, "longitude_deg": -111.93})
-    windows = beam_windows(station, ["gps", "camera"], 4)
+    windows = beam_windows(SensedFrames.of(station, SEEN, color=True, keep_powers=True), ["gps", "camera"], 4)
     rows = [1, 2, 3, 4, 5, 6, 9, 10, 11, 12]  # the first of a sequence has no previous beam
     powers = frames["rf"][:, ::2]
     best = np.nanargmax(powers, axis=1)
@@ -279,9 +388,11 @@ def test_a_beam_sample_is_one_step_with_the_best_beam_of_now(path: Path) -> None
     assert_array_equal(windows.label, best[rows])
     assert_array_equal(windows.previous_beam, best[np.array(rows) - 1])
     assert windows.n_beams == 4
-    assert np.isfinite(windows.powers).all()
+    assert_array_equal(windows.powers[[0, 1]], powers[[1, 2]])
+    assert windows.powers[2, 0] == np.nanmin(powers[3])  # the weakest in the place of what was not measured
+    assert_array_equal(windows.take(np.array([2])).powers, windows.powers[[2]])
     batch = windows.inputs(np.array([2, 6]))
-    assert_allclose(batch["camera"] * 255, np.moveaxis(frames["camera"][[3, 9]], 3, 1), rtol=1e-6)
+    assert_array_equal(batch["camera"], np.moveaxis(frames["camera"][[3, 9]], 3, 1))
     assert batch["camera"].flags.c_contiguous
     centimeter_deg = 1e-7
     assert_allclose(batch["gps"][:, :2] + windows.gps_origin[:2], frames["gps"][[3, 9], :2], atol=centimeter_deg)
@@ -291,14 +402,14 @@ def test_a_beam_sample_is_one_step_with_the_best_beam_of_now(path: Path) -> None
 
 def test_without_a_known_site_degrees_count_from_the_first_frame(path: Path) -> None:
     frames = frames_of([7])
-    windows = beam_windows(recorded(path, frames), ["gps"])
+    windows = beam_windows(sensed_for_beams(path, frames), ["gps"])
     assert_array_equal(windows.gps_origin[:2], frames["gps"][0, :2])
     assert windows.modalities == ("gps",)
     assert len(windows.take(np.array([0, 4]))) == 2
 
 
 def test_persistence_of_beams_works_on_both_kinds_of_windows(path: Path) -> None:
-    windows = beam_windows(recorded(path, frames_of([9])), ["gps"])
+    windows = beam_windows(sensed_for_beams(path, frames_of([9])), ["gps"])
     assert_array_equal(persistence_predictions(windows)[:, 0], windows.previous_beam)
 
 
@@ -346,7 +457,7 @@ def test_what_cannot_be_scored_is_refused(predicted: np.ndarray, labels: np.ndar
 def test_persistence_sees_a_blockage_that_lasts_and_misses_one_that_comes(path: Path) -> None:
     frames = frames_of([40])
     frames["blocked_geometric"] = (np.arange(40) >= 20) & (np.arange(40) < 30)
-    windows = blockage_windows(recorded(path, frames), ["rf"], 2, 5)
+    windows = blockage_windows(sensed_for_blockage(path, frames), ["rf"], 2, 5)
     stays = blockage_persistence(windows)
     missed = windows.end[(windows.label == 1) & ~stays]
     assert_array_equal(missed, range(15, 20))  # the five frames before it comes

@@ -41,7 +41,7 @@ def test_every_window_is_what_a_plain_loop_would_cut(case: tuple[Recording, int]
     windows = make_windows(recording, length)
     owner = recording.sequence
     rows = [row for row in range(length, recording.n_rows) if owner[row - length] == owner[row]]
-    assert_array_equal(windows.row, rows)
+    assert_array_equal(windows.end, rows)
     assert len(windows) == len(rows)
     assert windows.n_beams == N_BEAMS
     for i, row in enumerate(rows):
@@ -76,7 +76,7 @@ def test_the_current_sweep_never_reaches_the_inputs(case: tuple[Recording, int],
     before = make_windows(recording, length)
     now = int(share * len(before))
     powers = recording.powers.copy()
-    powers[before.row[now]] = 1.1 - powers[before.row[now]]
+    powers[before.end[now]] = 1.1 - powers[before.end[now]]
     after = make_windows(Recording("changed", recording.positions_m, powers, recording.sequence), length)
 
     assert_array_equal(after.rf[now], before.rf[now])
@@ -84,8 +84,8 @@ def test_the_current_sweep_never_reaches_the_inputs(case: tuple[Recording, int],
     assert after.previous_beam[now] == before.previous_beam[now]
     assert after.label[now] != before.label[now]
 
-    sees_it = (before.sequence == before.sequence[now]) & (before.row > before.row[now])
-    sees_it &= before.row <= before.row[now] + length
+    sees_it = (before.sequence == before.sequence[now]) & (before.end > before.end[now])
+    sees_it &= before.end <= before.end[now] + length
     changed = (after.rf != before.rf).any(axis=(1, 2))
     assert_array_equal(changed, sees_it)
 
@@ -96,16 +96,67 @@ def test_arrays_have_the_documented_types_and_shapes() -> None:
     assert (windows.gps.shape, windows.gps.dtype) == ((n, 4, 2), np.float32)
     assert (windows.rf.shape, windows.rf.dtype) == ((n, 4, N_BEAMS), np.float32)
     assert (windows.powers.shape, windows.powers.dtype) == ((n, N_BEAMS), np.float64)
-    for indices in (windows.label, windows.previous_beam, windows.sequence, windows.row):
+    for indices in (windows.label, windows.previous_beam, windows.sequence, windows.end):
         assert (indices.shape, indices.dtype) == ((n,), np.int64)
 
 
 def test_taking_rows_keeps_all_fields_together() -> None:
     windows = make_windows(recording_of([9, 7]), 2)
     taken = windows.take(np.array([5, 0, 5]))
-    assert_array_equal(taken.row, windows.row[[5, 0, 5]])
+    assert_array_equal(taken.end, windows.end[[5, 0, 5]])
     assert_array_equal(taken.rf[1], windows.rf[0])
     assert_array_equal(taken.powers.argmax(axis=1), taken.label)
+
+
+def test_inputs_are_the_arrays_of_the_sensors_that_somebody_owns() -> None:
+    windows = make_windows(recording_of([9, 7]), 4)
+    assert windows.modalities == ("rf", "gps")
+    assert windows.input_shapes == {"rf": (4, N_BEAMS), "gps": (4, 2)}
+    some = np.array([3, 0])
+    for indices in (some, slice(2, 5)):
+        batch = windows.inputs(indices)
+        assert_array_equal(batch["rf"], windows.rf[indices])
+        assert_array_equal(batch["gps"], windows.gps[indices])
+    assert {name: len(rows) for name, rows in windows.inputs().items()} == {"rf": len(windows), "gps": len(windows)}
+
+
+def test_somebody_with_fewer_sensors_has_the_same_samples() -> None:
+    windows = make_windows(recording_of([9, 7]), 4)
+    blind = windows.owned_by(["gps"])
+    assert (blind.modalities, set(blind.inputs()), set(blind.input_shapes)) == (("gps",), {"gps"}, {"gps"})
+    assert_array_equal(blind.end, windows.end)
+    assert_array_equal(blind.label, windows.label)
+    assert blind.take(np.array([1])).modalities == ("gps",)
+    assert windows.modalities == ("rf", "gps")
+
+
+def test_every_third_sample_is_counted_in_rows_of_the_recording() -> None:
+    windows = make_windows(recording_of([9, 7, 12]), 2)
+    assert_array_equal(windows.every(3).end, [row for row in windows.end.tolist() if row % 3 == 0])
+    assert_array_equal(windows.every(3).rf, windows.rf[windows.end % 3 == 0])
+    assert_array_equal(windows.every(1).end, windows.end)
+
+
+@given(case=recordings_and_lengths())
+def test_a_window_says_how_many_rows_before_it_uses(case: tuple[Recording, int]) -> None:
+    """What a split by time relies on: no other row changes a sample."""
+    recording, length = case
+    windows = make_windows(recording, length)
+    assert (windows.n_before, windows.n_after) == (length, 0)
+    now = len(windows) // 2
+    others = np.ones(recording.n_rows, dtype=bool)
+    others[windows.end[now] - windows.n_before : windows.end[now] + windows.n_after + 1] = False
+    moved = Recording(
+        "elsewhere",
+        np.where(others[:, None], recording.positions_m + 9, recording.positions_m),
+        np.where(others[:, None], recording.powers[:, ::-1] + 1, recording.powers),
+        recording.sequence,
+    )
+    after = make_windows(moved, length)
+    assert_array_equal(after.gps[now], windows.gps[now])
+    assert_array_equal(after.rf[now], windows.rf[now])
+    assert after.label[now] == windows.label[now]
+    assert after.previous_beam[now] == windows.previous_beam[now]
 
 
 @pytest.mark.parametrize(("rows", "remedy"), [(4, "set data.window to at most 3"), (1, "leave that drive-by out")])

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from doubles.emulation import DirectTransport, ScriptedLearner, ScriptedLink
-from sheafedge.emulator.contracts import DeviceProfile, DivergedError, Learner, Message, MessageKind, Phase
+from sheafedge.emulator.contracts import ConfigError, DeviceProfile, DivergedError, Learner, Message, MessageKind, Phase
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.network import Network
-from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings
+from sheafedge.emulator.nodes.base_station import BaseStation, RoundPace, Surroundings
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
@@ -47,6 +48,8 @@ class Row:
         losses: Mapping[tuple[int, int], Sequence[Sequence[int]]] | None = None,
         observe: Callable[[Learner, int], Mapping[str, Any]] = lambda learner, _: learner.health(),
         learner: type[ScriptedLearner] = ScriptedLearner,
+        pace: RoundPace | None = None,
+        begin_round: Callable[[ScriptedLearner, float], None] | None = None,
     ) -> None:
         self.env = EmulatorEnvironment(seed=0)
         self.observed: list[tuple[Any, ...]] = []
@@ -58,9 +61,18 @@ class Row:
         deliver: dict[int, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
         network = Network(self.env, DirectTransport(), links, deliver, self.recorder)
         barrier = Barrier(self.env, len(ROW))
-        around = Surroundings(self.env, network, barrier, pool or SerialPool(), self.recorder, observe, deadline_s)
+        around = Surroundings(
+            self.env, network, barrier, pool or SerialPool(), self.recorder, observe, deadline_s, pace
+        )
         self.stations = [
-            BaseStation(each, DEVICES[each.client_id], inboxes[each.client_id], around) for each in self.learners
+            BaseStation(
+                each,
+                DEVICES[each.client_id],
+                inboxes[each.client_id],
+                around,
+                begin_round and partial(begin_round, each),
+            )
+            for each in self.learners
         ]
 
     def play(self, rounds: int = 1) -> Row:
@@ -185,6 +197,83 @@ def test_a_station_slower_than_the_deadline_still_sends_and_its_messages_are_lat
 def test_the_policy_decides_what_becomes_of_a_missing_message(policy: str, heard: list[tuple[int, ...]]) -> None:
     row = Row([HEAVY], policy=policy, deadline_s=4.0, losses={(2, 1): [(), (0, 1, 2)]}).play(rounds=2)
     assert row.heard(1) == heard
+
+
+# --- the beginning of a round -----------------------------------------------------------------------------------------
+
+
+def test_rounds_begin_at_their_instants_after_a_warm_up() -> None:
+    """A round takes 3.5 s, as worked out above, and then there is time left."""
+    row = Row(pace=RoundPace(10.0, 4.0)).play(rounds=3)
+    assert row.instants("compute", "heavy") == [10.0, 14.0, 18.0] * 3
+    assert [told[2] for told in row.observed] == [13.5] * 3 + [17.5] * 3 + [21.5] * 3
+    assert row.env.now == 21.5
+
+
+def test_a_round_that_takes_longer_delays_the_next_and_time_is_caught_up() -> None:
+    """The loss makes the second round last 5.75 s: the third begins at 17.75 and not at 16; the seventh is on time."""
+    row = Row(pace=RoundPace(8.0, 4.0), deadline_s=5.0, losses={(2, 1): [(), (), (0, 1, 2), ()]}).play(rounds=7)
+    assert row.instants("compute", "heavy") == [8.0, 12.0, 17.75, 21.25, 24.75, 28.25, 32.0] * 3
+
+
+def test_a_pace_that_no_round_keeps_up_with_changes_nothing() -> None:
+    paced = Row(pace=RoundPace(0.0, 3.0), begin_round=lambda *_: None).play(rounds=3)
+    assert paced.recorder.trace_hash == Row().play(rounds=3).recorder.trace_hash
+    assert paced.recorder.trace_hash != Row(pace=RoundPace(0.0, 4.0)).play(rounds=3).recorder.trace_hash
+
+
+@pytest.mark.parametrize("wrong", [(-1.0, 1.0), (1.0, -1.0), (float("nan"), 1.0), (1.0, float("inf"))])
+def test_a_pace_that_cannot_be_is_refused(wrong: tuple[float, float]) -> None:
+    with pytest.raises(ConfigError, match=r"live\.(warm_up|round_every)_s must lie in"):
+        RoundPace(*wrong)
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+def test_the_beginning_of_every_round_is_told_before_its_first_computation(threaded: bool, threads: ThreadPool) -> None:
+    """And after everything of the round before, the look at its end included, on the thread of the clock."""
+    told: list[tuple[int, float, list[tuple[str, str, int]], int]] = []
+
+    def begin_round(learner: ScriptedLearner, now_s: float) -> None:
+        calls = [(call.name, call.phase, call.round_index) for call in learner.calls]
+        told.append((learner.client_id, now_s, calls, threading.get_ident()))
+
+    row = Row(pool=threads if threaded else SerialPool(), begin_round=begin_round).play(rounds=3)
+    assert [now_s for _, now_s, _, _ in told] == [0.0] * 3 + [3.5] * 3 + [7.0] * 3
+    assert [sorted(node for node, *_ in told[first : first + 3]) for first in (0, 3, 6)] == [[0, 1, 2]] * 3
+    for index, (node, _, calls, thread) in enumerate(told):
+        assert calls == row.calls(node)[: 4 * (index // len(ROW))]
+        assert thread == threading.get_ident()
+
+
+class Reading(ScriptedLearner):
+    """Reads what the beginning of a round changes."""
+
+    n_rows = 0
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.seen: list[int] = []
+
+    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
+        self.seen.append(self.n_rows)
+        return super().compute(phase, round_index)
+
+
+def test_a_learner_sees_a_change_from_the_round_on_that_begins_with_it(threads: ThreadPool) -> None:
+    def more_rows(learner: Any, now_s: float) -> None:
+        learner.n_rows += 1
+
+    row = Row(pool=threads, learner=Reading, begin_round=more_rows).play(rounds=3)
+    assert [learner.seen for learner in row.learners if isinstance(learner, Reading)] == [[1, 1, 2, 2, 3, 3]] * 3
+
+
+def test_an_error_at_the_beginning_of_a_round_stops_the_run() -> None:
+    def begin_round(learner: ScriptedLearner, now_s: float) -> None:
+        if now_s > 0.0:
+            raise ValueError(f"nothing sensed at {now_s}")
+
+    with pytest.raises(ValueError, match=r"nothing sensed at 3\.5"):
+        Row(begin_round=begin_round).play(rounds=3)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.network.loss import GilbertElliottLoss, IidLoss, LossProcess
+from sheafedge.emulator.network.loss import BlockedTimes, GilbertElliottLoss, IidLoss, LossProcess, ShadowedLoss
 
 N_TRANSMISSIONS = 400_000
 # With fixed seeds, so a failure means that the process changed. Over 2000 seeds the scores of `LIGHT` had mean -0.01,
@@ -187,3 +187,35 @@ def test_impossible_probabilities_are_refused(value: float) -> None:
 def test_a_chain_that_never_moves_has_no_long_run() -> None:
     with pytest.raises(ConfigError, match="p and r are both 0"):
         GilbertElliottLoss(0.0, 0.0, 0.0, 1.0, draws())
+
+
+# --- shadows ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_recording_of_blockages_is_played_again_and_again() -> None:
+    times = BlockedTimes(np.array([2.0, 2.1, 2.2, 2.3]), np.array([False, True, True, False]))
+    assert times.share == 0.5
+    for lap in range(3):
+        start_s = 2.0 + 0.4 * lap
+        assert [times(start_s + offset_s) for offset_s in (0.05, 0.15, 0.25, 0.35)] == [False, True, True, False]
+
+
+def test_a_blocked_link_loses_more_and_a_clear_one_draws_as_if_there_were_no_blockers() -> None:
+    blocked = False
+    plain, shadow = draws(1), draws(2)
+    process = ShadowedLoss(IidLoss(0.1, draws(1)), 0.5, lambda: blocked, 0.25, shadow)
+    np.testing.assert_array_equal(process.lost(1000), IidLoss(0.1, plain).lost(1000))
+    assert shadow.bit_generator.state == draws(2).bit_generator.state
+    blocked = True
+    share = process.lost(N_TRANSMISSIONS).mean()
+    expected = 1.0 - 0.9 * 0.5
+    assert abs(share - expected) < STANDARD_ERRORS * math.sqrt(expected * (1.0 - expected) / N_TRANSMISSIONS)
+    assert process.stationary_loss == pytest.approx(1.0 - 0.9 * (1.0 - 0.25 * 0.5))
+    assert process.mean_burst == pytest.approx(1.0 / 0.9)
+
+
+def test_links_that_follow_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"without frames; record longer"):
+        BlockedTimes(np.zeros(0), np.zeros(0, dtype=np.bool_))
+    with pytest.raises(ConfigError, match=r"blockage_loss must be a probability"):
+        ShadowedLoss(IidLoss(0.0, draws()), 1.5, lambda: True, 0.0, draws())

@@ -21,7 +21,8 @@ from sheafedge.models.client_setup import ClientSetup
 from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.fusion import AttentionFusion
 from sheafedge.models.head import HeadLayout
-from sheafedge.models.local_training import TrainingRows
+from sheafedge.models.local_training import RowsInMemory
+from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import SheafSettings, TrainingSettings
 from sheafedge.models.sheaf import random_starts, structured_starts
 from torch import Tensor, nn
@@ -100,11 +101,11 @@ class InOrder(np.random.Generator):
         return np.arange(x)
 
 
-def rows_of(problem: ReferenceProblem, client: NodeId) -> TrainingRows:
+def rows_of(problem: ReferenceProblem, client: NodeId) -> RowsInMemory:
     """All batches of a client, one after the other."""
     batches = [step[client] for steps in problem.batches for step in steps]
     inputs: Any = {k: np.concatenate([inputs[k] for inputs, _ in batches]) for k in problem.modalities[client]}
-    return TrainingRows(inputs, np.concatenate([labels for _, labels in batches]))
+    return RowsInMemory(inputs, np.concatenate([labels for _, labels in batches]))
 
 
 def model_of(problem: ReferenceProblem, client: NodeId, dtype: torch.dtype) -> ClientModel:
@@ -143,6 +144,7 @@ def setup_of(case: Case, client: NodeId, dtype: torch.dtype, optimizer: Literal[
         client_id=client,
         models={"fused": model_of(problem, client, dtype)},
         rows=rows_of(problem, client),
+        objective=cross_entropy,
         batch_draws={"fused": InOrder()},
         training=TrainingSettings(
             local_steps=problem.local_steps,

@@ -135,7 +135,7 @@ def state_of_model(model: ClientModel) -> State:
     """Copies of all that a model learns."""
     state = {"head": model.head.detach().clone()}
     for name in model.modalities:
-        for part, values in model.encoders[name].named_parameters():
+        for part, values in model.encoders[name].state_dict().items():  # running statistics too: neighbors average them
             state[f"encoder {name} {part}"] = values.detach().clone()
     if isinstance(model.fusion, AttentionFusion):
         rows = zip(model.modalities, model.fusion.scoring.detach(), strict=True)

@@ -15,8 +15,12 @@ import pytest
 from integration.played import digest
 from integration.tiny import Walk, state_of, tiny, walk, wired
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from sheafedge.datasets.samples import Samples
+from sheafedge.datasets.windows import Windows
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.scenarios.build import make_links
+from sheafedge.scenarios.live import LiveRows
 from sheafedge.scenarios.run import RunResult, run_scenario
 
 LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0, "network.missing": "stale"}
@@ -31,7 +35,7 @@ def rows(result: RunResult) -> list[Any]:
 
 
 def without_wall_time(result: RunResult) -> dict[str, Any]:
-    machine = {"wall_time_s", "export_time_s", "environment"}
+    machine = {"recording_time_s", "wall_time_s", "export_time_s", "environment"}
     return {key: value for key, value in result.summary.items() if key not in machine}
 
 
@@ -117,13 +121,19 @@ def beginning(walked: Walk) -> dict[str, Any]:
         data = client.data
         whose = {"group": client.group, "recording": data.recording}
         owned = {
-            f"{name} {field}": getattr(part, field).tobytes()
+            f"{name} {field}": values.tobytes()
             for name, part in (("train", data.train), ("test", data.test))
-            for field in ("gps", "rf", "label", "row")
+            for field, values in arrays_of(part).items()
         }
         state = {name: v for name, v in state_of(emulation, learner).items() if "map to" not in name}
         seen[f"client {client.client_id}"] = {**whose, **owned, "models": digest(state)}
     return seen
+
+
+def arrays_of(samples: Samples | LiveRows) -> dict[str, NDArray[Any]]:
+    assert isinstance(samples, Windows)
+    arrays: dict[str, NDArray[Any]] = {str(modality): rows for modality, rows in samples.inputs().items()}
+    return arrays | {"label": samples.label, "end": samples.end}
 
 
 def test_every_link_has_losses_of_its_own_whoever_else_is_there() -> None:
@@ -131,7 +141,7 @@ def test_every_link_has_losses_of_its_own_whoever_else_is_there() -> None:
     section = tiny({"link.loss_probability": 0.5, "link.retry_limit": 0}).link
 
     def fates(edges: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, ...]]:
-        links = make_links(section, nx.Graph(edges), EmulatorEnvironment(0), until_delivered=False)
+        links = make_links(section, nx.Graph(edges), EmulatorEnvironment(0), {}, until_delivered=False)
         return {ends: tuple(link.decide(0.0, 64 * 128).lost_packets.tolist()) for ends, link in links.items()}
 
     few, many = fates([(0, 1), (1, 2)]), fates([(0, 1), (1, 2), (0, 2), (3, 0)])
@@ -157,7 +167,7 @@ def test_another_seed_is_another_beginning(before: Walk) -> None:
     """Or the comparison above would compare constants."""
     other, reference = beginning(wired(tiny({**LOSSY, "seed": 1}))), beginning(before)
     assert [other[client]["models"] for client in other] != [reference[client]["models"] for client in reference]
-    assert [other[client]["train row"] for client in other] != [reference[client]["train row"] for client in reference]
+    assert [other[client]["train end"] for client in other] != [reference[client]["train end"] for client in reference]
 
 
 FROZEN = {

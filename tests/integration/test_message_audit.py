@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from integration.audit import Frames, RecordingTransport, leaks, runs
 from integration.cases import Case, emulated, random_case, rows_of
 from integration.played import Played, Setting, of_reference
-from numpy.typing import NDArray
 from reference.sheaf_dmfl import run_reference
-from sheafedge.emulator.contracts import InFlight, Message, MessageKind
+from sheafedge.emulator.contracts import MessageKind
 from sheafedge.emulator.network.link import LinkSettings
-from sheafedge.emulator.network.memory_transport import MemoryTransport
-from sheafedge.emulator.network.wire import Wire, message_bytes
+from sheafedge.emulator.network.wire import message_bytes
 
 N_ROUNDS = 4
-RUN_LENGTH = 8
-"""So many equal values in a row, in float32, are no coincidence."""
-
-Frames = list[tuple[Message, bytes, NDArray[Any]]]  # as sent, header frame, numbers in the payload frame
-
-
-class RecordingTransport(MemoryTransport):
-    """Keeps a copy of every frame that is submitted."""
-
-    def __init__(self, wire: Wire, seen: Frames) -> None:
-        super().__init__(wire)
-        self._seen = seen
-
-    def submit(self, message: Message) -> InFlight:
-        in_flight = super().submit(message)
-        frames = in_flight.frames
-        assert in_flight.size_bytes == len(frames.header) + frames.payload.nbytes
-        self._seen.append((message, bytes(frames.header), np.frombuffer(bytes(frames.payload), message.payload.dtype)))
-        return in_flight
 
 
 def overheard(case: Case, dtype: torch.dtype = torch.float64, **options: Any) -> tuple[Played, Frames]:
@@ -134,21 +113,14 @@ def test_the_recorder_counts_each_frame_once_with_losses_too() -> None:
 # --- content --------------------------------------------------------------------------------------------------------
 
 
-def runs(values: NDArray[Any]) -> set[bytes]:
-    """All runs of `RUN_LENGTH` successive values, as float32; constant runs, such as zeros, tell nothing."""
-    single = np.ascontiguousarray(values, dtype=np.float32).ravel()
-    pieces = (single[at : at + RUN_LENGTH] for at in range(len(single) - RUN_LENGTH + 1))
-    return {piece.tobytes() for piece in pieces if np.ptp(piece) > 0.0}
-
-
 def private(case: Case, played: Played) -> dict[str, set[bytes]]:
     """Runs of everything that must stay at home: at the start, after every round, and the data of all rounds."""
     problem = case.problem
     found: dict[str, set[bytes]] = {name: set() for name in ("inputs", "labels", "head", "attention", "map")}
     for client in problem.modalities:
         rows = rows_of(problem, client)
-        found["labels"] |= runs(rows.labels)
-        for observed in rows.inputs.values():
+        found["labels"] |= runs(rows.label)
+        for observed in rows.arrays.values():
             found["inputs"] |= runs(observed) | runs(observed.T)
     start = {i: {"head": torch.as_tensor(head)} for i, head in problem.heads.items()}
     for (i, j), restriction in problem.maps.items():
@@ -163,17 +135,6 @@ def private(case: Case, played: Played) -> dict[str, set[bytes]]:
                 if name.startswith("map"):
                     found["map"] |= runs(values.numpy().T)
     return found
-
-
-def leaks(secrets: Mapping[str, set[bytes]], frames: Frames) -> set[tuple[str, str]]:
-    """(secret, kind of message that holds a run of it)."""
-    return {
-        (name, str(message.kind))
-        for message, _, numbers in frames
-        for carried in (runs(numbers),)
-        for name, known in secrets.items()
-        if known & carried
-    }
 
 
 @pytest.mark.parametrize("map_start", ["random", "structured"])
@@ -202,8 +163,8 @@ def test_the_audit_finds_every_secret_that_is_slipped_into_an_encoder() -> None:
     message, header, numbers = next(frame for frame in frames if frame[0].kind is MessageKind.ENCODER)
     rows, state = rows_of(case.problem, 0), played.states[1][0]
     stolen = {
-        "inputs": next(iter(rows.inputs.values()))[:3].ravel(),
-        "labels": rows.labels.astype(np.float64),
+        "inputs": next(iter(rows.arrays.values()))[:3].ravel(),
+        "labels": rows.label.astype(np.float64),
         "head": state["head"].numpy(),
         "attention": next(v for name, v in state.items() if name.startswith("attention")).numpy(),
         "map": next(v for name, v in state.items() if name.startswith("map")).numpy()[1],

@@ -23,7 +23,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "threads and sockets": {"network.transport": "zmq", "compute.executor": "threads"},
     "random maps": {"sheaf.map_start": "random"},
     "unclamped": {"sheaf.clamp_map_step": False, "sheaf.map_step_size": 0.01},
-    "three recordings, small batches": {"data.n_sites": 3, "training.batch_size": 5},
+    "three recordings, small batches": {"world.n_sites": 3, "training.batch_size": 5},
     "a star": {
         "topology.kind": "star",
         "clients.groups": [

@@ -12,17 +12,17 @@ from reference.sheaf_dmfl import ReferenceProblem
 from sheafedge.emulator.contracts import Learner, NodeId
 from sheafedge.emulator.engine import named_stream
 from sheafedge.scenarios.build import Emulation, build
-from sheafedge.scenarios.data import load_clients, model_inputs
+from sheafedge.scenarios.data import load_data
 from sheafedge.scenarios.run import emulate
 from sheafedge.scenarios.schema import Scenario, load_scenario
 
 TINY = {
     "rounds": 3,
     "clients.n_clients": 5,
-    "data.n_sites": 1,
+    "world.n_sites": 1,
+    "world.duration_s": 400,
     "data.n_beams": 8,
     "data.window": 2,
-    "data.road.n_passes": 12,
     "model.embedding_dim": 4,
     "model.hidden_dim": 6,
     "training.local_steps": 2,
@@ -82,7 +82,7 @@ def wired(scenario: Scenario, dtype: torch.dtype = torch.float32) -> Walk:
         losses[round_index][learner.client_id] = learner.health()["loss"]
         return {**learner.health(), "state": digest(state)}
 
-    emulation = build(scenario, load_clients(scenario), observe, lambda *_: None, dtype=dtype)
+    emulation = build(scenario, load_data(scenario).clients, observe, lambda *_: None, dtype=dtype)
     return Walk(emulation, states, losses)
 
 
@@ -146,9 +146,10 @@ def _batches_of(scenario: Scenario, walked: Walk, client_id: NodeId) -> list[Any
     client = walked.emulation.clients[client_id]
     model, rows = client.models["fused"], client.data.train
     with torch.no_grad():
-        raw = {k: torch.as_tensor(model_inputs(rows)[k], dtype=model.head.dtype) for k in model.modalities}
+        raw = {k: torch.as_tensor(values, dtype=model.head.dtype) for k, values in rows.inputs().items()}
         inputs = {k: model.normalizers[k](values) for k, values in raw.items()}
-    draws, size = named_stream(scenario.seed, "batches", client_id, "fused"), scenario.training.batch_size
+    draws = named_stream(scenario.seed, "batches", client_id, "fused")
+    size = min(scenario.training.batch_size, len(rows))
     n_batches = scenario.rounds * scenario.training.local_steps
     chosen: list[Any] = []
     while len(chosen) < n_batches:

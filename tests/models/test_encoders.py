@@ -31,7 +31,8 @@ from sheafedge.models.encoders.resnet import FEATURE_DIM, resnet50_encoder
 from sheafedge.models.export import OnnxExporter
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.gossip import mix
-from sheafedge.models.local_training import LocalTraining, TrainingRows
+from sheafedge.models.local_training import LocalTraining, RowsInMemory
+from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import TrainingSettings
 from torch import Tensor, nn
 
@@ -359,9 +360,9 @@ def test_local_statistics_stay_where_they_are_while_weights_are_averaged() -> No
 def test_a_scenario_can_keep_statistics_local(local: bool) -> None:
     encoders: dict[Modality, nn.Module] = {"rf": encoder("rf")}
     model = ClientModel({"rf": nn.Identity()}, encoders, fusion="mean", embedding_dim=EMBEDDING_DIM, n_outputs=2)
-    rows = TrainingRows({"rf": samples("rf", 6).numpy()}, np.arange(6) % 2)
+    rows = RowsInMemory({"rf": samples("rf", 6).numpy()}, np.arange(6) % 2)
     settings = TrainingSettings(batch_size=4, local_statistics=local)
-    training = LocalTraining(0, model, rows, settings, np.random.default_rng(0))
+    training = LocalTraining(0, model, rows, cross_entropy, settings, np.random.default_rng(0))
     extra = len(training.encoders["rf"].vector) - len(training.encoders["rf"].trainable)
     assert extra == (0 if local else 2 * len(variances(model)))
     start, statistics = training.encoders["rf"].trainable.clone(), variances(model).clone()

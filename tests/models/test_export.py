@@ -137,7 +137,7 @@ def test_two_clients_of_one_architecture_get_their_own_numbers(handout: Handout,
 
 
 def test_an_architecture_is_traced_once(handout: Handout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> Any:
+    def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("traced again")
 
     monkeypatch.setattr(export, "_trace", refuse)
@@ -208,7 +208,7 @@ def test_values_that_look_like_constants_are_kept_apart(handout: Handout, tmp_pa
 
 
 class DoubleBias(nn.Module):
-    """What the tracer folds: the sum of two parameters is one constant to it."""
+    """What the exporter's optimizer folds: a function of a parameter is one constant to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,9 +219,43 @@ class DoubleBias(nn.Module):
         return self.linear(positions[:, -1]) + self.extra.exp()
 
 
-def test_a_value_that_cannot_be_found_in_the_graph_raises(tmp_path: Path) -> None:
-    encoders: dict[Modality, nn.Module] = {"gps": DoubleBias()}
-    model = ClientModel({"gps": nn.Identity()}, encoders, fusion="mean", embedding_dim=5, n_outputs=N_OUTPUTS)
+def double_bias(seed: int) -> ClientModel:
+    encoder = DoubleBias()
+    model = ClientModel({"gps": nn.Identity()}, {"gps": encoder}, fusion="mean", embedding_dim=5, n_outputs=N_OUTPUTS)
+    draws = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for values in (encoder.linear.weight, encoder.extra, model.head):
+            values.copy_(torch.randn(values.shape, generator=draws))
+    return model
+
+
+def test_what_the_optimizer_would_fold_is_exported_unoptimized(tmp_path: Path) -> None:
+    exporter, rows = OnnxExporter(), {"gps": physical_rows(6)["gps"]}
+    for seed in range(2):
+        model = double_bias(seed)
+        exporter.export(model, SHAPES, tmp_path / f"{seed}.onnx", {})
+        found = OnnxSession(tmp_path / f"{seed}.onnx").run(rows)
+        assert_allclose(found, logits_of(model, rows), rtol=RUNTIMES, atol=RUNTIMES)
+
+
+def test_a_value_that_cannot_be_found_in_the_graph_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = export._trace
+    monkeypatch.setattr(export, "_trace", lambda model, shapes, **_: trace(model, shapes, optimize=True))
     with pytest.raises(RuntimeError, match=r"'encoders\.gps\.extra'"):
-        OnnxExporter().export(model, SHAPES, tmp_path / "folded.onnx", {})
+        OnnxExporter().export(double_bias(0), SHAPES, tmp_path / "folded.onnx", {})
     assert not (tmp_path / "folded.onnx").exists()
+
+
+def test_a_normalization_right_behind_a_convolution_reaches_the_file(tmp_path: Path) -> None:
+    """As in a ResNet that is tuned: the exporter's optimizer would fold one client's statistics into the graph."""
+    exporter = OnnxExporter()
+    rows = np.random.default_rng(0).normal(size=(5, 3, 8, 8)).astype(np.float32)
+    for seed in range(2):
+        encoder = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5))
+        model = ClientModel({"camera": nn.Identity()}, {"camera": encoder}, fusion="mean", embedding_dim=5, n_outputs=2)
+        model.head.data.normal_()
+        model({"camera": torch.from_numpy(3.0 * rows + seed)})  # moves the running statistics
+        model.eval()
+        path = tmp_path / f"{seed}.onnx"
+        exporter.export(model, {"camera": (3, 8, 8)}, path, METADATA)
+        assert_allclose(OnnxSession(path).run({"camera": rows}), logits_of(model, {"camera": rows}), atol=RUNTIMES)

@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import DivergedError, Modality
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
-from sheafedge.models.local_training import BatchOrder, LocalTraining, TrainingRows
+from sheafedge.models.local_training import BatchOrder, LocalTraining, RowsInMemory
+from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import TrainingSettings
 from torch import Tensor, nn
 
@@ -29,7 +30,7 @@ def test_an_epoch_repeats_no_row_and_leaves_out_less_than_one_batch(n_rows: int,
     order = BatchOrder(n_rows, batch_size, np.random.default_rng(seed))
     size = min(batch_size, n_rows)
     for _ in range(3):
-        epoch = np.concatenate([order.next() for _ in range(n_rows // size)])
+        epoch = np.concatenate([order.next(n_rows) for _ in range(n_rows // size)])
         assert len(set(epoch.tolist())) == len(epoch) == n_rows // size * size > n_rows - size
         assert epoch.min() >= 0
         assert epoch.max() < n_rows
@@ -38,7 +39,7 @@ def test_an_epoch_repeats_no_row_and_leaves_out_less_than_one_batch(n_rows: int,
 def test_every_epoch_has_an_order_of_its_own_and_the_stream_decides_it() -> None:
     def epochs(seed: int) -> list[list[int]]:
         order = BatchOrder(40, 8, np.random.default_rng(seed))
-        return [np.concatenate([order.next() for _ in range(5)]).tolist() for _ in range(3)]
+        return [np.concatenate([order.next(40) for _ in range(5)]).tolist() for _ in range(3)]
 
     first, second, third = epochs(0)
     assert sorted(first) == sorted(second) == sorted(third) == list(range(40))
@@ -49,13 +50,20 @@ def test_every_epoch_has_an_order_of_its_own_and_the_stream_decides_it() -> None
 
 def test_rows_that_one_epoch_drops_come_back_in_others() -> None:
     order = BatchOrder(10, 4, np.random.default_rng(0))  # drops two rows an epoch
-    seen = {row for _ in range(20) for row in order.next().tolist()}
+    seen = {row for _ in range(20) for row in order.next(10).tolist()}
     assert seen == set(range(10))
 
 
 def test_a_tiny_set_is_one_batch() -> None:
     order = BatchOrder(3, 32, np.random.default_rng(0))
-    assert [sorted(order.next().tolist()) for _ in range(4)] == [[0, 1, 2]] * 4
+    assert [sorted(order.next(3).tolist()) for _ in range(4)] == [[0, 1, 2]] * 4
+
+
+def test_rows_that_were_added_begin_a_new_epoch_over_all_of_them() -> None:
+    order = BatchOrder(6, 2, np.random.default_rng(0))
+    order.next(6)
+    epoch = np.concatenate([order.next(10) for _ in range(5)])
+    assert sorted(epoch.tolist()) == list(range(10))
 
 
 # --- a step by hand ---------------------------------------------------------------------------------------------------
@@ -87,8 +95,8 @@ def identity_training(optimizer: Any = "sgd", fusion: str = "attention", **rows:
             model.head.copy_(torch.tensor(HEAD))
     inputs = {"gps": np.array([[1.0, 2.0]], dtype=np.float32), "rf": np.array([[3.0, 0.0]], dtype=np.float32)}
     settings = TrainingSettings(encoder_optimizer=optimizer, **SIZES)
-    client_rows = TrainingRows(**({"inputs": inputs, "labels": np.array([0])} | rows))
-    return LocalTraining(4, model, client_rows, settings, np.random.default_rng(0))
+    client_rows = RowsInMemory(**({"arrays": inputs, "label": np.array([0])} | rows))
+    return LocalTraining(4, model, client_rows, cross_entropy, settings, np.random.default_rng(0))
 
 
 def test_one_backward_fills_all_gradients_as_worked_out_by_hand() -> None:
@@ -152,7 +160,7 @@ def test_fusions_without_scores_have_no_attention_step(fusion: str) -> None:
 def test_training_does_not_touch_the_rows() -> None:
     inputs = {"gps": np.ones((6, 2), dtype=np.float32), "rf": np.ones((6, 2), dtype=np.float32)}
     labels = np.array([0, 1, 0, 1, 0, 1])
-    training = identity_training(inputs=inputs, labels=labels)
+    training = identity_training(arrays=inputs, label=labels)
     for _ in range(3):
         training.backward()
         training.step_encoders()
@@ -184,8 +192,10 @@ def noisy_training(n_rows: int = 12, batch_size: int = 8) -> LocalTraining:
         model = ClientModel({"gps": nn.Identity()}, {"gps": encoder}, fusion="mean", embedding_dim=4, n_outputs=3)
         model.head.data.normal_()
     inputs: dict[Modality, Any] = {"gps": rng.normal(size=(n_rows, 4, 2)).astype(np.float32)}
-    rows = TrainingRows(inputs, rng.integers(3, size=n_rows))
-    return LocalTraining(0, model, rows, TrainingSettings(batch_size=batch_size), np.random.default_rng(0))
+    rows = RowsInMemory(inputs, rng.integers(3, size=n_rows))
+    return LocalTraining(
+        0, model, rows, cross_entropy, TrainingSettings(batch_size=batch_size), np.random.default_rng(0)
+    )
 
 
 def test_prediction_is_deterministic_and_leaves_the_model_training() -> None:
@@ -239,7 +249,7 @@ def test_a_finite_loss_is_remembered() -> None:
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_a_tiny_row_set_trains(n_rows: int) -> None:
     inputs = {m: np.ones((n_rows, 2), dtype=np.float32) for m in ("gps", "rf")}
-    training = identity_training(inputs=inputs, labels=np.zeros(n_rows, dtype=np.int64))
+    training = identity_training(arrays=inputs, label=np.zeros(n_rows, dtype=np.int64))
     before = training.encoders["gps"].vector.clone()
     training.check_finite(training.backward(), 0)
     training.step_encoders()

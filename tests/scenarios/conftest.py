@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 from sheafedge.scenarios.schema import Scenario, load_scenario
 
-#: Four clients at one site, models of a few hundred numbers, one round of messages without loss.
+#: Four clients at one street of fifteen cars, models of a few hundred numbers, two rounds of messages.
 TINY: dict[str, Any] = {
     "rounds": 2,
-    "data.n_sites": 1,
+    "world.n_sites": 1,
+    "world.duration_s": 300,
     "data.n_beams": 8,
-    "data.road": {"n_passes": 16, "min_rows": 8, "max_rows": 10},
     "clients.n_clients": 4,
     "topology.kind": "complete",
     "model.hidden_dim": 8,
     "model.embedding_dim": 4,
     "network.transport": "memory",
     "export.onnx": False,
+    "export.pictures": 0,
 }
 
 

@@ -18,7 +18,6 @@ from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.scenarios.build import (
     Client,
     Emulation,
-    assign_groups,
     build,
     choose_device,
     coupling_warnings,
@@ -26,8 +25,9 @@ from sheafedge.scenarios.build import (
     make_links,
     mixing_weights,
 )
-from sheafedge.scenarios.data import ClientData, load_clients
-from sheafedge.scenarios.schema import LinkSection, Scenario
+from sheafedge.scenarios.data import ClientData, load_data
+from sheafedge.scenarios.groups import assign_groups
+from sheafedge.scenarios.schema import LinkSection, Scenario, load_scenario, shipped_scenarios
 
 ROUNDING = 1e-12  # sums of a few float64 weights
 STANDARD_ERRORS = 5.0  # beyond them once in two million tests
@@ -37,17 +37,27 @@ Build = Callable[..., Emulation]
 
 
 @pytest.fixture(scope="module")
-def data(tiny: Scenario) -> list[ClientData]:
-    return load_clients(tiny)
+def data_of() -> Callable[[Scenario], list[ClientData]]:
+    """Reads what clients own, once for every way to share it out."""
+    loaded: dict[str, list[ClientData]] = {}
+
+    def of(scenario: Scenario) -> list[ClientData]:
+        key = repr((scenario.seed, scenario.data, scenario.clients, scenario.world))
+        if key not in loaded:
+            loaded[key] = load_data(scenario).clients
+        return loaded[key]
+
+    return of
 
 
 @pytest.fixture
-def wire(tiny: Scenario, data: list[ClientData]) -> Iterator[Build]:
+def wire(tiny: Scenario, data_of: Callable[[Scenario], list[ClientData]]) -> Iterator[Build]:
     """Builds variants of the tiny scenario, and closes them."""
     built: list[Emulation] = []
 
     def one(edits: Mapping[str, Any] | None = None, **options: Any) -> Emulation:
-        built.append(build(tiny.edited(edits or {}), data, lambda *_: {}, lambda *_: None, **options))
+        scenario = tiny.edited(edits or {})
+        built.append(build(scenario, data_of(scenario), lambda *_: {}, lambda *_: None, **options))
         return built[-1]
 
     yield one
@@ -89,9 +99,12 @@ def test_groups_get_their_share_of_clients_rounded_by_largest_remainder(
 
 
 def test_twenty_base_stations_are_four_with_gps_six_with_rf_and_ten_with_both() -> None:
-    from sheafedge.scenarios.schema import load_scenario
-
     assert Counter(assign_groups(load_scenario("beam_tracking"))) == {"gps": 4, "rf": 6, "both": 10}
+
+
+def test_twenty_base_stations_that_watch_a_street_are_seven_seven_and_six() -> None:
+    dealt = Counter(assign_groups(load_scenario("blockage")))
+    assert dealt == {"lidar+camera": 7, "lidar+rf": 7, "camera+rf": 6}
 
 
 def test_groups_are_dealt_in_an_order_that_the_seed_decides(tiny: Scenario) -> None:
@@ -231,7 +244,7 @@ def test_an_edge_list_is_read_from_its_file(tmp_path: Any, wire: Build) -> None:
 
 def test_one_client_alone_can_be_built(tiny: Scenario) -> None:
     scenario = tiny.edited({"clients.n_clients": 1})
-    emulation = build(scenario, load_clients(scenario), lambda *_: {}, lambda *_: None)
+    emulation = build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None)
     assert emulation.graph.number_of_edges() == 0
     emulation.close()
 
@@ -281,16 +294,15 @@ def test_without_coupled_heads_no_coupling_is_too_strong(tiny: Scenario) -> None
     assert coupling_warnings(tiny.edited({"sheaf.coupling": 1000}), nx.empty_graph(4)) == ()
 
 
-def test_the_shipped_scenario_is_neither_refused_nor_warned_of() -> None:
-    from sheafedge.scenarios.schema import load_scenario
-
-    assert coupling_warnings(load_scenario("beam_tracking"), nx.star_graph(9)) == ()
+@pytest.mark.parametrize("name", shipped_scenarios())
+def test_no_shipped_scenario_is_refused_or_warned_of(name: str) -> None:
+    assert coupling_warnings(load_scenario(name), nx.star_graph(9)) == ()
 
 
 def lost_transmissions(section: LinkSection, n_packets: int) -> np.ndarray:
     """[n_packets] which transmissions a link of this section loses, without retransmission."""
     graph = nx.path_graph(2)
-    links = make_links(section, graph, EmulatorEnvironment(seed=5), until_delivered=False)
+    links = make_links(section, graph, EmulatorEnvironment(seed=5), {}, until_delivered=False)
     assert set(links) == {(0, 1), (1, 0)}
     lost = np.zeros(n_packets, dtype=bool)
     lost[links[0, 1].decide(0.0, n_packets * section.packet_bytes).lost_packets] = True
@@ -324,7 +336,7 @@ def test_bursts_of_nothing_and_of_everything_are_exact(share: float) -> None:
 
 def test_who_waits_gets_links_that_repeat_until_delivered() -> None:
     section = LinkSection(loss_probability=0.9, retry_limit=0)
-    links = make_links(section, nx.path_graph(2), EmulatorEnvironment(seed=5), until_delivered=True)
+    links = make_links(section, nx.path_graph(2), EmulatorEnvironment(seed=5), {}, until_delivered=True)
     assert len(links[0, 1].decide(0.0, 100 * section.packet_bytes).lost_packets) == 0
 
 

@@ -31,6 +31,7 @@ except SystemExit as ended:
     assert not ended.code, ended.code
 print("imported:", [name for name in ("torch", "onnx", "onnxruntime", "zmq", "simpy") if name in sys.modules])
 """
+RECORDING = "recording the world, once; the next run finds it"
 MEASURED = ("--set", "data.source=deepsense", "--set")
 ONE_GROUP = "clients.groups=[{name='both', modalities=['gps', 'rf'], share=1.0}]"
 
@@ -75,7 +76,8 @@ def finished(
 ) -> tuple[subprocess.CompletedProcess[str], Path]:
     """A run from start to exports, over ZeroMQ, and the folder that it was started in."""
     folder = tmp_path_factory.mktemp("cli")
-    edits = ["--set", ONE_GROUP, "--set", "export.onnx=true", "--set", "network.transport=zmq"]
+    changes = [ONE_GROUP, "export.onnx=true", "export.pictures=1", "network.transport=zmq"]
+    edits = [part for change in changes for part in ("--set", change)]
     return sheafedge(*tiny_arguments, *edits, "--device", "cpu", "--out", "out/my run", folder=folder), folder
 
 
@@ -122,9 +124,9 @@ def sheafedge_version(folder: Path) -> str:
 
 
 def test_scenarios_are_listed_with_what_they_are(tmp_path: Path) -> None:
-    (line,) = sheafedge("scenarios", folder=tmp_path).stdout.splitlines()
-    assert line.startswith("beam_tracking ")
-    assert "base stations" in line
+    lines = sheafedge("scenarios", folder=tmp_path).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["beam_tracking", "blockage", "drone_beam"]
+    assert all("base stations" in line for line in lines)
 
 
 def test_a_run_ends_well_and_leaves_exactly_what_was_promised(
@@ -134,8 +136,9 @@ def test_a_run_ends_well_and_leaves_exactly_what_was_promised(
     assert (ended.returncode, ended.stderr) == (0, "")
     assert contents(folder) == {"out"}
     assert contents(folder / "out") == {"my run"}
-    assert contents(folder / "out" / "my run") == {"scenario.toml", "metrics.jsonl", "summary.json", "models"}
+    assert contents(folder / "out" / "my run") == {"scenario.toml", "metrics.jsonl", "summary.json", "models", "pictures"}
     assert contents(folder / "out" / "my run" / "models") == {f"client-{index:02d}.onnx" for index in range(4)}
+    assert contents(folder / "out" / "my run" / "pictures") == {"bs00.png"}
 
 
 def test_a_run_prints_the_scores_beside_both_baselines(
@@ -155,11 +158,12 @@ def test_without_a_terminal_output_is_plain_lines_and_every_fact_is_whole(
     printed = finished[0].stdout
     assert "\x1b" not in printed
     assert "\r" not in printed
-    lines = printed.splitlines()
+    lines = [line for line in printed.splitlines() if line != RECORDING]  # another test may have recorded it
     assert lines[0].startswith("beam_tracking  sheaf_dmfl_att, seed 0: 4 base stations (4 both), ")
     assert [line.split("  ")[0] for line in lines[1:3]] == ["round 1/2", "round 2/2"]
-    facts = dict(line.split(maxsplit=1) for line in lines[-6:])
-    assert list(facts) == ["traffic", "losses", "time", "models", "folder", "trace"]
+    facts = dict(line.split(maxsplit=1) for line in lines[-7:])
+    assert list(facts) == ["traffic", "losses", "time", "models", "pictures", "folder", "trace"]
+    assert facts["pictures"] == "out/my run/pictures/bs00.png"
     assert facts["folder"] == "out/my run"
     assert facts["trace"] == summary["trace_hash"]
     assert facts["models"].startswith("4 ONNX files, ")
@@ -168,8 +172,8 @@ def test_without_a_terminal_output_is_plain_lines_and_every_fact_is_whole(
 
 
 def test_the_summary_holds_what_the_design_promises(summary: dict[str, Any]) -> None:
-    wanted = {"scenario", "algorithm", "seed", "rounds", "virtual_time_s", "wall_time_s", "trace_hash"}
-    assert set(summary) >= wanted | {"groups", "baselines", "traffic", "exports"}
+    wanted = {"scenario", "task", "algorithm", "seed", "rounds", "virtual_time_s", "wall_time_s", "trace_hash"}
+    assert set(summary) >= wanted | {"groups", "baselines", "traffic", "exports", "pictures"}
     assert set(summary["groups"]["both"]) >= {"clients", "top1", "top3", "power_loss_db"}
     assert set(summary["baselines"]["both"]) == {"persistence", "majority"}
     counters = {"messages", "bytes", "lost_messages", "lost_packets", "retransmissions", "by_kind"}
@@ -205,9 +209,23 @@ def test_the_written_scenario_repeats_the_run(
 ) -> None:
     written = finished[1] / "out" / "my run" / "scenario.toml"
     assert tomllib.loads(written.read_text())["compute"]["device"] == "cpu"
-    again = ["run", str(written), "--out", str(tmp_path / "again"), "--set", "export.onnx=false"]
+    again = ["run", str(written), "--out", str(tmp_path / "again"), "--set", "export.onnx=false", "--set", "export.pictures=0"]
     assert not command(monkeypatch, *again)
     assert json.loads((tmp_path / "again" / "summary.json").read_text())["trace_hash"] == summary["trace_hash"]
+
+
+def test_a_world_is_recorded_once_and_the_next_run_finds_it(
+    tiny_arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHEAFEDGE_CACHE", str(tmp_path / "cache"))
+    hashes = []
+    for index in range(2):
+        run = tmp_path / str(index)
+        assert not command(monkeypatch, *tiny_arguments, "--set", "seed=5", "--out", str(run))
+        assert (RECORDING in capfd.readouterr().out) == (index == 0)
+        hashes.append(json.loads((run / "summary.json").read_text())["trace_hash"])
+    assert hashes[0] == hashes[1]
+    assert len(contents(tmp_path / "cache")) == 1
 
 
 def test_on_a_terminal_names_are_shown_as_they_are_written(summary: dict[str, Any]) -> None:
@@ -229,7 +247,7 @@ BAD_COMMANDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "unknown device profile": (["--set", "compute.profile=toaster"], ["compute.profile 'toaster'", "edge_cpu"]),
     "unknown device": (["--device", "tpu"], ["compute.device must be 'auto', 'cpu' or 'cuda', got 'tpu'"]),
     "beam count": (["--set", "data.n_beams=63"], ["data.n_beams must be 64, 32, 16 or 8, got 63"]),
-    "modality": (["--set", ONE_GROUP.replace("gps", "lidar")], ["must be 'gps' or 'rf', got 'lidar'"]),
+    "modality": (["--set", ONE_GROUP.replace("gps", "lidar")], ["'both' has 'lidar', which task 'beam_tracking' cannot use"]),
     "no data folder": (["--set", "data.source=deepsense"], ["data.root is empty"]),
     "data folder missing": (
         [*MEASURED, "data.root=/no/such"],
@@ -240,9 +258,17 @@ BAD_COMMANDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
         [*MEASURED, "data.root=a folder"],
         ["scenario1_seq_index", "check data.root and data.scenarios"],
     ),
-    "sequences too short": (["--set", "data.window=50"], ["data.window = 50", "at most"]),
-    "too many clients": (["--set", "clients.n_clients=1000"], ["16 drive-bys", "n_clients = 1000"]),
-    "no client for a site": (["--set", "data.n_sites=9"], ["n_clients", "9 recordings"]),
+    "sequences too short": (["--set", "data.window=5000"], ["drive-bys, the longest of", "shorten data.window"]),
+    "too many clients": (["--set", "clients.n_clients=100"], ["sequences (drive-bys", "n_clients = 100,", "at most"]),
+    "a task that is not there": (["--set", "task=parking"], ["task must be 'blockage', 'beam_tracking' or"]),
+    "a recording that is not there": (
+        ["--set", "data.source=recording", "--set", "data.recordings=['no.h5']"],
+        ["no recording at no.h5", "make one with the record or import command"],
+    ),
+    "a recording that is none": (
+        ["--set", "data.source=recording", "--set", "data.recordings=['a file']"],
+        ["a file", "recording"],
+    ),
     "disconnected modality": (
         ["--set", "topology.kind=erdos_renyi", "--set", "topology.edge_probability=0"],
         ["modality", "raise topology.edge_probability"],

@@ -15,7 +15,7 @@ from sheafedge.emulator.contracts import Learner
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.scenarios import exports
 from sheafedge.scenarios.build import Emulation, build
-from sheafedge.scenarios.data import load_clients, model_inputs
+from sheafedge.scenarios.data import load_data
 from sheafedge.scenarios.exports import ExportError, export_clients
 from sheafedge.scenarios.run import emulate, run_scenario
 from sheafedge.scenarios.schema import Scenario
@@ -33,7 +33,7 @@ def scenario(tiny: Scenario) -> Scenario:
 @pytest.fixture(scope="module")
 def emulation(scenario: Scenario) -> Iterator[Emulation]:
     """After its last round."""
-    emulation = build(scenario, load_clients(scenario), lambda *_: {}, lambda *_: None)
+    emulation = build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None)
     emulate(emulation, scenario.rounds)
     yield emulation
     emulation.close()
@@ -91,7 +91,7 @@ def test_a_file_takes_physical_units_in_batches_of_any_size(
         session = OnnxSession(folder / row["path"])
         assert session.input_names == ["rf", "gps"]
         for n_rows in (1, 5, len(client.data.test)):
-            inputs = model_inputs(client.data.test.take(np.arange(n_rows)))
+            inputs = client.data.test.inputs(np.arange(n_rows))
             logits = session.run({str(modality): values for modality, values in inputs.items()})
             np.testing.assert_allclose(logits, learner.predict(inputs)["fused"], atol=FLOAT32_SUM)
 
@@ -113,6 +113,7 @@ def test_a_file_tells_a_stranger_what_it_is(
     assert (inputs["gps"]["shape"], inputs["gps"]["unit"]) == ([4, 2], "m")
     assert (inputs["rf"]["shape"], inputs["rf"]["unit"]) == ([4, 8], "dB")
     assert "before now" in inputs["rf"]["meaning"]
+    assert told["task"] == "beam_tracking"
     assert told["output"] == "logits [batch, 8], one per beam of the codebook"
 
 

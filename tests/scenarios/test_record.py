@@ -16,6 +16,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sheafedge.datasets.deepsense_labels import blocked_by_power
 from sheafedge.datasets.recording_reader import RecordingReader
+from sheafedge.datasets.sensed_frames import SensedFrames
 from sheafedge.datasets.sensor_windows import beam_windows, blockage_windows
 from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.radio.channel import trace_paths
@@ -144,7 +145,8 @@ def test_the_scene_can_be_made_again_from_what_the_file_says(street: Path) -> No
 
 def test_streets_feed_blockage_windows(street: Path) -> None:
     with RecordingReader(street) as reader:
-        windows = blockage_windows(reader.base_stations[0], ("lidar", "camera", "rf"))
+        sensed = SensedFrames.of(reader.base_stations[0], ("lidar", "camera", "rf"))
+        windows = blockage_windows(sensed, sensed.modalities)
         inputs = windows.inputs(slice(0, 4))
     assert {name: rows.shape for name, rows in inputs.items()} == {
         "lidar": (4, 2, 16, 216),
@@ -157,7 +159,8 @@ def test_streets_feed_blockage_windows(street: Path) -> None:
 def test_drones_feed_beam_windows(sky: Path) -> None:
     with RecordingReader(sky) as reader:
         station = reader.base_stations[1]
-        windows = beam_windows(station, ("gps", "camera"), n_beams=32)
+        sensed = SensedFrames.of(station, ("gps", "camera"), color=True, keep_powers=True)
+        windows = beam_windows(sensed, sensed.modalities, n_beams=32)
         assert station.field("gps").columns == ("latitude_deg", "longitude_deg", "distance_m", "height_m")
         fix, distance_m = windows.inputs()["gps"], station.read("gps")[:, 2]
         assert len(np.unique(station.read("sequence"))) > 2
@@ -408,7 +411,6 @@ def deepsense_folder(root: Path, n_rows: int = 40) -> Path:
     "arguments",
     [
         ("record", "nowhere", "-o", "{tmp}/x.h5"),
-        ("record", "beam_tracking", "-o", "{tmp}/x.h5"),
         ("record", "street", "-o", "{tmp}/no/folder/x.h5"),
         ("record", "street", "-o", "{tmp}"),
         ("record", "street", "-o", "{tmp}/x.h5", "--set", "world.n_sites=many"),
@@ -424,6 +426,15 @@ def test_what_a_user_can_put_right_is_one_sentence_and_exit_code_2(
     assert said.startswith("error: ")
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scenario_without_a_world_cannot_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "measured.toml").write_text('task = "beam_tracking"\n[data]\nsource = "deepsense"\n', encoding="utf-8")
+    assert run(monkeypatch, "record", tmp_path / "measured.toml", "-o", tmp_path / "x.h5") == 2
+    assert "measured.toml describes no world; add a table [world]" in capsys.readouterr().err
+    assert not (tmp_path / "x.h5").exists()
 
 
 @pytest.mark.parametrize("command", [("record", "street"), ("import", "deepsense", "{tmp}", "--scenario", "23")])

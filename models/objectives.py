@@ -1,0 +1,47 @@
+"""What local training minimizes: mean losses over a minibatch, with classes weighted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+#: Logits [batch, n_outputs], labels [batch] int64, weight of every class [n_classes] or None -> mean loss [].
+Objective = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+
+#: A class of a handful of rows must not decide every step that one of them is part of.
+MAX_CLASS_WEIGHT = 20.0
+
+
+def cross_entropy(logits: Tensor, labels: Tensor, class_weights: Tensor | None) -> Tensor:
+    """One class out of several, one logit for each."""
+    return functional.cross_entropy(logits, labels, weight=class_weights)
+
+
+def binary_cross_entropy(logits: Tensor, labels: Tensor, class_weights: Tensor | None) -> Tensor:
+    """Yes or no with one logit [batch, 1]; a second one would double the head for nothing.
+
+    Source: the loss of blockage prediction in Ghalkha et al. 2025.
+    """
+    truth = labels.to(logits.dtype)
+    weights = None if class_weights is None else class_weights[labels]
+    return functional.binary_cross_entropy_with_logits(logits[:, 0], truth, weight=weights)
+
+
+def n_classes(objective: Objective, n_outputs: int) -> int:
+    """Classes that this many logits tell apart."""
+    return 2 if objective is binary_cross_entropy else n_outputs
+
+
+def balanced_weights(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """[classes] weights that give every class the same say: n / (classes * rows of the class), at most 20.
+
+    A class without rows gets 1; it is never looked up.
+    """
+    counts = np.bincount(labels, minlength=classes)
+    weights = np.ones(classes)
+    np.divide(len(labels), classes * counts, out=weights, where=counts > 0)
+    return np.minimum(weights, MAX_CLASS_WEIGHT)

@@ -1,0 +1,1 @@
+"""What base stations can be asked to learn; one file per question, and the table TASKS."""

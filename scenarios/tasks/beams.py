@@ -1,0 +1,120 @@
+"""Which beam is best now? From where a user was and what sweeps received, or from one look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.baselines import majority_predictions, persistence_predictions
+from ...datasets.samples import Samples
+from ...datasets.scores import score_ranking
+from ...datasets.sensed_frames import SensedFrames
+from ...datasets.sensor_windows import BeamWindows, beam_windows
+from ...datasets.tracked_recording import tracked_recording
+from ...datasets.windows import Windows, make_windows
+from ...emulator.contracts import ConfigError, Modality
+from .task import Column, Scores
+
+if TYPE_CHECKING:
+    from ..data_schema import DataSection
+
+#: Ranked beams that scoring looks at.
+TOP_K = 3
+
+
+class _BestBeam:
+    """Label: the beam with the most received power of the present sweep."""
+
+    question = "Which beam is best now?"
+    columns = (
+        Column("top1", "top-1"),
+        Column("top3", "top-3"),
+        Column("power_loss_db", "power loss", "{:.2f} dB"),
+    )
+    objective = "cross_entropy"
+
+    def n_outputs(self, data: DataSection) -> int:
+        return data.n_beams
+
+    def labels(self, data: DataSection) -> list[str]:
+        return [f"beam {index}" for index in range(data.n_beams)]
+
+    def output_description(self, data: DataSection) -> str:
+        return f"logits [batch, {data.n_beams}], one per beam of the codebook"
+
+    def scores(self, logits: NDArray[np.floating[Any]], samples: Windows | BeamWindows) -> Scores:
+        ranking = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
+        return asdict(score_ranking(ranking, samples.label, samples.powers))
+
+    def baselines(self, train: Windows | BeamWindows, test: Windows | BeamWindows) -> Mapping[str, Scores]:
+        rankings = {
+            "persistence": persistence_predictions(test, TOP_K),
+            "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K),
+        }
+        return {name: asdict(score_ranking(ranking, test.label, test.powers)) for name, ranking in rankings.items()}
+
+
+class BeamTracking(_BestBeam):
+    """From the past: positions up to now, and the sweeps before now."""
+
+    modalities: tuple[Modality, ...] = ("rf", "gps")
+    needs: tuple[Modality, ...] = ("rf", "gps")
+    color = False
+
+    def check(self, data: DataSection) -> None:
+        """Everything that a data section can say fits."""
+
+    def samples(
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+    ) -> Windows:
+        recording = tracked_recording(sensed, min_rows=data.window + 1).with_n_beams(data.n_beams)
+        return make_windows(recording, data.window).every(data.stride).owned_by(modalities)
+
+    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+        n = data.window
+        said = {
+            "gps": ("m", f"last {n} positions up to now, east and north of the base station, oldest first"),
+            "rf": ("dB", f"received power of every beam in the {n} sweeps before now, oldest first"),
+        }
+        return {
+            modality: {"shape": shape, "unit": said[modality][0], "meaning": said[modality][1]}
+            for modality, shape in samples.input_shapes.items()
+        }
+
+
+class BeamPrediction(_BestBeam):
+    """From one look: a position report and a color image of this instant.
+
+    Source: scenario II of Ghalkha et al. 2025.
+    """
+
+    modalities: tuple[Modality, ...] = ("camera", "gps")
+    needs: tuple[Modality, ...] = ("rf",)
+    color = True
+
+    def check(self, data: DataSection) -> None:
+        if data.window != 1:
+            raise ConfigError(
+                f"data.window must be 1 for task 'beam_prediction', which looks at one instant, got {data.window};"
+                " task 'beam_tracking' looks back"
+            )
+
+    def samples(
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+    ) -> BeamWindows:
+        return beam_windows(sensed, modalities, data.n_beams, stride=data.stride, may_be_empty=may_be_empty)
+
+    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+        position = "latitude and longitude from the base station, distance along the ground, height above it"
+        said = {
+            "gps": ("deg, deg, m, m", position),
+            "camera": ("0 to 255", "color image of this instant; axes: red, green and blue, row, column"),
+        }
+        return {
+            modality: {"shape": shape, "unit": said[modality][0], "meaning": said[modality][1]}
+            for modality, shape in samples.input_shapes.items()
+        }

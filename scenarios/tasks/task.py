@@ -1,0 +1,111 @@
+"""What a task is: which samples it needs, what a good answer is, and how people read it. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.samples import Samples
+from ...datasets.sensed_frames import SensedFrames
+from ...emulator.contracts import Modality
+
+if TYPE_CHECKING:
+    from ..data_schema import DataSection
+
+Scores = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure of a score table.
+
+    Attributes:
+        key: of the score.
+        title: for people.
+        form: how a value is printed, as `str.format` takes it.
+    """
+
+    key: str
+    title: str
+    form: str = "{:.3f}"
+
+
+class Task(Protocol):
+    """A question to base stations; the same for all clients of a run."""
+
+    @property
+    def question(self) -> str:
+        """Title of score tables."""
+        ...
+
+    @property
+    def modalities(self) -> tuple[Modality, ...]:
+        """What can be an input."""
+        ...
+
+    @property
+    def needs(self) -> tuple[Modality, ...]:
+        """What must be recorded for labels and scores, whether or not a client owns it."""
+        ...
+
+    @property
+    def color(self) -> bool:
+        """Images as red, green and blue, not as grey levels."""
+        ...
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Scores worth a column; the first one ranks models."""
+        ...
+
+    @property
+    def objective(self) -> str:
+        """What training minimizes, a name of `encoders.OBJECTIVES`."""
+        ...
+
+    def check(self, data: DataSection) -> None:
+        """Refuse settings that do not fit the question.
+
+        Raises:
+            ConfigError: naming the field.
+        """
+        ...
+
+    def samples(
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+    ) -> Samples:
+        """All samples of a base station with inputs of these modalities.
+
+        Raises:
+            ConfigError: settings that do not fit the recording.
+            DataError: the recording lacks something, or is too short for one sample (unless it may be).
+        """
+        ...
+
+    def n_outputs(self, data: DataSection) -> int:
+        """Logits of a model."""
+        ...
+
+    def labels(self, data: DataSection) -> list[str]:
+        """Name of every class."""
+        ...
+
+    def output_description(self, data: DataSection) -> str:
+        """What the logits mean, for exported models."""
+        ...
+
+    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+        """Shape, unit and meaning of every input, for people and for exported models."""
+        ...
+
+    def scores(self, logits: NDArray[np.floating[Any]], samples: Any) -> Scores:
+        """How good these logits [n, n_outputs] are on samples of this task."""
+        ...
+
+    def baselines(self, train: Any, test: Any) -> Mapping[str, Scores]:
+        """What a model must beat, scored on the same samples."""
+        ...

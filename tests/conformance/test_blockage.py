@@ -1,0 +1,182 @@
+"""Every algorithm on LiDAR, images and beam sweeps: convolutions, running statistics, and dropout that is seeded.
+
+What `test_algorithms` asks of learners is not asked again; here is what only these encoders can get wrong.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from integration.audit import Frames, RecordingTransport, leaks, runs
+from integration.played import State, largest_difference
+from integration.tiny import Walk, state_of, walk, wired
+from sheafedge.emulator.contracts import MessageKind, NodeId
+from sheafedge.models.algorithms.table import ALGORITHMS
+from sheafedge.models.encoders.dropout import SeededDropout
+from sheafedge.scenarios.schema import Scenario, load_scenario
+
+TINY: dict[str, Any] = {
+    "rounds": 2,
+    "world.n_sites": 2,
+    "world.duration_s": 30,
+    "clients.n_clients": 4,
+    "clients.groups": [
+        {"name": "lidar+camera", "modalities": ["lidar", "camera"], "share": 0.5},
+        {"name": "lidar+rf", "modalities": ["lidar", "rf"], "share": 0.25},
+        {"name": "camera+rf", "modalities": ["camera", "rf"], "share": 0.25},
+    ],
+    "topology.kind": "ring",
+    "model.width": 0.125,
+    "model.embedding_dim": 32,
+    "training.local_steps": 2,
+    "training.batch_size": 8,
+    "sheaf.compression": 0.3,
+    "network.transport": "memory",
+    "compute.device": "cpu",
+    "compute.executor": "serial",
+    "compute.threads": 3,
+}
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "sockets": {"network.transport": "zmq"},
+    "threads": {"compute.executor": "threads"},
+    "threads and sockets": {"network.transport": "zmq", "compute.executor": "threads"},
+}
+
+every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+
+
+def tiny(algorithm: str, **edits: Any) -> Scenario:
+    return load_scenario("blockage").edited({**TINY, "algorithm": algorithm, **edits})
+
+
+@cache
+def walked(algorithm: str) -> Walk:
+    """The run that several tests look at, and none changes."""
+    return walk(tiny(algorithm))
+
+
+# --- where it runs changes nothing ----------------------------------------------------------------------------------
+
+
+@every_algorithm
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_pool_and_transport_leave_the_trace_as_it_is(algorithm: str, where: str) -> None:
+    """Every bit of every state is in the trace, so dropout must not depend on who trains at the same time."""
+    elsewhere = walk(tiny(algorithm, **ELSEWHERE[where]))
+    assert elsewhere.trace_hash == walked(algorithm).trace_hash
+    assert largest_difference(elsewhere.states, walked(algorithm).states) == 0.0
+
+
+@every_algorithm
+@pytest.mark.parametrize("edits", [{"seed": 1}, {"model.dropout": 0.0}], ids=["another seed", "no dropout"])
+def test_the_trace_shows_the_seed_and_the_dropout(algorithm: str, edits: dict[str, Any]) -> None:
+    """Or the comparison above would compare constants."""
+    assert walk(tiny(algorithm, **edits)).trace_hash != walked(algorithm).trace_hash
+
+
+def trained_alone(scenario: Scenario, client: NodeId) -> State:
+    """Where a client ends when no other client trains at all."""
+    emulation = wired(scenario).emulation
+    learner = emulation.learners[client]
+    for round_index in range(scenario.rounds):
+        for phase in learner.phases(round_index):
+            learner.compute(phase.name, round_index)
+            learner.absorb(phase.name, round_index, ())
+    return state_of(emulation, learner)
+
+
+def differs_alone() -> bool:
+    """Whether the last client learns otherwise when those before it do not train."""
+    scenario = tiny("local")
+    last = scenario.clients.n_clients - 1
+    together = walk(scenario).states[-1][last]
+    alone = trained_alone(scenario, last)
+    return not all(torch.equal(values, alone[name]) for name, values in together.items())
+
+
+def test_a_client_drops_what_it_would_drop_alone() -> None:
+    assert not differs_alone()
+
+
+def test_one_stream_of_dropout_for_all_clients_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = torch.Generator().manual_seed(0)
+    monkeypatch.setattr(SeededDropout, "_generator_on", lambda *_: shared)
+    assert differs_alone()
+
+
+# --- what crosses the links -----------------------------------------------------------------------------------------
+
+
+def overheard(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[Walk, Frames]:
+    seen: Frames = []
+    monkeypatch.setattr("sheafedge.scenarios.build.MemoryTransport", partial(RecordingTransport, seen=seen))
+    return walk(scenario), seen
+
+
+def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool) -> int:
+    """Size of an encoder, counted in its module."""
+    models = walk.emulation.clients[client].models
+    module = models[modality if modality in models else "fused"].encoders[modality]
+    statistics = [b for b in module.buffers() if b.is_floating_point()] if with_statistics else []
+    return sum(values.numel() for values in (*module.parameters(), *statistics))
+
+
+@every_algorithm
+@pytest.mark.parametrize("stay_at_home", [False, True], ids=["shared statistics", "local statistics"])
+def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(
+    algorithm: str, stay_at_home: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Encoders of common modalities, with their running statistics or without, and projections; nothing else."""
+    scenario = tiny(algorithm, **{"training.local_statistics": stay_at_home})
+    audited, frames = overheard(scenario, monkeypatch)
+    clients = audited.emulation.clients
+    assert {message.kind for message, _, _ in frames} == ALGORITHMS[algorithm].kinds
+    for message, _, numbers in frames:
+        assert numbers.dtype == np.float32
+        if message.kind is MessageKind.ENCODER:
+            modality = message.modality
+            assert modality is not None
+            assert modality in {*clients[message.sender].modalities} & {*clients[message.receiver].modalities}
+            expected = n_values(audited, message.sender, modality, with_statistics=not stay_at_home)
+            assert numbers.size == expected
+        else:
+            stalk_dim = len(audited.states[-1][message.sender][f"map to {message.receiver}"])
+            assert message.modality is None
+            assert numbers.size in {stalk_dim, stalk_dim + 1}  # the last one is the squared norm of the head
+
+
+def private(audited: Walk) -> dict[str, set[bytes]]:
+    """Runs of sensor readings, labels, heads and scoring vectors of all clients."""
+    found: dict[str, set[bytes]] = {name: set() for name in ("inputs", "label", "head", "attention")}
+    for client in audited.emulation.clients:
+        train = client.data.train
+        found["label"] |= runs(train.label)
+        for modality, values in train.inputs(np.array([0, len(train) - 1])).items():
+            latest = values[:, :, -1] if modality == "lidar" else values[:, -1]  # the last frame of a window
+            found["inputs"] |= runs(latest)
+    for of_round in audited.states:
+        for state in of_round.values():
+            for name, learned in state.items():
+                part = name.partition(": ")[2] or name  # unimodal models go by "lidar: head"
+                if part.split()[0] in found:
+                    found[part.split()[0]] |= runs(learned.numpy())
+    return found
+
+
+@every_algorithm
+def test_no_message_holds_readings_labels_heads_or_attention(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    audited, frames = overheard(tiny(algorithm, **{"sheaf.map_start": "random"}), monkeypatch)
+    secrets = private(audited)
+    assert secrets["inputs"]
+    assert secrets["head"]
+    assert leaks(secrets, frames) == set()
+    for message, header, numbers in frames[:1]:  # the search finds what is slipped in
+        for name, values in secrets.items():
+            slipped_in = [np.frombuffer(run, np.float32) for run in sorted(values)[:1]]
+            assert leaks(secrets, [(message, header, np.concatenate([numbers, *slipped_in]))]) == {
+                (name, str(message.kind)) for _ in slipped_in
+            }

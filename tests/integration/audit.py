@@ -1,0 +1,50 @@
+"""What an eavesdropper on all links would hear, and whether a secret is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sheafedge.emulator.contracts import InFlight, Message
+from sheafedge.emulator.network.memory_transport import MemoryTransport
+from sheafedge.emulator.network.wire import Wire
+
+RUN_LENGTH = 8
+"""So many equal values in a row, in float32, are no coincidence."""
+
+Frames = list[tuple[Message, bytes, NDArray[Any]]]  # as sent, header frame, numbers in the payload frame
+
+
+class RecordingTransport(MemoryTransport):
+    """Keeps a copy of every frame that is submitted."""
+
+    def __init__(self, wire: Wire, seen: Frames) -> None:
+        super().__init__(wire)
+        self._seen = seen
+
+    def submit(self, message: Message) -> InFlight:
+        in_flight = super().submit(message)
+        frames = in_flight.frames
+        assert in_flight.size_bytes == len(frames.header) + frames.payload.nbytes
+        self._seen.append((message, bytes(frames.header), np.frombuffer(bytes(frames.payload), message.payload.dtype)))
+        return in_flight
+
+
+def runs(values: NDArray[Any]) -> set[bytes]:
+    """All runs of `RUN_LENGTH` successive values, as float32; constant runs, such as zeros, tell nothing."""
+    single = np.ascontiguousarray(values, dtype=np.float32).ravel()
+    pieces = (single[at : at + RUN_LENGTH] for at in range(len(single) - RUN_LENGTH + 1))
+    return {piece.tobytes() for piece in pieces if np.ptp(piece) > 0.0}
+
+
+def leaks(secrets: Mapping[str, set[bytes]], frames: Frames) -> set[tuple[str, str]]:
+    """(secret, kind of message that holds a run of it)."""
+    return {
+        (name, str(message.kind))
+        for message, _, numbers in frames
+        for carried in (runs(numbers),)
+        for name, known in secrets.items()
+        if known & carried
+    }
