@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from sheafedge.benchmarks.machine import machine_facts, print_report
 from sheafedge.emulator.radio.channel import trace_paths
 from sheafedge.emulator.radio.sweep import beam_powers, measured_powers
 from sheafedge.emulator.sensors.camera import Camera
-from sheafedge.emulator.sensors.camera_noise import with_brightness_noise
 from sheafedge.emulator.sensors.gps import GpsReceiver, drone_fix
 from sheafedge.emulator.sensors.lidar import Lidar
 from sheafedge.scenarios.record import CHUNK_FRAMES, record_world
@@ -67,8 +65,8 @@ def _parts(site: RecordedSite) -> dict[str, Callable[[Any], object]]:
     """Sensors one by one; `scene` is what the others are drawn from and is timed alone."""
     section = site.file.section
     lidar, receiver = Lidar(section.lidar, site.stream("lidar")), GpsReceiver(site.gps, site.stream("gps"))
-    camera = Camera(replace(site.camera, noise_sigma=0.0), site.stream("camera"))
-    noise, sweeps = site.stream("camera", "noise"), site.stream("rf")
+    camera = Camera(site.camera, site.stream("camera"), site.stream("camera", "noise"))
+    sweeps = site.stream("rf")
     scenes: dict[str, Any] = {}
 
     def scene(time_s: Any) -> None:
@@ -81,7 +79,7 @@ def _parts(site: RecordedSite) -> dict[str, Callable[[Any], object]]:
         "scene": scene,
         "rf": rf,
         "lidar": lambda _: lidar.sense(scenes["now"]),
-        "camera": lambda _: with_brightness_noise(camera.sense(scenes["now"]), site.camera.noise_sigma, noise),
+        "camera": lambda _: camera.sense(scenes["now"]),
         "gps": lambda time_s: drone_fix(receiver.sense(site.world, time_s), site.gps),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from ..emulator.contracts import Modality
 from ..emulator.radio.channel import trace_paths
 from ..emulator.radio.sweep import beam_powers, measured_powers
 from ..emulator.sensors.camera import Camera
-from ..emulator.sensors.camera_noise import with_brightness_noise
 from ..emulator.sensors.gps import GpsReceiver, drone_fix
 from ..emulator.sensors.lidar import Lidar
 from .power_blockage import PowerBlockage
@@ -35,9 +33,7 @@ class SiteSensors:
         section = site.file.section
         self._site, self._recorded = site, section.recorded
         self._lidar = Lidar(section.lidar, site.stream("lidar"))
-        # Noise comes afterwards, one draw per pixel: the exposure is what `Camera` draws.
-        self._camera = Camera(replace(site.camera, noise_sigma=0.0), site.stream("camera"))
-        self._camera_noise = site.stream("camera", "noise")
+        self._camera = Camera(site.camera, site.stream("camera"), site.stream("camera", "noise"))
         self._receiver = GpsReceiver(site.gps, site.stream("gps"))
         self._sweep_noise = site.stream("rf")
         self._power_blockage = PowerBlockage() if section.has_clear_level else None
@@ -70,8 +66,7 @@ class SiteSensors:
         if self._records("lidar"):
             frames["lidar"] = self._lidar.sense(scene)
         if self._records("camera"):
-            images = self._camera.sense(scene)
-            frames["camera"] = with_brightness_noise(images, site.camera.noise_sigma, self._camera_noise)
+            frames["camera"] = self._camera.sense(scene)
         if self._records("gps"):
             frames["gps"] = drone_fix(self._receiver.sense(site.world, time_s), site.gps)
         return frames

@@ -1,4 +1,4 @@
-"""What all tests share: repeatable property tests, one torch thread, a cache of worlds, and where research data lies."""
+"""What all tests share: repeatable property tests, one torch thread, a cache of worlds, and where data lies."""
 
 from __future__ import annotations
 

@@ -112,9 +112,7 @@ def test_owners_do_not_depend_on_the_split() -> None:
 @pytest.mark.parametrize("split", ["sequence", "random"])
 def test_fewer_training_rows_are_a_subset_and_leave_the_test_rows_alone(split: Any) -> None:
     windows = [windows_of(40)]
-    everything, half, tenth = (
-        dealt(windows, 2, 1, split=split, train_fraction=f) for f in (1.0, 0.5, 0.1)
-    )
+    everything, half, tenth = (dealt(windows, 2, 1, split=split, train_fraction=f) for f in (1.0, 0.5, 0.1))
     for full, some, few in zip(everything, half, tenth, strict=True):
         assert_array_equal(full.test, few.test)
         assert set(few.train) < set(some.train) < set(full.train)

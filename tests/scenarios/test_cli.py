@@ -31,6 +31,7 @@ except SystemExit as ended:
     assert not ended.code, ended.code
 print("imported:", [name for name in ("torch", "onnx", "onnxruntime", "zmq", "simpy") if name in sys.modules])
 """
+RUN_FOLDER = {"scenario.toml", "metrics.jsonl", "summary.json", "models", "pictures"}
 RECORDING = "recording the world, once; the next run finds it"
 MEASURED = ("--set", "data.source=deepsense", "--set")
 ONE_GROUP = "clients.groups=[{name='both', modalities=['gps', 'rf'], share=1.0}]"
@@ -136,7 +137,7 @@ def test_a_run_ends_well_and_leaves_exactly_what_was_promised(
     assert (ended.returncode, ended.stderr) == (0, "")
     assert contents(folder) == {"out"}
     assert contents(folder / "out") == {"my run"}
-    assert contents(folder / "out" / "my run") == {"scenario.toml", "metrics.jsonl", "summary.json", "models", "pictures"}
+    assert contents(folder / "out" / "my run") == RUN_FOLDER
     assert contents(folder / "out" / "my run" / "models") == {f"client-{index:02d}.onnx" for index in range(4)}
     assert contents(folder / "out" / "my run" / "pictures") == {"bs00.png"}
 
@@ -209,8 +210,8 @@ def test_the_written_scenario_repeats_the_run(
 ) -> None:
     written = finished[1] / "out" / "my run" / "scenario.toml"
     assert tomllib.loads(written.read_text())["compute"]["device"] == "cpu"
-    again = ["run", str(written), "--out", str(tmp_path / "again"), "--set", "export.onnx=false", "--set", "export.pictures=0"]
-    assert not command(monkeypatch, *again)
+    briefly = ["--set", "export.onnx=false", "--set", "export.pictures=0"]
+    assert not command(monkeypatch, "run", str(written), "--out", str(tmp_path / "again"), *briefly)
     assert json.loads((tmp_path / "again" / "summary.json").read_text())["trace_hash"] == summary["trace_hash"]
 
 
@@ -247,7 +248,7 @@ BAD_COMMANDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "unknown device profile": (["--set", "compute.profile=toaster"], ["compute.profile 'toaster'", "edge_cpu"]),
     "unknown device": (["--device", "tpu"], ["compute.device must be 'auto', 'cpu' or 'cuda', got 'tpu'"]),
     "beam count": (["--set", "data.n_beams=63"], ["data.n_beams must be 64, 32, 16 or 8, got 63"]),
-    "modality": (["--set", ONE_GROUP.replace("gps", "lidar")], ["'both' has 'lidar', which task 'beam_tracking' cannot use"]),
+    "modality": (["--set", ONE_GROUP.replace("gps", "lidar")], ["which task 'beam_tracking' cannot use"]),
     "no data folder": (["--set", "data.source=deepsense"], ["data.root is empty"]),
     "data folder missing": (
         [*MEASURED, "data.root=/no/such"],

@@ -319,9 +319,7 @@ def test_the_home_folder_may_be_written_as_a_tilde(
     assert len(load_data(tiny.edited(edits)).clients) == 2
 
 
-def test_recordings_at_home_are_found_too(
-    tmp_path: Path, crossing: Scenario, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recordings_at_home_are_found_too(tmp_path: Path, crossing: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     scenario = crossing.edited({"data.source": "recording", "data.recordings": ["~/streets.h5"]})
     assert recording_paths(scenario) == (tmp_path / "streets.h5",)

@@ -21,7 +21,6 @@ from sheafedge.datasets.sensor_windows import beam_windows, blockage_windows
 from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.radio.channel import trace_paths
 from sheafedge.emulator.sensors.camera import pixels_of
-from sheafedge.emulator.sensors.camera_noise import with_brightness_noise
 from sheafedge.scenarios import recording_cache
 from sheafedge.scenarios.cli import main
 from sheafedge.scenarios.inspection import inspect_recording, plot_recording
@@ -213,17 +212,6 @@ def test_beams_that_were_not_measured_are_nan_and_never_best() -> None:
     has_gap = np.isnan(frames["rf"]).any(axis=1)
     assert 0.3 - 3 * 0.0265 < has_gap.mean() < 0.3 + 3 * 0.0265  # three standard errors of 300 draws
     assert_array_equal(frames["best_beam"], np.nanargmax(frames["rf"], axis=1))
-
-
-def test_camera_noise_is_one_number_per_pixel() -> None:
-    image = np.full((40, 32, 32, 3), (60, 120, 180), dtype=np.uint8)
-    noise = with_brightness_noise(image, 0.02, np.random.default_rng(1)).astype(int) - image
-    assert_array_equal(noise[..., 0], noise[..., 1])
-    assert_array_equal(noise[..., 0], noise[..., 2])
-    # Rounding adds a twelfth to the variance; 40,960 draws have a standard error of 0.35 %.
-    assert noise[..., 0].std() == pytest.approx(np.sqrt(5.1**2 + 1 / 12), rel=0.02)
-    assert with_brightness_noise(image, 0.0, np.random.default_rng(1)) is image
-    assert with_brightness_noise(image[:1] * 0 + 255, 0.5, np.random.default_rng(1)).max() == 255
 
 
 class InterruptedByUserError(Exception):

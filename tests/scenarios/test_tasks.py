@@ -178,9 +178,10 @@ def test_the_more_frequent_state_of_training_is_said_of_every_held_out_row() -> 
 
 def test_tracking_looks_back_and_prediction_looks_once() -> None:
     tracked, seen = samples_of("beam_tracking"), samples_of("beam_prediction")
-    powers = sensed_for("beam_tracking").powers[:, ::8]
+    powers = sensed_for("beam_tracking").powers[:, ::8].astype(np.float64)
     assert_array_equal(tracked.label, powers[tracked.end].argmax(axis=1))
-    assert_array_equal(tracked.inputs()["rf"][:, -1], (10 * np.log10(powers.astype(float)[tracked.end - 1])).astype("f4"))
+    sweeps_db = (10 * np.log10(powers[tracked.end - 1])).astype(np.float32)
+    assert_array_equal(tracked.inputs()["rf"][:, -1], sweeps_db)
     assert_array_equal(seen.label, sensed_for("beam_prediction").powers[:, ::4][seen.end].argmax(axis=1))
     assert "rf" not in seen.inputs()
 
@@ -188,9 +189,7 @@ def test_tracking_looks_back_and_prediction_looks_once() -> None:
 def test_thinning_keeps_every_so_many_th_row_for_every_task() -> None:
     for name, task in TASKS.items():
         whole = samples_of(name).end
-        thinned = task.samples(
-            sensed_for(name), task.modalities, DATA[name].model_copy(update={"stride": 5})
-        ).end
+        thinned = task.samples(sensed_for(name), task.modalities, DATA[name].model_copy(update={"stride": 5})).end
         assert_array_equal(thinned, whole[whole % 5 == 0])
 
 

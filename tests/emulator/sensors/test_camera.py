@@ -228,14 +228,23 @@ def test_a_sharper_camera_agrees_with_the_line_of_sight_at_the_very_sample() -> 
     assert (shown == np.roll(blocker, 1)).mean() < AGREEMENT, "the wrong frames must not agree"
 
 
-def test_noise_has_the_sigma_asked_for() -> None:
+def test_noise_has_the_sigma_asked_for_and_is_the_same_in_all_colors() -> None:
     settings = replace(CLEAN, noise_sigma=0.02)
     noise = render(street(), settings, draws()).astype(float) - picture(street())
-    sigma = np.sqrt(0.02**2 * 255**2 + 2 / 12)  # both images are rounded to whole levels
-    unclipped = noise[(picture(street()) > 40)[None] & (picture(street()) < 215)[None]]
-    assert len(unclipped) > 2000
-    assert abs(unclipped.std() - sigma) < STANDARD_ERRORS * sigma / np.sqrt(2 * len(unclipped))
-    assert abs(unclipped.mean()) < STANDARD_ERRORS * sigma / np.sqrt(len(unclipped)) + 0.5  # the clean one is rounded
+    inside = ((picture(street()) > 40) & (picture(street()) < 215)).all(axis=-1)
+    unclipped = noise[inside[None]]
+    np.testing.assert_array_equal(unclipped[:, 0], unclipped[:, 1])
+    np.testing.assert_array_equal(unclipped[:, 0], unclipped[:, 2])
+    sigma = np.sqrt(0.02**2 * 255**2 + 1 / 12)  # noise comes in whole steps
+    assert len(unclipped) > 1000
+    assert abs(unclipped[:, 0].std() - sigma) < STANDARD_ERRORS * sigma / np.sqrt(2 * len(unclipped))
+    assert abs(unclipped[:, 0].mean()) < STANDARD_ERRORS * sigma / np.sqrt(len(unclipped))
+
+
+def test_noise_stays_on_the_scale() -> None:
+    image = render(street(), replace(CLEAN, noise_sigma=0.5), draws())
+    assert image.min() == 0
+    assert image.max() == 255
 
 
 def test_exposure_stays_in_its_range_and_spreads_as_a_sum_of_waves() -> None:

@@ -1,0 +1,215 @@
+"""Small fixed models that tell how much a camera and a GPS know about the best beam: rulers, not the method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...datasets.perturb import ImageChange
+from ...datasets.scores import BeamScores, score_ranking
+from ...datasets.sensor_windows import BeamWindows
+from ...emulator.contracts import DataError
+from ...emulator.engine import named_stream
+from ...models.encoders.drone_camera import drone_camera_encoder
+from ...models.encoders.dropout import SeededDropout
+from ...models.encoders.mlp import position_mlp
+from ...models.encoders.normalize import CameraScale, StandardizeColumns
+
+Rows = NDArray[np.int64]
+
+EMBEDDING_DIM = 64
+BATCH = 64
+#: Rows whose statistics scale images, and rows that go through a model at once when nothing is learned.
+N_SCALE_ROWS, AT_ONCE = 512, 256
+#: AdamW with one cycle: up over a fifth of the steps, then down to nothing.
+STEP_SIZE: Mapping[str, float] = {"image": 2e-3, "gps": 3e-3, "both": 3e-3}
+WEIGHT_DECAY, WARM_UP = 1e-3, 0.2
+#: Share of an image's embedding that is dropped while it is joined with a position: images that were learned from are
+#: known so well that there would be nothing left to learn from positions.
+FUSION_DROPOUT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long the models learn.
+
+    Attributes:
+        n_steps: minibatches of 64 rows, for each model.
+        width: of the image encoder's layers, 1 is that of `drone_camera_encoder`.
+    """
+
+    n_steps: int = 1200
+    width: float = 0.5
+
+
+class SkySamples:
+    """The samples of one base station as tensors, images as bytes.
+
+    Args:
+        windows: with gps and camera.
+
+    Attributes:
+        image: [n, 3, h, w] uint8.
+        fix: [n, k] float32.
+        label: [n] int64.
+    """
+
+    def __init__(self, windows: BeamWindows) -> None:
+        self.windows = windows
+        self.image = torch.from_numpy(windows.frames["camera"][windows.end]).permute(0, 3, 1, 2)
+        self.fix = torch.from_numpy(windows.frames["gps"][windows.end])
+        self.label = torch.from_numpy(windows.label)
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def with_images(self, change: ImageChange) -> SkySamples:
+        """The same samples with images that something happened to."""
+        windows, other = self.windows, copy(self)
+        other.image = torch.from_numpy(change(windows.frames["camera"][windows.end], windows.end)).permute(0, 3, 1, 2)
+        return other
+
+    def with_fixes(self, windows: BeamWindows) -> SkySamples:
+        """The same images with the position reports of another receiver.
+
+        Raises:
+            DataError: the other recording is not of the same flights.
+        """
+        if not np.array_equal(windows.label, self.windows.label):
+            raise DataError("position reports of another flight cannot be joined to these images; record both anew")
+        other = copy(self)
+        other.fix = torch.from_numpy(windows.frames["gps"][windows.end])
+        return other
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageModel:
+    """What was learned from images alone.
+
+    Attributes:
+        embedding: [n, 64] of all samples.
+        head: from embedding to beams.
+    """
+
+    embedding: Tensor
+    head: nn.Linear
+
+
+def learn_images(samples: SkySamples, train: Rows, budget: Budget, seed: int) -> ImageModel:
+    """Learns beams from images alone.
+
+    Args:
+        samples: of one base station.
+        train: rows to learn from.
+        budget: how long.
+        seed: of weights, dropout and batches.
+    """
+    channels, height, width = (int(n) for n in samples.image.shape[1:])
+    with _seeded(seed):
+        encoder = nn.Sequential(
+            CameraScale(samples.image[train[:N_SCALE_ROWS]].numpy()),
+            drone_camera_encoder(
+                (channels, height, width), EMBEDDING_DIM, torch.Generator().manual_seed(seed), width=budget.width
+            ),
+        )
+        head = nn.Linear(EMBEDDING_DIM, samples.windows.n_beams)
+    whole = nn.Sequential(encoder, head)
+    _learn(whole, lambda rows: whole(samples.image[rows]), samples, train, budget, "image", seed)
+    return ImageModel(_in_pieces(lambda rows: encoder(samples.image[rows]), np.arange(len(samples))), head)
+
+
+def image_scores(samples: SkySamples, model: ImageModel, test: Rows) -> BeamScores:
+    """How well images alone tell the beam in rows that the model has not learned from."""
+    return _scored(lambda rows: model.head(model.embedding[rows]), samples, test)
+
+
+def gps_scores(samples: SkySamples, train: Rows, test: Rows, budget: Budget, seed: int) -> BeamScores:
+    """Learns beams from position reports alone, and scores them on the test rows."""
+    with _seeded(seed):
+        model = nn.Sequential(_position_encoder(samples, train), nn.Linear(EMBEDDING_DIM, samples.windows.n_beams))
+    _learn(model, lambda rows: model(samples.fix[rows]), samples, train, budget, "gps", seed)
+    return _scored(lambda rows: model(samples.fix[rows]), samples, test)
+
+
+def both_scores(
+    samples: SkySamples, image: ImageModel, train: Rows, test: Rows, budget: Budget, seed: int
+) -> BeamScores:
+    """Learns beams from images and position reports, and scores them on the test rows.
+
+    Embeddings are concatenated. That of the image is as learned alone, from the same rows, and the head begins with
+    what it made of it: learning decides what the position adds.
+    """
+    n_beams = samples.windows.n_beams
+    with _seeded(seed):
+        encoder = _position_encoder(samples, train)
+        head = nn.Linear(2 * EMBEDDING_DIM, n_beams)
+    dropout = SeededDropout(FUSION_DROPOUT, torch.Generator().manual_seed(seed))
+    with torch.no_grad():
+        head.weight.copy_(torch.cat([image.head.weight, torch.zeros(n_beams, EMBEDDING_DIM)], dim=1))
+        head.bias.copy_(image.head.bias)
+
+    def forward(rows: Rows) -> Tensor:
+        beams: Tensor = head(torch.cat([dropout(image.embedding[rows]), encoder(samples.fix[rows])], dim=1))
+        return beams
+
+    _learn(nn.ModuleList([encoder, dropout, head]), forward, samples, train, budget, "both", seed)
+    return _scored(forward, samples, test)
+
+
+def _position_encoder(samples: SkySamples, train: Rows) -> nn.Sequential:
+    columns = StandardizeColumns(samples.fix[train].numpy())
+    return nn.Sequential(columns, position_mlp(EMBEDDING_DIM, n_inputs=int(samples.fix.shape[1])), nn.ReLU())
+
+
+def _learn(
+    model: nn.Module,
+    forward: Callable[[Rows], Tensor],
+    samples: SkySamples,
+    train: Rows,
+    budget: Budget,
+    name: str,
+    seed: int,
+) -> None:
+    """Cross-entropy on shuffled rows."""
+    draws = named_stream(seed, "sky calibration", name, "batches")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=STEP_SIZE[name], weight_decay=WEIGHT_DECAY)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, STEP_SIZE[name], total_steps=budget.n_steps, pct_start=WARM_UP
+    )
+    model.train()
+    ahead = np.empty(0, dtype=np.int64)
+    for _ in range(budget.n_steps):
+        while len(ahead) < BATCH:
+            ahead = np.concatenate([ahead, draws.permutation(train)])
+        rows, ahead = ahead[:BATCH], ahead[BATCH:]
+        loss = nn.functional.cross_entropy(forward(rows), samples.label[rows])
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+    model.eval()
+
+
+def _scored(forward: Callable[[Rows], Tensor], samples: SkySamples, test: Rows) -> BeamScores:
+    ranking = _in_pieces(forward, test).topk(3, dim=1).indices.numpy()
+    return score_ranking(ranking, samples.windows.label[test], samples.windows.powers[test])
+
+
+def _in_pieces(forward: Callable[[Rows], Tensor], rows: Rows) -> Tensor:
+    with torch.no_grad():
+        return torch.cat([forward(rows[begin : begin + AT_ONCE]) for begin in range(0, len(rows), AT_ONCE)])
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Layers made inside begin with weights of this seed; torch's own generator goes on as if nothing had happened."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # noqa: TID251 - layers draw from it
+        yield
