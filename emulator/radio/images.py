@@ -94,6 +94,7 @@ class Surfaces:
         ground_roughness_m, facade_roughness_m: standard deviations of the surfaces' heights.
         double_facade: follow two facades in a row.
         vehicle_sides: follow the four upright faces of cars, vans and buses.
+        vehicle_loss_db: of these reflections against those of a flat metal mirror.
     """
 
     carrier_hz: float
@@ -101,6 +102,7 @@ class Surfaces:
     facade_roughness_m: float
     double_facade: bool
     vehicle_sides: bool
+    vehicle_loss_db: float
 
 
 def bounced(observer_m: Array, source_m: Array, mirrors: Mirrors) -> Bounce:
@@ -208,6 +210,7 @@ def _vehicle_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: 
     faces = Mirrors(axis, center[..., axis] + side * half[..., axis], side, center - half, center + half)
     bounce = bounced(station_m, user_m, faces)
     reflection = reflection_te(complex_permittivity("metal", surfaces.carrier_hz), bounce.cos_incidence)
+    reflection *= 10.0 ** (-surfaces.vehicle_loss_db / 20.0)
     slots = np.arange(mirrors.shape[1], dtype=np.int64)
     return Images(PathKind.VEHICLE, bounce.valid & mirrors, bounce.image_m, (bounce.hit_m,), reflection, slots)
 

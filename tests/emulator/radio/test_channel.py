@@ -20,7 +20,7 @@ from sheafedge.emulator.world.scene import Facade, Kind, Scene
 EXACT = 1e-9
 PHASE = 1e-6  # 15 m are 3000 waves at 60 GHz, and a float holds 1e-16 of that
 #: Nothing but mirrors: no oxygen and smooth surfaces.
-PLAIN = ChannelSettings(oxygen=False, ground_roughness_m=0.0)
+PLAIN = ChannelSettings(oxygen=False, ground_roughness_m=0.0, vehicle_loss_db=0.0)
 SPEED_OF_LIGHT = 299_792_458.0
 WAVE_M = SPEED_OF_LIGHT / 60e9
 FAR_WALL = WALLS[1]
@@ -113,6 +113,17 @@ def test_a_vehicle_side_reflects_only_where_the_ray_meets_it() -> None:
     assert 20 * np.log10(abs(paths.gain[0, column])) == pytest.approx(
         -float(free_space_db(12 * 2**0.5, 60e9)), abs=0.02
     )
+
+
+def test_bodywork_reflects_less_than_a_flat_mirror_and_nothing_else_changes() -> None:
+    scene = street([(Kind.BUS, 12.0, 6.0)], facades=WALLS)
+    mirror, bodywork = (trace_paths(scene, replace(PLAIN, vehicle_loss_db=loss_db)) for loss_db in (0.0, 10.0))
+    column = of_kind(mirror, PathKind.VEHICLE)[0]
+    lost_db = np.zeros(mirror.gain.shape[1])
+    heard = mirror.valid[0]
+    lost_db[heard] = 20 * np.log10(np.abs(mirror.gain[0, heard] / bodywork.gain[0, heard]))
+    assert lost_db[column] == pytest.approx(10.0)
+    assert np.flatnonzero(np.abs(lost_db) > 1e-9).tolist() == [column]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +267,8 @@ def test_empty_scenes_keep_their_shapes(n_frames: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"carrier_hz": 0.5e9}, {"ground_roughness_m": -1.0}, {"orientation_deg": float("nan")}]
+    "change",
+    [{"carrier_hz": 0.5e9}, {"ground_roughness_m": -1.0}, {"vehicle_loss_db": -1.0}, {"orientation_deg": float("nan")}],
 )
 def test_impossible_settings_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=f"channel.{next(iter(change))} must lie in"):

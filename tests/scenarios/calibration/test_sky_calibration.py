@@ -101,7 +101,7 @@ def test_sweeps_are_less_noisy_in_the_sky_unless_told_otherwise() -> None:
     assert WorldSection.model_validate({"kind": "sky"}).sweep.floor_db == 23.0
     assert WorldSection.model_validate({"kind": "sky", "sweep": {"floor_db": 18.0}}).sweep.floor_db == 18.0
     assert WorldSection.model_validate({"kind": "sky", "sweep": {"n_snapshots": 2}}).sweep.floor_db == 23.0
-    assert WorldSection.model_validate({"kind": "street"}).sweep.floor_db == 20.0
+    assert WorldSection.model_validate({"kind": "street"}).sweep.floor_db == 23.0
 
 
 @pytest.mark.parametrize("change", [{"n_sites": 0}, {"minutes": 1.0}, {"minutes": float("nan")}])
