@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..emulator.contracts import ConfigError, DataError, Modality
-from .partition import time_boundaries
 from .sensed_frames import SensedFrames, measured_powers
 
 BlockageLabel = Literal["blocked_geometric", "blocked_labeled", "blocked_power"]
@@ -106,37 +105,6 @@ class BlockageWindows:
     def ending_in(self, first: int, stop: int) -> Self:
         """The samples whose windows end in rows from `first` to before `stop`; frames are shared."""
         return self.take(np.flatnonzero((self.end >= first) & (self.end < stop)))
-
-    def split_by_time(self, test_fraction: float, gap_frames: int | None = None) -> tuple[Self, Self]:
-        """Training samples, then a gap, then test samples; no frame is an input or a label of both.
-
-        Args:
-            test_fraction: share of the recording's frames at its end whose windows are held out, in (0, 1).
-            gap_frames: between them; at least, and by default, length + horizon.
-
-        Raises:
-            ConfigError: a fraction outside its range, or a gap that would let windows overlap.
-            DataError: no sample is left on one side.
-        """
-        least = self.length + self.horizon
-        gap = least if gap_frames is None else gap_frames
-        if gap < least:
-            raise ConfigError(
-                f"data.gap_frames must be at least window + horizon = {least}, got {gap}; less shares frames"
-            )
-        if not 0 < test_fraction < 1:
-            raise ConfigError(
-                f"data.test_fraction must lie in (0, 1), got {test_fraction}; 0.3 holds out the last 30 %"
-            )
-        train_stop, test_start = time_boundaries(range(self.n_frames), test_fraction, gap)
-        train, test = self.ending_in(0, train_stop), self.ending_in(test_start, self.n_frames)
-        for name, side in (("training", train), ("test", test)):
-            if len(side) == 0:
-                raise DataError(
-                    f"split by time leaves no {name} window among {self.n_frames} frames with data.test_fraction = "
-                    f"{test_fraction} and a gap of {gap} frames; record longer"
-                )
-        return train, test
 
 
 def blockage_windows(

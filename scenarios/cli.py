@@ -10,6 +10,7 @@ import typer
 
 from .. import __version__
 from ..emulator.contracts import SheafedgeError
+from .calibration.commands import add_calibration_commands
 from .recording_commands import add_recording_commands
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 add_recording_commands(app)
+add_calibration_commands(app)
 
 #: What typer raises where it cannot read the command line; of this family it exports a child only.
 CommandLineError: type[Exception] = typer.BadParameter.mro()[1]

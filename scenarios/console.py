@@ -79,7 +79,8 @@ class LiveProgress:
             self._last_status = f"{first.title} {first.form.format(score)}"
         status = f"{self._last_status}  {now_s:.1f} s simulated"
         self._bar.update(self._task, completed=round_index + 1, status=status)
-        every = max(1, self._scenario.rounds // LINES_PER_RUN)
+        scored = self._scenario.evaluate_every  # a line has something new to say when models were scored
+        every = scored * max(1, round(self._scenario.rounds / LINES_PER_RUN / scored))
         if not self._console.is_terminal and (round_index + 1) % every == 0:
             self._console.print(f"round {round_index + 1}/{self._scenario.rounds}  {status}", soft_wrap=True)
 

@@ -236,6 +236,11 @@ class Scenario(Section):
                     f"clients.groups: {group.name!r} has {strangers[0]!r}, which task {self.task!r} cannot use; choose"
                     f" among {', '.join(self.question.modalities)}"
                 )
+        if self.data.images != "plain" and not any("camera" in group.modalities for group in self.clients.groups):
+            raise ConfigError(
+                f"data.images = {self.data.images!r} changes what cameras see, but no group of clients.groups has a"
+                " camera; set it to 'plain'"
+            )
         if self.data.source == "deepsense" and self.task != "beam_tracking":
             raise ConfigError(
                 f"data.source = 'deepsense' holds rows for task 'beam_tracking' only, got task {self.task!r}; import"

@@ -136,56 +136,6 @@ def test_the_future_reaches_the_label_and_never_the_inputs(
     assert after.label[now] == 1
 
 
-@any_case
-@given(
-    lengths=st.lists(st.integers(12, 30), min_size=4, max_size=6),
-    length=st.integers(1, 5),
-    horizon=st.integers(1, 4),
-    test_fraction=st.floats(0.4, 0.5),
-    extra_gap=st.integers(0, 4),
-)
-def test_a_split_by_time_shares_no_frame(
-    tmp_path: Path, lengths: list[int], length: int, horizon: int, test_fraction: float, extra_gap: int
-) -> None:
-    windows = blockage_windows(sensed_for_blockage(tmp_path / "any.h5", frames_of(lengths)), ["rf"], length, horizon)
-    train, test = windows.split_by_time(test_fraction, length + horizon + extra_gap)
-    assert max(touched(train)) < min(touched(test))
-    assert test.end.min() >= sum(lengths) * (1 - test_fraction) - 1
-    assert set(test.end) == {t for t in windows.end if t >= test.end.min()}  # nothing of the test's time is lost
-
-
-def touched(windows: BlockageWindows) -> set[int]:
-    """Rows that inputs or labels of any window read."""
-    return {int(t) + step for t in windows.end for step in range(1 - windows.length, windows.horizon + 1)}
-
-
-def test_the_gap_is_as_short_as_it_may_be(path: Path) -> None:
-    windows = blockage_windows(sensed_for_blockage(path, frames_of([120])), ["rf"], 16, 5)
-    train, test = windows.split_by_time(0.3)
-    assert (train.end.max(), test.end.min()) == (120 - 36 - 21 - 1, 120 - 36)
-    assert touched(train).isdisjoint(touched(test))
-    assert min(touched(test)) - max(touched(train)) == 2  # one frame is left between them
-    close = windows.take(np.flatnonzero(windows.end < 120 - 36 - 19))  # two frames less of a gap would share one
-    assert not touched(close).isdisjoint(touched(test))
-
-
-def test_a_gap_that_is_too_short_is_refused(path: Path) -> None:
-    windows = blockage_windows(sensed_for_blockage(path, frames_of([120])), ["rf"], 16, 5)
-    with pytest.raises(ConfigError, match=r"gap_frames must be at least window \+ horizon = 21, got 20"):
-        windows.split_by_time(0.3, 20)
-    with pytest.raises(ConfigError, match="120 frames are too few"):
-        windows.split_by_time(0.9)
-    with pytest.raises(DataError, match="leaves no test window among 120 frames"):
-        windows.split_by_time(0.02)
-
-
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -1.0, float("nan")])
-def test_a_fraction_outside_of_0_to_1_is_refused(path: Path, fraction: float) -> None:
-    windows = blockage_windows(sensed_for_blockage(path, frames_of([120])), ["rf"])
-    with pytest.raises(ConfigError, match="test_fraction must lie in"):
-        windows.split_by_time(fraction)
-
-
 def test_types_and_shapes_are_those_that_encoders_take(path: Path) -> None:
     windows = blockage_windows(sensed_for_blockage(path, frames_of([40])), WINDOWED)
     assert (windows.length, windows.horizon, len(windows)) == (16, 5, 40 - 15 - 5)

@@ -1,0 +1,99 @@
+"""Pictures that show our figures beside published ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...emulator.contracts import Modality
+from .published_blockage import PUBLISHED
+from .street import StreetCalibration
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Colors that the color-blind can tell apart, and markers for who sees none.
+LOOKS: dict[Modality, tuple[str, str, str]] = {
+    "lidar": ("LiDAR", "#0072b2", "o"),
+    "camera": ("camera", "#009e73", "s"),
+    "rf": ("power alone", "#d55e00", "^"),
+}
+#: Published markers stand beside the instants that they are for, so that ranges do not cover each other.
+ASIDE_S: dict[Modality, float] = {"lidar": -0.012, "camera": 0.0, "rf": 0.012}
+CHANCE = 50.0
+
+
+def draw_street_calibration(calibration: StreetCalibration) -> Figure:
+    """Balanced accuracy against how far ahead, where the last frame is clear: ours as lines, published as markers.
+
+    Bands are the standard deviation over our base stations, bars the range over the published scenarios.
+
+    Returns:
+        A figure; `pictures.save_picture` writes it.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.6, 4.8), layout="constrained")
+    ax = figure.add_subplot()
+    for sensor in LOOKS:
+        _draw_ours(calibration, sensor, ax)
+        _draw_published(sensor, calibration.rate_hz, ax)
+    ax.axhline(CHANCE, color="#555555", lw=1.0, ls=":")
+    ax.annotate("chance", (0.75, CHANCE), xytext=(0, 3), textcoords="offset points", ha="center", color="#555555")
+    ax.set_xlim(0.05, 1.05)
+    ax.set_xticks(np.arange(1, 11) / 10)
+    ax.set_ylim(40.0, 100.0)
+    ax.set_xlabel("a blockage within so many seconds [s]")
+    ax.set_ylabel("balanced accuracy on held-out time [%]")
+    ax.grid(alpha=0.25)
+    minutes = calibration.n_frames / calibration.rate_hz / 60.0
+    made_of = f"{len(calibration.station_names)} streets x {minutes:.0f} min, seed {calibration.seed}"
+    ax.set_title(f"Who warns of a blockage, and how early ({made_of})", fontsize=11)
+    _add_legend(figure, ax)
+    return figure
+
+
+def _draw_ours(calibration: StreetCalibration, sensor: Modality, ax: Axes) -> None:
+    name, color, marker = LOOKS[sensor]
+    curve = next((c for c in calibration.curves if (c.warner, c.protocol) == (sensor, "clear now")), None)
+    if curve is None:
+        return
+    ahead_s = np.array(curve.horizons) / calibration.rate_hz
+    mean = 100.0 * np.array([curve.mean(horizon) for horizon in curve.horizons])
+    spread = 100.0 * np.array([curve.spread(horizon) for horizon in curve.horizons])
+    ax.fill_between(ahead_s, mean - spread, np.minimum(mean + spread, 100.0), color=color, alpha=0.13, lw=0)
+    ax.plot(ahead_s, mean, color=color, marker=marker, ms=5, lw=2.0, label=name)
+
+
+def _draw_published(sensor: Modality, rate_hz: float, ax: Axes) -> None:
+    _, color, marker = LOOKS[sensor]
+    for horizon, share in PUBLISHED[sensor].items():
+        bar = 100.0 * np.array([[share.mean - share.lowest], [share.highest - share.mean]])
+        ax.errorbar(
+            horizon / rate_hz + ASIDE_S[sensor],
+            100.0 * share.mean,
+            yerr=bar if bar.any() else None,
+            fmt=marker,
+            ms=9,
+            mfc="white",
+            mec=color,
+            mew=1.8,
+            ecolor=color,
+            elinewidth=1.3,
+            capsize=4,
+            zorder=5,
+        )
+
+
+def _add_legend(figure: Figure, ax: Axes) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles, _ = ax.get_legend_handles_labels()
+    handles += [
+        Patch(fc="#555555", alpha=0.2, label="spread over our streets"),
+        Line2D([], [], ls="", marker="o", ms=9, mfc="white", mec="#555555", mew=1.8, label="published, with range"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False, fontsize=9)

@@ -1,0 +1,153 @@
+"""Windows of many base stations in one pool, each with how soon a blockage comes: what reference models learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.partition import partition
+from ...datasets.recording_reader import RecordedStation
+from ...datasets.sensed_frames import SensedFrames
+from ...datasets.sensor_windows import BlockageWindows, blockage_windows
+from ...emulator.contracts import DataError, Modality
+
+Index = NDArray[np.int64]
+Batch = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SiteSamples:
+    """Windows of one base station and one sensor.
+
+    Attributes:
+        windows: n of them.
+        frames_ahead: [n] how many frames after the window's last one the first blocked frame comes, from 1; one more
+            than the windows' horizon where none does.
+    """
+
+    windows: BlockageWindows
+    frames_ahead: Index
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def inputs(self, indices: Index | slice = slice(None)) -> Batch:
+        """[b, ...] of the sensor, see `BlockageWindows.inputs`."""
+        (modality,) = self.windows.modalities
+        return self.windows.inputs(indices)[modality]
+
+    def clear_now(self) -> Self:
+        """Those whose last frame is not blocked."""
+        clear = np.flatnonzero(~self.windows.blocked_now)
+        return replace(self, windows=self.windows.take(clear), frames_ahead=self.frames_ahead[clear])
+
+
+def site_samples(
+    station: RecordedStation, modality: Modality, length: int, horizon: int, test_fraction: float
+) -> tuple[SiteSamples, SiteSamples]:
+    """Training and held-out samples of one base station: split by time, with a gap in which nobody looks or is asked.
+
+    Args:
+        station: with the label by geometry.
+        modality: lidar, camera or rf.
+        length, horizon: frames looked at, and the farthest frame ahead that counts.
+        test_fraction: of the recording's end.
+
+    Raises:
+        ConfigError: too short a recording.
+        DataError: one without the sensor or the label.
+    """
+    blocked: NDArray[np.bool_] = station.read("blocked_geometric")
+    sensed = SensedFrames.of(station, [modality])
+    windows = blockage_windows(sensed, [modality], length, horizon, label="blocked_geometric")
+    (rows,) = partition(
+        [windows], [0], np.random.default_rng(0), split="time", test_fraction=test_fraction, gap_frames=length + horizon
+    )
+    train, test = windows.take(rows.train), windows.take(rows.test)
+    return (
+        SiteSamples(train, frames_ahead(blocked, train.end, horizon)),
+        SiteSamples(test, frames_ahead(blocked, test.end, horizon)),
+    )
+
+
+def frames_ahead(blocked: NDArray[np.bool_], now: Index, horizon: int) -> Index:
+    """[n] frames from each of the frames `now` [n] to the first blocked one after it; horizon + 1 if that is farther.
+
+    Args:
+        blocked: [n_frames].
+        now: each with `horizon` frames after it.
+        horizon: at least 1.
+    """
+    ahead = blocked[now[:, None] + np.arange(1, horizon + 1)]
+    return np.where(ahead.any(axis=1), ahead.argmax(axis=1) + 1, horizon + 1).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PooledSamples:
+    """Training samples of all base stations, drawn in balanced batches.
+
+    Attributes:
+        sites: of one sensor each.
+        site, sample: [n] where to find each sample of the pool.
+        frames_ahead: [n] as in `SiteSamples`.
+        horizon: farthest frame ahead that counts.
+    """
+
+    sites: tuple[SiteSamples, ...]
+    site: Index
+    sample: Index
+    frames_ahead: Index
+    horizon: int
+
+    @classmethod
+    def of(cls, sites: Sequence[SiteSamples]) -> Self:
+        """The pool of some base stations.
+
+        Raises:
+            DataError: no blockage, or nothing else, in all of them.
+        """
+        ahead = np.concatenate([site.frames_ahead for site in sites])
+        horizon = sites[0].windows.horizon
+        n_warned = int((ahead <= horizon).sum())
+        if n_warned in {0, len(ahead)}:
+            raise DataError(
+                f"{n_warned} of {len(ahead)} training windows end within {horizon} frames of a blockage; a model needs "
+                "both kinds, so record longer or more base stations"
+            )
+        return cls(
+            sites=tuple(sites),
+            site=np.repeat(np.arange(len(sites)), [len(site) for site in sites]),
+            sample=np.concatenate([np.arange(len(site)) for site in sites]),
+            frames_ahead=ahead,
+            horizon=horizon,
+        )
+
+    def shuffled(self, draws: np.random.Generator) -> Self:
+        """The same inputs with labels that tell nothing about them: a negative control."""
+        return replace(self, frames_ahead=draws.permutation(self.frames_ahead))
+
+    def balanced(self, n: int, draws: np.random.Generator) -> Index:
+        """[n] members of the pool, with repeats: half of them with a blockage within the horizon, in any order."""
+        comes = self.frames_ahead <= self.horizon
+        halves = [np.flatnonzero(kind) for kind in (comes, ~comes)]
+        sizes = (n // 2, n - n // 2)
+        return np.concatenate([half[draws.integers(len(half), size=k)] for half, k in zip(halves, sizes, strict=True)])
+
+    def warned_share(self, horizon: int) -> float:
+        """Share of a balanced batch that has a blockage within fewer frames."""
+        comes = self.frames_ahead[self.frames_ahead <= self.horizon]
+        return 0.5 * float((comes <= horizon).mean())
+
+    def inputs(self, members: Index) -> Batch:
+        """[b, ...] of some members of the pool, in their order."""
+        first = self.sites[0].inputs(np.zeros(1, dtype=np.int64))
+        batch: NDArray[Any] = np.empty((len(members), *first.shape[1:]), dtype=np.float32)
+        for index, site in enumerate(self.sites):
+            here = np.flatnonzero(self.site[members] == index)
+            if len(here):
+                batch[here] = site.inputs(self.sample[members[here]])
+        return batch
