@@ -20,6 +20,8 @@ from .tasks.task import Task
 
 #: Without a terminal, one line every so many rounds.
 LINES_PER_RUN = 6
+#: Tables fit a terminal of 80 columns: titles of figures break into two lines, names of algorithms do not.
+FIGURE_WIDTH, WIDEST_ALGORITHM = 9, 14
 
 
 class LiveProgress:
@@ -132,16 +134,16 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     task = TASKS[summary["task"]]
     title = f"{task.question} On {_SPLITS[summary['split']]} ({summary['test_windows']:,} samples)"
     table = Table(title=title, title_justify="left")
-    table.add_column("group", overflow="fold")
-    table.add_column("clients", justify="right")
-    table.add_column("model")
+    table.add_column("group (clients)", overflow="fold")
+    table.add_column("model", overflow="fold", min_width=WIDEST_ALGORITHM)
     for column in task.columns:
-        table.add_column(column.title, justify="right")
+        table.add_column(column.title, justify="right", max_width=FIGURE_WIDTH)
     for group, scores in summary["groups"].items():
         model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
-        table.add_row(escape(group), str(scores["clients"]), f"[bold]{model}[/bold]", *_figures(task, scores))
+        name = f"{escape(group)} ({scores['clients']})"
+        table.add_row(name, f"[bold]{model}[/bold]", *_figures(task, scores))
         for name, baseline in summary["baselines"][group].items():
-            table.add_row("", "", f"[dim]{name}[/dim]", *_figures(task, baseline), end_section=name == "majority")
+            table.add_row("", f"[dim]{name}[/dim]", *_figures(task, baseline), end_section=name == "majority")
     return table
 
 
