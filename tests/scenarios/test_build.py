@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import ConfigError, TopologyError
 from sheafedge.emulator.engine import EmulatorEnvironment
+from sheafedge.emulator.network.loss import BlockedTimes
 from sheafedge.scenarios.build import (
     Client,
     Emulation,
@@ -343,3 +344,38 @@ def test_who_waits_gets_links_that_repeat_until_delivered() -> None:
 def test_an_algorithm_is_found_by_its_name() -> None:
     assert find_algorithm("sheaf_dmfl_att").couples_heads
     assert not find_algorithm("local").couples_heads
+
+
+# --- links that follow the world --------------------------------------------------------------------------------------
+
+
+def blocked_at(*seconds: int) -> BlockedTimes:
+    """A minute at one frame per second."""
+    blocked = np.zeros(60, dtype=np.bool_)
+    blocked[list(seconds)] = True
+    return BlockedTimes(np.arange(60.0), blocked)
+
+
+def test_a_link_is_dark_while_the_sight_of_either_end_is_blocked() -> None:
+    env = EmulatorEnvironment(0)
+    section = LinkSection(blockage_loss=1.0, retry_limit=0, rate_bps=1e9)
+    times: dict[int, BlockedTimes | None] = {0: blocked_at(10), 1: blocked_at(20), 2: blocked_at()}
+    links = make_links(section, nx.Graph([(0, 1), (1, 2), (0, 2)]), env, times, until_delivered=False)
+    dark: dict[int, set[tuple[int, int]]] = {}
+    for now_s in (5, 10, 20, 30):
+        env.run(until=now_s + 0.5)
+        dark[now_s] = {ends for ends, link in links.items() if len(link.decide(env.now, 10_000).lost_packets)}
+    assert dark == {5: set(), 10: {(0, 1), (1, 0), (0, 2), (2, 0)}, 20: {(0, 1), (1, 0), (1, 2), (2, 1)}, 30: set()}
+
+
+def test_links_cannot_follow_a_world_that_nobody_labeled() -> None:
+    section = LinkSection(blockage_loss=0.5)
+    with pytest.raises(ConfigError, match=r"link\.blockage_loss needs recordings that say when .* that of client 1"):
+        make_links(
+            section, nx.Graph([(0, 1)]), EmulatorEnvironment(0), {0: blocked_at(), 1: None}, until_delivered=False
+        )
+
+
+def test_a_recorded_street_says_when_its_links_are_dark(tiny: Scenario) -> None:
+    clients = load_data(tiny).clients
+    assert all(client.blocked is not None and 0.0 <= client.blocked.share < 0.5 for client in clients)
