@@ -166,8 +166,8 @@ def calibrate_sky(
     sites: list[SiteFigures] = []
     points: list[dict[str, list[float]]] = [{} for _ in biases_m]
     for index in range(study.n_sites):
-        windows = _windows(recording, index, ("gps", "camera"))
-        figures, by_noise = _site(windows, [_windows(path, index, ("gps",)) for path in noisy], study, index)
+        windows = recorded_windows(recording, index, ("gps", "camera"))
+        figures, by_noise = _site(windows, [recorded_windows(path, index, ("gps",)) for path in noisy], study, index)
         sites.append(figures)
         for point, scores in zip(points, by_noise, strict=True):
             for name, top1 in scores.items():
@@ -222,7 +222,8 @@ def _recording(study: SkyStudy, bias_m: float | None, cache_dir: Path | None) ->
     return cached_recording(section, study.seed, cache_dir)
 
 
-def _windows(recording: Path, index: int, modalities: Sequence[Modality]) -> BeamWindows:
+def recorded_windows(recording: Path, index: int, modalities: Sequence[Modality]) -> BeamWindows:
+    """Samples of one base station at 32 beams."""
     with RecordingReader(recording) as reader:
         frames = SensedFrames.of(reader.base_stations[index], modalities, color=True, keep_powers=True)
     return beam_windows(frames, modalities, N_BEAMS)

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sheafedge.datasets.perturb import Occlusion
-from sheafedge.datasets.recording_reader import RecordingReader
-from sheafedge.datasets.sensor_windows import BeamWindows, beam_windows
+from sheafedge.datasets.sensor_windows import BeamWindows
 from sheafedge.emulator.engine import named_stream
 from sheafedge.scenarios.calibration.published_drones import PUBLISHED_PERSISTENCE, PUBLISHED_TOP1
 from sheafedge.scenarios.calibration.sky import (
@@ -25,6 +24,7 @@ from sheafedge.scenarios.calibration.sky import (
     flight_folds,
     neighbor_scores,
     random_split,
+    recorded_windows,
 )
 from sheafedge.scenarios.calibration.sky_models import Budget, SkySamples, both_scores, image_scores, learn_images
 from sheafedge.scenarios.recording_cache import cached_recording
@@ -101,13 +101,13 @@ def test_neighbors_of_fixes_tell_beams_as_well_as_in_measurements(cache: Path) -
     study = SkyStudy(n_sites=3, minutes=30.0, seed=3)
     section = study.section().model_copy(update={"sensors": ("rf", "gps")})
     top1: dict[Split, list[float]] = {split: [] for split in SPLITS}
-    with RecordingReader(cached_recording(section, study.seed, cache)) as reader:
-        for index, station in enumerate(reader.base_stations):
-            windows = beam_windows(station, ("gps",), 32)
-            draws = named_stream(study.seed, "neighbors", index)
-            folds = {"random": [random_split(len(windows), draws)], "flights": flight_folds(windows.sequence, 5, draws)}
-            for split in SPLITS:
-                top1[split].append(neighbor_scores(windows, folds[split]).top1)
+    recording = cached_recording(section, study.seed, cache)
+    for index in range(study.n_sites):
+        windows = recorded_windows(recording, index, ("gps",))
+        draws = named_stream(study.seed, "neighbors", index)
+        folds = {"random": [random_split(len(windows), draws)], "flights": flight_folds(windows.sequence, 5, draws)}
+        for split in SPLITS:
+            top1[split].append(neighbor_scores(windows, folds[split]).top1)
     for split in SPLITS:
         published = PUBLISHED_TOP1[split, "neighbors"][0].top1
         assert np.mean(top1[split]) == pytest.approx(published, abs=NEIGHBOR_SLACK)
@@ -121,8 +121,7 @@ def test_beams_last_as_long_as_measured_ones(figures: SkyFigures, lag: int) -> N
 @pytest.fixture(scope="module")
 def windows(cache: Path) -> BeamWindows:
     """Of the first base station."""
-    with RecordingReader(cached_recording(STUDY.section(), STUDY.seed, cache)) as reader:
-        return beam_windows(reader.base_stations[0], ("gps", "camera"), 32)
+    return recorded_windows(cached_recording(STUDY.section(), STUDY.seed, cache), 0, ("gps", "camera"))
 
 
 def test_positions_help_where_images_are_occluded(windows: BeamWindows) -> None:
