@@ -20,8 +20,8 @@ from .tasks.task import Task
 
 #: Without a terminal, one line every so many rounds.
 LINES_PER_RUN = 6
-#: Tables fit a terminal of 80 columns: titles of figures break into two lines, names of algorithms do not.
-FIGURE_WIDTH, WIDEST_ALGORITHM = 9, 14
+#: Tables fit a terminal of 80 columns: titles of many figures break into two lines, names of algorithms do not.
+MANY_FIGURES, FIGURE_WIDTH, WIDEST_ALGORITHM = 3, 9, 14
 
 
 class LiveProgress:
@@ -136,8 +136,9 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("group (clients)", overflow="fold")
     table.add_column("model", overflow="fold", min_width=WIDEST_ALGORITHM)
+    width = FIGURE_WIDTH if len(task.columns) > MANY_FIGURES else None
     for column in task.columns:
-        table.add_column(column.title, justify="right", max_width=FIGURE_WIDTH)
+        table.add_column(column.title, justify="right", max_width=width)
     for group, scores in summary["groups"].items():
         model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
         name = f"{escape(group)} ({scores['clients']})"

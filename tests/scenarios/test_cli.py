@@ -21,6 +21,8 @@ from sheafedge.scenarios.console import print_result
 from sheafedge.scenarios.run import RunResult
 
 ENTRY_POINT = "from sheafedge.scenarios.cli import main; main()"
+#: Whoever starts these tests in the background has the keyboard's signal ignored, and children inherit that.
+INTERRUPTIBLE = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {ENTRY_POINT}"
 #: Asks, after the command has ended, what it imported.
 PROBE = """
 import sys
@@ -350,7 +352,7 @@ def test_without_arguments_the_help_is_shown(
 def test_ctrl_c_leaves_a_folder_that_says_so_and_nothing_else(tiny_arguments: list[str], tmp_path: Path) -> None:
     slow = ["--set", "rounds=60", "--set", "training.local_steps=50", "--out", "run"]  # a line every ten rounds
     running = subprocess.Popen(
-        [sys.executable, "-c", ENTRY_POINT, *tiny_arguments, *slow],
+        [sys.executable, "-c", INTERRUPTIBLE, *tiny_arguments, *slow],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
