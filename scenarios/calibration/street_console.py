@@ -51,15 +51,16 @@ def hardware() -> str:
 def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, published: bool) -> Table:
     horizons = curves[0].horizons
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
-    table.add_column("ahead")
+    table.add_column("ahead", no_wrap=True)
     for horizon in horizons:
-        table.add_column(f"{horizon / rate_hz:g} s", justify="right")
+        table.add_column(f"{horizon / rate_hz:g} s", justify="right", max_width=8)
     of_warner = {curve.warner: curve for curve in curves}
     for warner, name in WARNERS.items():
         if warner not in of_warner:
             continue
         curve = of_warner[warner]
-        table.add_row(name, *(f"{100 * curve.mean(h):.1f} ± {100 * curve.spread(h):.1f}" for h in horizons))
+        # spreads without decimals: a row must fit 80 columns
+        table.add_row(name, *(f"{100 * curve.mean(h):.1f}±{100 * curve.spread(h):.0f}" for h in horizons))
         if published and (measured := PUBLISHED.get(warner)):
             cells = [_share(measured[horizon]) if horizon in measured else "" for horizon in horizons]
             table.add_row("  published", *cells, style="dim")

@@ -188,7 +188,7 @@ def test_the_table_shows_published_figures_beside_ours(calibration: StreetCalibr
     print_street_calibration(Console(file=screen, width=160), calibration)
     text = screen.getvalue()
     ours = calibration.curve("lidar")
-    assert f"{100 * ours.mean(1):.1f} ± {100 * ours.spread(1):.1f}" in text
+    assert f"{100 * ours.mean(1):.1f}±{100 * ours.spread(1):.0f}" in text
     assert "92.6 (88-96)" in text
     assert "51.1 (45-59)" in text
     assert f"seed {SEED}, 2 base stations" in text
