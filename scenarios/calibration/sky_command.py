@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .sky import SkyFigures
 
 #: Predictors as tables call them, where that is not their name.
-NAMES = {"gps": "GPS", "neighbors": "GPS, 15 nearest", "persistence": "last beam", "majority": "most frequent"}
+NAMES = {"gps": "GPS", "neighbors": "GPS neighbors", "persistence": "last beam", "majority": "most frequent"}
 
 
 def calibrate_sky_command(
@@ -76,7 +76,7 @@ def _beam_table(figures: SkyFigures) -> Table:
         for predictor in PREDICTORS:
             published = PUBLISHED_TOP1.get((split, predictor), ())
             table.add_row(
-                "random rows" if split == "random" else "whole flights",
+                split,
                 NAMES.get(predictor, predictor),
                 _percent(figures.top(split, predictor)),
                 ", ".join(f"{100 * one.top1:.1f}" for one in published) or "-",
@@ -100,7 +100,7 @@ def _lasting_table(figures: SkyFigures) -> Table:
 def _noise_table(figures: SkyFigures) -> Table:
     table = _table(
         "top-1 on whole flights as GPS gets worse, %",
-        ("drifting error [m]", "image", "GPS", "both", "GPS, 15 nearest"),
+        ("drifting error [m]", "image", "GPS", "both", "GPS neighbors"),
     )
     for point in figures.noise:
         values = [f"{100 * point.top1[name]:.1f}" for name in ("image", "gps", "both", "neighbors")]
@@ -111,7 +111,7 @@ def _noise_table(figures: SkyFigures) -> Table:
 def _table(title: str, columns: tuple[str, ...], n_texts: int = 0) -> Table:
     from rich.table import Table
 
-    table = Table(title=title)
+    table = Table(title=title, title_justify="left")
     for number, name in enumerate(columns):
         table.add_column(name, justify="left" if number < n_texts else "right")
     return table

@@ -53,7 +53,7 @@ def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, publ
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("ahead", no_wrap=True)
     for horizon in horizons:
-        table.add_column(f"{horizon / rate_hz:g} s", justify="right", max_width=8)
+        table.add_column(f"{horizon / rate_hz:g} s", justify="right")
     of_warner = {curve.warner: curve for curve in curves}
     for warner, name in WARNERS.items():
         if warner not in of_warner:
@@ -70,7 +70,7 @@ def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, publ
 def _share(share: PublishedShare) -> str:
     if share.lowest == share.highest:
         return f"about {100 * share.mean:.0f}"
-    return f"{100 * share.mean:.1f} ({100 * share.lowest:.0f}-{100 * share.highest:.0f})"
+    return f"{100 * share.mean:.1f}\n({100 * share.lowest:.0f}-{100 * share.highest:.0f})"  # of single scenarios
 
 
 def _print_figures(console: Console, calibration: StreetCalibration) -> None:
