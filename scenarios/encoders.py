@@ -48,6 +48,17 @@ def torch_seed(seed: int, *name: object) -> int:
     return int(named_stream(seed, *name).integers(2**63))
 
 
+def check_weights(scenario: Scenario) -> None:
+    """Find out early, before a world is recorded, whether pretrained weights can be used.
+
+    Raises:
+        ConfigError: torchvision is not installed, or the file is missing or holds something else.
+    """
+    if scenario.model.camera_encoder != "small":
+        with torch.random.fork_rng(devices=[]):
+            _resnet50(scenario)
+
+
 def make_encoder(scenario: Scenario, modality: Modality, train: Any, client_id: NodeId) -> tuple[nn.Module, nn.Module]:
     """Normalizer and encoder of one modality.
 
@@ -127,11 +138,15 @@ def _position_report(wanted: _Wanted) -> tuple[nn.Module, nn.Module]:
 
 
 def _color_image(wanted: _Wanted) -> tuple[nn.Module, nn.Module]:
-    model = wanted.scenario.model
-    if model.camera_encoder != "small":
-        weights = Path(os.path.expanduser(model.weights))  # noqa: PTH111 - Path's own raises for an unknown user
-        return resnet50_encoder(weights, model.embedding_dim, tuned=model.camera_encoder == "resnet50_tuned")
+    if wanted.scenario.model.camera_encoder != "small":
+        return _resnet50(wanted.scenario)
     return CameraScale(wanted.some_rows()), wanted.convolutional(drone_camera_encoder)
+
+
+def _resnet50(scenario: Scenario) -> tuple[nn.Module, nn.Module]:
+    model = scenario.model
+    weights = Path(os.path.expanduser(model.weights))  # noqa: PTH111 - Path's own raises for an unknown user
+    return resnet50_encoder(weights, model.embedding_dim, tuned=model.camera_encoder == "resnet50_tuned")
 
 
 _MAKERS: Mapping[tuple[str, Modality], Callable[[_Wanted], tuple[nn.Module, nn.Module]]] = {

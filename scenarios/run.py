@@ -17,6 +17,7 @@ import torch
 from ..emulator.contracts import NodeId
 from .build import Emulation, build, choose_device, find_algorithm
 from .data import load_data
+from .encoders import check_weights
 from .evaluation import Evaluator, baseline_scores, best_model, by_group
 from .exports import export_clients
 from .inspection import plot_recording
@@ -84,7 +85,8 @@ def run_scenario(scenario: Scenario, out: Path | None = None, progress: Progress
     Raises:
         SheafedgeError: a field, a file, the training or an export is wrong; the message says which and what to do.
     """
-    find_algorithm(scenario.algorithm)  # before reading any data
+    find_algorithm(scenario.algorithm)  # before reading or recording any data
+    check_weights(scenario)
     target = out or default_target(scenario)
     refuse_unusable(target)
     # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.

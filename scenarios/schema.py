@@ -236,6 +236,11 @@ class Scenario(Section):
                     f"clients.groups: {group.name!r} has {strangers[0]!r}, which task {self.task!r} cannot use; choose"
                     f" among {', '.join(self.question.modalities)}"
                 )
+        if self.model.camera_encoder != "small" and self.task != "beam_prediction":
+            raise ConfigError(
+                f"model.camera_encoder = {self.model.camera_encoder!r} takes single images, which task {self.task!r}"
+                " does not have; set it to 'small'"
+            )
         if self.data.images != "plain" and not any("camera" in group.modalities for group in self.clients.groups):
             raise ConfigError(
                 f"data.images = {self.data.images!r} changes what cameras see, but no group of clients.groups has a"

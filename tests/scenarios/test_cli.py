@@ -373,3 +373,15 @@ def test_ctrl_c_leaves_a_folder_that_says_so_and_nothing_else(tiny_arguments: li
     finished = int(rounds.removeprefix("round ").split("/")[0])
     assert 4 * finished <= len(rows) < 4 * 60
     assert {len(json.loads(row)["models"]) for row in rows} == {1}
+
+
+def test_missing_weights_are_found_before_a_world_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SHEAFEDGE_CACHE", str(tmp_path / "cache"))
+    weights = ("--set", "model.camera_encoder=resnet50", "--set", f"model.weights={tmp_path / 'none.pth'}")
+    assert command(monkeypatch, "run", "drone_beam", *weights, "--out", str(tmp_path / "run")) == 2
+    complaint = capfd.readouterr().err
+    assert "resnet50 encoder" in complaint  # needs torchvision, or the file, whichever is missing first
+    assert complaint.count("\n") == 1
+    assert contents(tmp_path) == set()

@@ -224,6 +224,14 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"model.camera_encoder": "resnet50"},
         ("model.camera_encoder = 'resnet50' needs model.weights", "or use 'small'"),
     ),
+    "a network for images that are not there": (
+        {"model.camera_encoder": "resnet50", "model.weights": "resnet50.pth"},
+        ("model.camera_encoder = 'resnet50' takes single images, which task 'beam_tracking' does not have",),
+    ),
+    "other views of cameras that are not there": (
+        {"data.images": "views"},
+        ("data.images = 'views' changes what cameras see", "no group of clients.groups has a camera"),
+    ),
     "an unknown camera network": (
         {"model.camera_encoder": "vgg"},
         ("model.camera_encoder must be 'small', 'resnet50' or 'resnet50_tuned', got 'vgg'",),
@@ -390,7 +398,6 @@ RIGHT_VALUES: dict[str, dict[str, Any]] = {
         "data.split": "time",
         "world.n_sites": 20,
     },
-    "a large network with weights": {"model.camera_encoder": "resnet50", "model.weights": "resnet50.pth"},
     "the widest network": {"model.width": 16, "model.dropout": 0},
     "recordings of another world": {"data.source": "recording", "data.recordings": ["a.h5", "b.h5"]},
     "a name with spaces": {"name": "rainy day (2)"},
@@ -400,6 +407,11 @@ RIGHT_VALUES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("case", RIGHT_VALUES)
 def test_a_value_just_inside_the_limits_is_taken(case: str) -> None:
     load_scenario("beam_tracking").edited(RIGHT_VALUES[case])
+
+
+def test_drones_may_be_seen_by_a_large_network_with_weights() -> None:
+    edits = {"model.camera_encoder": "resnet50", "model.weights": "resnet50.pth", "data.images": "occluded"}
+    load_scenario("drone_beam").edited(edits)
 
 
 BAD_FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
