@@ -239,7 +239,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clients", type=int, default=0, help="0: as many as the scenario has, 20")
     parser.add_argument("--seconds", type=float, default=0.0, help="of the recording; 0: as in the scenario, 300")
-    parser.add_argument("--width", type=float, default=0.0, help="of the encoders; 0: as in the scenario, 0.5")
+    parser.add_argument("--width", type=float, default=0.0, help="of the encoders; 0: as in the scenario, 0.25")
     parser.add_argument("--threads", type=int, default=2, help="of the pool")
     return parser.parse_args(argv)
 

@@ -102,6 +102,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
         samples.append(task.samples(frames[key], modalities, data))
     shares = _partition(scenario, samples, assignment)
+    blocked = [_blocked_times(station) for station in stations]
     return [
         ClientData(
             recording=f"bs{rows.recording_index:02d}, {stations[rows.recording_index].name}",
@@ -109,7 +110,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             if data.mode == "live"
             else samples[client_id].take(rows.train),
             test=samples[client_id].take(rows.test),
-            blocked=_blocked_times(stations[rows.recording_index]),
+            blocked=blocked[rows.recording_index],
         )
         for client_id, rows in enumerate(shares)
     ]

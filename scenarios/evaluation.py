@@ -27,18 +27,22 @@ class Evaluator:
         task: what a good answer is.
         clients: of the run.
         rounds, every: score every so many rounds, and always in the last.
+
+    Attributes:
+        latest: client -> scores of its models when they were last looked at; after the last round, the final ones.
     """
 
     def __init__(self, task: Task, clients: Sequence[Client], rounds: int, every: int) -> None:
         self._task = task
         self._tests = {client.client_id: client.data.test for client in clients}
         self._rounds, self._every = rounds, every
+        self.latest: dict[NodeId, NamedScores] = {}
 
     def observe(self, learner: Learner, round_index: int) -> Mapping[str, Any]:
         """Health of the learner and, when it is time, scores of its models."""
         seen: dict[str, Any] = dict(learner.health())
         if (round_index + 1) % self._every == 0 or round_index + 1 == self._rounds:
-            seen["models"] = self.scores(learner)
+            seen["models"] = self.latest[learner.client_id] = self.scores(learner)
         return seen
 
     def scores(self, learner: Learner) -> dict[str, Scores]:

@@ -120,8 +120,7 @@ class _Run:
         self._progress.started(emulation)
         emulate(emulation, self._scenario.rounds)
         trained_s = time.perf_counter()
-        final = {learner.client_id: self._evaluator.scores(learner) for learner in emulation.learners}
-        groups = by_group(self._task, emulation.groups, final)
+        groups = by_group(self._task, emulation.groups, self._evaluator.latest)
         baselines = {client.client_id: baseline_scores(self._task, client) for client in emulation.clients}
         reported = {group: best_model(self._task, models) for group, models in groups.items()}
         return {

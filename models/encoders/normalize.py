@@ -146,9 +146,3 @@ class CameraScale(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """[batch, channels, height, width] -> same shape, in the model's own type."""
         return (images.to(self.mean.dtype) - self.mean) / self.std
-
-
-NORMALIZERS: dict[str, type[StandardizePosition] | type[RelativePower]] = {
-    "gps": StandardizePosition,
-    "rf": RelativePower,
-}
