@@ -35,10 +35,10 @@ from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, Threa
 from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.missing import Wait
 from sheafedge.emulator.recorder import Recorder
-from sheafedge.models.encoder_gossip import EncoderGossip
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.gossip import metropolis_hastings_weights
 from sheafedge.models.local_training import BatchOrder
+from sheafedge.models.vector_gossip import VectorGossip, shared_encoders
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -124,7 +124,9 @@ class RingDpsgd:
         self.flat = FlatModule(self._model)
         self._inputs, self._labels = problem.inputs[client_id], problem.labels[client_id]
         self._order = BatchOrder(N_SAMPLES, BATCH_SIZE, problem.batches(client_id))
-        self._gossip = EncoderGossip(client_id, {WHOLE: self.flat}, {WHOLE: problem.neighbors(client_id)})
+        self._gossip = VectorGossip(
+            client_id, shared_encoders({WHOLE: self.flat}, {WHOLE: problem.neighbors(client_id)})
+        )
         self._flops = 6.0 * N_SAMPLES * (N_FEATURES * N_HIDDEN + N_HIDDEN * N_CLASSES)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:

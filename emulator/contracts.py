@@ -42,15 +42,23 @@ class DivergedError(SheafedgeError, ArithmeticError):
 
 
 class MessageKind(StrEnum):
-    """What a message holds. Labels, raw samples, heads, attention vectors and maps have no kind and cannot be sent."""
+    """What a message holds. Labels, raw samples and maps have no kind and cannot be sent.
+
+    An algorithm declares the kinds that it sends. Heads, attention vectors and class means leave a client only in
+    baselines that say so; the sheaf algorithms send projections and encoders.
+    """
 
     PROJECTION = "projection"  # [d_ij] restriction map @ head, before the head step
     REPROJECTION = "reprojection"  # [d_ij], or [d_ij + 1] with the head's squared norm: the same after the head step
     ENCODER = "encoder"  # [n_parameters] all parameters of one modality's encoder
+    HEAD = "head"  # [d_i] the head itself
+    ATTENTION = "attention"  # [n_modalities * l] scoring vectors of the attention fusion
+    CLASSIFIER = "classifier"  # [n_parameters] a classifier that all modalities and clients have in common
+    PROTOTYPES = "prototypes"  # [n_classes * (n_features + 1)] mean features of every class, then rows per class
 
 
 #: Kinds whose coordinates mean something one by one: a receiver can use what is left after a lost packet.
-DIVISIBLE_KINDS = frozenset({MessageKind.ENCODER})
+DIVISIBLE_KINDS = frozenset({MessageKind.ENCODER, MessageKind.HEAD, MessageKind.ATTENTION, MessageKind.CLASSIFIER})
 
 
 @dataclass(frozen=True, slots=True)

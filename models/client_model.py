@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -47,7 +49,15 @@ class ClientModel(nn.Module):
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Logits [batch, n_outputs] of inputs in physical units, one tensor per modality."""
-        return apply_head(self.head, self.fusion(self.embeddings(inputs)), self.layout.n_outputs)
+        return self.answer(self.embeddings(inputs))
+
+    def answer(self, embeddings: Tensor) -> Tensor:
+        """Logits [batch, n_outputs] of embeddings [batch, n_modalities, embedding_dim]."""
+        return apply_head(self.head, self.fusion(embeddings), self.layout.n_outputs)
+
+    def tensors(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> dict[str, Tensor]:
+        """Its inputs as tensors of its own device and type."""
+        return {str(m): torch.as_tensor(inputs[m]).to(self.head.device, self.head.dtype) for m in self.modalities}
 
     def training_flops(self, sample: Mapping[str, Tensor]) -> float:
         """Floating-point operations of one forward and backward pass of this one-row sample, matrix work only.

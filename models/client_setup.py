@@ -21,16 +21,20 @@ class ClientSetup:
 
     Attributes:
         client_id: its node id.
+        group: name of its group; clients of a group own the same modalities.
         models: the fused model as {"fused": model}, or one unimodal model per modality, as the algorithm asks.
         rows: training rows.
         objective: what local training minimizes.
         batch_draws: model name -> stream that its minibatches come from.
         mixing: modality -> neighbor -> mixing weight of (6), neighbors that own the modality only.
+        head_mixing: neighbor -> mixing weight over the whole graph, for what all clients have in common.
+        group_mixing: neighbor of the same group -> mixing weight inside the group.
         map_starts: neighbor -> initial restriction map, see `restriction_maps`.
         training, sheaf: settings of the scenario.
     """
 
     client_id: NodeId
+    group: str
     models: Mapping[str, ClientModel]
     rows: TrainingRows
     objective: Objective
@@ -38,4 +42,6 @@ class ClientSetup:
     training: TrainingSettings
     sheaf: SheafSettings
     mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
+    head_mixing: Mapping[NodeId, float] = field(default_factory=dict)
+    group_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     map_starts: Mapping[NodeId, Tensor] = field(default_factory=dict)

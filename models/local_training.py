@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,6 @@ from torch import Tensor
 from ..emulator.contracts import DivergedError, Modality, NodeId
 from .client_model import ClientModel
 from .flat import FlatModule
-from .fusion import AttentionFusion
 from .objectives import Objective, balanced_weights, n_classes
 from .settings import TrainingSettings
 
@@ -72,11 +71,112 @@ class BatchOrder:
         return batch
 
 
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A minibatch on its way through a model.
+
+    Attributes:
+        embeddings: [batch, n_modalities, embedding_dim].
+        logits: [batch, n_outputs].
+        labels: [batch] int64.
+        class_weights: [n_classes] or None.
+        loss: [] mean loss.
+    """
+
+    embeddings: Tensor
+    logits: Tensor
+    labels: Tensor
+    class_weights: Tensor | None
+    loss: Tensor
+
+
+class Minibatches:
+    """A client's rows, one minibatch after the other, through whatever model is asked.
+
+    Args:
+        rows: training rows.
+        objective: of training.
+        settings: batch size and class weights.
+        draws: of the order.
+    """
+
+    def __init__(
+        self, rows: TrainingRows, objective: Objective, settings: TrainingSettings, draws: np.random.Generator
+    ) -> None:
+        self._rows, self._objective = rows, objective
+        self._balanced = settings.class_weights == "balanced"
+        self._class_weights: Tensor | None = None
+        self._n_weighted = 0
+        self._order = BatchOrder(len(rows.label), settings.batch_size, draws)
+
+    def next(self, model: ClientModel) -> Passed:
+        """The next minibatch through this model."""
+        label = self._rows.label
+        batch = self._order.next(len(label))
+        embeddings = model.embeddings(model.tensors(self._rows.inputs(batch)))
+        logits = model.answer(embeddings)
+        labels = torch.from_numpy(label[batch]).to(logits.device)
+        weights = self._weights(label, logits)
+        return Passed(embeddings, logits, labels, weights, self._objective(logits, labels, weights))
+
+    def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
+        """[n_classes] of the rows that there are now, or None."""
+        if self._balanced and self._n_weighted != len(label):
+            classes = n_classes(self._objective, logits.shape[1])
+            self._class_weights = torch.from_numpy(balanced_weights(label, classes)).to(logits)
+            self._n_weighted = len(label)
+        return self._class_weights
+
+
+def predict(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Logits [n, n_outputs] of a model on rows in physical units, in pieces; dropout and running statistics rest."""
+    n_rows = len(inputs[model.modalities[0]])
+    model.eval()
+    with torch.no_grad():
+        pieces = [
+            model(model.tensors({m: inputs[m][first : first + PREDICTED_AT_ONCE] for m in model.modalities}))
+            for first in range(0, n_rows, PREDICTED_AT_ONCE)
+        ]
+        logits: NDArray[np.float32] = torch.cat(pieces).cpu().numpy()
+    model.train()
+    return logits
+
+
+def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -> torch.optim.Optimizer:
+    """Of (15), over all of a client's encoders at once."""
+    vectors = [flat.trainable for flat in flats]
+    if settings.encoder_optimizer == "adam":
+        return torch.optim.Adam(vectors, lr=settings.encoder_step_size, fused=True)  # one kernel, on CPU too
+    return torch.optim.SGD(vectors, lr=settings.encoder_step_size)
+
+
+def refuse_infinite(
+    who: str, round_index: int, loss: float, vectors: Iterable[Tensor], settings: TrainingSettings
+) -> None:
+    """Stop a run whose numbers have left the finite ones.
+
+    Raises:
+        DivergedError: naming who, the round and the step sizes.
+    """
+    if not math.isfinite(loss + sum(float(vector.sum()) for vector in vectors)):
+        raise DivergedError(
+            f"{who}: left the finite numbers in round {round_index} (loss {loss:g}); lower training.head_step_size"
+            f" ({settings.head_step_size:g}), training.encoder_step_size ({settings.encoder_step_size:g}) or"
+            " sheaf.coupling"
+        )
+
+
 class LocalTraining:
     """A model, its rows and its optimizers.
 
     One `backward` fills all gradients at the current parameters; the steps of (11), (15) and (17) then use them, in any
     order, because none of them reads what another has changed.
+
+    Args:
+        client_id: for messages about divergence.
+        model: what is trained.
+        rows, objective, settings, draws: see `Minibatches`.
+        penalty: what a minibatch costs beyond its loss, [] or None.
     """
 
     def __init__(
@@ -87,23 +187,16 @@ class LocalTraining:
         objective: Objective,
         settings: TrainingSettings,
         draws: np.random.Generator,
+        penalty: Callable[[Passed], Tensor] | None = None,
     ) -> None:
         self.client_id, self.model, self.settings = client_id, model, settings
-        self._rows, self._objective = rows, objective
-        self._class_weights: Tensor | None = None
-        self._n_weighted = 0
-        n_rows = len(rows.label)
-        self._order = BatchOrder(n_rows, settings.batch_size, draws)
+        self._minibatches, self._penalty = Minibatches(rows, objective, settings, draws), penalty
         share = not settings.local_statistics
         self.encoders = {m: FlatModule(model.encoders[m], share_buffers=share) for m in model.modalities}
-        flats = [flat.trainable for flat in self.encoders.values()]
-        self._optimizer: torch.optim.Optimizer = (
-            torch.optim.Adam(flats, lr=settings.encoder_step_size, fused=True)  # one kernel, on CPU too
-            if settings.encoder_optimizer == "adam"
-            else torch.optim.SGD(flats, lr=settings.encoder_step_size)
+        self._optimizer = encoder_optimizer(list(self.encoders.values()), settings)
+        self.flops_per_step = model.training_flops(model.tensors(rows.inputs(np.arange(1)))) * min(
+            settings.batch_size, len(rows.label)
         )
-        sample = self._tensors(rows.inputs(np.arange(1)))
-        self.flops_per_step = model.training_flops(sample) * min(settings.batch_size, n_rows)
         self.loss = math.nan
 
     @property
@@ -123,14 +216,11 @@ class LocalTraining:
 
     def backward(self) -> Tensor:
         """Mean loss [] of the next minibatch, with all gradients filled."""
-        label = self._rows.label
-        batch = self._order.next(len(label))
         self._clear_gradients()
-        logits = self.model(self._tensors(self._rows.inputs(batch)))
-        labels = torch.from_numpy(label[batch]).to(logits.device)
-        loss = self._objective(logits, labels, self._weights(label, logits))
-        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        return loss.detach()
+        passed = self._minibatches.next(self.model)
+        whole = passed.loss if self._penalty is None else passed.loss + self._penalty(passed)
+        whole.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        return passed.loss.detach()
 
     def step_encoders(self) -> None:
         """Equation (15)."""
@@ -138,50 +228,27 @@ class LocalTraining:
 
     def step_attention(self) -> None:
         """Equation (17); nothing to do for fusions without scores."""
-        if isinstance(self.model.fusion, AttentionFusion):
-            scoring = self.model.fusion.scoring
+        for scoring in self.model.fusion.parameters():
             assert scoring.grad is not None
             scoring.data.sub_(scoring.grad, alpha=self.settings.attention_step_size)
+
+    def step_head(self) -> None:
+        """A head that nobody pulls at follows its own gradient."""
+        self.set_head(self.head - self.settings.head_step_size * self.head_gradient)
 
     def check_finite(self, loss: Tensor, round_index: int) -> None:
         """Remember the round's last loss, and stop a run whose numbers have left the finite ones."""
         self.loss = float(loss)
-        flats = [self.head, *(flat.vector for flat in self.encoders.values())]
-        if not math.isfinite(self.loss + sum(float(flat.sum()) for flat in flats)):
-            raise DivergedError(
-                f"client {self.client_id}: left the finite numbers in round {round_index} (loss {self.loss:g});"
-                f" lower training.head_step_size ({self.settings.head_step_size:g}), training.encoder_step_size"
-                f" ({self.settings.encoder_step_size:g}) or sheaf.coupling"
-            )
+        vectors = [self.head, *(flat.vector for flat in self.encoders.values())]
+        refuse_infinite(f"client {self.client_id}", round_index, self.loss, vectors, self.settings)
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Logits [n, n_outputs] on rows in physical units."""
-        n_rows = len(inputs[self.model.modalities[0]])
-        self.model.eval()
-        with torch.no_grad():
-            pieces = [
-                self.model(self._tensors({m: inputs[m][first : first + PREDICTED_AT_ONCE] for m in inputs}))
-                for first in range(0, n_rows, PREDICTED_AT_ONCE)
-            ]
-            logits: NDArray[np.float32] = torch.cat(pieces).cpu().numpy()
-        self.model.train()
-        return logits
-
-    def _tensors(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> dict[str, Tensor]:
-        head = self.model.head
-        return {str(m): torch.as_tensor(inputs[m]).to(head.device, head.dtype) for m in self.model.modalities}
-
-    def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
-        """[n_classes] of the rows that there are now, or None."""
-        if self.settings.class_weights == "balanced" and self._n_weighted != len(label):
-            classes = n_classes(self._objective, self.model.layout.n_outputs)
-            self._class_weights = torch.from_numpy(balanced_weights(label, classes)).to(logits)
-            self._n_weighted = len(label)
-        return self._class_weights
+        return predict(self.model, inputs)
 
     def _clear_gradients(self) -> None:
         for flat in self.encoders.values():
             flat.gradient.zero_()
         self.model.head.grad = None
-        if isinstance(self.model.fusion, AttentionFusion):
-            self.model.fusion.scoring.grad = None
+        for scoring in self.model.fusion.parameters():
+            scoring.grad = None

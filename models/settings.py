@@ -65,6 +65,7 @@ class SheafSettings:
         map_storage: "factored" (exact, small) or "dense" (as the equations read).
         exchange: "double" sends projections before and after the head step, as the paper does; "single" derives the
             first from the last round's second, the same iterates for half the head traffic; needs links that deliver.
+        diffusion: share of the way to the neighbors' mean that `sheaf_diffusion` goes per round, in (0, 1].
     """
 
     coupling: float = 0.1
@@ -74,6 +75,7 @@ class SheafSettings:
     map_start: Literal["structured", "random"] = "structured"
     map_storage: Literal["factored", "dense"] = "factored"
     exchange: Literal["double", "single"] = "double"
+    diffusion: float = 1.0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
 
@@ -86,6 +88,9 @@ class SheafSettings:
             "must lie in (0, 1] (0.1 keeps one coordinate per ten head parameters)",
         )
         _require_finite_at_least("sheaf.map_step_size", self.map_step_size, 0.0, "0 freezes the maps")
+        _require(
+            0.0 < self.diffusion <= 1.0, "sheaf.diffusion", self.diffusion, "must lie in (0, 1] (1 goes all the way)"
+        )
 
     @property
     def learns_maps(self) -> bool:

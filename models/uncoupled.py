@@ -18,12 +18,14 @@ class UncoupledModels:
     """All models of a client (the fused one, or one per modality), each with its own batches and optimizer.
 
     Attributes:
+        models: as the client was set up with, by name.
         encoders: modality -> the one encoder of it that any of the models has.
         flops: of one round of local steps.
     """
 
     def __init__(self, setup: ClientSetup) -> None:
         self._n_steps = setup.training.local_steps
+        self.models = setup.models
         self._trainings = {
             name: LocalTraining(
                 setup.client_id, model, setup.rows, setup.objective, setup.training, setup.batch_draws[name]
@@ -41,7 +43,7 @@ class UncoupledModels:
                 loss = training.backward()
                 training.step_encoders()
                 training.step_attention()
-                training.set_head(training.head - training.settings.head_step_size * training.head_gradient)
+                training.step_head()
             training.check_finite(loss, round_index)
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -148,8 +149,10 @@ def build(
         edge_list=scenario.topology.edge_list,
     )
     warnings = coupling_warnings(scenario, graph)
-    learners = make_learners(scenario, algorithm, clients, graph)
-    return _connect(scenario, algorithm, graph, clients, learners, observe, on_observation, warnings)
+    _check_heads(scenario, algorithm, clients, graph)
+    links = _with_groups_linked(graph, clients) if algorithm.links_groups else graph
+    learners = make_learners(scenario, algorithm, clients, graph, links)
+    return _connect(scenario, algorithm, links, clients, learners, observe, on_observation, warnings)
 
 
 def make_clients(
@@ -170,16 +173,28 @@ def make_clients(
 
 
 def make_learners(
-    scenario: Scenario, algorithm: Algorithm, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
+    scenario: Scenario,
+    algorithm: Algorithm,
+    clients: tuple[Client, ...],
+    graph: nx.Graph[NodeId],
+    links: nx.Graph[NodeId],
 ) -> tuple[Learner, ...]:
-    """One learner per client, with its neighbors' weights and initial maps."""
+    """One learner per client, with its neighbors' weights and initial maps.
+
+    Args:
+        graph: of the scenario, along which encoders and heads are shared.
+        links: the same, or with more edges inside groups, along which whole models are.
+    """
     mixing = mixing_weights(clients, graph)
-    starts = {} if algorithm.unimodal else map_starts(scenario, clients, graph)
-    learners = []
+    in_whole = neighbor_weights(graph)
+    in_group = group_weights(clients, links)
+    starts = map_starts(scenario, clients, graph) if algorithm.maps_heads else {}
+    setups = []
     for client in clients:
         me = client.client_id
         setup = ClientSetup(
             client_id=me,
+            group=client.group,
             models=client.models,
             rows=client.data.train,
             objective=OBJECTIVES[scenario.question.objective],
@@ -187,10 +202,12 @@ def make_learners(
             training=scenario.training,
             sheaf=scenario.sheaf,
             mixing=mixing[me],
+            head_mixing=in_whole[me],
+            group_mixing=in_group[me],
             map_starts=starts.get(me, {}),
         )
-        learners.append(algorithm.learner(setup))
-    return tuple(learners)
+        setups.append(setup)
+    return tuple(algorithm.learners(setups))
 
 
 def mixing_weights(
@@ -200,13 +217,59 @@ def mixing_weights(
     modalities_of = {client.client_id: frozenset(client.modalities) for client in clients}
     weights: dict[NodeId, dict[Modality, dict[NodeId, float]]] = {client.client_id: {} for client in clients}
     for modality in {m for owned in modalities_of.values() for m in owned}:
-        subgraph = modality_subgraph(graph, modalities_of, modality)
-        nodes = sorted(subgraph)
-        mixing = metropolis_hastings_weights(nx.to_numpy_array(subgraph, nodelist=nodes, dtype=bool))
-        at = {node: index for index, node in enumerate(nodes)}
-        for node in nodes:
-            weights[node][modality] = {peer: float(mixing[at[node], at[peer]]) for peer in sorted(subgraph[node])}
+        for node, of_node in neighbor_weights(modality_subgraph(graph, modalities_of, modality)).items():
+            weights[node][modality] = of_node
     return weights
+
+
+def neighbor_weights(graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
+    """Metropolis-Hastings weights of every node towards its neighbors."""
+    nodes = sorted(graph)
+    mixing = metropolis_hastings_weights(nx.to_numpy_array(graph, nodelist=nodes, dtype=bool))
+    at = {node: index for index, node in enumerate(nodes)}
+    return {node: {peer: float(mixing[at[node], at[peer]]) for peer in sorted(graph[node])} for node in nodes}
+
+
+def group_weights(clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
+    """Metropolis-Hastings weights inside every group's own subgraph, which need not be connected."""
+    weights: dict[NodeId, dict[NodeId, float]] = {}
+    for members in _members(clients).values():
+        weights |= neighbor_weights(graph.subgraph(members))
+    return weights
+
+
+def _members(clients: tuple[Client, ...]) -> dict[str, list[NodeId]]:
+    groups: dict[str, list[NodeId]] = {}
+    for client in clients:
+        groups.setdefault(client.group, []).append(client.client_id)
+    return groups
+
+
+def _with_groups_linked(graph: nx.Graph[NodeId], clients: tuple[Client, ...]) -> nx.Graph[NodeId]:
+    linked: nx.Graph[NodeId] = graph.copy()
+    for members in _members(clients).values():
+        linked.add_edges_from(itertools.combinations(members, 2))
+    return linked
+
+
+def _check_heads(
+    scenario: Scenario, algorithm: Algorithm, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
+) -> None:
+    """Refuse to average what has no common coordinates.
+
+    Raises:
+        ConfigError: neighbors with heads of different layouts.
+    """
+    if not algorithm.equal_heads:
+        return
+    layouts = {client.client_id: client.models["fused"].layout for client in clients}
+    for a, b in graph.edges:
+        if layouts[a] != layouts[b]:
+            raise ConfigError(
+                f"algorithm {scenario.algorithm!r} averages heads, but those of neighbors {a} and {b} have"
+                f" {layouts[a].dim} and {layouts[b].dim} numbers that mean different things; give all groups as many"
+                " outputs and a fusion of one width ('attention', 'mean'), or use a sheaf algorithm"
+            )
 
 
 def map_starts(

@@ -1,47 +1,28 @@
-"""Decentralised SGD per modality: unimodal models whose encoders are averaged; nothing crosses modalities."""
+"""Decentralised SGD per modality: unimodal models, averaged where modalities are equal; nothing crosses modalities."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from ...emulator.contracts import Message, MessageSlot, Modality, Phase
+from ...emulator.contracts import MODALITIES, Learner
 from ..client_setup import ClientSetup
-from ..encoder_gossip import EncoderGossip
+from ..train_then_mix import MIX, TrainThenMix
 from ..uncoupled import UncoupledModels
+from ..vector_gossip import shared_encoders, shared_head
 
-MIX = "mix"
 
+def dsgd(setup: ClientSetup) -> Learner:
+    """One unimodal model per modality, encoders averaged, heads personal; a client reports its best modality.
 
-class Dsgd:
-    """One unimodal model per modality; a client reports its best modality.
-
-    Source: the DSGD baseline of Ghalkha et al. 2025, whose text averages encoders only; heads stay personal.
+    Source: the DSGD baseline of Ghalkha et al. 2025, whose text averages encoders only.
     """
+    models = UncoupledModels(setup)
+    return TrainThenMix(setup.client_id, models, {MIX: shared_encoders(models.encoders, setup.mixing)})
 
-    def __init__(self, setup: ClientSetup) -> None:
-        self.client_id = setup.client_id
-        self._models = UncoupledModels(setup)
-        self._gossip = EncoderGossip(setup.client_id, self._models.encoders, setup.mixing)
 
-    def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return (Phase(MIX, self._models.flops),)
-
-    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        self._models.train(round_index)
-        return self._gossip.messages(phase, round_index)
-
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        return self._gossip.expected(phase, round_index)
-
-    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        self._gossip.absorb(arrived)
-
-    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        return self._models.predict(inputs)
-
-    def health(self) -> Mapping[str, float]:
-        return self._models.health()
+def dsgd_heads(setup: ClientSetup) -> Learner:
+    """The same with heads averaged too, as classical decentralised SGD does."""
+    models = UncoupledModels(setup)
+    shared = shared_encoders(models.encoders, setup.mixing)
+    for modality in MODALITIES:
+        if modality in models.models:
+            shared += shared_head(models.models[modality], setup.mixing.get(modality, {}), modality)
+    return TrainThenMix(setup.client_id, models, {MIX: shared})

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase
 from ..client_setup import ClientSetup
-from ..encoder_gossip import EncoderGossip
 from ..head_coupling import HeadCoupling
 from ..local_training import LocalTraining
 from ..sheaf import head_step
+from ..vector_gossip import VectorGossip, shared_encoders
 
 PROJECT, MIX, REPROJECT = "project", "mix", "reproject"
 
@@ -41,7 +41,7 @@ class SheafDmfl:
             setup.client_id, setup.models[name], setup.rows, setup.objective, setup.training, setup.batch_draws[name]
         )
         self._name = name
-        self._gossip = EncoderGossip(setup.client_id, self.training.encoders, setup.mixing)
+        self._gossip = VectorGossip(setup.client_id, shared_encoders(self.training.encoders, setup.mixing))
         starts = setup.map_starts if setup.sheaf.coupling > 0.0 else {}
         self.coupling = HeadCoupling(setup.client_id, starts, self.training.head, setup.sheaf)
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...emulator.contracts import Learner, MessageKind
 from ..client_setup import ClientSetup
-from .dsgd import Dsgd
-from .local import Local
+from .centralized import centralized
+from .dmml_kd import DmmlKd
+from .dpsgd import Dpsgd, dpsgd_adapt_then_combine
+from .dsgd import dsgd, dsgd_heads
+from .group_averaging import group_averaging
+from .head_averaging import head_averaging
+from .local import local
+from .sheaf_diffusion import SheafDiffusion
 from .sheaf_dmfl import SheafDmfl
+
+Learners = Callable[[Sequence[ClientSetup]], list[Learner]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,32 +25,95 @@ class Algorithm:
     """How to build one algorithm's clients, and what they may send.
 
     Attributes:
-        learner: makes a client.
+        learners: makes all clients of a run.
         kinds: message kinds that it declares; the wire refuses all others.
+        summary: one line for listings.
         fusion: of its multimodal model.
         unimodal: it trains one model per modality instead, and reports the best.
-        couples_heads: heads pull at each other, so the coupling's step sizes matter.
-        summary: one line for listings.
+        couples_heads: heads pull at each other in every step, so the coupling's step sizes matter.
+        maps_heads: it needs restriction maps.
+        equal_heads: it averages heads of neighbors, which must have one size.
+        links_groups: members of a group are linked with each other, whatever the graph.
     """
 
-    learner: Callable[[ClientSetup], Learner]
+    learners: Learners
     kinds: frozenset[MessageKind]
     summary: str
     fusion: str = "attention"
     unimodal: bool = False
     couples_heads: bool = False
+    maps_heads: bool = False
+    equal_heads: bool = False
+    links_groups: bool = False
 
 
-_SHEAF = frozenset({MessageKind.PROJECTION, MessageKind.REPROJECTION, MessageKind.ENCODER})
+def one_by_one(learner: Callable[[ClientSetup], Learner]) -> Learners:
+    """Clients that know nothing of each other but their messages: all of them, except where rows are pooled."""
+
+    def learners(setups: Sequence[ClientSetup]) -> list[Learner]:
+        return [learner(setup) for setup in setups]
+
+    return learners
+
+
+_ENCODERS = frozenset({MessageKind.ENCODER})
+_SHEAF = _ENCODERS | {MessageKind.PROJECTION, MessageKind.REPROJECTION}
+_MODELS = _ENCODERS | {MessageKind.HEAD, MessageKind.ATTENTION}
 
 ALGORITHMS: dict[str, Algorithm] = {
     "sheaf_dmfl": Algorithm(
-        SheafDmfl, _SHEAF, "sheaf-coupled heads, embeddings concatenated", fusion="concat", couples_heads=True
+        one_by_one(SheafDmfl),
+        _SHEAF,
+        "sheaf-coupled heads, embeddings concatenated",
+        fusion="concat",
+        couples_heads=True,
+        maps_heads=True,
     ),
     "sheaf_dmfl_att": Algorithm(
-        SheafDmfl, _SHEAF, "sheaf-coupled heads, embeddings weighted by attention", couples_heads=True
+        one_by_one(SheafDmfl),
+        _SHEAF,
+        "sheaf-coupled heads, embeddings weighted by attention",
+        couples_heads=True,
+        maps_heads=True,
     ),
-    "dsgd": Algorithm(Dsgd, frozenset({MessageKind.ENCODER}), "encoders averaged, best unimodal model", unimodal=True),
-    "local": Algorithm(Local, frozenset(), "no communication, fused model"),
-    "local_unimodal": Algorithm(Local, frozenset(), "no communication, best unimodal model", unimodal=True),
+    "sheaf_diffusion": Algorithm(
+        one_by_one(SheafDiffusion),
+        _ENCODERS | {MessageKind.PROJECTION},
+        "ours: heads diffuse along the sheaf once per round",
+        maps_heads=True,
+    ),
+    "head_averaging": Algorithm(
+        one_by_one(head_averaging),
+        _ENCODERS | {MessageKind.HEAD},
+        "encoders and heads averaged with neighbors",
+        equal_heads=True,
+    ),
+    "group_averaging": Algorithm(
+        one_by_one(group_averaging),
+        _MODELS,
+        "whole models averaged over the group, encoders with neighbors; needs to know groups",
+        links_groups=True,
+    ),
+    "dpsgd": Algorithm(
+        one_by_one(Dpsgd), _MODELS, "whole models averaged with neighbors of the group, as in Lian et al. 2017"
+    ),
+    "dpsgd_adapt_then_combine": Algorithm(
+        one_by_one(dpsgd_adapt_then_combine), _MODELS, "the same, averaged after the local steps"
+    ),
+    "dsgd": Algorithm(one_by_one(dsgd), _ENCODERS, "encoders averaged, best unimodal model", unimodal=True),
+    "dsgd_heads": Algorithm(
+        one_by_one(dsgd_heads),
+        _ENCODERS | {MessageKind.HEAD},
+        "encoders and heads of one modality averaged, best unimodal model",
+        unimodal=True,
+    ),
+    "dmml_kd": Algorithm(
+        one_by_one(DmmlKd),
+        _ENCODERS | {MessageKind.CLASSIFIER, MessageKind.PROTOTYPES},
+        "distillation between modalities, an approximation of Yin et al.",
+        fusion="concat",
+    ),
+    "local": Algorithm(one_by_one(local), frozenset(), "no communication, fused model"),
+    "local_unimodal": Algorithm(one_by_one(local), frozenset(), "no communication, best unimodal model", unimodal=True),
+    "centralized": Algorithm(centralized, frozenset(), "all rows in one place, a reference"),
 }

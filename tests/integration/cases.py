@@ -142,6 +142,7 @@ def setup_of(case: Case, client: NodeId, dtype: torch.dtype, optimizer: Literal[
         mixing[k] = {j: w for j, w in zip(owners, row.tolist(), strict=True) if j != client and w > 0.0}
     return ClientSetup(
         client_id=client,
+        group="all",
         models={"fused": model_of(problem, client, dtype)},
         rows=rows_of(problem, client),
         objective=cross_entropy,
@@ -178,7 +179,7 @@ def emulated(
     problem = case.problem
     chosen = ALGORITHMS[algorithm or ("sheaf_dmfl_att" if problem.fusion == "attention" else "sheaf_dmfl")]
     setups = {i: setup_of(case, i, dtype, optimizer) for i in sorted(problem.modalities)}
-    learners = [chosen.learner(setup) for setup in setups.values()]
+    learners = chosen.learners(list(setups.values()))
 
     def state_of(learner: Learner) -> State:
         return state_of_model(setups[learner.client_id].models["fused"]) | maps_of(learner)

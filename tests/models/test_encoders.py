@@ -22,7 +22,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, Message, MessageKind, Modality
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.encoder_gossip import EncoderGossip
 from sheafedge.models.encoders import beam_map, camera, drone_camera, lidar
 from sheafedge.models.encoders.dropout import SeededDropout
 from sheafedge.models.encoders.mlp import position_mlp
@@ -34,6 +33,7 @@ from sheafedge.models.gossip import mix
 from sheafedge.models.local_training import LocalTraining, RowsInMemory
 from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import TrainingSettings
+from sheafedge.models.vector_gossip import VectorGossip, shared_encoders
 from torch import Tensor, nn
 
 RUNTIMES = 1e-4  # the project's promise for float32; one summation order against another
@@ -311,7 +311,10 @@ def test_averaging_keeps_variances_from_getting_negative(seed: int, scale: float
 
 def exchange(first: FlatModule, second: FlatModule) -> None:
     """Both clients average their camera encoders, as in a round."""
-    gossips = [EncoderGossip(i, {"camera": flat}, {"camera": {1 - i: 0.5}}) for i, flat in enumerate((first, second))]
+    gossips = [
+        VectorGossip(i, shared_encoders({"camera": flat}, {"camera": {1 - i: 0.5}}))
+        for i, flat in enumerate((first, second))
+    ]
     sent: list[list[Message]] = [gossip.messages("mix", 0) for gossip in gossips]
     for gossip, arrived in zip(gossips, reversed(sent), strict=True):
         assert all(message.kind == MessageKind.ENCODER for message in arrived)

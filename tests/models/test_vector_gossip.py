@@ -9,9 +9,9 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import Message, MessageKind, Modality
-from sheafedge.models.encoder_gossip import EncoderGossip
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.gossip import metropolis_hastings_weights
+from sheafedge.models.vector_gossip import VectorGossip, shared_encoders
 from torch import nn
 
 EXACT = 1e-12  # float64 sums of at most three terms
@@ -36,7 +36,7 @@ class Neighborhood:
     def __init__(self) -> None:
         rng = np.random.default_rng(5)
         self.encoders: dict[int, dict[Modality, FlatModule]] = {}
-        self.gossip: dict[int, EncoderGossip] = {}
+        self.gossip: dict[int, VectorGossip] = {}
         weights = {modality: mixing(modality) for modality in ("rf", "gps")}
         for client, owned in OWNED.items():
             widths = {"rf": 3, "gps": 2}
@@ -45,7 +45,7 @@ class Neighborhood:
             for flat in self.encoders[client].values():
                 flat.vector.copy_(torch.from_numpy(rng.normal(size=len(flat.vector))))
             own_weights = {m: weights[m][client] for m in owned}
-            self.gossip[client] = EncoderGossip(client, self.encoders[client], own_weights)
+            self.gossip[client] = VectorGossip(client, shared_encoders(self.encoders[client], own_weights))
 
     def vectors(self, modality: Modality) -> dict[int, np.ndarray]:
         """Snapshots of every owner's encoder."""
@@ -148,7 +148,7 @@ def test_one_modality_does_not_touch_the_other(town: Neighborhood) -> None:
 def test_the_module_computes_with_the_mixed_values() -> None:
     module = nn.Linear(2, 1)
     encoders: dict[Modality, FlatModule] = {"gps": FlatModule(module)}
-    gossip = EncoderGossip(0, encoders, {"gps": {1: 0.25}})
+    gossip = VectorGossip(0, shared_encoders(encoders, {"gps": {1: 0.25}}))
     encoders["gps"].vector.copy_(torch.tensor([4.0, 8.0, 0.0]))
     payload = np.array([0.0, 0.0, 4.0], dtype=np.float32)
     gossip.absorb([Message(MessageKind.ENCODER, 1, 0, 0, "mix", payload, "gps")])
@@ -157,6 +157,6 @@ def test_the_module_computes_with_the_mixed_values() -> None:
 
 def test_a_client_without_neighbors_sends_and_expects_nothing() -> None:
     encoders: dict[Modality, FlatModule] = {"gps": FlatModule(nn.Linear(2, 1)), "rf": FlatModule(nn.Linear(2, 1))}
-    gossip = EncoderGossip(0, encoders, {"gps": {}})  # no weights at all for rf
+    gossip = VectorGossip(0, shared_encoders(encoders, {"gps": {}}))  # no weights at all for rf
     assert gossip.messages("mix", 0) == []
     assert gossip.expected("mix", 0) == frozenset()

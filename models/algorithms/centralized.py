@@ -1,0 +1,138 @@
+"""All rows in one place: the reference that no decentralised method can be asked to beat.
+
+No link carries the rows: they are pooled by fiat, so traffic is 0 and simulated time is that of one machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import Learner, Message, MessageSlot, Modality, NodeId, Phase
+from ..client_setup import ClientSetup
+from ..flat import FlatModule
+from ..local_training import Minibatches, encoder_optimizer, predict, refuse_infinite
+
+TRAIN = "train"
+
+
+def centralized(setups: Sequence[ClientSetup]) -> list[Learner]:
+    """One encoder per modality for all its owners, one head and fusion per group, trained on all rows."""
+    pool = _Pool(setups)
+    return [_Member(setup, pool) for setup in setups]
+
+
+class _Pool:
+    """The pooled model. A step takes a minibatch of every client and one mean gradient: a batch of all of theirs.
+
+    Every client's rows keep its own normalization, so that all methods see the same inputs.
+    """
+
+    def __init__(self, setups: Sequence[ClientSetup]) -> None:
+        self._setups, self._settings = setups, setups[0].training
+        self.models = {setup.client_id: next(iter(setup.models.values())) for setup in setups}
+        self._batches = {
+            setup.client_id: Minibatches(
+                setup.rows, setup.objective, setup.training, next(iter(setup.batch_draws.values()))
+            )
+            for setup in setups
+        }
+        self._owners: dict[Modality, int] = {}
+        self._members: dict[str, list[NodeId]] = {}
+        self._share_encoders()
+        self._share_heads()
+        share = not self._settings.local_statistics
+        firsts = {m: next(model for model in self.models.values() if m in model.encoders) for m in self._owners}
+        self._flats = {m: FlatModule(model.encoders[m], share_buffers=share) for m, model in firsts.items()}
+        self._optimizer = encoder_optimizer(list(self._flats.values()), self._settings)
+        self.losses = dict.fromkeys(self.models, math.nan)
+        self.flops = self._settings.local_steps * sum(
+            self.models[setup.client_id].training_flops(
+                self.models[setup.client_id].tensors(setup.rows.inputs(np.arange(1)))
+            )
+            * min(self._settings.batch_size, len(setup.rows.label))
+            for setup in setups
+        )
+
+    def train(self, round_index: int) -> None:
+        """A round of steps, for everybody."""
+        for _ in range(self._settings.local_steps):
+            self._clear_gradients()
+            for client, model in self.models.items():
+                passed = self._batches[client].next(model)
+                passed.loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                self.losses[client] = float(passed.loss.detach())
+                refuse_infinite(f"client {client}", round_index, self.losses[client], (), self._settings)
+            self._step()
+        vectors = [flat.vector for flat in self._flats.values()] + [model.head.data for model in self.models.values()]
+        refuse_infinite("the pooled model", round_index, 0.0, vectors, self._settings)
+
+    def _share_encoders(self) -> None:
+        first: dict[Modality, Any] = {}
+        for model in self.models.values():
+            for modality in model.modalities:
+                self._owners[modality] = self._owners.get(modality, 0) + 1
+                model.encoders[modality] = first.setdefault(modality, model.encoders[modality])
+
+    def _share_heads(self) -> None:
+        for setup in self._setups:
+            members = self._members.setdefault(setup.group, [])
+            members.append(setup.client_id)
+            first, model = self.models[members[0]], self.models[setup.client_id]
+            model.head, model.fusion = first.head, first.fusion
+
+    def _clear_gradients(self) -> None:
+        for flat in self._flats.values():
+            flat.gradient.zero_()
+        for members in self._members.values():
+            model = self.models[members[0]]
+            for parameter in (model.head, *model.fusion.parameters()):
+                parameter.grad = None
+
+    def _step(self) -> None:
+        """Mean gradients: over the owners of an encoder, over the members of a group."""
+        for modality, flat in self._flats.items():
+            flat.gradient.div_(self._owners[modality])
+        self._optimizer.step()
+        for members in self._members.values():
+            model, settings = self.models[members[0]], self._settings
+            sizes = {model.head: settings.head_step_size} | dict.fromkeys(
+                model.fusion.parameters(), settings.attention_step_size
+            )
+            for parameter, step_size in sizes.items():
+                assert parameter.grad is not None
+                parameter.data.sub_(parameter.grad, alpha=step_size / len(members))
+
+
+class _Member:
+    """A client that answers with the pooled model; the first one does everybody's work."""
+
+    def __init__(self, setup: ClientSetup, pool: _Pool) -> None:
+        self.client_id = setup.client_id
+        (self._name,) = setup.models
+        self._pool = pool
+        self._hosts = self.client_id == next(iter(pool.models))
+
+    def phases(self, round_index: int) -> tuple[Phase, ...]:
+        return (Phase(TRAIN, self._pool.flops if self._hosts else 0.0),)
+
+    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
+        if self._hosts:
+            self._pool.train(round_index)
+        return ()
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        return frozenset()
+
+    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
+        """Nothing ever arrives."""
+
+    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
+        return {self._name: predict(self._pool.models[self.client_id], inputs)}
+
+    def health(self) -> Mapping[str, float]:
+        return {"loss": self._pool.losses[self.client_id]}

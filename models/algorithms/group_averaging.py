@@ -1,0 +1,24 @@
+"""Whole models averaged over everybody of the same group, as if groups were known and all their members were linked."""
+
+from __future__ import annotations
+
+from ...emulator.contracts import Learner
+from ..client_setup import ClientSetup
+from ..train_then_mix import MIX, TrainThenMix
+from ..uncoupled import UncoupledModels
+from ..vector_gossip import shared_attention, shared_encoders, shared_head
+
+GROUP = "group"
+
+
+def group_averaging(setup: ClientSetup) -> Learner:
+    """First the mean model of the group, then encoders averaged with neighbors of other groups too.
+
+    A reference rather than a rival: the wiring links all members of a group with each other, whatever the graph.
+    """
+    models = UncoupledModels(setup)
+    (name,) = setup.models
+    model, weights = setup.models[name], setup.group_mixing
+    of_group = shared_encoders(models.encoders, dict.fromkeys(models.encoders, weights))
+    of_group += shared_head(model, weights) + shared_attention(model, weights)
+    return TrainThenMix(setup.client_id, models, {GROUP: of_group, MIX: shared_encoders(models.encoders, setup.mixing)})

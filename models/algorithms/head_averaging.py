@@ -1,0 +1,20 @@
+"""The plainest rival of the sheaf: the same models, encoders averaged, and heads averaged instead of coupled."""
+
+from __future__ import annotations
+
+from ...emulator.contracts import Learner
+from ..client_setup import ClientSetup
+from ..train_then_mix import MIX, TrainThenMix
+from ..uncoupled import UncoupledModels
+from ..vector_gossip import shared_encoders, shared_head
+
+
+def head_averaging(setup: ClientSetup) -> Learner:
+    """Encoders averaged inside each modality, heads with all neighbors; attention stays personal, as in the sheaf.
+
+    Needs heads of one size everywhere. Source: ablation (c) that Ghalkha et al. 2025 do not show.
+    """
+    models = UncoupledModels(setup)
+    (name,) = setup.models
+    shared = shared_encoders(models.encoders, setup.mixing) + shared_head(setup.models[name], setup.head_mixing)
+    return TrainThenMix(setup.client_id, models, {MIX: shared})

@@ -1,0 +1,65 @@
+"""One client's side of diffusion along the sheaf: projections out, and a weighted step towards the neighbors' ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..emulator.contracts import Message, MessageKind, MessageSlot
+from .client_setup import ClientSetup
+from .payload import to_payload, to_tensor
+from .restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
+
+
+class HeadDiffusion:
+    """Restriction maps that stay as they start, and the mixing weight of every edge.
+
+    Args:
+        setup: maps, weights and settings of the client.
+        head: [d_i] changed in place.
+    """
+
+    def __init__(self, setup: ClientSetup, head: Tensor) -> None:
+        storage = DenseMaps if setup.sheaf.map_storage == "dense" else FactoredMaps
+        self.maps: RestrictionMaps = storage(setup.map_starts, len(head), dtype=head.dtype, device=head.device)
+        self._client_id, self._head = setup.client_id, head
+        parts = [
+            torch.full((rows.stop - rows.start,), setup.head_mixing[neighbor] * setup.sheaf.diffusion)
+            for neighbor, rows in self.maps.rows.items()
+        ]
+        self._weights = torch.cat([torch.zeros(0), *parts]).to(head)
+        self._projected = head.new_zeros(self.maps.n_rows)
+        self.relative_residual = 0.0
+
+    @property
+    def product_flops(self) -> float:
+        """Operations of one product with all maps."""
+        return self.maps.product_flops
+
+    def messages(self, phase: str, round_index: int) -> list[Message]:
+        """The head's image on every edge."""
+        self._projected = self.maps.project(self._head)
+        stacked = to_payload(self._projected)
+        return [
+            Message(MessageKind.PROJECTION, self._client_id, neighbor, round_index, phase, stacked[rows])
+            for neighbor, rows in self.maps.rows.items()
+        ]
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        """One projection from every neighbor."""
+        return frozenset(
+            MessageSlot(round_index, phase, neighbor, MessageKind.PROJECTION) for neighbor in self.maps.rows
+        )
+
+    def absorb(self, arrived: Sequence[Message]) -> None:
+        """Step towards the neighbors that were heard; the weight of the others stays with the own head."""
+        residual, scale = torch.zeros_like(self._projected), 0.0
+        for message in arrived:
+            rows = self.maps.rows[message.sender]
+            own, peer = self._projected[rows], to_tensor(message.payload, self._projected)
+            residual[rows] = own - peer
+            scale += float(own @ own + peer @ peer)
+        self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
+        self._head.sub_(self.maps.pull(self._weights * residual))
