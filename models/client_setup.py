@@ -13,6 +13,7 @@ from .client_model import ClientModel
 from .local_training import TrainingRows
 from .objectives import Objective
 from .settings import SheafSettings, TrainingSettings
+from .twin_model import TwinModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,10 @@ class ClientSetup:
         client_id: its node id.
         group: name of its group; clients of a group own the same modalities.
         models: the fused model as {"fused": model}, or one unimodal model per modality, as the algorithm asks.
+        twin: the fused model with a second one of the same start, for algorithms that ask.
         rows: training rows.
+        private: rows kept aside from them, for algorithms that ask.
+        private_rounds: for so many rounds.
         objective: what local training minimizes.
         batch_draws: model name -> stream that its minibatches come from.
         mixing: modality -> neighbor -> mixing weight of (6), neighbors that own the modality only.
@@ -44,4 +48,7 @@ class ClientSetup:
     mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
     head_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     group_mixing: Mapping[NodeId, float] = field(default_factory=dict)
+    twin: TwinModel | None = None
+    private: TrainingRows | None = None
+    private_rounds: int = 0
     map_starts: Mapping[NodeId, Tensor] = field(default_factory=dict)

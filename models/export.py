@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..emulator.contracts import Modality
 from .client_model import ClientModel
+from .twin_model import TwinModel, blended
 
 #: Name of the graph's only output.
 OUTPUT_NAME = "logits"
@@ -49,6 +50,28 @@ class DeployedModel(nn.Module):
         return logits
 
 
+class DeployedTwins(nn.Module):
+    """Both models of a pair of twins and their mixture, as a device runs them."""
+
+    def __init__(self, model: TwinModel) -> None:
+        super().__init__()
+        self.modalities = model.modalities
+        self.shared, self.own = DeployedModel(model.shared), DeployedModel(model.own)
+        self.share = nn.Buffer(model.share.clone())
+        self.temperatures = nn.Buffer(model.temperatures.clone())
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """One tensor per modality, [batch, ...] in physical units -> logits [batch, n_outputs]."""
+        return blended(self.shared(*inputs), self.own(*inputs), self.share, self.temperatures)
+
+
+Deployed = DeployedModel | DeployedTwins
+
+
+def _deployed(model: ClientModel | TwinModel) -> Deployed:
+    return DeployedTwins(model) if isinstance(model, TwinModel) else DeployedModel(model)
+
+
 class OnnxExporter:
     """Writes clients' models as ONNX; traces each architecture once and fills in every client's values.
 
@@ -60,7 +83,7 @@ class OnnxExporter:
 
     def export(
         self,
-        model: ClientModel,
+        model: ClientModel | TwinModel,
         input_shapes: Mapping[Modality, tuple[int, ...]],
         path: Path,
         metadata: Mapping[str, str],
@@ -73,7 +96,7 @@ class OnnxExporter:
             path: of the `.onnx` file.
             metadata: goes into the file's metadata properties.
         """
-        deployed = DeployedModel(model).cpu().float().eval()
+        deployed = _deployed(model).cpu().float().eval()
         shapes = {modality: input_shapes[modality] for modality in deployed.modalities}
         key = f"{shapes} {deployed}"
         if key not in self._templates:
@@ -86,7 +109,7 @@ class OnnxExporter:
         onnx.save(proto, path)
 
 
-def _template(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]]) -> onnx.ModelProto:
+def _template(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]]) -> onnx.ModelProto:
     """The traced graph, optimized unless that merges values which differ from client to client.
 
     A normalization right behind a convolution is folded into it; in an unoptimized graph both keep their names.
@@ -95,7 +118,7 @@ def _template(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]]) 
     return proto if not _folded(proto, model.state_dict()) else _trace(model, shapes, optimize=False)
 
 
-def _trace(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]], *, optimize: bool) -> onnx.ModelProto:
+def _trace(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]], *, optimize: bool) -> onnx.ModelProto:
     sample = tuple(torch.zeros(2, *shape) for shape in shapes.values())
     batch = torch.export.Dim("batch", min=1)
     with _quiet_exporter():
@@ -114,7 +137,7 @@ def _trace(model: DeployedModel, shapes: Mapping[Modality, tuple[int, ...]], *, 
     return proto
 
 
-def _with_distinct_values(model: DeployedModel) -> DeployedModel:
+def _with_distinct_values(model: Deployed) -> Deployed:
     """A copy whose values are all different: the exporter merges equal constants, and drops a division by 1."""
     traced = copy.deepcopy(model)
     draws = torch.Generator().manual_seed(0)  # never reaches a file; `_fill_in` replaces every value

@@ -122,10 +122,14 @@ class Minibatches:
     def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
         """[n_classes] of the rows that there are now, or None."""
         if self._balanced and self._n_weighted != len(label):
-            classes = n_classes(self._objective, logits.shape[1])
-            self._class_weights = torch.from_numpy(balanced_weights(label, classes)).to(logits)
+            self._class_weights = class_weights(label, self._objective, logits)
             self._n_weighted = len(label)
         return self._class_weights
+
+
+def class_weights(label: NDArray[np.int64], objective: Objective, logits: Tensor) -> Tensor:
+    """[n_classes] weights that give every class among these labels the same say, for logits [batch, n_outputs]."""
+    return torch.from_numpy(balanced_weights(label, n_classes(objective, logits.shape[1]))).to(logits)
 
 
 def predict(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:

@@ -6,7 +6,7 @@ import difflib
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import networkx as nx
@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..datasets.private_rows import private_split
+from ..datasets.samples import Samples
 from ..emulator.contracts import ConfigError, Learner, Link, Message, Modality, NodeId, Transport
 from ..emulator.edge.device_profiles import DEVICE_PROFILES
 from ..emulator.engine import Barrier, EmulatorEnvironment, named_stream
@@ -37,6 +39,7 @@ from ..models.client_setup import ClientSetup
 from ..models.gossip import metropolis_hastings_weights
 from ..models.head import initial_head
 from ..models.sheaf import random_starts, structured_starts
+from ..models.twin_model import TwinModel
 from .data import ClientData
 from .encoders import OBJECTIVES, make_encoder, torch_seed
 from .groups import assign_groups, modalities_of
@@ -56,6 +59,9 @@ class Client:
         modalities: what it owns, canonical order.
         data: its rows.
         models: what it trains, by name.
+        train: rows that it trains on.
+        private: rows that it keeps aside from them, for algorithms that ask.
+        twin: its fused model with a second one, for algorithms that ask.
     """
 
     client_id: NodeId
@@ -63,6 +69,13 @@ class Client:
     modalities: tuple[Modality, ...]
     data: ClientData
     models: Mapping[str, ClientModel]
+    train: Samples | LiveRows
+    private: Samples | None = None
+    twin: TwinModel | None = None
+
+    def answering(self, name: str) -> ClientModel | TwinModel:
+        """What answers under this name, and is handed out."""
+        return self.models[name] if self.twin is None else self.twin
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +181,29 @@ def make_clients(
             name: _initial_model(scenario, algorithm, client_id, owned, rows).to(device=device, dtype=dtype)
             for name, owned in names.items()
         }
-        clients.append(Client(client_id, group, modalities, rows, models))
+        clients.append(_with_twin(scenario, algorithm, Client(client_id, group, modalities, rows, models, rows.train)))
     return tuple(clients)
+
+
+def _with_twin(scenario: Scenario, algorithm: Algorithm, client: Client) -> Client:
+    """A second model of the same start and rows kept aside, where the algorithm wants them.
+
+    Raises:
+        ConfigError: rows that are still being sensed cannot be kept aside.
+    """
+    if algorithm.private_share == 0.0:
+        return client
+    train = client.data.train
+    if isinstance(train, LiveRows):
+        raise ConfigError(
+            f"algorithm {scenario.algorithm!r} keeps training rows aside, which data.mode = 'live' does not have yet;"
+            " set data.mode = 'replay'"
+        )
+    kept, private = private_split(train, algorithm.private_share)
+    shared = client.models["fused"]
+    own = _initial_model(scenario, algorithm, client.client_id, client.modalities, client.data)
+    twin = TwinModel(shared, own.to(device=shared.head.device, dtype=shared.head.dtype))
+    return replace(client, train=train.take(kept), private=train.take(private), twin=twin)
 
 
 def make_learners(
@@ -196,12 +230,15 @@ def make_learners(
             client_id=me,
             group=client.group,
             models=client.models,
-            rows=client.data.train,
+            rows=client.train,
             objective=OBJECTIVES[scenario.question.objective],
             batch_draws={name: named_stream(scenario.seed, "batches", me, name) for name in client.models},
             training=scenario.training,
             sheaf=scenario.sheaf,
             mixing=mixing[me],
+            private=client.private,
+            private_rounds=(scenario.rounds + 1) // 2,
+            twin=client.twin,
             head_mixing=in_whole[me],
             group_mixing=in_group[me],
             map_starts=starts.get(me, {}),

@@ -45,7 +45,7 @@ def export_clients(
     rows = []
     for client, learner in zip(clients, learners, strict=True):
         name = reported[client.group]
-        model = client.models[name]
+        model = client.answering(name)
         path = folder / f"client-{client.client_id:02d}.onnx"
         inputs = scenario.question.input_descriptions(client.data.test, scenario.data)
         described = {modality: inputs[modality] for modality in model.modalities}

@@ -16,6 +16,7 @@ from .head_averaging import head_averaging
 from .local import local
 from .sheaf_diffusion import SheafDiffusion
 from .sheaf_dmfl import SheafDmfl
+from .sheaf_twin import SheafTwin
 
 Learners = Callable[[Sequence[ClientSetup]], list[Learner]]
 
@@ -33,6 +34,8 @@ class Algorithm:
         couples_heads: heads pull at each other in every step, so the coupling's step sizes matter.
         maps_heads: it needs restriction maps.
         equal_heads: it averages heads of neighbors, which must have one size.
+        private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
+            gets a twin of the model.
         links_groups: members of a group are linked with each other, whatever the graph.
     """
 
@@ -45,6 +48,7 @@ class Algorithm:
     maps_heads: bool = False
     equal_heads: bool = False
     links_groups: bool = False
+    private_share: float = 0.0
 
 
 def one_by_one(learner: Callable[[ClientSetup], Learner]) -> Learners:
@@ -81,6 +85,13 @@ ALGORITHMS: dict[str, Algorithm] = {
         _ENCODERS | {MessageKind.PROJECTION},
         "ours: heads diffuse along the sheaf once per round",
         maps_heads=True,
+    ),
+    "sheaf_twin": Algorithm(
+        one_by_one(SheafTwin),
+        _ENCODERS | {MessageKind.PROJECTION},
+        "ours: sheaf diffusion beside a model of the client's own, weighed on rows kept aside",
+        maps_heads=True,
+        private_share=0.2,
     ),
     "head_averaging": Algorithm(
         one_by_one(head_averaging),

@@ -102,6 +102,10 @@ def state_of(emulation: Emulation, learner: Learner) -> State:
     for name, model in emulation.clients[learner.client_id].models.items():
         prefix = "" if name == "fused" else f"{name}: "
         state |= {prefix + part: values for part, values in state_of_model(model).items()}
+    twin = emulation.clients[learner.client_id].twin
+    if twin is not None:
+        state |= {f"own: {part}": values for part, values in state_of_model(twin.own).items()}
+        state |= {"share": twin.share.clone(), "temperatures": twin.temperatures.clone()}
     return state
 
 
