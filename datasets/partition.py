@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Literal, get_args
 
 import numpy as np
@@ -75,7 +76,7 @@ def partition(
 
     Args:
         samples_by_client: for each client all samples of its recording; those of clients of one recording differ in
-            their inputs only.
+            their inputs, and in how far their labels look ahead.
         assignment: index of each client's recording, see `assign_clients`.
         draws: the only randomness.
         split: "sequence" deals shuffled drive-bys round-robin and holds whole ones out, ceil(test_fraction * n) of a
@@ -130,7 +131,7 @@ def _deal_sequences(
 ) -> list[ClientRows]:
     members = _members(assignment)
     shuffled = {
-        index: draws.permutation(np.unique(samples_by_client[clients[0]].sequence))
+        index: draws.permutation(_common_sequences([samples_by_client[client] for client in clients]))
         for index, clients in members.items()
     }
     mixing_seeds = draws.integers(2**63, size=len(assignment))
@@ -156,6 +157,7 @@ def _deal_time(
     samples_by_client: Sequence[Samples], assignment: Sequence[int], test_fraction: float, gap_frames: int
 ) -> list[ClientRows]:
     members = _members(assignment)
+    n_rows = {index: max(_n_rows(samples_by_client[c]) for c in clients) for index, clients in members.items()}
     owned_rows = []
     for client, index in enumerate(assignment):
         samples, clients = samples_by_client[client], members[index]
@@ -165,7 +167,7 @@ def _deal_time(
                 f"data.gap_frames must be 0 or at least {least}, the frames that a sample spans, got {gap_frames};"
                 " less would share frames between training and test"
             )
-        rows = _stretch(samples, clients.index(client), len(clients))
+        rows = _stretch(n_rows[index], clients.index(client), len(clients))
         train_stop, test_start = time_boundaries(rows, test_fraction, gap_frames or least)
         # the frames of a stretch are nobody else's
         own = (samples.end - samples.n_before >= rows.start) & (samples.end + samples.n_after < rows.stop)
@@ -189,9 +191,18 @@ def _members(assignment: Sequence[int]) -> dict[int, list[int]]:
     return members
 
 
-def _stretch(samples: Samples, place: int, n_places: int) -> range:
+def _common_sequences(sharers: Sequence[Samples]) -> NDArray[np.int64]:
+    """Ascending sequences in which all clients of a recording have samples; long horizons leave some without."""
+    return reduce(np.intersect1d, [np.unique(samples.sequence) for samples in sharers])
+
+
+def _n_rows(samples: Samples) -> int:
+    """Rows of the recording that a client's samples reach to."""
+    return int(samples.end[-1]) + samples.n_after + 1
+
+
+def _stretch(n_rows: int, place: int, n_places: int) -> range:
     """Rows of the recording that belong to the client at this place among those who share it."""
-    n_rows = int(samples.end[-1]) + samples.n_after + 1
     return range(n_rows * place // n_places, n_rows * (place + 1) // n_places)
 
 

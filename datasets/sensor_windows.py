@@ -167,12 +167,14 @@ class BeamWindows:
 
     Attributes:
         frames: per modality, every frame once: gps [n_frames, k] float32, camera [n_frames, h, w, 3] uint8.
-        measured: [n_frames, n_beams] float32, linear received power, NaN where a beam was not measured.
+        measured: [n_frames, n_beams] float32, linear received power in the order of the codebook, NaN where a beam was
+            not measured.
         end: [n] int64, row of the recording that is now.
         label: [n] int64, best beam.
         previous_beam: [n] int64, best beam of the frame before.
         sequence: [n] int64.
         gps_origin: [k] float64, taken off the columns in degrees, which float32 would round to a meter.
+        numbering: [n_beams] int64, beam of the codebook that each number stands for.
     """
 
     frames: Frames
@@ -182,6 +184,7 @@ class BeamWindows:
     previous_beam: NDArray[np.int64]
     sequence: NDArray[np.int64]
     gps_origin: NDArray[np.float64]
+    numbering: NDArray[np.int64]
 
     n_before, n_after = 1, 0  # the frame before gives `previous_beam`
 
@@ -201,7 +204,7 @@ class BeamWindows:
     @property
     def powers(self) -> NDArray[np.float64]:
         """[n, n_beams] linear received power, for scoring alone; a beam not measured as the weakest of its sweep."""
-        return measured_powers(self.measured[self.end].astype(np.float64))
+        return measured_powers(self.measured[self.end].astype(np.float64))[:, self.numbering]
 
     @property
     def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
@@ -282,6 +285,7 @@ def beam_windows(
         previous_beam=best[end - 1],
         sequence=sensed.column("sequence")[end],
         gps_origin=sensed.gps_origin,
+        numbering=np.arange(powers.shape[1], dtype=np.int64),
     )
 
 

@@ -26,6 +26,7 @@ class Windows:
         previous_beam: [n] int64, best beam of the sweep before now.
         sequence: [n] int64, drive-by.
         end: [n] int64, row of the recording that is now.
+        numbering: [n_beams] int64, beam of the codebook that each number stands for.
         modalities: those of the inputs, what their owner has.
     """
 
@@ -36,6 +37,7 @@ class Windows:
     previous_beam: NDArray[np.int64]
     sequence: NDArray[np.int64]
     end: NDArray[np.int64]
+    numbering: NDArray[np.int64]
     modalities: tuple[Modality, ...] = ("rf", "gps")
 
     n_after = 0
@@ -104,6 +106,7 @@ def make_windows(recording: Recording, length: int) -> Windows:
         previous_beam=beams[row - 1],
         sequence=recording.sequence[row],
         end=row,
+        numbering=np.arange(recording.n_beams, dtype=np.int64),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,22 +44,48 @@ class HeadLayout:
         return named
 
 
-def shared_coordinates(own: HeadLayout, peer: HeadLayout) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def shared_coordinates(
+    own: HeadLayout,
+    peer: HeadLayout,
+    own_outputs: Sequence[int] | None = None,
+    peer_outputs: Sequence[int] | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Coordinates that two heads have in common, matched by (class, block, feature).
+
+    Args:
+        own, peer: the heads.
+        own_outputs, peer_outputs: [n_outputs] what every class of each is about, each once: classes that are about the
+            same are the same. None: classes of the same number are.
 
     Returns:
         two [n_shared] arrays of flat indices, into the own and into the peer's head; equal positions mean the same.
 
     Source: Ghalkha et al. 2025 leave the choice open; comparing unrelated weights is worse than no coupling at all.
     """
-    n_outputs = min(own.n_outputs, peer.n_outputs)
+    place = {output: number for number, output in enumerate(_outputs(peer, peer_outputs))}
+    shared = [(number, place[output]) for number, output in enumerate(_outputs(own, own_outputs)) if output in place]
+    own_numbers, peer_numbers = np.array(shared, dtype=np.int64).reshape(-1, 2).T
     widths = dict(peer.blocks)
     names = [name for name, width in own.blocks if widths.get(name) == width] + ["bias"]
     own_at, peer_at = own.coordinates(), peer.coordinates()
     return (
-        np.concatenate([own_at[name][:n_outputs].ravel() for name in names]),
-        np.concatenate([peer_at[name][:n_outputs].ravel() for name in names]),
+        np.concatenate([own_at[name][own_numbers].ravel() for name in names]),
+        np.concatenate([peer_at[name][peer_numbers].ravel() for name in names]),
     )
+
+
+def _outputs(layout: HeadLayout, outputs: Sequence[int] | None) -> Sequence[int]:
+    numbered = range(layout.n_outputs) if outputs is None else outputs
+    assert len(set(numbered)) == len(numbered) == layout.n_outputs, "every class is about one thing of its own"
+    return numbered
+
+
+def chosen_outputs(head: Tensor, layout: HeadLayout, numbers: Sequence[int]) -> Tensor:
+    """Head [len(numbers) * (width + 1)] of some classes of a head [dim], in this order."""
+    n_weights = layout.n_outputs * layout.width
+    weights = head[:n_weights].view(layout.n_outputs, layout.width)
+    chosen = torch.tensor(numbers, dtype=torch.int64, device=head.device)
+    return torch.cat([weights[chosen].flatten(), head[n_weights:][chosen]])
 
 
 def apply_head(head: Tensor, fused: Tensor, n_outputs: int) -> Tensor:

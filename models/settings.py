@@ -61,7 +61,9 @@ class SheafSettings:
         compression: gamma in (0, 1], share of head coordinates that an edge compares.
         map_step_size: eta of (12); 0 freezes the maps and spares the second exchange.
         clamp_map_step: limit eta per edge to 1 / (lambda (|w_i|^2 + |w_j|^2)); costs one float per message.
-        map_start: "structured" (rows of the identity, same coordinates at both ends) or "random" (Gaussian).
+        map_start: "structured" (rows of the identity, outputs of the same number at both ends), "aligned" (the same for
+            outputs that are about the same, however each end numbers them; a common initial head is common in this
+            sense then), or "random" (Gaussian).
         map_storage: "factored" (exact, small) or "dense" (as the equations read).
         exchange: "double" sends projections before and after the head step, as the paper does; "single" derives the
             first from the last round's second, the same iterates for half the head traffic; needs links that deliver.
@@ -72,7 +74,7 @@ class SheafSettings:
     compression: float = 1.0
     map_step_size: float = 0.001
     clamp_map_step: bool = True
-    map_start: Literal["structured", "random"] = "structured"
+    map_start: Literal["structured", "aligned", "random"] = "structured"
     map_storage: Literal["factored", "dense"] = "factored"
     exchange: Literal["double", "single"] = "double"
     diffusion: float = 1.0

@@ -8,11 +8,14 @@ Source: Ghalkha et al. 2025, (1), (2), (7), (11), (12); each undirected edge cou
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from ..emulator.contracts import ConfigError
 from .head import HeadLayout, shared_coordinates
 
 
@@ -40,6 +43,43 @@ def structured_starts(
     """
     own_at, peer_at = shared_coordinates(own, peer)
     n_rows = edge_stalk_dim(compression, own.dim, peer.dim, len(own_at))
+    return _drawn_rows(own_at, peer_at, n_rows, draws)
+
+
+def aligned_starts(
+    own: HeadLayout,
+    peer: HeadLayout,
+    own_outputs: Sequence[int],
+    peer_outputs: Sequence[int],
+    compression: float,
+    draws: np.random.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Initial maps of both ends of an edge as rows of the identity, comparing coordinates that mean the same.
+
+    As `structured_starts`, except that a class is known by what it is about and not by its number: two base stations
+    that number the same beams in different orders compare the weights of one and the same beam.
+
+    Args:
+        own_outputs, peer_outputs: [n_outputs] what every class of each end is about, each once.
+
+    Raises:
+        ConfigError: the ends have no class in common. Weights and biases alike belong to a class, so nothing is left
+            that an edge could compare.
+    """
+    own_at, peer_at = shared_coordinates(own, peer, own_outputs, peer_outputs)
+    if len(own_at) == 0:
+        ends = " and ".join(f"{', '.join(map(str, outputs[:3]))}, ..." for outputs in (own_outputs, peer_outputs))
+        raise ConfigError(
+            f"sheaf.map_start = 'aligned' compares outputs that are about the same, but two neighbors have none in"
+            f" common ({ends}); use 'random', or do without this edge"
+        )
+    n_rows = edge_stalk_dim(compression, own.dim, peer.dim, len(own_at))
+    return _drawn_rows(own_at, peer_at, n_rows, draws)
+
+
+def _drawn_rows(
+    own_at: NDArray[np.int64], peer_at: NDArray[np.int64], n_rows: int, draws: np.random.Generator
+) -> tuple[Tensor, Tensor]:
     chosen = np.sort(draws.choice(len(own_at), size=n_rows, replace=False))
     return torch.from_numpy(own_at[chosen]), torch.from_numpy(peer_at[chosen])
 

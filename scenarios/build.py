@@ -37,16 +37,16 @@ from ..models.algorithms.table import ALGORITHMS, Algorithm
 from ..models.client_model import ClientModel
 from ..models.client_setup import ClientSetup
 from ..models.gossip import metropolis_hastings_weights
-from ..models.head import initial_head
-from ..models.sheaf import random_starts, structured_starts
+from ..models.head import HeadLayout, chosen_outputs, initial_head
+from ..models.sheaf import aligned_starts, random_starts, structured_starts
 from ..models.twin_model import TwinModel
 from .data import ClientData
 from .encoders import OBJECTIVES, make_encoder, torch_seed
-from .groups import assign_groups, modalities_of
 from .live import LiveRows
+from .members import Member, members_of
 from .schema import LinkSection, NetworkSection, Scenario
 
-MAP_STARTS = {"structured": structured_starts, "random": random_starts}
+MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "aligned" needs the outputs as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class Client:
         modalities: what it owns, canonical order.
         data: its rows.
         models: what it trains, by name.
+        outputs: [n_outputs] what each of its logits is about, see `Member.outputs`.
         train: rows that it trains on.
         private: rows that it keeps aside from them, for algorithms that ask.
         twin: its fused model with a second one, for algorithms that ask.
@@ -69,6 +70,7 @@ class Client:
     modalities: tuple[Modality, ...]
     data: ClientData
     models: Mapping[str, ClientModel]
+    outputs: tuple[int, ...]
     train: Samples | LiveRows
     private: Samples | None = None
     twin: TwinModel | None = None
@@ -172,20 +174,21 @@ def make_clients(
     scenario: Scenario, algorithm: Algorithm, data: list[ClientData], device: torch.device, dtype: torch.dtype
 ) -> tuple[Client, ...]:
     """Clients with their groups and initial models."""
-    groups = assign_groups(scenario)
     clients = []
-    for client_id, (group, rows) in enumerate(zip(groups, data, strict=True)):
-        modalities = modalities_of(scenario, group)
-        names = {m: (m,) for m in modalities} if algorithm.unimodal else {"fused": modalities}
+    for member, rows in zip(members_of(scenario), data, strict=True):
+        names = {m: (m,) for m in member.modalities} if algorithm.unimodal else {"fused": member.modalities}
         models = {
-            name: _initial_model(scenario, algorithm, client_id, owned, rows).to(device=device, dtype=dtype)
+            name: _initial_model(scenario, algorithm, member, owned, rows).to(device=device, dtype=dtype)
             for name, owned in names.items()
         }
-        clients.append(_with_twin(scenario, algorithm, Client(client_id, group, modalities, rows, models, rows.train)))
+        client = Client(
+            member.client_id, member.group, member.modalities, rows, models, member.outputs, train=rows.train
+        )
+        clients.append(_with_twin(scenario, algorithm, member, client))
     return tuple(clients)
 
 
-def _with_twin(scenario: Scenario, algorithm: Algorithm, client: Client) -> Client:
+def _with_twin(scenario: Scenario, algorithm: Algorithm, member: Member, client: Client) -> Client:
     """A second model of the same start and rows kept aside, where the algorithm wants them.
 
     Raises:
@@ -201,7 +204,7 @@ def _with_twin(scenario: Scenario, algorithm: Algorithm, client: Client) -> Clie
         )
     kept, private = private_split(train, algorithm.private_share)
     shared = client.models["fused"]
-    own = _initial_model(scenario, algorithm, client.client_id, client.modalities, client.data)
+    own = _initial_model(scenario, algorithm, member, client.modalities, client.data)
     twin = TwinModel(shared, own.to(device=shared.head.device, dtype=shared.head.dtype))
     return replace(client, train=train.take(kept), private=train.take(private), twin=twin)
 
@@ -313,13 +316,18 @@ def map_starts(
     scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
 ) -> dict[NodeId, dict[NodeId, Tensor]]:
     """Initial restriction maps of both ends of every edge, drawn from a stream that belongs to the edge."""
-    start = MAP_STARTS[scenario.sheaf.map_start]
+    kind, compression = scenario.sheaf.map_start, scenario.sheaf.compression
     layouts = [client.models["fused"].layout for client in clients]
     starts: dict[NodeId, dict[NodeId, Tensor]] = {client.client_id: {} for client in clients}
     for a, b in graph.edges:
         low, high = min(a, b), max(a, b)
         draws = named_stream(scenario.seed, "restriction_maps", low, high)
-        starts[low][high], starts[high][low] = start(layouts[low], layouts[high], scenario.sheaf.compression, draws)
+        ends = layouts[low], layouts[high]
+        if kind == "aligned":
+            drawn = aligned_starts(*ends, clients[low].outputs, clients[high].outputs, compression, draws)
+        else:
+            drawn = MAP_STARTS[kind](*ends, compression, draws)
+        starts[low][high], starts[high][low] = drawn
     return starts
 
 
@@ -334,7 +342,7 @@ def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str,
     if not ALGORITHMS[scenario.algorithm].couples_heads or graph.number_of_edges() == 0:
         return ()
     sheaf = scenario.sheaf
-    norm_sq = 1.0 if sheaf.map_start == "structured" else (1.0 + math.sqrt(sheaf.compression)) ** 2
+    norm_sq = 1.0 if sheaf.map_start != "random" else (1.0 + math.sqrt(sheaf.compression)) ** 2
     degree = max(degree for _, degree in graph.degree)
     strength = scenario.training.head_step_size * sheaf.coupling * degree * norm_sq
     said = (
@@ -347,21 +355,40 @@ def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str,
 
 
 def _initial_model(
-    scenario: Scenario, algorithm: Algorithm, client_id: NodeId, modalities: tuple[Modality, ...], rows: ClientData
+    scenario: Scenario, algorithm: Algorithm, member: Member, modalities: tuple[Modality, ...], rows: ClientData
 ) -> ClientModel:
     """Encoders start equal wherever a modality is owned; heads too, unless the scenario says otherwise."""
-    settings, seed = scenario.model, scenario.seed
-    made = {modality: make_encoder(scenario, modality, rows.train, client_id) for modality in modalities}
+    settings = scenario.model
+    made = {modality: make_encoder(scenario, modality, rows.train, member.client_id) for modality in modalities}
     model = ClientModel(
         {modality: normalizer for modality, (normalizer, _) in made.items()},
         {modality: encoder for modality, (_, encoder) in made.items()},
         fusion=algorithm.fusion if settings.fusion == "default" else settings.fusion,
         embedding_dim=settings.embedding_dim,
-        n_outputs=scenario.question.n_outputs(scenario.data),
+        n_outputs=member.task.n_outputs(member.data),
     )
-    name = ("head", model.layout) if settings.head_start == "common" else ("head", model.layout, client_id)
-    model.head.data.copy_(initial_head(model.layout, torch.Generator().manual_seed(torch_seed(seed, *name))))
+    model.head.data.copy_(_initial_head(scenario, model.layout, member))
     return model
+
+
+def _initial_head(scenario: Scenario, layout: HeadLayout, member: Member) -> Tensor:
+    """A common head is drawn once per layout; what outputs are about decides with aligned maps, else their numbers do.
+
+    With aligned maps it is drawn for everything that any group is asked about, and a client takes its own outputs of
+    it: neighbors then start in agreement on their edge, and whoever has all outputs in the usual order starts as ever.
+    """
+
+    def drawn(whole: HeadLayout, *whose: NodeId) -> Tensor:
+        return initial_head(whole, torch.Generator().manual_seed(torch_seed(scenario.seed, "head", whole, *whose)))
+
+    if scenario.model.head_start == "independent":
+        return drawn(layout, member.client_id)
+    if scenario.sheaf.map_start != "aligned":
+        return drawn(layout)
+    asked = (member.task.output_identities(scenario.data_of(group.name)) for group in scenario.clients.groups)
+    everything = sorted({output for outputs in asked for output in outputs})
+    whole = replace(layout, n_outputs=len(everything))
+    return chosen_outputs(drawn(whole), whole, [everything.index(output) for output in member.outputs])
 
 
 def _start_sensing(env: EmulatorEnvironment, scenario: Scenario, client: Client) -> Callable[[float], None] | None:

@@ -16,14 +16,14 @@ from ..datasets.recording_reader import RecordedStation, RecordingReader
 from ..datasets.samples import Samples
 from ..datasets.sensed_frames import SensedFrames
 from ..datasets.sensor_windows import BLOCKAGE_LABELS
-from ..datasets.windows import Windows, make_windows
+from ..datasets.windows import make_windows
 from ..emulator.contracts import DataError
 from ..emulator.engine import named_stream
 from ..emulator.network.loss import BlockedTimes
 from .data_schema import DataSection
-from .groups import assign_groups, modalities_of
 from .kept_frames import image_change, kept_frames
 from .live import LiveRows, live_rows
+from .members import members_of
 from .record import Progress
 from .recording_cache import cached_recording
 from .schema import Scenario
@@ -88,25 +88,25 @@ def recording_paths(scenario: Scenario, progress: Progress | None = None) -> tup
 
 
 def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> list[ClientData]:
-    task, data = scenario.question, scenario.data
-    owned = [modalities_of(scenario, group) for group in assign_groups(scenario)]
-    assignment = assign_clients([_size(station, data) for station in stations], len(owned))
+    data, members = scenario.data, members_of(scenario)
+    assignment = assign_clients([_size(station, data) for station in stations], len(members))
     frames: dict[tuple[int, int | None], SensedFrames] = {}
     samples: list[Samples] = []
-    for client_id, (index, modalities) in enumerate(zip(assignment, owned, strict=True)):
-        change = image_change(scenario, client_id) if "camera" in modalities else None
+    for index, member in zip(assignment, members, strict=True):
+        client_id = member.client_id
+        change = image_change(scenario, client_id) if "camera" in member.modalities else None
         key = (index, None if change is None else client_id)  # frames that nobody changes are shared
         if key not in frames:
             sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]
-            kept = kept_frames(scenario, [owned[sharer] for sharer in sharers])
+            kept = kept_frames(scenario, [members[sharer].modalities for sharer in sharers])
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
-        samples.append(task.samples(frames[key], modalities, data))
+        samples.append(member.samples(frames[key]))
     shares = _partition(scenario, samples, assignment)
     blocked = [_blocked_times(station) for station in stations]
     return [
         ClientData(
             recording=f"bs{rows.recording_index:02d}, {stations[rows.recording_index].name}",
-            train=live_rows(scenario, client_id, stations[client_id], owned[client_id], samples[client_id], rows)
+            train=live_rows(scenario, members[client_id], stations[client_id], samples[client_id], rows)
             if data.mode == "live"
             else samples[client_id].take(rows.train),
             test=samples[client_id].take(rows.test),
@@ -117,16 +117,23 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
 
 
 def _gathered_rows(scenario: Scenario) -> list[ClientData]:
-    data = scenario.data
+    data, members = scenario.data, members_of(scenario)
     root = _path(data.root)
     try:
-        recordings = [load_deepsense_rows(root, number).with_n_beams(data.n_beams) for number in data.scenarios]
+        recordings = [load_deepsense_rows(root, number) for number in data.scenarios]
     except OSError as error:
         raise DataError(f"data.root = {data.root!r} cannot be read ({error}); check its permissions") from None
-    windows = [make_windows(recording, data.window).every(data.stride) for recording in recordings]
-    owned = [modalities_of(scenario, group) for group in assign_groups(scenario)]
-    assignment = assign_clients([len(np.unique(samples.sequence)) for samples in windows], len(owned))
-    samples: list[Windows] = [windows[index].owned_by(own) for index, own in zip(assignment, owned, strict=True)]
+    windows = {
+        (index, n_beams): make_windows(recording.with_n_beams(n_beams), data.window).every(data.stride)
+        for n_beams in {member.data.n_beams for member in members}
+        for index, recording in enumerate(recordings)
+    }
+    n_sequences = [len(np.unique(windows[i, members[0].data.n_beams].sequence)) for i in range(len(recordings))]
+    assignment = assign_clients(n_sequences, len(members))
+    samples = [
+        member.numbered(windows[index, member.data.n_beams].owned_by(member.modalities))
+        for index, member in zip(assignment, members, strict=True)
+    ]
     return [
         ClientData(recordings[rows.recording_index].name, client.take(rows.train), client.take(rows.test))
         for client, rows in zip(samples, _partition(scenario, samples, assignment), strict=True)

@@ -12,6 +12,8 @@ from ..datasets.sensor_windows import BlockageLabel
 from ..emulator.contracts import ConfigError
 from .section import Fraction, Section
 
+CodebookSize = Literal[64, 32, 16, 8]
+
 
 class DataSection(Section):
     """Where samples come from and how they are shared out.
@@ -24,6 +26,8 @@ class DataSection(Section):
         scenarios: DeepSense scenarios, one recording each.
         mode: "replay" has everything there from the start; "live" senses on the simulated clock while it learns.
         n_beams: codebook size; below 64 every second, fourth or eighth beam is kept.
+        beam_order: how base stations number their beams: all the "same"; half of them "mirrored", as an array mounted
+            upside down does; each "rotated", beginning at a beam of its own; each "permuted", in an order of its own.
         window: samples per input.
         horizon: frames ahead that a blockage label looks at.
         label: which definition of blocked; empty takes the first that there is: by geometry, by hand, by power.
@@ -41,7 +45,8 @@ class DataSection(Section):
     root: str = ""
     scenarios: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 8)
     mode: Literal["replay", "live"] = "replay"
-    n_beams: Literal[64, 32, 16, 8] = 64
+    n_beams: CodebookSize = 64
+    beam_order: Literal["same", "mirrored", "rotated", "permuted"] = "same"
     window: Annotated[int, Field(ge=1)] = 4
     horizon: Annotated[int, Field(ge=1)] = 5
     label: Literal["", BlockageLabel] = ""

@@ -47,7 +47,7 @@ def export_clients(
         name = reported[client.group]
         model = client.answering(name)
         path = folder / f"client-{client.client_id:02d}.onnx"
-        inputs = scenario.question.input_descriptions(client.data.test, scenario.data)
+        inputs = scenario.question.input_descriptions(client.data.test, scenario.data_of(client.group))
         described = {modality: inputs[modality] for modality in model.modalities}
         shapes = {modality: described[modality]["shape"] for modality in model.modalities}
         exporter.export(model, shapes, path, _metadata(scenario, client, described))
@@ -85,6 +85,7 @@ def _largest_difference(session: OnnxSession, client: Client, learner: Learner, 
 
 def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mapping[str, Any]]) -> dict[str, str]:
     """What a stranger with only the file needs to know; values are JSON where they are not plain text."""
+    data = scenario.data_of(client.group)
     return {
         "scenario": scenario.name,
         "algorithm": scenario.algorithm,
@@ -95,6 +96,6 @@ def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mappin
         "modalities": json.dumps(list(described)),
         "inputs": json.dumps({str(modality): dict(text) for modality, text in described.items()}),
         "task": scenario.task,
-        "output": scenario.question.output_description(scenario.data),
-        "labels": json.dumps(scenario.question.labels(scenario.data)),
+        "output": scenario.question.output_description(data),
+        "labels": json.dumps(scenario.question.labels(data)),
     }

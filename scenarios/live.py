@@ -16,9 +16,10 @@ from ..datasets.partition import ClientRows
 from ..datasets.recording_reader import RecordedStation
 from ..datasets.samples import Samples
 from ..datasets.sensed_frames import SensedFrames
-from ..emulator.contracts import ConfigError, DataError, Modality, NodeId
+from ..emulator.contracts import ConfigError, DataError, Modality
 from ..emulator.nodes.sensing import TICKS_AT_ONCE
 from .kept_frames import image_change, kept_frames
+from .members import Member
 from .recorded_site import RecordedSite
 from .schema import Scenario
 from .site_sensors import SiteSensors
@@ -29,10 +30,10 @@ class LiveRows:
     """Training samples of one base station: those that it can make of what it has sensed, up to the held-out time.
 
     Args:
-        scenario: task and data.
+        scenario: world and times.
+        member: the client.
         sensors: what senses.
         sensed: frames so far.
-        modalities: that the client owns.
         last_end: row of the last training sample; nothing later is ever trained on.
 
     Attributes:
@@ -46,14 +47,13 @@ class LiveRows:
     def __init__(
         self,
         scenario: Scenario,
+        member: Member,
         sensors: SiteSensors,
         sensed: SensedFrames,
-        modalities: tuple[Modality, ...],
         last_end: int,
     ) -> None:
         self.sensors = sensors
-        self._scenario, self._sensed = scenario, sensed
-        self._modalities, self._last_end = modalities, last_end
+        self._member, self._sensed, self._last_end = member, sensed, last_end
         world = scenario.recorded_world
         self.n_sensed_ticks = min(int(scenario.live.warm_up_s * world.rate_hz) + 1, world.n_ticks)
         for first in range(0, self.n_sensed_ticks, TICKS_AT_ONCE):
@@ -77,8 +77,7 @@ class LiveRows:
 
     def begin_round(self, now_s: float) -> None:
         """Make samples of everything that was taken in; nothing is read from here at that moment."""
-        scenario = self._scenario
-        samples = scenario.question.samples(self._sensed, self._modalities, scenario.data, may_be_empty=True)
+        samples = self._member.samples(self._sensed, may_be_empty=True)
         self._samples = samples.take(np.flatnonzero(samples.end <= self._last_end))
 
     def __len__(self) -> int:
@@ -101,9 +100,8 @@ class LiveRows:
 
 def live_rows(
     scenario: Scenario,
-    client_id: NodeId,
+    member: Member,
     station: RecordedStation,
-    modalities: tuple[Modality, ...],
     recorded: Samples,
     rows: ClientRows,
 ) -> LiveRows:
@@ -117,6 +115,6 @@ def live_rows(
     world = WorldFile(scenario.recorded_world, scenario.seed)
     sensors = SiteSensors(RecordedSite.of(world, station.index))
     sensed = SensedFrames.like(
-        station, **kept_frames(scenario, [modalities]), image_change=image_change(scenario, client_id)
+        station, **kept_frames(scenario, [member.modalities]), image_change=image_change(scenario, member.client_id)
     )
-    return LiveRows(scenario, sensors, sensed, modalities, last_end=int(recorded.end[rows.train[-1]]))
+    return LiveRows(scenario, member, sensors, sensed, last_end=int(recorded.end[rows.train[-1]]))

@@ -18,7 +18,7 @@ from pydantic import Field
 from ..emulator.contracts import MODALITIES, ConfigError, Modality
 from ..emulator.network.link import LinkSettings
 from ..models.settings import ModelSettings, SheafSettings, TrainingSettings
-from .data_schema import DataSection, LiveSection, first_repeated
+from .data_schema import CodebookSize, DataSection, LiveSection, first_repeated
 from .section import Probability, Section
 from .tasks.table import TASKS
 from .tasks.task import Task
@@ -34,17 +34,20 @@ MAX_NAME_LENGTH = 100
 
 
 class GroupSection(Section):
-    """Clients that own the same modalities.
+    """Clients that own the same modalities and are asked the same.
 
     Attributes:
         name: in tables.
         modalities: what they own.
         share: of all clients; the shares of a scenario add up to 1.
+        n_beams, horizon: of their question, where it is not that of `[data]`.
     """
 
     name: Annotated[str, Field(min_length=1)]
     modalities: Annotated[tuple[Modality, ...], Field(min_length=1)]
     share: Probability
+    n_beams: CodebookSize | None = None
+    horizon: Annotated[int, Field(ge=1)] | None = None
 
     @pydantic.model_validator(mode="after")
     def _owns_each_once(self) -> Self:
@@ -229,8 +232,8 @@ class Scenario(Section):
 
     @pydantic.model_validator(mode="after")
     def _data_fit_the_task(self) -> Self:
-        self.question.check(self.data)
         for group in self.clients.groups:
+            self.question.check(self.data_of(group.name))
             if strangers := [modality for modality in group.modalities if modality not in self.question.modalities]:
                 raise ConfigError(
                     f"clients.groups: {group.name!r} has {strangers[0]!r}, which task {self.task!r} cannot use; choose"
@@ -269,6 +272,27 @@ class Scenario(Section):
         return self
 
     @pydantic.model_validator(mode="after")
+    def _groups_are_asked_what_fits(self) -> Self:
+        possible = self.question.group_fields
+        for group in self.clients.groups:
+            for field in ("n_beams", "horizon"):
+                if getattr(group, field) is not None and field not in possible:
+                    raise ConfigError(
+                        f"clients.groups: {group.name!r} sets {field} = {getattr(group, field)}, which task"
+                        f" {self.task!r} does not ask about; its groups may set {', '.join(possible)}"
+                    )
+        for modality in self.question.swept:
+            owners = [group.name for group in self.clients.groups if modality in group.modalities]
+            sizes = {name: self.data_of(name).n_beams for name in owners}
+            if other := [name for name in owners if sizes[name] != sizes[owners[0]]]:
+                raise ConfigError(
+                    f"clients.groups: {owners[0]!r} has n_beams = {sizes[owners[0]]} and {other[0]!r} has n_beams ="
+                    f" {sizes[other[0]]}, but both encode sweeps of all their beams ({modality!r}), and encoders of one"
+                    " modality must have one size; give both the same n_beams"
+                )
+        return self
+
+    @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.network.missing == "wait" and self.link.loss_probability >= 1.0:
             raise ConfigError(
@@ -295,6 +319,12 @@ class Scenario(Section):
     def question(self) -> Task:
         """The task as a value."""
         return TASKS[self.task]
+
+    def data_of(self, group: str) -> DataSection:
+        """The data section as the members of a group are asked about it."""
+        section = next(section for section in self.clients.groups if section.name == group)
+        own = {"n_beams": section.n_beams, "horizon": section.horizon}
+        return self.data.model_copy(update={field: value for field, value in own.items() if value is not None})
 
     @property
     def recorded_modalities(self) -> tuple[Modality, ...]:

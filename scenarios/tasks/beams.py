@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.baselines import majority_predictions, persistence_predictions
+from ...datasets.recording import CODEBOOK_SIZES
 from ...datasets.samples import Samples
 from ...datasets.scores import score_ranking
 from ...datasets.sensed_frames import SensedFrames
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Ranked beams that scoring looks at.
 TOP_K = 3
+#: Beams of the largest codebook; the smaller ones are every second, fourth or eighth of them.
+WHOLE_CODEBOOK = max(CODEBOOK_SIZES)
 
 
 class _BestBeam:
@@ -36,15 +39,21 @@ class _BestBeam:
         Column("power_loss_db", "power loss", "{:.2f} dB"),
     )
     objective = "cross_entropy"
+    group_fields = ("n_beams",)
 
     def n_outputs(self, data: DataSection) -> int:
         return data.n_beams
+
+    def output_identities(self, data: DataSection) -> tuple[int, ...]:
+        """The beam of the whole codebook that each logit is about."""
+        return tuple(range(0, WHOLE_CODEBOOK, WHOLE_CODEBOOK // data.n_beams))
 
     def labels(self, data: DataSection) -> list[str]:
         return [f"beam {index}" for index in range(data.n_beams)]
 
     def output_description(self, data: DataSection) -> str:
-        return f"logits [batch, {data.n_beams}], one per beam of the codebook"
+        numbered = "" if data.beam_order == "same" else ", in the numbers that this base station gives its beams"
+        return f"logits [batch, {data.n_beams}], one per beam of the codebook{numbered}"
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: Windows | BeamWindows) -> Scores:
         ranking = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
@@ -53,7 +62,7 @@ class _BestBeam:
     def baselines(self, train: Windows | BeamWindows, test: Windows | BeamWindows) -> Mapping[str, Scores]:
         rankings = {
             "persistence": persistence_predictions(test, TOP_K),
-            "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K),
+            "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K, numbering=test.numbering),
         }
         return {name: asdict(score_ranking(ranking, test.label, test.powers)) for name, ranking in rankings.items()}
 
@@ -64,6 +73,7 @@ class BeamTracking(_BestBeam):
     modalities: tuple[Modality, ...] = ("rf", "gps")
     needs: tuple[Modality, ...] = ("rf", "gps")
     color = False
+    swept: tuple[Modality, ...] = ("rf",)
 
     def check(self, data: DataSection) -> None:
         """Everything that a data section can say fits."""
@@ -95,6 +105,7 @@ class BeamPrediction(_BestBeam):
     modalities: tuple[Modality, ...] = ("camera", "gps")
     needs: tuple[Modality, ...] = ("rf",)
     color = True
+    swept: tuple[Modality, ...] = ()
 
     def check(self, data: DataSection) -> None:
         if data.window != 1:

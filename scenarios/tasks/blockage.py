@@ -14,7 +14,7 @@ from ...datasets.samples import Samples
 from ...datasets.scores import score_blockage
 from ...datasets.sensed_frames import SensedFrames
 from ...datasets.sensor_windows import BlockageWindows, blockage_windows
-from ...emulator.contracts import Modality
+from ...emulator.contracts import ConfigError, Modality
 from .task import Column, Scores
 
 if TYPE_CHECKING:
@@ -38,9 +38,15 @@ class Blockage:
         Column("ahead", "when clear now"),
     )
     objective = "binary_cross_entropy"
+    group_fields = ("horizon",)
+    swept: tuple[Modality, ...] = ()
 
     def check(self, data: DataSection) -> None:
-        """Everything that a data section can say fits."""
+        if data.beam_order != "same":
+            raise ConfigError(
+                f"data.beam_order must be 'same' for task 'blockage', which has no beams to tell apart, got"
+                f" {data.beam_order!r}"
+            )
 
     def samples(
         self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
@@ -57,6 +63,9 @@ class Blockage:
 
     def n_outputs(self, data: DataSection) -> int:
         return 1
+
+    def output_identities(self, data: DataSection) -> tuple[int, ...]:
+        return (0,)
 
     def labels(self, data: DataSection) -> list[str]:
         return ["stays clear", "blocked"]

@@ -35,7 +35,7 @@ class Column:
 
 
 class Task(Protocol):
-    """A question to base stations; the same for all clients of a run."""
+    """A question to base stations. Groups of clients may be asked it with other numbers; `data` is their own."""
 
     @property
     def question(self) -> str:
@@ -67,6 +67,16 @@ class Task(Protocol):
         """What training minimizes, a name of `encoders.OBJECTIVES`."""
         ...
 
+    @property
+    def group_fields(self) -> tuple[str, ...]:
+        """Fields of the data section that a group of clients may set for itself."""
+        ...
+
+    @property
+    def swept(self) -> tuple[Modality, ...]:
+        """Inputs with one column per beam of the codebook."""
+        ...
+
     def check(self, data: DataSection) -> None:
         """Refuse settings that do not fit the question.
 
@@ -88,6 +98,13 @@ class Task(Protocol):
 
     def n_outputs(self, data: DataSection) -> int:
         """Logits of a model."""
+        ...
+
+    def output_identities(self, data: DataSection) -> tuple[int, ...]:
+        """[n_outputs] what every logit is about, the same number for the same thing in all groups.
+
+        Before a base station has numbered its beams; see `Member.outputs`.
+        """
         ...
 
     def labels(self, data: DataSection) -> list[str]:
