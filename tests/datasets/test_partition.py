@@ -291,3 +291,24 @@ def test_clients_of_a_recording_may_have_different_inputs() -> None:
     for split in ("sequence", "time", "random"):
         apart = partition(windows, [0, 0], np.random.default_rng(3), split=split)  # type: ignore[arg-type]
         assert as_lists(apart) == as_lists(dealt([windows_of(12)], 2, 3, split=split))
+
+
+@pytest.mark.parametrize("horizons", [(1, 6), (6, 1), (2, 5, 1)])
+@pytest.mark.parametrize("stride", [1, 3, 4])
+def test_clients_of_a_recording_may_look_ahead_differently_far(horizons: tuple[int, ...], stride: int) -> None:
+    """Their stretches of time end where the next one's begin all the same."""
+    for n_frames in range(300, 312):
+        samples = [street_of(n_frames, 4, horizon, stride) for horizon in horizons]
+        shares = partition(samples, [0] * len(samples), np.random.default_rng(3), split="time")
+        sides = [side for own, rows in zip(samples, shares, strict=True) for side in stretches(own, [rows])[0]]
+        assert all(max(before) < min(after) for before, after in pairwise(sides))
+
+
+def test_a_drive_by_too_short_for_one_of_the_clients_is_dealt_to_nobody() -> None:
+    samples = [windows_of(12).owned_by(("rf",)), windows_of(12).owned_by(("gps",))]
+    short = int(samples[1].sequence[0])
+    samples[1] = samples[1].take(np.flatnonzero(samples[1].sequence != short))
+    for order in ((0, 1), (1, 0)):
+        shares = partition([samples[i] for i in order], [0, 0], np.random.default_rng(3), split="sequence")
+        for i, rows in zip(order, shares, strict=True):
+            assert short not in samples[i].sequence[np.concatenate([rows.train, rows.test])]

@@ -22,6 +22,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "single exchange": {"link.loss_probability": 0.3, "network.missing": "wait", "sheaf.exchange": "single"},
     "threads and sockets": {"network.transport": "zmq", "compute.executor": "threads"},
     "random maps": {"sheaf.map_start": "random"},
+    "aligned maps": {"sheaf.map_start": "aligned", "data.beam_order": "permuted"},
     "unclamped": {"sheaf.clamp_map_step": False, "sheaf.map_step_size": 0.01},
     "three recordings, small batches": {"world.n_sites": 3, "training.batch_size": 5},
     "a star": {

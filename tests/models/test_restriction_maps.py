@@ -17,13 +17,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from reference.sheaves import any_case, normal
-from sheafedge.models.head import HeadLayout, shared_coordinates
+from sheafedge.emulator.contracts import ConfigError
+from sheafedge.models.head import HeadLayout, chosen_outputs, shared_coordinates
 from sheafedge.models.restriction_maps import DenseMaps, FactoredMaps
-from sheafedge.models.sheaf import edge_stalk_dim, random_starts, structured_starts
+from sheafedge.models.sheaf import aligned_starts, edge_stalk_dim, random_starts, structured_starts
 from torch import Tensor
 
 EQUATION = 1e-10  # float64, entries of order 1 after at most tens of rank-one steps
 SINGLE = 1e-4  # float32, the same steps
+FAR = 1e-6  # float64 entries of order 1 that are not the same
 STANDARD_ERRORS = 4.0  # 1 in 16 000 for a correct sampler, and the seeds are fixed
 
 
@@ -121,6 +123,85 @@ def test_structured_rows_depend_on_the_edges_draws() -> None:
     first, again, other = (structured_starts(layout, layout, 0.2, np.random.default_rng(s))[0] for s in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+
+
+# --- aligned starts ---------------------------------------------------------------------------------------------------
+
+N_OUTPUTS = 6
+output_orders = st.permutations(range(N_OUTPUTS))
+
+
+def images(
+    starts: tuple[Tensor, Tensor], own: HeadLayout, peer: HeadLayout, own_head: Tensor, peer_head: Tensor
+) -> tuple[Tensor, Tensor]:
+    """P_ij w_i and P_ji w_j."""
+    ends = ((starts[0], own, own_head), (starts[1], peer, peer_head))
+    first, second = (DenseMaps({0: at}, layout.dim, dtype=torch.float64).project(head) for at, layout, head in ends)
+    return first, second
+
+
+@given(own=output_orders, peer=output_orders, percent=st.integers(1, 100), seed=st.integers(0, 99))
+@any_case
+def test_aligned_maps_agree_exactly_where_heads_differ_by_the_order_of_their_outputs(
+    own: list[int], peer: list[int], percent: int, seed: int
+) -> None:
+    """P_ij w_i = P_ji w_j for one head in two orders, and not once it is changed in what the edge compares."""
+    layout = HeadLayout(N_OUTPUTS, (("fused", 3),))
+    head = normal(np.random.default_rng(seed), layout.dim)
+    own_head, peer_head = chosen_outputs(head, layout, own), chosen_outputs(head, layout, peer)
+    starts = aligned_starts(layout, layout, own, peer, percent / 100, np.random.default_rng(seed))
+    seen, theirs = images(starts, layout, layout, own_head, peer_head)
+    assert len(seen) == edge_stalk_dim(percent / 100, layout.dim, layout.dim)
+    assert torch.equal(seen, theirs)
+    peer_head[starts[1][0]] += 1.0
+    assert not torch.equal(seen, images(starts, layout, layout, own_head, peer_head)[1])
+
+
+@given(peer=output_orders.filter(lambda order: order != sorted(order)), seed=st.integers(0, 99))
+@any_case
+def test_structured_maps_compare_different_outputs_where_orders_differ(peer: list[int], seed: int) -> None:
+    """Negative control: matched by number, heads that say the same disagree."""
+    layout = HeadLayout(N_OUTPUTS, (("fused", 3),))
+    head = normal(np.random.default_rng(seed), layout.dim)
+    starts = structured_starts(layout, layout, 1.0, np.random.default_rng(seed))
+    seen, theirs = images(starts, layout, layout, head, chosen_outputs(head, layout, peer))
+    assert (seen - theirs).abs().max() > FAR
+
+
+@given(
+    own=layouts(n_outputs=3), peer=layouts(n_outputs=3), order=st.permutations(range(3)), percent=st.integers(1, 100)
+)
+@any_case
+def test_with_the_same_order_at_both_ends_aligned_maps_are_the_structured_ones(
+    own: HeadLayout, peer: HeadLayout, order: list[int], percent: int
+) -> None:
+    aligned = aligned_starts(own, peer, order, order, percent / 100, np.random.default_rng(percent))
+    structured = structured_starts(own, peer, percent / 100, np.random.default_rng(percent))
+    assert all(torch.equal(one, other) for one, other in zip(aligned, structured, strict=True))
+
+
+@given(
+    own=layouts(n_outputs=4),
+    peer=layouts(n_outputs=6),
+    own_outputs=st.permutations(range(0, 8, 2)),
+    peer_outputs=st.permutations([0, 1, 2, 3, 4, 9]),
+)
+@any_case
+def test_heads_of_different_size_are_compared_on_what_both_are_about(
+    own: HeadLayout, peer: HeadLayout, own_outputs: list[int], peer_outputs: list[int]
+) -> None:
+    own_at, peer_at = shared_coordinates(own, peer, own_outputs, peer_outputs)
+    own_means = [(name, own_outputs[output], feature) for name, output, feature in meanings(own)]
+    peer_means = [(name, peer_outputs[output], feature) for name, output, feature in meanings(peer)]
+    assert [own_means[at] for at in own_at] == [peer_means[at] for at in peer_at]
+    assert {own_means[at] for at in own_at} == set(own_means) & set(peer_means)
+
+
+def test_neighbors_that_are_asked_about_nothing_in_common_cannot_be_aligned() -> None:
+    """Biases are no way out: that of one beam says nothing about that of another."""
+    layout = HeadLayout(2, (("fused", 3),))
+    with pytest.raises(ConfigError, match=r"none in common \(0, 2, \.\.\. and 1, 3, \.\.\.\); use 'random'"):
+        aligned_starts(layout, layout, (0, 2), (1, 3), 1.0, np.random.default_rng(0))
 
 
 # --- random starts ----------------------------------------------------------------------------------------------------

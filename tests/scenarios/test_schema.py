@@ -308,6 +308,23 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("clients.groups has two groups named 'rf'", "own name"),
     ),
     "a group without name": ({"clients.groups": [{**RF, "name": ""}]}, ("clients.groups.0.name must not be empty",)),
+    "beams of a group that no codebook has": (
+        {"clients.groups": [{**RF, "n_beams": 12}]},
+        ("clients.groups.0.n_beams must be 64, 32, 16 or 8, got 12",),
+    ),
+    "a horizon of a group that looks at now": (
+        {"clients.groups": [{**RF, "horizon": 3}]},
+        ("'rf' sets horizon = 3, which task 'beam_tracking' does not ask about", "may set n_beams"),
+    ),
+    "encoders of two sizes": (
+        {"clients.groups": [{**RF, "share": 0.5}, {"name": "few", "modalities": ["rf"], "share": 0.5, "n_beams": 32}]},
+        (
+            "'rf' has n_beams = 64 and 'few' has n_beams = 32",
+            "encoders of one modality must have one size",
+            "same n_beams",
+        ),
+    ),
+    "an unknown order": ({"data.beam_order": "odd"}, ("data.beam_order must be 'same', 'mirrored', 'rotated' or",)),
     "a stranger in a group": (
         {"clients.groups": [{**RF, "shares": 1}]},
         ("clients.groups.0.shares is not a known field", "did you mean clients.groups.0.share?"),
@@ -381,6 +398,35 @@ def test_what_does_not_fit_a_task_is_named_with_the_task(case: str) -> None:
     assert_one_sentence(complaint(edits, "drone_beam"), *fragments)
 
 
+STREET = {"name": "lidar", "modalities": ["lidar"], "share": 1.0}
+WRONG_FOR_STREETS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "an order of no beams": (
+        {"data.beam_order": "mirrored"},
+        ("data.beam_order must be 'same' for task 'blockage'", "got 'mirrored'"),
+    ),
+    "beams of a group without beams": (
+        {"clients.groups": [{**STREET, "n_beams": 8}]},
+        ("'lidar' sets n_beams = 8, which task 'blockage' does not ask about", "may set horizon"),
+    ),
+    "a horizon in the past": ({"clients.groups": [{**STREET, "horizon": 0}]}, ("clients.groups.0.horizon must be at",)),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_FOR_STREETS)
+def test_what_is_no_question_about_blockages_is_refused(case: str) -> None:
+    edits, fragments = WRONG_FOR_STREETS[case]
+    assert_one_sentence(complaint(edits, "blockage"), *fragments)
+
+
+def test_a_group_is_asked_with_its_own_numbers_and_else_with_those_of_all() -> None:
+    few = {"name": "few", "modalities": ["gps"], "share": 0.5, "n_beams": 16}
+    scenario = load_scenario("drone_beam").edited(
+        {"clients.groups": [few, {"name": "all", "modalities": ["gps"], "share": 0.5}], "data.n_beams": 32}
+    )
+    assert scenario.data_of("few") == scenario.edited({"data.n_beams": 16}).data
+    assert scenario.data_of("all") == scenario.data
+
+
 RIGHT_VALUES: dict[str, dict[str, Any]] = {
     "one exchange over links that deliver": {"sheaf.exchange": "single", "network.missing": "wait"},
     "waiting where some come": {"network.missing": "wait", "link.loss_probability": 0.9},
@@ -392,6 +438,12 @@ RIGHT_VALUES: dict[str, dict[str, Any]] = {
     },
     "bursts that cannot happen": {"link.loss_model": "gilbert_elliott", "link.loss_probability": 0.0},
     "an empty group": {"clients.groups": [RF, {"name": "gps", "modalities": ["gps"], "share": 0.0}]},
+    "few beams for positions, all for sweeps": {
+        "clients.groups": [
+            {**RF, "share": 0.5},
+            {"name": "gps", "modalities": ["gps"], "share": 0.5, "n_beams": 8},
+        ]
+    },
     "thirds": {"clients.groups": [{"name": n, "modalities": ["rf"], "share": 1 / 3} for n in "abc"]},
     "live with a base station per client": {
         "data.mode": "live",
