@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..emulator.contracts import ConfigError
 from .samples import Samples
+from .validation import scored_on_validation
 
 Split = Literal["sequence", "time", "random"]
 
@@ -68,6 +69,7 @@ def partition(
     test_fraction: float = 0.3,
     train_fraction: float = 1.0,
     gap_frames: int = 0,
+    validation_fraction: float | None = None,
 ) -> list[ClientRows]:
     """Deals samples to clients and holds some of each client's out.
 
@@ -86,6 +88,8 @@ def partition(
         test_fraction: share held out, in (0, 1).
         train_fraction: share of the training samples that is kept, in (0, 1]; never fewer than 8 if there are 8.
         gap_frames: between training and held-out frames with "time"; 0: just so many that no frame is used by both.
+        validation_fraction: None tests on what is held out. Otherwise nobody sees that: this share of a client's
+            training samples is held out in the same manner and takes its place.
 
     Returns:
         One entry per client.
@@ -94,16 +98,30 @@ def partition(
         ConfigError: a fraction outside its range, an unknown split, a gap that lets samples overlap, or too few
             drive-bys or frames.
     """
-    _check_settings(split, test_fraction, train_fraction)
+    _check_settings(split, test_fraction, train_fraction, validation_fraction)
     if split == "time":
         owned = _deal_time(samples_by_client, assignment, test_fraction, gap_frames)
     else:
         owned = _deal_sequences(samples_by_client, assignment, draws, split, test_fraction)
     seeds = draws.integers(2**63, size=len(assignment))
-    return [
+    dealt = [
         # a generator of its own: one client does not move the next
         replace(rows, train=_thinned(rows.train, train_fraction, np.random.default_rng(seed)))
         for rows, seed in zip(owned, seeds, strict=True)
+    ]
+    if validation_fraction is None:
+        return dealt
+    return [
+        scored_on_validation(
+            client,
+            rows,
+            samples_by_client[client],
+            np.random.default_rng(seed),
+            split,
+            validation_fraction,
+            gap_frames,
+        )
+        for client, (rows, seed) in enumerate(zip(dealt, draws.integers(2**63, size=len(dealt)), strict=True))
     ]
 
 
@@ -217,13 +235,15 @@ def _check_enough(index: int, n_sequences: int, n_here: int, n_clients: int) -> 
         )
 
 
-def _check_settings(split: str, test_fraction: float, train_fraction: float) -> None:
+def _check_settings(split: str, test_fraction: float, train_fraction: float, validation_fraction: float | None) -> None:
     if split not in get_args(Split):
         raise ConfigError(f"data.split must be one of {', '.join(get_args(Split))}, got {split!r}")
     if not 0 < test_fraction < 1:
         raise ConfigError(f"data.test_fraction must lie in (0, 1), got {test_fraction}; 0.3 holds out 30 % or more")
     if not 0 < train_fraction <= 1:
         raise ConfigError(f"data.train_fraction must lie in (0, 1], got {train_fraction}; 1 trains on all rows")
+    if validation_fraction is not None and not 0 < validation_fraction < 1:
+        raise ConfigError(f"data.validation_fraction must lie in (0, 1), got {validation_fraction}; try 0.25")
 
 
 def _ceil_share(fraction: float, n: int) -> int:

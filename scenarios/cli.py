@@ -11,6 +11,7 @@ import typer
 from .. import __version__
 from ..emulator.contracts import SheafedgeError
 from .calibration.commands import add_calibration_commands
+from .compare.commands import add_comparison_commands
 from .recording_commands import add_recording_commands
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+add_comparison_commands(app)
 add_recording_commands(app)
 add_calibration_commands(app)
 

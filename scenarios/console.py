@@ -128,11 +128,17 @@ _SPLITS = {
     "time": "held-out time",
     "random": "a random split: rows leak, for comparison only",
 }
+_VALIDATION = {
+    "sequence": "validation drive-bys, not the test",
+    "time": "validation time, not the test",
+    "random": "random validation rows, not the test: rows leak",
+}
 
 
 def _score_table(summary: Mapping[str, Any]) -> Table:
     task = TASKS[summary["task"]]
-    title = f"{task.question} On {_SPLITS[summary['split']]} ({summary['test_windows']:,} samples)"
+    scored_on = (_VALIDATION if summary["scored"] == "validation" else _SPLITS)[summary["split"]]
+    title = f"{task.question} On {scored_on} ({summary['test_windows']:,} samples)"
     table = Table(title=title, title_justify="left")
     table.add_column("group (clients)", overflow="fold")
     table.add_column("model", overflow="fold", min_width=WIDEST_ALGORITHM)

@@ -150,6 +150,7 @@ def _partition(scenario: Scenario, samples: Sequence[Samples], assignment: Seque
         test_fraction=data.test_fraction,
         train_fraction=data.train_fraction,
         gap_frames=data.gap_frames,
+        validation_fraction=data.validation_fraction if data.scored == "validation" else None,
     )
 
 

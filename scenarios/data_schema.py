@@ -38,6 +38,9 @@ class DataSection(Section):
         gap_frames: between training and held-out frames with "time"; 0: just so many that no frame is used by both.
         test_fraction: share of a client's samples held out.
         train_fraction: share of the remaining samples trained on.
+        scored: "held_out" scores on what is held out; "validation" leaves that alone, for choosing settings: a share
+            of the training samples is held out in the same manner and scored in its place.
+        validation_fraction: share of a client's training samples (drive-bys, with "sequence") that "validation" takes.
     """
 
     source: Literal["world", "recording", "deepsense"] = "world"
@@ -56,6 +59,8 @@ class DataSection(Section):
     gap_frames: Annotated[int, Field(ge=0)] = 0
     test_fraction: Fraction = 0.3
     train_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    scored: Literal["held_out", "validation"] = "held_out"
+    validation_fraction: Fraction = 0.25
 
     @pydantic.model_validator(mode="after")
     def _has_its_source(self) -> Self:
@@ -88,6 +93,11 @@ class DataSection(Section):
             raise ConfigError(
                 f"data.mode = 'live' learns from all that it senses, so data.train_fraction must be 1, got"
                 f" {self.train_fraction:g}"
+            )
+        if self.mode == "live" and self.scored == "validation":
+            raise ConfigError(
+                "data.mode = 'live' learns up to the held-out time, so data.scored must be 'held_out', got"
+                " 'validation'; choose settings with data.mode = 'replay'"
             )
         if self.mode == "live" and self.split != "time":
             raise ConfigError(

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
+from .. import __version__
 from ..emulator.contracts import NodeId
 from .build import Emulation, build, choose_device, find_algorithm
 from .data import load_data
@@ -170,6 +171,7 @@ class _Run:
             "seed": scenario.seed,
             "rounds": scenario.rounds,
             "split": scenario.data.split,
+            "scored": scenario.data.scored,
             "clients": len(emulation.clients),
             "edges": emulation.graph.number_of_edges(),
             "train_windows": sum(len(client.data.train) for client in emulation.clients),
@@ -236,6 +238,7 @@ def one_torch_thread() -> Iterator[None]:
 def _environment(scenario: Scenario) -> dict[str, Any]:
     device = choose_device(scenario.compute.device)
     return {
+        "sheafedge": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "machine": platform.machine(),

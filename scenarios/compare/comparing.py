@@ -1,0 +1,65 @@
+"""A comparison from its value to a folder: runs, results, tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...emulator.contracts import ConfigError
+from .comparison import Comparison
+from .plan import planned_runs
+from .play import ComparisonProgress, play
+from .results import results_of
+from .tables import markdown
+
+
+def run_comparison(
+    comparison: Comparison, out: Path | None = None, jobs: int = 1, progress: ComparisonProgress | None = None
+) -> dict[str, Any]:
+    """Make the runs of a comparison that are not there yet, and say what they say together.
+
+    Args:
+        comparison: what to run.
+        out: its folder; it may be there, and then only what is missing is run. None: `runs/compare-NAME`.
+        jobs: runs made at a time.
+        progress: is told how far it is.
+
+    Returns:
+        Content of `results.json`.
+
+    Raises:
+        ConfigError: the comparison is wrong; an arm that fails while it runs is a result.
+    """
+    runs = planned_runs(comparison)
+    folder = out or default_folder(comparison)
+    with writing(folder):
+        (folder / "runs").mkdir(parents=True, exist_ok=True)
+        (folder / "comparison.toml").write_text(comparison.text(), encoding="utf-8")
+    failed = play(runs, folder / "runs", jobs, progress)
+    results = results_of(comparison, runs, folder / "runs", failed)
+    with writing(folder):
+        (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        (folder / "table.md").write_text(markdown(results), encoding="utf-8")
+    return results
+
+
+def default_folder(comparison: Comparison) -> Path:
+    """Always the same, so that calling again continues."""
+    return Path("runs") / f"compare-{comparison.name}"
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Around everything that writes into the folder of a comparison.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigError(f"folder {folder} cannot be written ({reason}); choose another with --out") from None

@@ -1,0 +1,111 @@
+"""What a person sees while a comparison goes on, and its tables at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..tasks.table import TASKS
+from .plan import PlannedRun
+from .results import ALL_CLIENTS, groups_with_all
+from .stored_runs import stored_summary
+from .tables import ResultTable, failure_lines, heading, legend, number, result_tables
+from .work import Done
+
+#: A recording that took less was found, not made.
+FOUND_S = 1.0
+
+
+class ComparisonLines:
+    """A line per run that ended, and a bar on a terminal.
+
+    Attributes:
+        n_runs, n_done: different runs of the comparison, and those of them that are there.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.n_runs = self.n_done = 0
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("runs", total=None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def begun(self, n_runs: int, n_stored: int) -> None:
+        """Say what there is to do."""
+        self.n_runs, self.n_done = n_runs, n_stored
+        self._say(f"{n_runs} runs, {n_stored} of them there already")
+        self._bar.update(self._task, total=n_runs, completed=n_stored)
+
+    def recorded(self, seed: int, done: Done) -> None:
+        """Say what took so long."""
+        if done.seconds > FOUND_S and not done.error:
+            self._say(f"recorded a world of seed {seed}  {done.seconds:.0f} s")
+
+    def ended(self, run: PlannedRun, folder: Path, done: Done) -> None:
+        """Say how one run went."""
+        varied = "" if run.value is None else f", {run.value}"
+        if done.error:
+            self._say(f"{run.arm}{varied}, seed {run.seed}: failed, {done.sentence}")
+        else:
+            self.n_done += 1
+            self._say(f"{run.arm}{varied}, seed {run.seed}: {_scores(folder)}  {done.seconds:.0f} s")
+        self._bar.advance(self._task)
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+
+def print_results(console: Console, results: Mapping[str, Any], folder: Path) -> None:
+    """The tables worth a look, what failed, and where everything lies."""
+    console.print(legend(results), soft_wrap=True, highlight=False, markup=False)
+    for table in result_tables(results):
+        if table.is_main:
+            console.print(rich_table(table))
+    for line in failure_lines(results):
+        console.print(f"[red]failed:[/red] {escape(line)}", soft_wrap=True, highlight=False)
+    console.print(f"folder   {folder}", soft_wrap=True, highlight=False, markup=False)
+
+
+def rich_table(table: ResultTable) -> Table:
+    """For a terminal; names fold, numbers stay whole."""
+    shown = Table(title=escape(table.title), title_justify="left", pad_edge=False)
+    for head in table.heads:
+        if head == "arm":
+            shown.add_column(head, overflow="fold", min_width=12)
+        else:
+            widest = max((len(row[table.heads.index(head)]) for row in table.rows), default=0)
+            shown.add_column(escape(head), justify="right", min_width=widest)
+    for row in table.rows:
+        shown.add_row(*map(escape, row))
+    return shown
+
+
+def _scores(folder: Path) -> str:
+    summary = stored_summary(folder)
+    first = TASKS[summary["task"]].columns[0]
+    groups = {name: scores for name, scores in groups_with_all(summary).items() if name != ALL_CLIENTS}
+    return f"{heading(first)} " + ", ".join(f"{name} {number(one[first.key], first)}" for name, one in groups.items())

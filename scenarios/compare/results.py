@@ -1,0 +1,155 @@
+"""What the runs of a comparison say together: means and spreads over seeds, and differences seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from .comparison import Comparison
+from .plan import PlannedRun
+from .spread import differences, spread
+from .stored_runs import stored_summary
+from .work import Done
+
+#: The mean over the clients of all groups, beside the groups.
+ALL_CLIENTS = "all clients"
+#: Facts of a run beside its scores.
+FACTS = ("messages", "bytes", "lost_messages", "virtual_time_s", "energy_j", "wall_time_s")
+
+#: Group -> its clients, the model that it reports, its figures.
+Groups = Mapping[str, Mapping[str, Any]]
+
+
+def results_of(
+    comparison: Comparison, runs: Sequence[PlannedRun], folder: Path, failed: Mapping[str, Done]
+) -> dict[str, Any]:
+    """Everything that a comparison found, as plain tables for JSON.
+
+    Args:
+        comparison: of which these are the runs.
+        runs: all of them; those that have not failed are there.
+        folder: of the run folders.
+        failed: name of a run -> why it is not there.
+    """
+    summaries = {run.name: stored_summary(folder / run.name) for run in runs if run.name not in failed}
+    entries = [
+        _entry([run for run in runs if (run.arm, run.value) == (arm, value)], summaries, comparison)
+        for value in comparison.varied_values
+        for arm in comparison.arms
+    ]
+    if comparison.reference:
+        _add_differences(entries, comparison.reference)
+    scenario = runs[0].scenario
+    return {
+        "name": comparison.name,
+        "scenario": scenario.name,
+        "task": scenario.task,
+        "split": scenario.data.split,
+        "scored": scenario.data.scored,
+        "seeds": list(comparison.seeds),
+        "reference": comparison.reference or None,
+        "vary": comparison.varied_key or None,
+        "entries": entries,
+        "failures": [_failure(run, failed[run.name]) for run in runs if run.name in failed],
+        "comparison": comparison.tables(),
+        "environment": next(iter(summaries.values()))["environment"] if summaries else {"sheafedge": __version__},
+    }
+
+
+def groups_with_all(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Groups of a run as its summary reports them, and the mean over all clients."""
+    groups = summary["groups"]
+    return {**groups, ALL_CLIENTS: {"clients": summary["clients"], **_over_clients(groups, groups)}}
+
+
+def _over_clients(figures: Groups, groups: Groups) -> dict[str, float]:
+    """Means over clients from means over groups; spreads over clients do not add up and are left out."""
+    keys = dict.fromkeys(key for scores in figures.values() for key in score_keys(scores) if not key.endswith("_std"))
+    means = {}
+    for key in keys:
+        weights = {group: groups[group]["clients"] for group, scores in figures.items() if key in scores}
+        means[key] = sum(weights[group] * figures[group][key] for group in weights) / sum(weights.values())
+    return means
+
+
+def score_keys(scores: Mapping[str, Any]) -> list[str]:
+    """Names of the figures of a group."""
+    return [key for key in scores if key not in ("clients", "model")]
+
+
+def _entry(runs: Sequence[PlannedRun], summaries: Mapping[str, Any], comparison: Comparison) -> dict[str, Any]:
+    """One arm at one value of what varies."""
+    first = runs[0]
+    of_seed = {str(run.seed): summaries[run.name] for run in runs if run.name in summaries}
+    varied = {"varied": first.value} if comparison.vary else {}
+    return {
+        "arm": first.arm,
+        **varied,
+        "algorithm": first.scenario.algorithm,
+        "edits": comparison.arms[first.arm],
+        "n": len(of_seed),
+        "runs": {str(run.seed): run.name for run in runs},
+        "groups": _groups(of_seed),
+        "facts": {fact: spread({seed: _fact(one, fact) for seed, one in of_seed.items()}) for fact in FACTS},
+        "warnings": sorted({warning for one in of_seed.values() for warning in one["warnings"]}),
+    }
+
+
+def _groups(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    if not summaries:
+        return {}
+    groups = {seed: groups_with_all(summary) for seed, summary in summaries.items()}
+    baselines = {seed: _baselines(summary) for seed, summary in summaries.items()}
+    return {
+        name: {
+            "clients": of_first["clients"],
+            "models": {seed: groups[seed][name]["model"] for seed in groups if "model" in groups[seed][name]},
+            "scores": _spreads({seed: groups[seed][name] for seed in groups}),
+            "baselines": {
+                baseline: _spreads({seed: baselines[seed][baseline][name] for seed in baselines})
+                for baseline in next(iter(baselines.values()))
+            },
+        }
+        for name, of_first in next(iter(groups.values())).items()
+    }
+
+
+def _baselines(summary: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, float]]]:
+    """Baseline -> group -> figures."""
+    names = dict.fromkeys(name for baselines in summary["baselines"].values() for name in baselines)
+    found = {}
+    for name in names:
+        by_group = {group: baselines[name] for group, baselines in summary["baselines"].items()}
+        found[name] = {**by_group, ALL_CLIENTS: _over_clients(by_group, summary["groups"])}
+    return found
+
+
+def _spreads(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Figure -> its spread over seeds, from seed -> figures."""
+    keys = dict.fromkeys(key for one in scores.values() for key in score_keys(one))
+    return {key: spread({seed: one[key] for seed, one in scores.items() if key in one}) for key in keys}
+
+
+def _fact(summary: Mapping[str, Any], fact: str) -> float:
+    value: float = summary[fact] if fact in summary else summary["traffic"][fact]
+    return value
+
+
+def _add_differences(entries: Iterable[dict[str, Any]], reference: str) -> None:
+    """Beside the scores of every arm: how much they are above those of the reference at the same varied value."""
+    entries = list(entries)
+    for entry in entries:
+        other = next(e for e in entries if e["arm"] == reference and e.get("varied") == entry.get("varied"))
+        for name, group in entry["groups"].items():
+            theirs = other["groups"].get(name, {}).get("scores", {})
+            group["differences"] = {
+                key: spread(differences(mine["values"], theirs[key]["values"]))
+                for key, mine in group["scores"].items()
+                if key in theirs
+            }
+
+
+def _failure(run: PlannedRun, done: Done) -> dict[str, Any]:
+    return {"arm": run.arm, "varied": run.value, "seed": run.seed, "error": done.error, "sentence": done.sentence}

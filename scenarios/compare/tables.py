@@ -1,0 +1,188 @@
+"""Tables of a comparison, as rows that a terminal and a Markdown file show alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..tasks.table import TASKS
+from ..tasks.task import Column
+from .results import ALL_CLIENTS
+
+_SPLITS = {"sequence": "whole sequences", "time": "later time", "random": "random rows, which leak"}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """A table.
+
+    Attributes:
+        title: one line.
+        heads: of the columns.
+        rows: as many cells each.
+        is_main: worth a place on a terminal.
+    """
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    is_main: bool = True
+
+    def markdown(self) -> str:
+        """For a file; the columns after the first are numbers."""
+        lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
+        table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        return f"### {self.title}\n\n{table}\n"
+
+
+def result_tables(results: Mapping[str, Any]) -> list[ResultTable]:
+    """Scores by group, then what else there is to weigh, differences to the reference, and the other scores."""
+    first, *others = TASKS[results["task"]].columns
+    tables = [_score_table(results, first), _cost_table(results, others)]
+    if results["reference"]:
+        tables.append(_difference_table(results, first))
+    return [*tables, *(_score_table(results, column, is_main=False) for column in others)]
+
+
+def failure_lines(results: Mapping[str, Any]) -> list[str]:
+    """What failed, one sentence each; arms and seeds that failed alike share a line."""
+    seeds: dict[tuple[str, str], list[str]] = {}
+    for failure in results["failures"]:
+        at = f" at {results['vary']} = {_value(failure['varied'])}" if results["vary"] else ""
+        seeds.setdefault((f"{failure['arm']}{at}", failure["sentence"]), []).append(str(failure["seed"]))
+    arms: dict[tuple[str, str], list[str]] = {}
+    for (arm, sentence), of in seeds.items():
+        arms.setdefault((f"seed{'s' if len(of) > 1 else ''} {', '.join(of)}", sentence), []).append(arm)
+    return [f"{', '.join(of)}, {seed}: {sentence}" for (seed, sentence), of in arms.items()]
+
+
+def markdown(results: Mapping[str, Any]) -> str:
+    """Content of `table.md`."""
+    tables = [table.markdown() for table in result_tables(results)]
+    failures = [f"- failed: {line}" for line in failure_lines(results)]
+    return "\n".join(
+        [f"# {results['name']}\n", legend(results) + "\n", *failures, *([""] if failures else []), *tables]
+    )
+
+
+def legend(results: Mapping[str, Any]) -> str:
+    """What was scored, and what the figures mean."""
+    n_seeds, split = len(results["seeds"]), _SPLITS[results["split"]]
+    scored = f"{'validation rows' if results['scored'] == 'validation' else 'held-out rows'} ({split})"
+    spread = f"mean±standard deviation over {n_seeds} seeds" if n_seeds > 1 else f"seed {results['seeds'][0]}"
+    return f"Scenario {results['scenario']}, {scored}; {spread} of the mean over a group's clients."
+
+
+def number(value: float, column: Column) -> str:
+    """A score without its unit and without a leading zero, as tables have it."""
+    text = column.form[: column.form.index("}") + 1].format(value)
+    return text.replace("0.", ".", 1) if text.removeprefix("-").startswith("0.") else text
+
+
+def heading(column: Column) -> str:
+    """Title of a score, with its unit."""
+    unit = column.form[column.form.index("}") + 1 :].strip()
+    return f"{column.title} [{unit}]" if unit else column.title
+
+
+def _score_table(results: Mapping[str, Any], column: Column, *, is_main: bool = True) -> ResultTable:
+    groups = _group_names(results)
+    rows = [
+        [*_names(results, entry), *(_spread(_figure(entry, group, "scores", column), column) for group in groups)]
+        for entry in results["entries"]
+    ]
+    for label, baselines in _different_baselines(results):
+        figures = (baselines.get(group, {}).get(column.key) for group in groups)
+        first = [label, *[""] * (len(_name_heads(results)) - 1)]
+        rows.append([*first, *(_spread(figure, column) for figure in figures)])
+    return ResultTable(heading(column), [*_name_heads(results), *groups], rows, is_main)
+
+
+def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> ResultTable:
+    heads = [*_name_heads(results), *map(heading, columns), "MB sent", "simulated s"]
+    rows = []
+    for entry in results["entries"]:
+        scores = [_spread(_figure(entry, ALL_CLIENTS, "scores", column), column) for column in columns]
+        traffic = _amount(entry["facts"]["bytes"], 1e-6), _amount(entry["facts"]["virtual_time_s"], 1.0)
+        rows.append([*_names(results, entry), *scores, *traffic])
+    return ResultTable("other scores over all clients, and costs", heads, rows)
+
+
+def _difference_table(results: Mapping[str, Any], column: Column) -> ResultTable:
+    groups, reference = _group_names(results), results["reference"]
+    rows = []
+    for entry in results["entries"]:
+        if entry["arm"] == reference:
+            continue
+        figures = [_figure(entry, group, "differences", column) for group in groups]
+        n_pairs = max((figure["n"] for figure in figures if figure), default=0)
+        names = _names(results, {**entry, "n": n_pairs})
+        rows.append([*names, *(_spread(figure, column, "+") for figure in figures)])
+    return ResultTable(f"{heading(column)} above {reference}, seed by seed", [*_name_heads(results), *groups], rows)
+
+
+def _group_names(results: Mapping[str, Any]) -> list[str]:
+    """Groups, and all clients last where that says more."""
+    names = list(dict.fromkeys(group for entry in results["entries"] for group in entry["groups"]))
+    named = [name for name in names if name != ALL_CLIENTS]
+    return named if len(named) == 1 else [*named, ALL_CLIENTS]
+
+
+def _name_heads(results: Mapping[str, Any]) -> list[str]:
+    return ["arm", *([results["vary"]] if results["vary"] else []), "n"]
+
+
+def _names(results: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
+    n_seeds = len(results["seeds"])
+    n = str(entry["n"]) if entry["n"] == n_seeds else f"{entry['n']} of {n_seeds}"
+    return [entry["arm"], *([_value(entry["varied"])] if results["vary"] else []), n]
+
+
+def _figure(entry: Mapping[str, Any], group: str, kind: str, column: Column) -> Mapping[str, Any] | None:
+    figure: Mapping[str, Any] | None = entry["groups"].get(group, {}).get(kind, {}).get(column.key)
+    return figure
+
+
+def _spread(figure: Mapping[str, Any] | None, column: Column, sign: str = "") -> str:
+    """`.560±.012`; a dash where there is nothing, no ± for one seed."""
+    if figure is None or figure["mean"] is None:
+        return "-"
+    mean = (sign if figure["mean"] >= 0 else "") + number(figure["mean"], column)
+    return mean if figure["sd"] is None else f"{mean}±{number(figure['sd'], column)}"
+
+
+def _amount(figure: Mapping[str, Any], unit: float) -> str:
+    if figure["mean"] is None:
+        return "-"
+    mean = figure["mean"] * unit
+    return f"{mean:,.0f}" if mean >= 100 else f"{mean:.3g}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _different_baselines(results: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Mapping[str, Any]]]]:
+    """Label and group -> spreads of every baseline, once where arms share it: they may differ in data, or in seeds."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for entry in sorted(results["entries"], key=lambda entry: -entry["n"]):  # those of most seeds speak for the others
+        names = dict.fromkeys(name for group in entry["groups"].values() for name in group["baselines"])
+        for name in names:
+            mine = {group: facts["baselines"][name] for group, facts in entry["groups"].items()}
+            if any(_agree(mine, theirs) for label, theirs in found if label.split(" (")[0] == name):
+                continue
+            is_first = not any(label == name for label, _ in found)
+            at = f" at {_value(entry['varied'])}" if results["vary"] else ""
+            found.append((name if is_first else f"{name} ({entry['arm']}{at})", mine))
+    yield from found
+
+
+def _agree(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Whether two arms have the same figures for the seeds that both have."""
+    return all(
+        value == theirs.get(group, {}).get(key, figure)["values"].get(seed, value)
+        for group, figures in mine.items()
+        for key, figure in figures.items()
+        for seed, value in figure["values"].items()
+    )
