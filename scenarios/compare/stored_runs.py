@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ..schema import Scenario
+from ..schema import Scenario, validated
 
 #: Fields that cannot change a result.
 WITHOUT_EFFECT = ("name", "summary", "export")
@@ -19,25 +19,29 @@ WITHOUT_EFFECT_IN_COMPUTE = ("executor", "threads")
 
 def run_name(scenario: Scenario) -> str:
     """Name of the folder of a run; two scenarios that must give the same result have the same one."""
-    facts = json.dumps([__version__, deciding_tables(scenario.tables())], sort_keys=True)
+    facts = json.dumps([__version__, deciding_tables(scenario)], sort_keys=True)
     return f"{scenario.algorithm}-seed{scenario.seed}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
 
-def deciding_tables(tables: dict[str, Any]) -> dict[str, Any]:
-    """The tables of a scenario without what cannot change a result."""
+def deciding_tables(scenario: Scenario) -> dict[str, Any]:
+    """What sets a scenario apart from the defaults of this version, without what cannot change a result.
+
+    A field that a later commit adds leaves the runs valid that did without it.
+    """
+    tables: dict[str, Any] = scenario.model_dump(mode="json", exclude_defaults=True)
     decides = {key: value for key, value in tables.items() if key not in WITHOUT_EFFECT}
-    compute = {key: value for key, value in tables["compute"].items() if key not in WITHOUT_EFFECT_IN_COMPUTE}
+    compute = {key: value for key, value in tables.get("compute", {}).items() if key not in WITHOUT_EFFECT_IN_COMPUTE}
     return {**decides, "compute": compute}
 
 
 def is_stored(folder: Path, scenario: Scenario) -> bool:
     """Whether this run folder is complete, of this scenario, and of this version of the program."""
     try:
-        stored = deciding_tables(tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8")))
+        stored = deciding_tables(validated(tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8"))))
         environment = stored_summary(folder)["environment"]
     except (OSError, ValueError, KeyError):
         return False
-    return stored == deciding_tables(scenario.tables()) and environment.get("sheafedge") == __version__
+    return stored == deciding_tables(scenario) and environment.get("sheafedge") == __version__
 
 
 def stored_summary(folder: Path) -> dict[str, Any]:
