@@ -1,0 +1,164 @@
+"""Makes `docs/results.md` and its pictures: tunes, compares, and holds the paper's claims against the figures.
+
+    make results [ARGS="--jobs 2 --only blockage"]
+
+Every comparison is a file beside this one; all land in one folder and share runs. What was run before is not run again,
+so that the page grows comparison by comparison and survives interruptions. Measured rows are read from the folder
+`deepsense` inside $SHEAFEDGE_DATA; without them their sections say that they were left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from claims import CLAIMS, Scores, ours_against_the_best  # noqa: E402 - a script beside its modules
+from sheafedge.scenarios.compare.comparing import run_comparison  # noqa: E402
+from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
+from sheafedge.scenarios.compare.tables import markdown  # noqa: E402
+from sheafedge.scenarios.compare.tuning import tune, tuning_table  # noqa: E402
+
+PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
+#: Scenario -> the file that says how its step sizes are searched for, and the grid.
+TUNED: Mapping[str, tuple[str, Mapping[str, Sequence[Any]]]] = {
+    "beam_tracking": (
+        "tune_tracking",
+        {"training.encoder_step_size": (0.001, 0.003, 0.01), "training.head_step_size": (0.1, 0.3)},
+    ),
+    "drone_beam": ("tune_drones", {"training.encoder_step_size": (0.001, 0.003)}),
+    "blockage": ("tune_blockage", {"training.encoder_step_size": (0.001, 0.003)}),
+}
+#: In the order of the page.
+COMPARISONS = (
+    "tracking",
+    "tracking_options",
+    "tracking_scarce",
+    "tracking_mirrored",
+    "tracking_loss",
+    "blockage",
+    "blockage_scarce",
+    "drones",
+    "drones_occluded",
+    "drones_views",
+    "drones_permuted",
+    "drones_sizes",
+)
+#: Our arm where it is not called as everywhere else.
+OURS = {name: "sheaf twin, aligned (ours)" for name in ("drones_permuted", "drones_sizes")}
+#: Pictures that the page shows.
+PICTURES = ("curves-rounds.png", "curves-bytes.png", "curves-time.png", "vary.png")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what is missing, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("runs/results"))
+    parser.add_argument("--only", nargs="*", default=COMPARISONS, metavar="NAME", help="run only these, keep the others")
+    options = parser.parse_args(arguments)
+    data = os.environ.get("SHEAFEDGE_DATA")
+    for name in options.only:
+        comparison = _comparison(name, data)
+        if comparison is not None:
+            print(f"== {name}", flush=True)
+            run_comparison(_tuned(comparison, data, options), _folder(options.out, name), options.jobs, Lines())
+    write_page(options.out)
+
+
+class Lines:
+    """A line per finished run."""
+
+    def started(self, n_runs: int, n_stored: int) -> None:
+        """So many runs are wanted, so many there."""
+        print(f"{n_runs} runs, {n_stored} of them there already", flush=True)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *told: print(name, *[str(one)[:150] for one in told], flush=True)
+
+
+def _comparison(name: str, data: str | None) -> Comparison | None:
+    """A file as a value; None where it needs measured rows and there are none."""
+    comparison = validated_comparison(loaded_tables(str(HERE / f"{name}.toml")))
+    if comparison.edits.get("data.source") != "deepsense":
+        return comparison
+    if data is None:
+        print(f"{name}: needs measured rows, set SHEAFEDGE_DATA", flush=True)
+        return None
+    return comparison.edited({"set": {**comparison.edits, "data.root": str(Path(data) / "deepsense")}})
+
+
+def _tuned(comparison: Comparison, data: str | None, options: argparse.Namespace) -> Comparison:
+    """Every arm with the step sizes that suit its algorithm on validation rows."""
+    name, grid = TUNED[comparison.scenario]
+    search = _comparison(name, data)
+    assert search is not None, "the comparison itself has its data"
+    found = tune(search, grid, search.seeds, _folder(options.out, name), options.jobs, Lines())
+    chosen = {facts["tried"][0]["values"] and arm: facts["chosen"] for arm, facts in found["arms"].items()}
+    arms = {arm: {**chosen[edits["algorithm"]], **edits} for arm, edits in comparison.arms.items()}
+    return comparison.edited({"arms": arms})
+
+
+def _folder(out: Path, name: str) -> Path:
+    """Folders of one family share their runs."""
+    folder = out / name
+    folder.mkdir(parents=True, exist_ok=True)
+    shared = out / "runs"
+    shared.mkdir(exist_ok=True)
+    if not (folder / "runs").exists():
+        (folder / "runs").symlink_to(shared.absolute())
+    return folder
+
+
+def write_page(out: Path) -> None:
+    """Fill the template with what is there."""
+    found = {name: json.loads(path.read_text()) for name in COMPARISONS if (path := out / name / "results.json").exists()}
+    scores = {name: Scores(results) for name, results in found.items() if not results["vary"]}
+    text = (HERE / "page.md").read_text(encoding="utf-8")
+
+    def filled(match: re.Match[str]) -> str:
+        kind, name = match[1], match[2]
+        if kind == "claims":
+            return "\n".join(claim.row(scores) for claim in CLAIMS)
+        if kind == "ours":
+            return "\n".join(ours_against_the_best(scores, OURS))
+        if kind == "tuning":
+            return _tuning_text(out / name)
+        if kind == "picture":
+            return _picture(out, name)
+        return _table(found.get(name), name)
+
+    PAGE.write_text(re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", filled, text), encoding="utf-8")
+    print(f"wrote {PAGE}", flush=True)
+
+
+def _table(results: Mapping[str, Any] | None, name: str) -> str:
+    if results is None:
+        return f"*Not run here (`docs/results/{name}.toml`).*"
+    return markdown(results).partition("\n")[2].strip().replace("###", "####")
+
+
+def _tuning_text(folder: Path) -> str:
+    path = folder / "tuning.json"
+    return tuning_table(json.loads(path.read_text())).markdown().replace("###", "####") if path.exists() else "*Not run.*"
+
+
+def _picture(out: Path, name: str) -> str:
+    source = out / name
+    if not source.exists():
+        return ""
+    target = FIGURES / f"results-{name.replace('/', '-')}"
+    shutil.copyfile(source, target)
+    return f"![{name}](figures/{target.name})"
+
+
+if __name__ == "__main__":
+    main()
