@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
+from .coupling_health import CouplingHealth, step_strengths
 from .payload import to_payload, to_tensor
 from .restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
 from .settings import SheafSettings
 from .sheaf import map_step_sizes, reproject_locally
+from .stability import UNSTABLE_FROM, map_norm_sq
 
 MAP_STORAGES: dict[str, type[DenseMaps] | type[FactoredMaps]] = {"dense": DenseMaps, "factored": FactoredMaps}
 
@@ -29,6 +31,11 @@ class HeadCoupling:
         starts: neighbor -> initial map, see `restriction_maps`.
         head: [d_i] initial head; tells size, dtype and device.
         settings: of the scenario.
+
+    Attributes:
+        maps: its restriction maps.
+        relative_residual: |residual|^2 as a share of both ends' |projection|^2, over the edges heard last.
+        health: what a monitor wants to know.
     """
 
     def __init__(
@@ -43,7 +50,10 @@ class HeadCoupling:
         self._edge = {neighbor: index for index, neighbor in enumerate(self.maps.rows)}
         self._peer = head.new_zeros(self.maps.n_rows)  # neighbors' projections, held during the local steps
         self._heard = head.new_zeros(self.maps.n_rows)  # 1 on the rows of neighbors that were heard, else 0
+        self._projection = head.new_zeros(self.maps.n_rows)
         self._reprojection = head.new_zeros(self.maps.n_rows)
+        self._stepped_residual = head.new_zeros(self.maps.n_rows)  # what the last map step was made from
+        self.health = CouplingHealth(starts.values(), self.maps.project(head), head)
         self.relative_residual = 0.0
 
     @property
@@ -57,7 +67,9 @@ class HeadCoupling:
 
     def projections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
         """Step B: the head's image on every edge."""
-        stacked = to_payload(self.maps.project(head))
+        self._projection = self.maps.project(head)
+        self.health.saw_projection(self._projection, head @ head)
+        stacked = to_payload(self._projection)
         return [
             Message(MessageKind.PROJECTION, self._client_id, neighbor, round_index, phase, stacked[rows])
             for neighbor, rows in self.maps.rows.items()
@@ -66,6 +78,11 @@ class HeadCoupling:
     def hear(self, arrived: Sequence[Message]) -> None:
         """Hold the neighbors' projections; who is not among them does not pull this round."""
         self._peer, self._heard, _ = self._stacked(arrived)
+        residual = self._heard * (self._projection - self._peer)
+        self.health.saw_residual(residual)
+        if not self.sends_norm:  # then nobody knows s_e, but the last step shows in what it left
+            before = self._heard * self._stepped_residual
+            self.health.saw_step_sizes(step_strengths(before, residual, self._reprojection, self.maps.rows.values()))
 
     def pull(self, head: Tensor) -> Tensor:
         """Sum over heard neighbors of P_ij^T (P_ij w_i - P_ji w_j), [d_i]: the sheaf term of (11)."""
@@ -100,13 +117,35 @@ class HeadCoupling:
         if self._settings.clamp_map_step:
             steps = map_step_sizes(eta, coupling, head @ head, norms_sq)
         step_of_row = steps[self._edge_of_row]
-        self.maps.step(step_of_row * coupling * residual, head)  # (12)
+        scaled = step_of_row * coupling * residual
+        self.maps.step(scaled, head)  # (12)
+        self._stepped_residual = residual
+        self.health.saw_residual(residual)
+        self.health.saw_map_step(scaled, own, head @ head)
+        if self.sends_norm:
+            edges_heard = heard[[rows.start for rows in self.maps.rows.values()]]
+            self.health.saw_step_sizes((edges_heard * steps * coupling * (head @ head + norms_sq)).tolist())
         if self._settings.exchange == "single":
             norm_of_row = norms_sq[self._edge_of_row]
             self._peer = reproject_locally(
                 peer, -residual, step_size=step_of_row, coupling=coupling, norm_sq=norm_of_row
             )
             self._heard = heard
+
+    def broken_bound(self, head: Tensor, head_step_size: float) -> str:
+        """Which limit of a step size does not hold, as a part of a sentence; empty where none is known to be broken."""
+        if self.health.overshot:
+            return (
+                f" after a map step of {self.health.overshot:.3g} (sheaf.map_step_size * sheaf.coupling * squared norms"
+                " of two heads; stable below 2, and always with sheaf.clamp_map_step = true)"
+            )
+        strength = head_step_size * self._settings.coupling * map_norm_sq(self.maps, head)
+        if strength >= UNSTABLE_FROM:
+            return (
+                " with training.head_step_size * sheaf.coupling * squared norm of its maps ="
+                f" {strength:.3g} (stable below 2)"
+            )
+        return ""
 
     def _stacked(self, arrived: Sequence[Message]) -> tuple[Tensor, Tensor, Tensor]:
         """Projections [n_rows], mask of the rows that came [n_rows], and peers' squared norms [n_edges]."""

@@ -155,18 +155,23 @@ def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -
 
 
 def refuse_infinite(
-    who: str, round_index: int, loss: float, vectors: Iterable[Tensor], settings: TrainingSettings
+    who: str,
+    round_index: int,
+    loss: float,
+    vectors: Iterable[Tensor],
+    settings: TrainingSettings,
+    reason: Callable[[], str] = str,
 ) -> None:
     """Stop a run whose numbers have left the finite ones.
 
     Raises:
-        DivergedError: naming who, the round and the step sizes.
+        DivergedError: naming who, the round, the reason where one is known, and the step sizes.
     """
     if not math.isfinite(loss + sum(float(vector.sum()) for vector in vectors)):
         raise DivergedError(
-            f"{who}: left the finite numbers in round {round_index} (loss {loss:g}); lower training.head_step_size"
-            f" ({settings.head_step_size:g}), training.encoder_step_size ({settings.encoder_step_size:g}) or"
-            " sheaf.coupling"
+            f"{who}: left the finite numbers in round {round_index} (loss {loss:g}){reason()}; lower"
+            f" training.head_step_size ({settings.head_step_size:g}), training.encoder_step_size"
+            f" ({settings.encoder_step_size:g}) or sheaf.coupling"
         )
 
 
@@ -240,11 +245,20 @@ class LocalTraining:
         """A head that nobody pulls at follows its own gradient."""
         self.set_head(self.head - self.settings.head_step_size * self.head_gradient)
 
-    def check_finite(self, loss: Tensor, round_index: int) -> None:
-        """Remember the round's last loss, and stop a run whose numbers have left the finite ones."""
+    def check_finite(self, loss: Tensor, round_index: int, reason: Callable[[], str] = str) -> None:
+        """Remember the round's last loss, and stop a run whose numbers have left the finite ones.
+
+        Args:
+            loss: of the round's last minibatch.
+            round_index: of this round.
+            reason: is asked for what else is known about why, as a part of a sentence.
+
+        Raises:
+            DivergedError: they have.
+        """
         self.loss = float(loss)
         vectors = [self.head, *(flat.vector for flat in self.encoders.values())]
-        refuse_infinite(f"client {self.client_id}", round_index, self.loss, vectors, self.settings)
+        refuse_infinite(f"client {self.client_id}", round_index, self.loss, vectors, self.settings, reason)
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Logits [n, n_outputs] on rows in physical units."""

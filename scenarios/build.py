@@ -45,6 +45,7 @@ from .encoders import OBJECTIVES, make_encoder, torch_seed
 from .live import LiveRows
 from .members import Member, members_of
 from .schema import LinkSection, NetworkSection, Scenario
+from .stability import limit_warnings
 
 MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "aligned" needs the outputs as well
 
@@ -165,8 +166,12 @@ def build(
     )
     warnings = coupling_warnings(scenario, graph)
     _check_heads(scenario, algorithm, clients, graph)
+    starts = map_starts(scenario, clients, graph) if algorithm.maps_heads else {}
+    if algorithm.couples_heads:
+        heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
+        warnings += limit_warnings(scenario, starts, heads)
     links = _with_groups_linked(graph, clients) if algorithm.links_groups else graph
-    learners = make_learners(scenario, algorithm, clients, graph, links)
+    learners = make_learners(scenario, algorithm, clients, graph, links, starts)
     return _connect(scenario, algorithm, links, clients, learners, observe, on_observation, warnings)
 
 
@@ -215,17 +220,18 @@ def make_learners(
     clients: tuple[Client, ...],
     graph: nx.Graph[NodeId],
     links: nx.Graph[NodeId],
+    starts: Mapping[NodeId, Mapping[NodeId, Tensor]],
 ) -> tuple[Learner, ...]:
     """One learner per client, with its neighbors' weights and initial maps.
 
     Args:
         graph: of the scenario, along which encoders and heads are shared.
         links: the same, or with more edges inside groups, along which whole models are.
+        starts: client -> neighbor -> initial map.
     """
     mixing = mixing_weights(clients, graph)
     in_whole = neighbor_weights(graph)
     in_group = group_weights(clients, links)
-    starts = map_starts(scenario, clients, graph) if algorithm.maps_heads else {}
     setups = []
     for client in clients:
         me = client.client_id

@@ -71,7 +71,7 @@ class LiveProgress:
             soft_wrap=True,
         )
         for warning in emulation.warnings:
-            self._console.print(f"[yellow]warning:[/yellow] {warning}", soft_wrap=True)
+            print_warning(self._console, warning)
         self._bar.update(self._task, description="training", completed=0, total=scenario.rounds)
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
@@ -91,8 +91,13 @@ class LiveProgress:
         self._bar.update(self._task, description="exporting", status=f"{n_clients} ONNX models")
 
 
+def print_warning(console: Console, warning: str) -> None:
+    """One line."""
+    console.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
+
+
 def print_result(console: Console, result: RunResult) -> None:
-    """Scores beside baselines, traffic, simulated time, and where the models are."""
+    """Scores beside baselines, traffic, simulated time, where the models are, and what became unstable on the way."""
     summary = result.summary
     console.print(_score_table(summary))
     facts = _facts(result)
@@ -104,6 +109,8 @@ def print_result(console: Console, result: RunResult) -> None:
     else:  # one line each, whole, for whoever reads them by program
         for name, text in facts.items():
             console.print(f"{name:8} {escape(text)}", soft_wrap=True)
+    for warning in result.warnings:
+        print_warning(console, warning)
 
 
 def _facts(result: RunResult) -> dict[str, str]:

@@ -24,6 +24,7 @@ from .exports import export_clients
 from .inspection import plot_recording
 from .run_folder import RunFolder, default_target, open_run_folder, refuse_unusable
 from .schema import Scenario
+from .stability import StabilityWatch
 
 
 class Progress(Protocol):
@@ -69,10 +70,12 @@ class RunResult:
     Attributes:
         folder: the run folder.
         summary: content of its `summary.json`.
+        warnings: what became unstable on the way; with those from before the first round, they are in the summary too.
     """
 
     folder: Path
     summary: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
 
 
 def run_scenario(scenario: Scenario, out: Path | None = None, progress: Progress | None = None) -> RunResult:
@@ -99,11 +102,15 @@ def run_scenario(scenario: Scenario, out: Path | None = None, progress: Progress
         folder.write_scenario(scenario)
         summary = run.play(folder)
         folder.write_summary(summary)
-    return RunResult(target, summary)
+    return RunResult(target, summary, run.watch.warnings)
 
 
 class _Run:
-    """A run: built at once, then played; collects what the clients report, round by round."""
+    """A run: built at once, then played; collects what the clients report, round by round.
+
+    Attributes:
+        watch: over the coupling of heads.
+    """
 
     def __init__(self, scenario: Scenario, progress: Progress) -> None:
         self._scenario, self._progress = scenario, progress
@@ -114,6 +121,7 @@ class _Run:
         self._loaded_s = time.perf_counter()
         self._emulation = build(scenario, self._data.clients, self._observe, self._on_observation)
         self._evaluator = Evaluator(self._task, self._emulation.clients, scenario.rounds, scenario.evaluate_every)
+        self.watch = StabilityWatch(scenario, len(self._emulation.clients))
 
     def play(self, folder: RunFolder) -> dict[str, Any]:
         """The whole run; returns its summary."""
@@ -134,7 +142,8 @@ class _Run:
             "exports": self._export(emulation, reported),
             "export_time_s": time.perf_counter() - trained_s,
             "pictures": self._draw(),
-            "warnings": list(emulation.warnings),
+            **({"sheaf": sheaf} if (sheaf := self.watch.summary()) else {}),
+            "warnings": [*emulation.warnings, *self.watch.warnings],
             "environment": _environment(self._scenario),
         }
 
@@ -157,6 +166,7 @@ class _Run:
             **seen,
         }
         self._folder.add_row(row)
+        self.watch.see(row)
         self._pending.append(row)
         if len(self._pending) == len(self._emulation.clients):
             self._progress.round_ended(round_index, now_s, self._mean_score(self._pending))

@@ -63,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/results"))
-    parser.add_argument("--only", nargs="*", default=COMPARISONS, metavar="NAME", help="run only these, keep the others")
+    parser.add_argument(
+        "--only", nargs="*", default=COMPARISONS, metavar="NAME", help="run only these, keep the others"
+    )
     options = parser.parse_args(arguments)
     data = os.environ.get("SHEAFEDGE_DATA")
     for name in options.only:
@@ -120,7 +122,9 @@ def _folder(out: Path, name: str) -> Path:
 
 def write_page(out: Path) -> None:
     """Fill the template with what is there."""
-    found = {name: json.loads(path.read_text()) for name in COMPARISONS if (path := out / name / "results.json").exists()}
+    found = {
+        name: json.loads(path.read_text()) for name in COMPARISONS if (path := out / name / "results.json").exists()
+    }
     scores = {name: Scores(results) for name, results in found.items() if not results["vary"]}
     text = (HERE / "page.md").read_text(encoding="utf-8")
 
@@ -148,7 +152,9 @@ def _table(results: Mapping[str, Any] | None, name: str) -> str:
 
 def _tuning_text(folder: Path) -> str:
     path = folder / "tuning.json"
-    return tuning_table(json.loads(path.read_text())).markdown().replace("###", "####") if path.exists() else "*Not run.*"
+    return (
+        tuning_table(json.loads(path.read_text())).markdown().replace("###", "####") if path.exists() else "*Not run.*"
+    )
 
 
 def _picture(out: Path, name: str) -> str:

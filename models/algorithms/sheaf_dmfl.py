@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase
 from ..client_setup import ClientSetup
+from ..coupling_health import finite
 from ..head_coupling import HeadCoupling
 from ..local_training import LocalTraining
 from ..sheaf import head_step
@@ -84,7 +85,12 @@ class SheafDmfl:
         return {self._name: self.training.predict(inputs)}
 
     def health(self) -> Mapping[str, float]:
-        return {"loss": self.training.loss, "relative_residual": self.coupling.relative_residual}
+        coupling = self.coupling
+        return {
+            "loss": self.training.loss,
+            "relative_residual": finite(coupling.relative_residual),
+            **coupling.health.figures(),
+        }
 
     def _train(self, round_index: int) -> None:
         """S times: backward at the current parameters, then encoders, attention and head from those gradients."""
@@ -101,4 +107,5 @@ class SheafDmfl:
             training.step_encoders()
             training.step_attention()
             training.set_head(head)
-        training.check_finite(loss, round_index)
+        alpha = self._settings.head_step_size
+        training.check_finite(loss, round_index, lambda: self.coupling.broken_bound(training.head, alpha))

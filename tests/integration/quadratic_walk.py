@@ -20,6 +20,7 @@ from reference.sheaf_dmfl import Edge, sheaf_laplacian
 from sheafedge.models.gossip import metropolis_hastings_weights, mix
 from sheafedge.models.restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
 from sheafedge.models.sheaf import head_step
+from sheafedge.models.stability import head_step_limit, map_step_limit
 from torch import Tensor
 
 ROUNDING = 1e-12
@@ -94,9 +95,9 @@ def at_share(share: float, *, of_encoders: float | None = None) -> Rule:
 
     def rule(problem: QuadraticProblem, laplacian_norm: float) -> StepSizes:
         smooth = 2.0 / SMOOTHNESS
-        head = share * 2.0 / (SMOOTHNESS + problem.coupling * laplacian_norm)
+        head = share * head_step_limit(SMOOTHNESS, problem.coupling, laplacian_norm)
         encoder = smooth * (share if of_encoders is None else of_encoders)
-        return StepSizes(head, encoder, share * smooth, lambda s_e: share * 2.0 / (problem.coupling * s_e))
+        return StepSizes(head, encoder, share * smooth, lambda s_e: share * map_step_limit(problem.coupling, s_e))
 
     return rule
 

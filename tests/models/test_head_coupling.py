@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -353,3 +354,136 @@ def test_both_ends_of_an_edge_step_by_the_same_size_in_single_precision() -> Non
         steps = [sides[i].maps.dense(1 - i)[:, 0] for i in range(2)]
         assert steps[0].abs().max() > 0.0
         assert torch.equal(steps[0], -steps[1])
+
+
+# --- health of the coupling -------------------------------------------------------------------------------------------
+
+
+def figure(coupled: Coupled, name: str) -> dict[int, float]:
+    return {i: side.health.figures()[name] for i, side in coupled.sides.items()}
+
+
+def energy(maps: Mapping[tuple[int, int], Tensor], heads: Heads, edges: Iterable[tuple[int, int]]) -> float:
+    return sum(float((maps[i, j] @ heads[i] - maps[j, i] @ heads[j]).square().sum()) for i, j in edges)
+
+
+@given(sheaf=sheaves(), learned=st.booleans())
+@any_case
+def test_the_clients_halves_add_up_to_the_energy_of_the_sheaf(sheaf: Sheaf, learned: bool) -> None:
+    """With learned maps that of the new heads under the old maps; with frozen ones that of the round's start."""
+    coupled = Coupled(sheaf, map_step_size=0.01 if learned else 0.0)
+    coupled.project(sheaf.heads)
+    heads = new_heads(sheaf, 5) if learned else sheaf.heads
+    if learned:
+        coupled.reproject(heads)
+    found = sum(figure(coupled, "sheaf_energy").values())
+    assert found == pytest.approx(energy(sheaf.maps, heads, sheaf.graph.edges), rel=EQUATION)
+
+
+def test_edges_that_were_not_heard_have_no_energy() -> None:
+    sheaf = small_sheaf()
+    coupled = Coupled(sheaf, lambda m: m.sender == 2)
+    coupled.project(sheaf.heads)
+    heard = energy(sheaf.maps, sheaf.heads, [(0, 1)])
+    unheard = energy(sheaf.maps, sheaf.heads, [(2, 1)])
+    assert figure(coupled, "sheaf_energy") == pytest.approx({0: heard / 2, 1: heard / 2, 2: unheard / 2})
+
+
+@given(sheaf=sheaves(), storage=st.sampled_from(["dense", "factored"]), clamped=st.booleans())
+@any_case
+def test_norm_and_projection_share_are_those_of_the_maps_without_building_them(
+    sheaf: Sheaf, storage: str, clamped: bool
+) -> None:
+    coupled = Coupled(sheaf, map_storage=storage, clamp_map_step=clamped, coupling=0.7, map_step_size=0.05)
+
+    def shares(heads: Heads) -> dict[int, float]:
+        maps = {
+            i: torch.cat([torch.zeros(0, len(heads[i]), dtype=torch.float64), *own])
+            for i, own in stacks(coupled).items()
+        }
+        return {i: float((m @ heads[i]).square().sum() / heads[i].square().sum()) for i, m in maps.items()}
+
+    at_start = shares(sheaf.heads)
+    for round_index in range(4):
+        heads = new_heads(sheaf, round_index)
+        coupled.project(heads)
+        coupled.reproject(heads)
+        norms = {i: sum(float(m.square().sum()) for m in own) ** 0.5 for i, own in stacks(coupled).items()}
+        assert figure(coupled, "map_norm") == pytest.approx(norms, rel=EQUATION)
+        expected = {i: share / at_start[i] if at_start[i] else 1.0 for i, share in shares(heads).items()}
+        assert figure(coupled, "projection_share") == pytest.approx(expected, rel=1e-8)
+
+
+def stacks(coupled: Coupled) -> dict[int, list[Tensor]]:
+    """Of every client the maps that it holds, as matrices."""
+    return {i: [side.maps.dense(j) for j in side.maps.rows] for i, side in coupled.sides.items()}
+
+
+def test_maps_of_opposed_heads_collapse_and_the_projection_share_tells() -> None:
+    """One step of the clamped size brings two opposite projections together, at zero."""
+    identity, head = torch.arange(3), torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64)
+    for heads, left in (({0: head, 1: -head}, 0.0), ({0: head, 1: head}, 1.0)):
+        sides = [HeadCoupling(i, {1 - i: identity}, heads[i], SheafSettings(map_step_size=1e6)) for i in range(2)]
+        sent = [m for i in range(2) for m in sides[i].reprojections("reproject", 0, heads[i])]
+        for i in range(2):
+            sides[i].step_maps([m for m in sent if m.receiver == i], heads[i])
+            assert sides[i].health.figures()["projection_share"] == pytest.approx(left, abs=EQUATION)
+
+
+@pytest.mark.parametrize("exchange", ["double", "single"])
+@pytest.mark.parametrize("clamped", [False, True])
+def test_the_largest_map_step_is_the_one_that_was_used(exchange: str, clamped: bool) -> None:
+    """Without norms on the wire it shows in the next projections; the heads of clients differ, so edges do."""
+    sheaf, eta, coupling = small_sheaf(), 0.4, 0.7
+    coupled = Coupled(sheaf, exchange=exchange, clamp_map_step=clamped, coupling=coupling, map_step_size=eta)
+    coupled.project(sheaf.heads)
+    coupled.reproject(sheaf.heads)
+    if not clamped and exchange == "double":
+        assert set(figure(coupled, "largest_map_step").values()) == {0.0}
+        coupled.project(sheaf.heads)
+    squares = {i: float(head @ head) for i, head in sheaf.heads.items()}
+    used = {(i, j): eta * coupling * (squares[i] + squares[j]) for i, j in sheaf.graph.edges}
+    if clamped:
+        used = {edge: min(1.0, step) for edge, step in used.items()}
+    expected = {i: max(step for edge, step in used.items() if i in edge) for i in sheaf.heads}
+    assert figure(coupled, "largest_map_step") == pytest.approx(expected, rel=1e-8)
+
+
+def test_a_step_beyond_2_is_remembered_as_the_first_that_overshot() -> None:
+    sheaf = small_sheaf()
+    coupled = Coupled(sheaf, clamp_map_step=False, exchange="single", coupling=1.0, map_step_size=1.0)
+    side = coupled.sides[1]
+    assert side.broken_bound(sheaf.heads[1], 1e-6) == ""
+    coupled.project(sheaf.heads)
+    coupled.reproject(sheaf.heads)
+    first = figure(coupled, "largest_map_step")[1]
+    coupled.reproject({i: 2.0 * head for i, head in sheaf.heads.items()})
+    assert figure(coupled, "largest_map_step")[1] == pytest.approx(4.0 * first)
+    assert f"after a map step of {first:.3g}" in side.broken_bound(sheaf.heads[1], 1e-6)
+    assert "sheaf.clamp_map_step = true" in side.broken_bound(sheaf.heads[1], 1e-6)
+
+
+def test_a_head_step_beyond_its_limit_is_named() -> None:
+    sheaf = small_sheaf()
+    side = Coupled(sheaf, coupling=0.5).sides[1]
+    curvature = 0.5 * float(np.linalg.norm(torch.cat([sheaf.maps[1, 0], sheaf.maps[1, 2]]).numpy(), 2)) ** 2
+    assert side.broken_bound(sheaf.heads[1], 1.95 / curvature) == ""
+    found = side.broken_bound(sheaf.heads[1], 2.1 / curvature)
+    assert "training.head_step_size * sheaf.coupling * squared norm of its maps = 2.1 (stable below 2)" in found
+
+
+def test_figures_stay_finite_when_nothing_else_does() -> None:
+    sheaf = small_sheaf()
+    coupled = Coupled(sheaf, clamp_map_step=False, map_step_size=1.0)
+    for scale in (1e200, math.nan):
+        heads = {i: head * scale for i, head in sheaf.heads.items()}
+        coupled.project(heads)
+        coupled.reproject(heads)
+        for side in coupled.sides.values():
+            assert all(math.isfinite(value) for value in side.health.figures().values())
+
+
+def test_a_client_without_neighbors_is_in_perfect_health() -> None:
+    side = Coupled(small_sheaf(edges=((0, 1),))).sides[2]
+    healthy = {"sheaf_energy": 0.0, "map_norm": 0.0, "projection_share": 1.0, "largest_map_step": 0.0}
+    assert side.health.figures() == healthy
