@@ -19,11 +19,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from claims import CLAIMS, Scores, ours_against_the_best  # noqa: E402 - a script beside its modules
 from sheafedge.scenarios.compare.comparing import run_comparison  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
+from sheafedge.scenarios.compare.console import ComparisonLines  # noqa: E402
 from sheafedge.scenarios.compare.tables import markdown  # noqa: E402
 from sheafedge.scenarios.compare.tuning import tune, tuning_table  # noqa: E402
 
@@ -53,9 +56,8 @@ COMPARISONS = (
     "drones_sizes",
 )
 #: Our arm where it is not called as everywhere else.
-OURS = {name: "sheaf twin, aligned (ours)" for name in ("drones_permuted", "drones_sizes")}
-#: Pictures that the page shows.
-PICTURES = ("curves-rounds.png", "curves-bytes.png", "curves-time.png", "vary.png")
+OURS = dict.fromkeys(("drones_permuted", "drones_sizes"), "sheaf twin, aligned (ours)")
+CONSOLE = Console(emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,20 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.only:
         comparison = _comparison(name, data)
         if comparison is not None:
-            print(f"== {name}", flush=True)
-            run_comparison(_tuned(comparison, data, options), _folder(options.out, name), options.jobs, Lines())
+            CONSOLE.rule(name)
+            tuned, folder = _tuned(comparison, data, options), _folder(options.out, name)
+            with ComparisonLines(CONSOLE) as lines:
+                run_comparison(tuned, folder, options.jobs, lines)
     write_page(options.out)
-
-
-class Lines:
-    """A line per finished run."""
-
-    def started(self, n_runs: int, n_stored: int) -> None:
-        """So many runs are wanted, so many there."""
-        print(f"{n_runs} runs, {n_stored} of them there already", flush=True)
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *told: print(name, *[str(one)[:150] for one in told], flush=True)
 
 
 def _comparison(name: str, data: str | None) -> Comparison | None:
@@ -93,7 +86,7 @@ def _comparison(name: str, data: str | None) -> Comparison | None:
     if comparison.edits.get("data.source") != "deepsense":
         return comparison
     if data is None:
-        print(f"{name}: needs measured rows, set SHEAFEDGE_DATA", flush=True)
+        CONSOLE.print(f"{name} needs measured rows; set SHEAFEDGE_DATA")
         return None
     return comparison.edited({"set": {**comparison.edits, "data.root": str(Path(data) / "deepsense")}})
 
@@ -103,8 +96,9 @@ def _tuned(comparison: Comparison, data: str | None, options: argparse.Namespace
     name, grid = TUNED[comparison.scenario]
     search = _comparison(name, data)
     assert search is not None, "the comparison itself has its data"
-    found = tune(search, grid, search.seeds, _folder(options.out, name), options.jobs, Lines())
-    chosen = {facts["tried"][0]["values"] and arm: facts["chosen"] for arm, facts in found["arms"].items()}
+    with ComparisonLines(CONSOLE) as lines:
+        found = tune(search, grid, search.seeds, _folder(options.out, name), options.jobs, lines)
+    chosen = {arm: facts["chosen"] for arm, facts in found["arms"].items()}
     arms = {arm: {**chosen[edits["algorithm"]], **edits} for arm, edits in comparison.arms.items()}
     return comparison.edited({"arms": arms})
 
@@ -141,7 +135,7 @@ def write_page(out: Path) -> None:
         return _table(found.get(name), name)
 
     PAGE.write_text(re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", filled, text), encoding="utf-8")
-    print(f"wrote {PAGE}", flush=True)
+    CONSOLE.print(f"wrote {PAGE}")
 
 
 def _table(results: Mapping[str, Any] | None, name: str) -> str:

@@ -43,6 +43,9 @@ def asked_comparison(
     chosen = {**_algorithm_arms(algorithms), **dict(_parsed_arm(text) for text in arms)}
     if chosen:
         tables["arms"] = chosen
+        tables.pop("tuning", None)  # it was about arms that are gone
+        if tables.get("reference") not in chosen:
+            tables.pop("reference", None)
     elif "arms" not in tables:
         from ...models.algorithms.table import ALGORITHMS
 

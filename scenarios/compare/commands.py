@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -20,18 +22,23 @@ _ARM = typer.Option("--arm", metavar="'NAME: KEY=VALUE, ...'", help="An arm of a
 def add_comparison_commands(app: typer.Typer) -> None:
     """Adds `compare` and `tune` to the command line."""
     app.command("compare")(compare)
+    app.command("tune")(tune)
 
 
 def compare(
     scenario: Annotated[str, _WHAT],
     algorithms: Annotated[Optional[str], _ALGORITHMS] = None,  # noqa: UP045 - typer reads this annotation at run time
     arm: Annotated[Optional[list[str]], _ARM] = None,  # noqa: UP045
-    seeds: Annotated[Optional[int], typer.Option(help="How many, from 0 on.")] = None,  # noqa: UP045
+    seeds: Annotated[Optional[int], typer.Option(help="How many, from 0 on; 3 by default.")] = None,  # noqa: UP045
     jobs: Annotated[int, _JOBS] = 1,
     set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
     vary: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="KEY=V1,V2,...", help="Run every arm with each of these values."),
+    ] = None,
+    tuned: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE", help="Settings that sheafedge tune has chosen for these arms: its tuned.toml."),
     ] = None,
     reference: Annotated[
         Optional[str],  # noqa: UP045
@@ -60,20 +67,62 @@ def compare(
     from ...emulator.contracts import ConfigError
     from .comparing import default_folder, run_comparison
     from .console import ComparisonLines, print_results
+    from .tuning import with_tuned_settings
 
+    if tuned is not None:
+        comparison = with_tuned_settings(comparison, tuned)
     console = Console(emoji=False)
     folder = out or default_folder(comparison)
-    with ComparisonLines(console) as progress:
-        try:
-            results = run_comparison(comparison, folder, jobs, progress)
-        except KeyboardInterrupt:
-            raise _interrupted(progress) from None
+    with ComparisonLines(console) as progress, _can_be_interrupted(progress):
+        results = run_comparison(comparison, folder, jobs, progress)
     print_results(console, results, folder)
     if not any(entry["n"] for entry in results["entries"]):
         raise ConfigError(f"not one run could be made; {results['failures'][0]['sentence']}")
 
 
-def _interrupted(progress: ComparisonLines) -> typer.Exit:
-    done = f"{progress.n_done} of {progress.n_runs} runs are done" if progress.n_runs else "nothing was run"
-    typer.echo(f"interrupted; {done}, and the same command continues", err=True)
-    return typer.Exit(130)
+def tune(
+    scenario: Annotated[str, _WHAT],
+    algorithms: Annotated[Optional[str], _ALGORITHMS] = None,  # noqa: UP045
+    arm: Annotated[Optional[list[str]], _ARM] = None,  # noqa: UP045
+    grid: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="KEY=V1,V2,...",
+            help="Values to try, in all combinations; repeatable. By default three training.encoder_step_size.",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="How many, from 0 on.")] = 1,
+    jobs: Annotated[int, _JOBS] = 1,
+    set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
+    out: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Folder; runs/tune-NAME by default. What is there is not run again."),
+    ] = None,
+) -> None:
+    """Choose settings of every arm on validation rows, never on those that compare scores."""
+    from .arguments import asked_comparison, first_seeds, parsed_grid
+
+    comparison = asked_comparison(scenario, algorithms=algorithms, arms=arm or (), edits=set_ or ())
+    tried = parsed_grid(grid or ())
+
+    from rich.console import Console
+
+    from . import tuning
+    from .console import ComparisonLines, print_table
+
+    console = Console(emoji=False)
+    folder = out or tuning.default_tuning_folder(comparison)
+    with ComparisonLines(console) as progress, _can_be_interrupted(progress):
+        found = tuning.tune(comparison, tried or tuning.DEFAULT_GRID, first_seeds(seeds), folder, jobs, progress)
+    print_table(console, tuning.tuning_table(found))
+    console.print(f"tuned    {folder / 'tuned.toml'}", soft_wrap=True, highlight=False, markup=False)
+
+
+@contextmanager
+def _can_be_interrupted(progress: ComparisonLines) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        done = f"{progress.n_done} of {progress.n_runs} runs are done" if progress.n_runs else "nothing was run"
+        typer.echo(f"interrupted; {done}, and the same command continues", err=True)
+        raise typer.Exit(130) from None

@@ -1,15 +1,18 @@
-"""A comparison from its value to a folder: runs, results, tables."""
+"""A comparison from its value to a folder: runs, results, tables and pictures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ...emulator.contracts import ConfigError
+from ..pictures import save_picture
 from .comparison import Comparison
+from .curves import curves_of
+from .figures import Axis, draw_curves, draw_varied
 from .plan import planned_runs
 from .play import ComparisonProgress, play
 from .results import results_of
@@ -43,7 +46,19 @@ def run_comparison(
     with writing(folder):
         (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
         (folder / "table.md").write_text(markdown(results), encoding="utf-8")
+        _draw(results, folder)
     return results
+
+
+def _draw(results: Mapping[str, Any], folder: Path) -> None:
+    """Pictures, if there is anything to draw."""
+    if not any(entry["n"] for entry in results["entries"]):
+        return
+    curves = curves_of(results, folder / "runs")
+    for axis in get_args(Axis):
+        save_picture(draw_curves(results, curves, axis), folder / f"curves-{axis}.png")
+    if results["vary"]:
+        save_picture(draw_varied(results), folder / "vary.png")
 
 
 def default_folder(comparison: Comparison) -> Path:

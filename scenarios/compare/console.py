@@ -9,9 +9,11 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..console import WIDEST_ALGORITHM
 from ..tasks.table import TASKS
 from .plan import PlannedRun
 from .results import ALL_CLIENTS, groups_with_all
@@ -21,6 +23,8 @@ from .work import Done
 
 #: A recording that took less was found, not made.
 FOUND_S = 1.0
+#: More than any table needs.
+WIDE = 1000
 
 
 class ComparisonLines:
@@ -84,21 +88,28 @@ def print_results(console: Console, results: Mapping[str, Any], folder: Path) ->
     console.print(legend(results), soft_wrap=True, highlight=False, markup=False)
     for table in result_tables(results):
         if table.is_main:
-            console.print(rich_table(table))
+            print_table(console, table)
     for line in failure_lines(results):
         console.print(f"[red]failed:[/red] {escape(line)}", soft_wrap=True, highlight=False)
     console.print(f"folder   {folder}", soft_wrap=True, highlight=False, markup=False)
 
 
-def rich_table(table: ResultTable) -> Table:
-    """For a terminal; names fold, numbers stay whole."""
+def print_table(console: Console, table: ResultTable) -> None:
+    """As wide as it must be: what a screen does not hold wraps, and nothing is cut."""
+    shown = _rich_table(table)
+    least = Measurement.get(console, console.options.update(width=WIDE), shown).minimum
+    console.print(shown, width=max(console.width, least), crop=False)
+
+
+def _rich_table(table: ResultTable) -> Table:
+    """Names fold, numbers stay whole."""
     shown = Table(title=escape(table.title), title_justify="left", pad_edge=False)
-    for head in table.heads:
-        if head == "arm":
-            shown.add_column(head, overflow="fold", min_width=12)
+    for index, head in enumerate(table.heads):
+        widest = max((len(row[index]) for row in table.rows), default=0)
+        if index == 0:
+            shown.add_column(head, overflow="fold", min_width=min(widest, WIDEST_ALGORITHM))
         else:
-            widest = max((len(row[table.heads.index(head)]) for row in table.rows), default=0)
-            shown.add_column(escape(head), justify="right", min_width=widest)
+            shown.add_column(escape(head), justify="right", overflow="fold", min_width=widest)
     for row in table.rows:
         shown.add_row(*map(escape, row))
     return shown

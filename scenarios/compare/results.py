@@ -51,6 +51,7 @@ def results_of(
         "seeds": list(comparison.seeds),
         "reference": comparison.reference or None,
         "vary": comparison.varied_key or None,
+        "tuning": comparison.tuning and comparison.tuning.model_dump(mode="json"),
         "entries": entries,
         "failures": [_failure(run, failed[run.name]) for run in runs if run.name in failed],
         "comparison": comparison.tables(),

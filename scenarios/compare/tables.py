@@ -40,7 +40,7 @@ def result_tables(results: Mapping[str, Any]) -> list[ResultTable]:
     """Scores by group, then what else there is to weigh, differences to the reference, and the other scores."""
     first, *others = TASKS[results["task"]].columns
     tables = [_score_table(results, first), _cost_table(results, others)]
-    if results["reference"]:
+    if results["reference"] and len(results["comparison"]["arms"]) > 1:
         tables.append(_difference_table(results, first))
     return [*tables, *(_score_table(results, column, is_main=False) for column in others)]
 
@@ -49,7 +49,7 @@ def failure_lines(results: Mapping[str, Any]) -> list[str]:
     """What failed, one sentence each; arms and seeds that failed alike share a line."""
     seeds: dict[tuple[str, str], list[str]] = {}
     for failure in results["failures"]:
-        at = f" at {results['vary']} = {_value(failure['varied'])}" if results["vary"] else ""
+        at = f" at {results['vary']} = {shown_value(failure['varied'])}" if results["vary"] else ""
         seeds.setdefault((f"{failure['arm']}{at}", failure["sentence"]), []).append(str(failure["seed"]))
     arms: dict[tuple[str, str], list[str]] = {}
     for (arm, sentence), of in seeds.items():
@@ -70,8 +70,11 @@ def legend(results: Mapping[str, Any]) -> str:
     """What was scored, and what the figures mean."""
     n_seeds, split = len(results["seeds"]), _SPLITS[results["split"]]
     scored = f"{'validation rows' if results['scored'] == 'validation' else 'held-out rows'} ({split})"
-    spread = f"mean±standard deviation over {n_seeds} seeds" if n_seeds > 1 else f"seed {results['seeds'][0]}"
-    return f"Scenario {results['scenario']}, {scored}; {spread} of the mean over a group's clients."
+    over = f"mean±standard deviation over {n_seeds} seeds" if n_seeds > 1 else f"seed {results['seeds'][0]}"
+    said = f"Scenario {results['scenario']}, {scored}. Means over a group's clients: {over}."
+    if tuning := results["tuning"]:
+        said += f" Chosen per arm on {tuning['scored']} rows: {', '.join(tuning['grid'])}."
+    return said
 
 
 def number(value: float, column: Column) -> str:
@@ -87,7 +90,7 @@ def heading(column: Column) -> str:
 
 
 def _score_table(results: Mapping[str, Any], column: Column, *, is_main: bool = True) -> ResultTable:
-    groups = _group_names(results)
+    groups = group_names(results)
     rows = [
         [*_names(results, entry), *(_spread(_figure(entry, group, "scores", column), column) for group in groups)]
         for entry in results["entries"]
@@ -110,7 +113,7 @@ def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> Result
 
 
 def _difference_table(results: Mapping[str, Any], column: Column) -> ResultTable:
-    groups, reference = _group_names(results), results["reference"]
+    groups, reference = group_names(results), results["reference"]
     rows = []
     for entry in results["entries"]:
         if entry["arm"] == reference:
@@ -122,7 +125,7 @@ def _difference_table(results: Mapping[str, Any], column: Column) -> ResultTable
     return ResultTable(f"{heading(column)} above {reference}, seed by seed", [*_name_heads(results), *groups], rows)
 
 
-def _group_names(results: Mapping[str, Any]) -> list[str]:
+def group_names(results: Mapping[str, Any]) -> list[str]:
     """Groups, and all clients last where that says more."""
     names = list(dict.fromkeys(group for entry in results["entries"] for group in entry["groups"]))
     named = [name for name in names if name != ALL_CLIENTS]
@@ -130,13 +133,19 @@ def _group_names(results: Mapping[str, Any]) -> list[str]:
 
 
 def _name_heads(results: Mapping[str, Any]) -> list[str]:
-    return ["arm", *([results["vary"]] if results["vary"] else []), "n"]
+    varied = [results["vary"].rpartition(".")[2]] if results["vary"] else []
+    return ["arm", *varied, *(["seeds"] if _some_failed(results) else [])]
 
 
 def _names(results: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
-    n_seeds = len(results["seeds"])
-    n = str(entry["n"]) if entry["n"] == n_seeds else f"{entry['n']} of {n_seeds}"
-    return [entry["arm"], *([_value(entry["varied"])] if results["vary"] else []), n]
+    varied = [shown_value(entry["varied"])] if results["vary"] else []
+    n = [f"{entry['n']} of {len(results['seeds'])}"] if _some_failed(results) else []
+    return [entry["arm"], *varied, *n]
+
+
+def _some_failed(results: Mapping[str, Any]) -> bool:
+    """Whether means are over different numbers of seeds, which must then be seen."""
+    return any(entry["n"] < len(results["seeds"]) for entry in results["entries"])
 
 
 def _figure(entry: Mapping[str, Any], group: str, kind: str, column: Column) -> Mapping[str, Any] | None:
@@ -159,7 +168,8 @@ def _amount(figure: Mapping[str, Any], unit: float) -> str:
     return f"{mean:,.0f}" if mean >= 100 else f"{mean:.3g}"
 
 
-def _value(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """Of a field, in few characters."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -173,7 +183,7 @@ def _different_baselines(results: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
             if any(_agree(mine, theirs) for label, theirs in found if label.split(" (")[0] == name):
                 continue
             is_first = not any(label == name for label, _ in found)
-            at = f" at {_value(entry['varied'])}" if results["vary"] else ""
+            at = f" at {shown_value(entry['varied'])}" if results["vary"] else ""
             found.append((name if is_first else f"{name} ({entry['arm']}{at})", mine))
     yield from found
 

@@ -1,0 +1,95 @@
+"""How scores grew during runs: over rounds, over bytes that were sent, and over simulated time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tasks.table import TASKS
+from .results import ALL_CLIENTS
+from .stored_runs import stored_summary
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """One arm over its rounds; R of them were scored.
+
+    Attributes:
+        arm: its name.
+        rounds: [R] rounds done.
+        sent_bytes: [R] by all clients until then, mean over seeds.
+        time_s: [R] simulated, when the last client had done the round; mean over seeds.
+        scores: group -> [S, R], the task's first score by seed.
+    """
+
+    arm: str
+    rounds: Array
+    sent_bytes: Array
+    time_s: Array
+    scores: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RunCurve:
+    rounds: list[int]
+    sent_bytes: list[float]
+    time_s: list[float]
+    scores: dict[str, list[float]]
+
+
+def curves_of(results: Mapping[str, Any], folder: Path) -> list[Curve]:
+    """Curves of every arm that has runs, at the first of the varied values.
+
+    Args:
+        results: content of `results.json`.
+        folder: of the run folders.
+    """
+    values = results["comparison"].get("vary", {}).get(results["vary"], [None])
+    entries = [entry for entry in results["entries"] if entry.get("varied") == values[0]]
+    return [_mean_curve(entry, folder) for entry in entries if entry["n"]]
+
+
+def _mean_curve(entry: Mapping[str, Any], folder: Path) -> Curve:
+    done = entry["facts"]["bytes"]["values"]  # seeds that have not failed
+    runs = [_run_curve(folder / name) for seed, name in entry["runs"].items() if seed in done]
+    return Curve(
+        arm=entry["arm"],
+        rounds=np.array(runs[0].rounds, dtype=float),
+        sent_bytes=np.mean([run.sent_bytes for run in runs], axis=0),
+        time_s=np.mean([run.time_s for run in runs], axis=0),
+        scores={group: np.array([run.scores[group] for run in runs]) for group in runs[0].scores},
+    )
+
+
+def _run_curve(folder: Path) -> _RunCurve:
+    summary = stored_summary(folder)
+    first = TASKS[summary["task"]].columns[0].key
+    reported = {group: facts["model"] for group, facts in summary["groups"].items()}
+    curve = _RunCurve([], [], [], {group: [] for group in [*reported, ALL_CLIENTS]})
+    for rows in _scored_rounds(folder):
+        curve.rounds.append(rows[0]["round"] + 1)
+        curve.sent_bytes.append(sum(row["bytes_sent"] for row in rows))
+        curve.time_s.append(max(row["time_s"] for row in rows))
+        scores = [(row["group"], row["models"][reported[row["group"]]][first]) for row in rows]
+        for group, so_far in curve.scores.items():
+            so_far.append(float(np.mean([score for of, score in scores if group in (of, ALL_CLIENTS)])))
+    return curve
+
+
+def _scored_rounds(folder: Path) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Rows of all clients, for every round in which they were scored."""
+    rounds: dict[int, list[Mapping[str, Any]]] = {}
+    with (folder / "metrics.jsonl").open(encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            if "models" in row:
+                rounds.setdefault(row["round"], []).append(row)
+    for index in sorted(rounds):
+        yield rounds[index]

@@ -1,0 +1,220 @@
+"""Pictures of a comparison: scores over rounds, bytes and simulated time, and over what varies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..tasks.table import TASKS
+from ..tasks.task import Column
+from .curves import Array, Curve
+from .results import ALL_CLIENTS
+from .tables import group_names, heading
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Axis = Literal["rounds", "bytes", "time"]
+
+#: Colors that the color-blind can tell apart (Okabe and Ito, without yellow); then lines and markers change.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+GRAY = "#777777"
+LABELS: dict[Axis, str] = {
+    "rounds": "rounds of training",
+    "bytes": "sent by all base stations [MB]",
+    "time": "simulated time [s]",
+}
+#: Arms that end so many times apart need a logarithmic axis to be seen side by side.
+FAR_APART = 12.0
+#: Curves of fewer points show them.
+FEW_POINTS = 13
+PANELS_IN_A_ROW, ARMS_PER_PANEL = 4, 1.5
+#: Around the range of a share.
+MARGIN = 0.02
+#: Varied numbers closer than this share of their range are drawn evenly spaced instead.
+CLOSE = 1 / 15
+#: Bars of arms stand beside each other, not in each other; share of the range.
+ASIDE = 0.012
+
+
+class Look(NamedTuple):
+    """How an arm is drawn, the same in every picture.
+
+    Attributes:
+        color, line, marker: as matplotlib takes them.
+        level_line: dashes that leave room for those of other arms at the same height.
+    """
+
+    color: str
+    line: Any
+    marker: str
+    level_line: Any
+
+
+def looks(arms: Sequence[str]) -> dict[str, Look]:
+    """Of all arms of a comparison."""
+    return {
+        arm: Look(
+            COLORS[i % len(COLORS)],
+            LINES[i // len(COLORS) % len(LINES)],
+            MARKERS[i % len(MARKERS)],
+            (4 * i, (4, 4)),
+        )
+        for i, arm in enumerate(arms)
+    }
+
+
+def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis) -> Figure:
+    """First score while it grows: a panel per group, the mean over seeds in a band of ± one standard deviation.
+
+    An arm that sends nothing has no place on an axis of bytes; its last score is drawn as a level line.
+    """
+    groups = group_names(results)
+    figure, panels = _panels(len(groups))
+    styles = looks(list(results["comparison"]["arms"]))
+    is_logarithmic = axis != "rounds" and _far_apart([float(_reached(curve, axis)[-1]) for curve in curves])
+    for group, panel in zip(groups, panels, strict=True):
+        for curve in curves:
+            if group in curve.scores:
+                _draw_curve(panel, curve, group, axis, styles[curve.arm])
+        if is_logarithmic:
+            panel.set_xscale("log")
+        elif any(len(curve.rounds) > 1 for curve in curves):
+            panel.set_xlim(left=0)
+        _draw_persistence(panel, results, group)
+        _finish(panel, results, group, LABELS[axis])
+    varied = results["comparison"].get("vary", {}).get(results["vary"], [])
+    at = f", {results['vary']} = {varied[0]}" if varied else ""
+    _add_legend(figure, panels, _title(results) + at)
+    return figure
+
+
+def draw_varied(results: Mapping[str, Any]) -> Figure:
+    """First score against what varies: a panel per group, a line per arm with bars of ± one standard deviation."""
+    groups, values = group_names(results), results["comparison"]["vary"][results["vary"]]
+    places = _places(values)
+    figure, panels = _panels(len(groups))
+    styles = looks(list(results["comparison"]["arms"]))
+    for group, panel in zip(groups, panels, strict=True):
+        for number, (arm, look) in enumerate(styles.items()):
+            entries = [entry for entry in results["entries"] if entry["arm"] == arm]
+            aside = ASIDE * (number - (len(styles) - 1) / 2) * float(np.ptp(places))
+            _draw_line(panel, results, entries, places + aside, group, look)
+        panel.set_xticks(places, [f"{value:g}" if isinstance(value, float) else str(value) for value in values])
+        _finish(panel, results, group, results["vary"])
+    _add_legend(figure, panels, _title(results))
+    return figure
+
+
+def _draw_curve(panel: Axes, curve: Curve, group: str, axis: Axis, look: Look) -> None:
+    x, scores = _reached(curve, axis), curve.scores[group]
+    mean = scores.mean(axis=0)
+    if axis == "bytes" and x[-1] == 0.0:
+        panel.axhline(mean[-1], color=look.color, ls=look.level_line, lw=1.5, label=f"{curve.arm} (sends nothing)")
+        return
+    marker = look.marker if len(x) < FEW_POINTS else ""
+    panel.plot(x, mean, color=look.color, ls=look.line, lw=1.8, marker=marker, ms=4, label=curve.arm)
+    if len(scores) > 1:
+        deviation = scores.std(axis=0, ddof=1)
+        panel.fill_between(x, mean - deviation, mean + deviation, color=look.color, alpha=0.14, lw=0)
+
+
+def _draw_line(
+    panel: Axes, results: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], x: Array, group: str, look: Look
+) -> None:
+    key = _first(results).key
+    figures = [entry["groups"].get(group, {}).get("scores", {}).get(key) for entry in entries]
+    known = [(place, figure) for place, figure in zip(x, figures, strict=True) if figure]
+    panel.errorbar(
+        [place for place, _ in known],
+        [figure["mean"] for _, figure in known],
+        yerr=[figure["sd"] or 0.0 for _, figure in known],
+        color=look.color,
+        ls=look.line,
+        lw=1.7,
+        marker=look.marker,
+        ms=5,
+        capsize=3,
+        label=entries[0]["arm"],
+    )
+
+
+def _draw_persistence(panel: Axes, results: Mapping[str, Any], group: str) -> None:
+    """What repeating the last answer would score."""
+    entry = max(results["entries"], key=lambda entry: entry["n"])
+    figure = entry["groups"].get(group, {}).get("baselines", {}).get("persistence", {}).get(_first(results).key)
+    if figure:
+        panel.axhline(figure["mean"], color=GRAY, lw=1.2, ls=":", label="persistence")
+
+
+def _reached(curve: Curve, axis: Axis) -> Array:
+    """[R] where the curve is on this axis."""
+    return {"rounds": curve.rounds, "bytes": curve.sent_bytes * 1e-6, "time": curve.time_s}[axis]
+
+
+def _far_apart(ends: Sequence[float]) -> bool:
+    positive = [end for end in ends if end > 0.0]
+    return bool(positive) and max(positive) > FAR_APART * min(positive)
+
+
+def _places(values: Sequence[Any]) -> Array:
+    """[V] on the axis: numbers where they are, unless some would be drawn on top of each other."""
+    evenly = np.arange(len(values), dtype=float)
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        return evenly
+    numbers = np.array(values, dtype=float)
+    gaps = np.diff(np.sort(numbers))
+    return numbers if len(numbers) > 1 and gaps.min() >= CLOSE * np.ptp(numbers) else evenly
+
+
+def _panels(n_panels: int) -> tuple[Figure, list[Axes]]:
+    from matplotlib.figure import Figure
+
+    n_columns = min(n_panels, PANELS_IN_A_ROW)
+    n_rows = -(-n_panels // n_columns)
+    figure = Figure(figsize=(max(3.3 * n_columns, 6.0), 3.1 * n_rows + 0.9), layout="constrained")
+    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for unused in axes[n_panels:]:
+        unused.set_visible(False)
+    return figure, list(axes[:n_panels])
+
+
+def _finish(panel: Axes, results: Mapping[str, Any], group: str, label: str) -> None:
+    clients = next((entry["groups"][group]["clients"] for entry in results["entries"] if group in entry["groups"]), 0)
+    counted = f"{group} ({clients} client{'s' if clients > 1 else ''})"
+    panel.set_title(group if group == ALL_CLIENTS else counted, fontsize=10)
+    lowest, highest = panel.get_ylim()
+    panel.set_ylim(max(lowest, -MARGIN), min(highest, 1.0 + MARGIN))  # first scores are shares, whatever bands say
+    panel.set_xlabel(label)
+    panel.set_ylabel(heading(_first(results)))
+    panel.grid(alpha=0.25)
+    panel.tick_params(labelsize=8)
+
+
+def _first(results: Mapping[str, Any]) -> Column:
+    return TASKS[results["task"]].columns[0]
+
+
+def _title(results: Mapping[str, Any]) -> str:
+    n_seeds = len(results["seeds"])
+    over = f"mean ± standard deviation over {n_seeds} seeds" if n_seeds > 1 else f"seed {results['seeds'][0]}"
+    rows = "validation rows" if results["scored"] == "validation" else "held-out rows"
+    return f"{results['name']}: {rows}, {over}"
+
+
+def _add_legend(figure: Figure, panels: Sequence[Axes], title: str) -> None:
+    """Below all panels; an arm that is in some of them only is in it too."""
+    named: dict[str, Artist] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    figure.suptitle(title, fontsize=10)
+    n_columns = max(2, int(ARMS_PER_PANEL * min(len(panels), PANELS_IN_A_ROW)))
+    handles, labels = list(named.values()), list(named)
+    figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=9)
