@@ -55,11 +55,12 @@ class HeadDiffusion:
 
     def absorb(self, arrived: Sequence[Message]) -> None:
         """Step towards the neighbors that were heard; the weight of the others stays with the own head."""
-        residual, scale = torch.zeros_like(self._projected), 0.0
-        for message in arrived:
+        own = self._projected
+        peer, heard = torch.zeros_like(own), torch.zeros_like(own)
+        for message in arrived:  # copied first: a sum over a received buffer may depend on where in memory it lies
             rows = self.maps.rows[message.sender]
-            own, peer = self._projected[rows], to_tensor(message.payload, self._projected)
-            residual[rows] = own - peer
-            scale += float(own @ own + peer @ peer)
+            peer[rows] = to_tensor(message.payload, own)
+            heard[rows] = 1.0
+        residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
         self._head.sub_(self.maps.pull(self._weights * residual))

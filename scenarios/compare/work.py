@@ -59,7 +59,7 @@ def do(task: Task) -> Done:
             run_scenario(task.scenario, task.folder)
     except SheafedgeError as wrong:
         error, sentence = type(wrong).__name__, str(wrong)
-    gc.collect()  # a run is full of cycles that hold its rows, hundreds of megabytes, and the next one is about to begin
+    gc.collect()  # a run is full of cycles that hold hundreds of megabytes, and the next one is about to begin
     return Done(time.perf_counter() - started_s, error, sentence)
 
 
