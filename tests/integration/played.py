@@ -145,7 +145,8 @@ def state_of_model(model: ClientModel) -> State:
 
 def maps_of(learner: Learner) -> State:
     """Copies of the restriction maps that a learner holds, if it holds any."""
-    coupling = getattr(learner, "coupling", None)
+    shared = getattr(learner, "shared", learner)  # of twins
+    coupling = getattr(shared, "coupling", None) or getattr(shared, "diffusion", None)
     return {} if coupling is None else {f"map to {j}": coupling.maps.dense(j).clone() for j in coupling.maps.rows}
 
 
