@@ -180,8 +180,7 @@ def private(audited: Walk) -> dict[str, set[bytes]]:
                 part = name.partition(": ")[2] or name  # unimodal models go by "lidar: head"
                 if part.split()[0] in found:
                     found[part.split()[0]] |= runs(learned.numpy())
-    # zeros are also what biases and means start from, and D-PSGD sends models as they start
-    return {name: {run for run in of_name if any(run)} for name, of_name in found.items()}
+    return found
 
 
 @every_algorithm
@@ -190,6 +189,8 @@ def test_no_message_holds_readings_labels_heads_or_attention(algorithm: str, mon
     secrets = private(audited)
     assert secrets["inputs"]
     assert secrets["label"]
+    if algorithm == "dpsgd":  # its first messages are the common start, whose ones and zeros look like labels
+        frames = [frame for frame in frames if frame[0].round_index > 0]
     declared = {SHOWN[kind] for kind in ALGORITHMS[algorithm].kinds if kind in SHOWN}
     secrets = {name: values for name, values in secrets.items() if name not in declared}
     assert leaks(secrets, frames) == set()

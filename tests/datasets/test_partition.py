@@ -166,6 +166,8 @@ def test_too_few_drive_bys_are_refused_with_numbers_and_the_way_out(
         ({"train_fraction": 0.0}, "data.train_fraction"),
         ({"train_fraction": 1.5}, "data.train_fraction"),
         ({"train_fraction": math.nan}, "data.train_fraction"),
+        ({"validation_fraction": 0.0}, "data.validation_fraction"),
+        ({"validation_fraction": 1.0}, "data.validation_fraction"),
     ],
 )
 def test_settings_outside_their_range_are_refused(settings: dict[str, Any], words: str) -> None:
@@ -312,3 +314,70 @@ def test_a_drive_by_too_short_for_one_of_the_clients_is_dealt_to_nobody() -> Non
         shares = partition([samples[i] for i in order], [0, 0], np.random.default_rng(3), split="sequence")
         for i, rows in zip(order, shares, strict=True):
             assert short not in samples[i].sequence[np.concatenate([rows.train, rows.test])]
+
+
+# Validation.
+
+
+def rows_of(clients: Sequence[ClientRows]) -> tuple[list[set[int]], list[set[int]]]:
+    return [set(c.train.tolist()) for c in clients], [set(c.test.tolist()) for c in clients]
+
+
+@given(
+    n_clients=st.integers(1, 4),
+    split=st.sampled_from(["sequence", "time", "random"]),
+    validation_fraction=st.floats(0.2, 0.6),
+    train_fraction=st.sampled_from([0.5, 1.0]),
+    seed=st.integers(0, 50),
+)
+def test_validation_takes_training_rows_and_nobody_sees_test_rows(
+    n_clients: int, split: Any, validation_fraction: float, train_fraction: float, seed: int
+) -> None:
+    windows = [windows_of(12 * n_clients, seed)]
+    options = {"split": split, "train_fraction": train_fraction}
+    train, test = rows_of(dealt(windows, n_clients, seed, **options))
+    validated = dealt(windows, n_clients, seed, validation_fraction=validation_fraction, **options)
+    for client, (less, scored) in enumerate(zip(*rows_of(validated), strict=True)):
+        assert less
+        assert scored
+        assert not less & scored
+        assert less | scored <= train[client]
+        assert not (less | scored) & set.union(*test)
+    if split == "sequence":
+        for client in validated:
+            assert not sequences_of(windows, client, client.train) & sequences_of(windows, client, client.test)
+
+
+def test_what_is_scored_otherwise_are_test_rows() -> None:
+    """Negative control: without validation the same deal does score them."""
+    windows = [windows_of(24)]
+    _, test = rows_of(dealt(windows, 2))
+    _, again = rows_of(dealt(windows, 2, validation_fraction=None))
+    assert test == again
+    _, validation = rows_of(dealt(windows, 2, validation_fraction=0.25))
+    assert not set.union(*test) & set.union(*validation)
+
+
+def test_validation_drive_bys_are_a_rounded_up_share_of_those_trained_on() -> None:
+    windows = [windows_of(20)]
+    (client,) = dealt(windows, 1, validation_fraction=0.25)  # 6 of 20 are for the test
+    assert len(sequences_of(windows, client, client.test)) == math.ceil(0.25 * 14)
+    assert len(sequences_of(windows, client, client.train)) == 14 - math.ceil(0.25 * 14)
+
+
+def test_validation_time_is_the_end_of_training_behind_a_gap() -> None:
+    samples = street_of(400, length=8, horizon=3)
+    (whole,), (client,) = (dealt([samples], 1, split="time", validation_fraction=f) for f in (None, 0.25))
+    assert samples.end[client.train].max() < samples.end[client.test].min()
+    assert client.test.max() == whole.train.max()
+    sides = [frames_of(samples, rows) for rows in (client.train, client.test, whole.test)]
+    assert len(set.union(*sides)) == sum(map(len, sides))
+
+
+@pytest.mark.parametrize("split", ["sequence", "time"])
+def test_too_few_rows_for_a_validation_are_refused_with_numbers(split: Any) -> None:
+    windows = [windows_of(2)]
+    with pytest.raises(ConfigError) as refused:
+        dealt(windows, 1, split=split, validation_fraction=0.9)
+    assert "data.scored = 'validation' leaves client 0 no row" in str(refused.value)
+    assert "data.validation_fraction = 0.9" in str(refused.value)

@@ -1,0 +1,32 @@
+"""A comparison of two arms that is run in a moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sheafedge.scenarios.compare.comparing import run_comparison
+from sheafedge.scenarios.compare.comparison import Comparison, validated_comparison
+
+
+@pytest.fixture(scope="session")
+def two_arms(tiny_edits: dict[str, Any]) -> Comparison:
+    """Together and alone, with two seeds."""
+    return validated_comparison(
+        {
+            "name": "two",
+            "scenario": "beam_tracking",
+            "seeds": [0, 1],
+            "reference": "alone",
+            "set": {**tiny_edits, "compute.executor": "serial"},
+            "arms": {"together": {"algorithm": "sheaf_dmfl_att"}, "alone": {"algorithm": "local"}},
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def finished(two_arms: Comparison, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Its folder and results; tests look, and change nothing."""
+    folder = tmp_path_factory.mktemp("compared") / "two"
+    return folder, run_comparison(two_arms, folder)

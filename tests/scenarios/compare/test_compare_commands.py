@@ -1,0 +1,131 @@
+"""`sheafedge compare` and `sheafedge tune` as their user meets them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sheafedge.scenarios import cli
+
+#: Whoever starts these tests in the background has the keyboard's signal ignored, and children inherit that.
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from sheafedge.scenarios.cli import main; main()"
+)
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | None:
+    monkeypatch.setattr(sys, "argv", ["sheafedge", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    code: int | None = ended.value.code  # type: ignore[assignment]
+    return code
+
+
+@pytest.fixture(scope="module")
+def tiny_arguments(tiny_edits: dict[str, Any]) -> list[str]:
+    edits = {**tiny_edits, "compute.executor": "serial"}
+    return ["beam_tracking", *(part for k, v in edits.items() for part in ("--set", f"{k}={json.dumps(v)}"))]
+
+
+def test_a_comparison_prints_a_line_per_run_and_whole_tables(
+    tiny_arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arms = ["--algorithms", "local", "--arm", "without maps: sheaf.coupling=0", "--reference", "local", "--seeds", "1"]
+    assert not command(monkeypatch, "compare", *tiny_arguments, *arms)
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0] == "2 runs, 0 of them there already"
+    ended = [line for line in lines if ", seed 0: top-1 gps ." in line]
+    assert [line.split(",")[0] for line in ended] == ["local", "without maps"]
+    results = json.loads((tmp_path / "runs" / "compare-beam_tracking" / "results.json").read_text())
+    mean = results["entries"][0]["groups"]["all clients"]["scores"]["top1"]["mean"]
+    assert any("local" in line and f"{mean:.3f}"[1:] in line for line in lines)
+    assert all(len(line) <= 80 for line in lines if line and line[0] in "│┃┏└")
+    assert lines[-1] == "folder   runs/compare-beam_tracking"
+
+
+def test_a_search_prints_its_grid_and_where_the_settings_are(
+    tiny_arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert not command(monkeypatch, "tune", *tiny_arguments, "--algorithms", "local", "--out", "t")
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split("│")[1].strip() for line in lines if line.startswith("│")] == ["0.001", "0.003", "0.01"]
+    assert lines[-1] == "tuned    t/tuned.toml"
+    tuned = ["--algorithms", "local", "--tuned", "t/tuned.toml", "--seeds", "1", "--out", "c"]
+    assert not command(monkeypatch, "compare", *tiny_arguments, *tuned)
+
+
+BAD_COMMANDS: dict[str, tuple[Sequence[str], str]] = {
+    "unknown algorithm": (["compare", "--algorithms", "sheaf,local"], "unknown algorithm 'sheaf'"),
+    "unknown key": (["compare", "--set", "link.los=1"], "link.los is not a known field"),
+    "unknown arm": (["compare", "--reference", "x"], "reference must be one of the arms"),
+    "no arm": (["compare", "--arm", "x"], "--arm takes 'NAME: key=value"),
+    "no seed": (["compare", "--seeds", "0"], "--seeds must be at least 1, got 0"),
+    "no job": (["compare", "--jobs", "0"], "--jobs must be at least 1, got 0"),
+    "seed edited": (["compare", "--set", "seed=3"], "seed cannot be edited"),
+    "out is a file": (["compare", "--out", "a file"], "folder a file cannot be written"),
+    "tuned file missing": (["compare", "--tuned", "no.toml"], "no.toml"),
+    "grid twice": (["tune", "--grid", "rounds=1", "--grid", "rounds=2"], "--grid rounds is given twice"),
+    "grid of nothing": (["tune", "--grid", "rounds="], "--grid takes key=value,value,..."),
+    "grid unknown": (["tune", "--grid", "link.los=1"], "link.los is not a known field"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COMMANDS)
+def test_a_mistake_is_one_sentence_with_exit_code_2_and_nothing_is_run(
+    case: str,
+    tiny_arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a file").write_text("mine")
+    (name, *options), words = BAD_COMMANDS[case]
+    assert command(monkeypatch, name, *tiny_arguments, *options) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert words in line
+    assert list(tmp_path.rglob("summary.json")) == []
+
+
+def test_if_no_run_is_possible_the_exit_code_says_so(
+    tiny_arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    impossible = ["--algorithms", "local", "--set", "clients.n_clients=100", "--out", str(tmp_path / "c")]
+    assert command(monkeypatch, "compare", *tiny_arguments, *impossible) == 2
+    assert "not one run could be made; recording 0 has" in capfd.readouterr().err
+    assert "sequences" in (tmp_path / "c" / "table.md").read_text()
+
+
+def test_ctrl_c_ends_every_process_and_the_same_command_continues(tiny_arguments: list[str], tmp_path: Path) -> None:
+    asked = ["compare", *tiny_arguments, "--algorithms", "local,dsgd", "--jobs", "2", "--out", "c"]
+    slow = ["--set", "rounds=30", "--set", "training.local_steps=20", "--seeds", "30"]
+    running = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *asked, *slow],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout
+    try:
+        next(line for line in running.stdout if ", seed 0: top-1" in line)
+        running.send_signal(signal.SIGINT)
+        _, complaints = running.communicate(timeout=60)  # ends only when all processes that hold the pipes have ended
+    finally:
+        running.kill()
+    assert running.returncode == 130
+    (line,) = complaints.splitlines()
+    n_done = len(list((tmp_path / "c" / "runs").glob("*/summary.json")))
+    assert line.endswith("of 60 runs are done, and the same command continues")
+    assert 1 <= int(line.split()[1]) <= n_done
+    assert not list((tmp_path / "c" / "runs").glob(".*partial"))

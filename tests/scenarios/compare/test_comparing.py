@@ -1,0 +1,250 @@
+"""Runs are made once, compared seed by seed, and continued after an interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sheafedge.scenarios.compare import stored_runs, work
+from sheafedge.scenarios.compare.comparing import run_comparison
+from sheafedge.scenarios.compare.comparison import Comparison
+from sheafedge.scenarios.compare.curves import curves_of
+from sheafedge.scenarios.compare.plan import PlannedRun
+from sheafedge.scenarios.compare.tables import failure_lines, markdown, result_tables
+from sheafedge.scenarios.compare.work import Done
+
+#: A step that leaves the finite numbers at once.
+DIVERGING = {"training.encoder_optimizer": "sgd", "training.encoder_step_size": 1e12}
+GROUPS = ["gps", "rf", "both", "all clients"]
+
+
+class Told:
+    """Follows a comparison, and remembers."""
+
+    def __init__(self) -> None:
+        self.stored = self.recordings = 0
+        self.made: list[str] = []
+
+    def begun(self, n_runs: int, n_stored: int) -> None:
+        self.stored = n_stored
+
+    def recorded(self, seed: int, done: Done) -> None:
+        self.recordings += 1
+
+    def ended(self, run: PlannedRun, folder: Path, done: Done) -> None:
+        self.made.append(f"{run.arm} {run.seed}")
+
+
+def told(comparison: Comparison, folder: Path, jobs: int = 1) -> Told:
+    progress = Told()
+    run_comparison(comparison, folder, jobs, progress)
+    return progress
+
+
+def only(comparison: Comparison, arm: str, **changes: Any) -> Comparison:
+    return comparison.edited({"arms": {arm: comparison.arms[arm]}, "seeds": [0], "reference": "", **changes})
+
+
+def scores(results: dict[str, Any], arm: str, kind: str = "scores") -> dict[str, Any]:
+    entry = next(entry for entry in results["entries"] if entry["arm"] == arm)
+    return {group: facts[kind]["top1"] for group, facts in entry["groups"].items()}
+
+
+def test_a_comparison_leaves_what_was_promised(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    pictures = {f"curves-{axis}.png" for axis in ("rounds", "bytes", "time")}
+    assert {path.name for path in folder.iterdir()} == {
+        "comparison.toml",
+        "results.json",
+        "table.md",
+        "runs",
+        *pictures,
+    }
+    assert json.loads((folder / "results.json").read_text()) == results
+    assert len(list((folder / "runs").iterdir())) == 4
+    for picture in pictures:
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_means_and_spreads_are_those_of_the_run_folders(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    for entry in results["entries"]:
+        summaries = {
+            s: json.loads((folder / "runs" / name / "summary.json").read_text()) for s, name in entry["runs"].items()
+        }
+        for group in GROUPS[:-1]:
+            found = entry["groups"][group]["scores"]["top1"]
+            values = [summary["groups"][group]["top1"] for summary in summaries.values()]
+            assert list(found["values"].values()) == values
+            assert found["mean"] == pytest.approx(statistics.mean(values))
+            assert found["sd"] == pytest.approx(statistics.stdev(values))
+        assert entry["facts"]["bytes"]["values"] == {s: one["traffic"]["bytes"] for s, one in summaries.items()}
+
+
+def test_the_mean_over_all_clients_is_over_clients_and_not_over_groups(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    for entry in results["entries"]:
+        for seed, name in entry["runs"].items():
+            rows = [json.loads(line) for line in (folder / "runs" / name / "metrics.jsonl").read_text().splitlines()]
+            last = [row["models"]["fused"]["top1"] for row in rows if row["round"] == 1]
+            found = entry["groups"]["all clients"]["scores"]["top1"]["values"][seed]
+            assert found == pytest.approx(statistics.mean(last))
+
+
+def test_differences_are_taken_seed_by_seed(finished: tuple[Path, dict[str, Any]]) -> None:
+    """Their spread is not that of the arms, whose easy and hard seeds are the same."""
+    _, results = finished
+    ours, reference = scores(results, "together"), scores(results, "alone")
+    for group, found in scores(results, "together", "differences").items():
+        by_seed = [ours[group]["values"][s] - reference[group]["values"][s] for s in ("0", "1")]
+        assert list(found["values"].values()) == by_seed
+        assert found["sd"] == pytest.approx(statistics.stdev(by_seed))
+    assert {found["mean"] for found in scores(results, "alone", "differences").values()} == {0.0}
+
+
+def test_the_table_says_what_the_results_say(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    text = (folder / "table.md").read_text()
+    assert text == markdown(results)
+    assert "| arm | gps | rf | both | all clients |" in text
+    rf = scores(results, "together")["rf"]
+    cell = f"{rf['mean']:.3f}±{rf['sd']:.3f}".replace("0.", ".")
+    row = next(line for line in text.splitlines() if line.startswith("| together |"))
+    assert row.split(" | ")[2] == cell
+    assert "held-out rows (whole sequences)" in text
+    assert "| persistence |" in text
+    assert "top-1 above alone, seed by seed" in text
+    assert [table.is_main for table in result_tables(results)] == [True, True, True, False, False]
+
+
+def test_curves_end_where_the_scores_are(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    for curve in curves_of(results, folder / "runs"):
+        entry = next(entry for entry in results["entries"] if entry["arm"] == curve.arm)
+        assert curve.rounds.tolist() == [1, 2]
+        assert curve.sent_bytes[-1] == pytest.approx(entry["facts"]["bytes"]["mean"])
+        assert curve.time_s[-1] <= entry["facts"]["virtual_time_s"]["mean"]
+        for group, found in scores(results, curve.arm).items():
+            assert curve.scores[group][:, -1].tolist() == pytest.approx(list(found["values"].values()))
+
+
+def test_what_is_there_is_not_run_again_and_a_changed_scenario_is(two_arms: Comparison, tmp_path: Path) -> None:
+    one = only(two_arms, "alone")
+    assert told(one, tmp_path).made == ["alone 0"]
+    again = told(one, tmp_path)
+    assert (again.made, again.stored, again.recordings) == ([], 1, 0)
+    other_threads = one.edited({"set": {**one.edits, "compute.executor": "threads", "compute.threads": 2}})
+    assert told(other_threads, tmp_path).made == []
+    changed = one.edited({"set": {**one.edits, "rounds": 1}})
+    assert told(changed, tmp_path).made == ["alone 0"]
+    assert told(one, tmp_path).made == []  # and the first is still there
+
+
+def test_a_run_of_another_version_or_of_another_scenario_is_replaced(
+    two_arms: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = only(two_arms, "alone")
+    run_comparison(one, tmp_path)
+    (folder,) = (tmp_path / "runs").iterdir()
+    for name, before, after in (
+        ("scenario.toml", "rounds = 2", "rounds = 7"),
+        ("summary.json", '"sheafedge": "', '"sheafedge": "9'),
+    ):
+        text = (folder / name).read_text()
+        assert before in text
+        (folder / name).write_text(text.replace(before, after))
+        assert told(one, tmp_path).made == ["alone 0"]
+        assert (folder / name).read_text().count(after) == 0
+    monkeypatch.setattr(stored_runs, "__version__", "9")
+    assert told(one, tmp_path).made == ["alone 0"]
+
+
+def test_an_interrupted_comparison_continues_and_clears_what_was_left(
+    two_arms: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = work.run_scenario, []
+
+    def interrupted_once(scenario: Any, folder: Path) -> Any:
+        calls.append(folder)
+        if len(calls) == 2:
+            for leftover in (f"{folder.name}.interrupted", f".{folder.name}-abc.partial", f"{folder.name}.failed-2"):
+                (folder.parent / leftover).mkdir()
+            raise KeyboardInterrupt
+        return real(scenario, folder)
+
+    monkeypatch.setattr(work, "run_scenario", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        run_comparison(two_arms, tmp_path)
+    continued = told(two_arms, tmp_path)
+    assert continued.stored == 1
+    assert continued.made == ["alone 0", "together 1", "alone 1"]
+    assert all(os.path.isfile(path / "summary.json") for path in (tmp_path / "runs").iterdir())  # noqa: PTH113
+
+
+def test_arms_that_come_down_to_the_same_scenario_share_a_run(two_arms: Comparison, tmp_path: Path) -> None:
+    twice = only(two_arms, "alone").edited({"arms": {"a": {"algorithm": "local"}, "b": {"algorithm": "local"}}})
+    progress = Told()
+    results = run_comparison(twice, tmp_path, progress=progress)
+    assert progress.made == ["a 0"]
+    assert scores(results, "a") == scores(results, "b")
+
+
+def test_an_arm_that_fails_is_reported_and_stops_nobody(two_arms: Comparison, tmp_path: Path) -> None:
+    arms = {"wild": DIVERGING, "lonely": {"topology.kind": "regular", "topology.degree": 99}, **two_arms.arms}
+    results = run_comparison(two_arms.edited({"arms": arms, "reference": "wild", "seeds": [0]}), tmp_path)
+    assert [entry["n"] for entry in results["entries"]] == [0, 0, 1, 1]
+    by_arm = {failure["arm"]: failure for failure in results["failures"]}
+    assert by_arm["wild"]["error"] == "DivergedError"
+    assert "left the finite numbers" in by_arm["wild"]["sentence"]
+    assert "topology.degree" in by_arm["lonely"]["sentence"]
+    text = (tmp_path / "table.md").read_text()
+    assert "| wild | 0 of 1 | - | - | - | - |" in text
+    assert "| together | 1 of 1 | ." in text
+    for line in failure_lines(results):
+        assert line in text
+
+
+def test_a_seed_that_failed_leaves_means_over_the_others(two_arms: Comparison, tmp_path: Path) -> None:
+    """In three minutes too few cars pass for four clients with seed 3, and enough with the others."""
+    short = only(two_arms, "alone", seeds=[0, 1, 2, 3])
+    results = run_comparison(short.edited({"set": {**short.edits, "world.duration_s": 180}}), tmp_path)
+    (failure,) = results["failures"]
+    assert failure["seed"] == 3
+    found = scores(results, "alone")["rf"]
+    assert list(found["values"]) == ["0", "1", "2"]
+    assert found["mean"] == pytest.approx(statistics.mean(found["values"].values()))
+    assert "| alone | 3 of 4 |" in (tmp_path / "table.md").read_text()
+
+
+def test_two_jobs_find_what_one_finds(
+    two_arms: Comparison, finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    progress = Told()
+    results = run_comparison(two_arms, tmp_path, 2, progress)
+    assert sorted(progress.made) == ["alone 0", "alone 1", "together 0", "together 1"]
+    assert progress.recordings == 2
+    for entry, other in zip(results["entries"], finished[1]["entries"], strict=True):
+        assert entry["groups"] == other["groups"]
+        assert entry["runs"] == other["runs"]
+    hashes = [
+        {
+            path.name: json.loads((path / "summary.json").read_text())["trace_hash"]
+            for path in (folder / "runs").iterdir()
+        }
+        for folder in (tmp_path, finished[0])
+    ]
+    assert hashes[0] == hashes[1]
+
+
+def test_what_varies_is_told_beside_every_arm(two_arms: Comparison, tmp_path: Path) -> None:
+    varied = only(two_arms, "alone", vary={"training.batch_size": [8, 16]})
+    results = run_comparison(varied, tmp_path)
+    assert [entry["varied"] for entry in results["entries"]] == [8, 16]
+    assert "| arm | batch_size |" in (tmp_path / "table.md").read_text()
+    assert (tmp_path / "vary.png").read_bytes().startswith(b"\x89PNG")
+    assert tomllib.loads((tmp_path / "comparison.toml").read_text())["vary"] == {"training.batch_size": [8, 16]}

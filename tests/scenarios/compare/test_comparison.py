@@ -1,0 +1,153 @@
+"""What a comparison can say, in a file and on the command line."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sheafedge.emulator.contracts import ConfigError
+from sheafedge.models.algorithms.table import ALGORITHMS
+from sheafedge.scenarios.compare.arguments import asked_comparison, parsed_grid, parsed_values
+from sheafedge.scenarios.compare.comparison import Comparison, validated_comparison
+from sheafedge.scenarios.compare.plan import planned_runs
+
+FILE = """
+scenario = "drone_beam"
+seeds = [0, 3]
+reference = "encoders only"
+[set]
+"data.images" = "views"
+data.stride = 4
+[arms."encoders only"]
+algorithm = "sheaf_dmfl_att"
+"sheaf.coupling" = 0
+[arms.local]
+algorithm = "local"
+[vary]
+"link.loss_probability" = [0, 0.2]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "views.toml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def refusal(**changes: Any) -> str:
+    tables = {"name": "x", "scenario": "drone_beam", "arms": {"a": {}, "b": {"algorithm": "local"}}, **changes}
+    with pytest.raises(ConfigError) as refused:
+        planned_runs(validated_comparison(tables))
+    return str(refused.value)
+
+
+def test_a_file_says_which_runs_are_made(file: str) -> None:
+    runs = planned_runs(asked_comparison(file))
+    assert [(run.seed, run.value, run.arm) for run in runs] == [
+        (seed, value, arm) for seed in (0, 3) for value in (0, 0.2) for arm in ("encoders only", "local")
+    ]
+    last = runs[-1].scenario
+    assert (last.seed, last.algorithm, last.link.loss_probability) == (3, "local", 0.2)
+    assert (last.data.images, last.data.stride) == ("views", 4)
+    assert not last.export.onnx
+    assert last.export.pictures == 0
+
+
+def test_nested_tables_mean_what_dotted_keys_mean_and_reset_nothing(file: str) -> None:
+    comparison = asked_comparison(file)
+    assert comparison.edits == {"data.images": "views", "data.stride": 4}
+    assert comparison.base().data.n_beams == 64  # as shipped
+
+
+def test_what_is_written_reads_the_same(file: str) -> None:
+    comparison = asked_comparison(file)
+    assert validated_comparison(tomllib.loads(comparison.text())) == comparison
+
+
+def test_options_replace_what_a_file_says(file: str) -> None:
+    comparison = asked_comparison(
+        file,
+        algorithms="dsgd,local",
+        arms=["few: algorithm=local, data.scenarios=[1, 5], topology.kind='ring'"],
+        edits=["data.stride=8"],
+        seeds=2,
+        vary="link.packet_bytes=500,1200",
+        reference="few",
+    )
+    assert comparison.arms == {
+        "dsgd": {"algorithm": "dsgd"},
+        "local": {"algorithm": "local"},
+        "few": {"algorithm": "local", "data.scenarios": [1, 5], "topology.kind": "ring"},
+    }
+    assert comparison.edits == {"data.images": "views", "data.stride": 8}
+    assert (comparison.seeds, comparison.reference) == ((0, 1), "few")
+    assert comparison.vary == {"link.packet_bytes": (500, 1200)}
+
+
+def test_a_scenario_alone_compares_all_algorithms() -> None:
+    comparison = asked_comparison("drone_beam")
+    assert list(comparison.arms) == list(ALGORITHMS)
+    assert comparison.name == "drone_beam"
+
+
+def test_a_scenario_file_beside_the_comparison_is_found(tmp_path: Path) -> None:
+    shipped = Path(asked_comparison.__code__.co_filename).parents[1] / "drone_beam.toml"
+    (tmp_path / "mine.toml").write_text(shipped.read_text())
+    (tmp_path / "compare.toml").write_text('scenario = "mine.toml"\n[arms.a]\n')
+    assert asked_comparison(str(tmp_path / "compare.toml")).base().task == "beam_prediction"
+
+
+def test_values_may_be_lists_and_words() -> None:
+    assert parsed_values("--vary", "data.scenarios=[1,5],[8]") == ("data.scenarios", [[1, 5], [8]])
+    assert parsed_grid(["data.images=plain,views", "a.b=1,0.5"]) == {"data.images": ["plain", "views"], "a.b": [1, 0.5]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"arms": {}}, "arms"),
+        ({"arms": {"a": {"algorithm": "sheaf"}}}, "arm 'a': unknown algorithm 'sheaf'; known: dsgd"),
+        ({"arms": {"a": {"link.los": 1}}}, "arm 'a': link.los is not a known field"),
+        ({"set": {"link.los": 1}}, "link.los is not a known field"),
+        ({"seeds": [1, 1]}, "seeds lists 1 twice"),
+        ({"seeds": []}, "seeds must not be empty"),
+        ({"reference": "c"}, "reference must be one of the arms a, b, got 'c'"),
+        ({"set": {"seed": 1}}, "seed cannot be edited in a comparison"),
+        ({"vary": {"rounds": [1, 2], "link.rate_bps": [1e6]}}, "vary takes one key, got rounds, link.rate_bps"),
+        ({"vary": {"rounds": [1, 1]}}, "vary: rounds needs different values, got [1, 1]"),
+        ({"vary": {"algorithm": ["dsgd"]}}, "arm 'b' sets algorithm, which vary is to change"),
+        ({"vary": {"rounds": [1, 0]}}, "arm 'a' at rounds = 0: rounds must be at least 1, got 0"),
+        ({"rounds": 3}, "rounds is not a known field"),
+        ({"scenario": "drone"}, "unknown scenario 'drone'"),
+        ({"arms": {" ": {}}}, "an arm needs a name"),
+    ],
+)
+def test_a_mistake_in_the_comparison_itself_is_found_before_anything_runs(changes: dict[str, Any], words: str) -> None:
+    assert words in refusal(**changes)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"arms": ["no colon"]}, "--arm takes 'NAME: key=value, key=value', got 'no colon'"),
+        ({"arms": ["a: rounds"]}, "--arm takes"),
+        ({"vary": "rounds"}, "--vary takes key=value,value,..., got 'rounds'"),
+        ({"seeds": 0}, "--seeds must be at least 1, got 0"),
+        ({"edits": ["rounds"]}, "--set takes key=value"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_a_sentence(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        asked_comparison("drone_beam", **options)
+    assert words in str(refused.value)
+
+
+def test_runs_that_must_be_equal_have_one_name_and_others_have_not(two_arms: Comparison) -> None:
+    def name(**edits: Any) -> str:
+        return planned_runs(two_arms.edited({"set": {**two_arms.edits, **edits}}))[0].name
+
+    assert name() == name(**{"compute.threads": 7, "summary": "x", "export.max_abs_error": 1.0})
+    assert len({name(), name(rounds=3), name(**{"compute.profile": "edge_gpu"})}) == 3
