@@ -102,14 +102,14 @@ def print_table(console: Console, table: ResultTable) -> None:
 
 
 def _rich_table(table: ResultTable) -> Table:
-    """Names fold, numbers stay whole."""
-    shown = Table(title=escape(table.title), title_justify="left", pad_edge=False)
+    """Names and headings fold, numbers stay whole."""
+    shown = Table(title=escape(table.title), title_justify="left")
     for index, head in enumerate(table.heads):
         widest = max((len(row[index]) for row in table.rows), default=0)
         if index == 0:
             shown.add_column(head, overflow="fold", min_width=min(widest, WIDEST_ALGORITHM))
         else:
-            shown.add_column(escape(head), justify="right", overflow="fold", min_width=widest)
+            shown.add_column(escape(head.replace("_", " ")), justify="right", overflow="fold", min_width=widest)
     for row in table.rows:
         shown.add_row(*map(escape, row))
     return shown
