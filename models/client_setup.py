@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +34,7 @@ class ClientSetup:
         head_mixing: neighbor -> mixing weight over the whole graph, for what all clients have in common.
         group_mixing: neighbor of the same group -> mixing weight inside the group.
         map_starts: neighbor -> initial restriction map, see `restriction_maps`.
+        redrawn_maps: round -> the same for a later round, where maps are drawn anew every round; else None.
         training, sheaf: settings of the scenario.
     """
 
@@ -52,3 +53,4 @@ class ClientSetup:
     private: TrainingRows | None = None
     private_rounds: int = 0
     map_starts: Mapping[NodeId, Tensor] = field(default_factory=dict)
+    redrawn_maps: Callable[[int], Mapping[NodeId, Tensor]] | None = None

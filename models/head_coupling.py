@@ -6,7 +6,7 @@ heard neither pulls nor changes its map.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,13 +14,11 @@ from torch import Tensor
 
 from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
 from .coupling_health import CouplingHealth, step_strengths
+from .map_storage import stored_maps
 from .payload import to_payload, to_tensor
-from .restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
 from .settings import SheafSettings
 from .sheaf import map_step_sizes, reproject_locally
 from .stability import UNSTABLE_FROM, map_norm_sq
-
-MAP_STORAGES: dict[str, type[DenseMaps] | type[FactoredMaps]] = {"dense": DenseMaps, "factored": FactoredMaps}
 
 
 class HeadCoupling:
@@ -31,6 +29,7 @@ class HeadCoupling:
         starts: neighbor -> initial map, see `restriction_maps`.
         head: [d_i] initial head; tells size, dtype and device.
         settings: of the scenario.
+        redrawn: round -> maps that every later round starts from, of the same sizes; None: maps stay and learn.
 
     Attributes:
         maps: its restriction maps.
@@ -39,12 +38,16 @@ class HeadCoupling:
     """
 
     def __init__(
-        self, client_id: NodeId, starts: Mapping[NodeId, Tensor], head: Tensor, settings: SheafSettings
+        self,
+        client_id: NodeId,
+        starts: Mapping[NodeId, Tensor],
+        head: Tensor,
+        settings: SheafSettings,
+        *,
+        redrawn: Callable[[int], Mapping[NodeId, Tensor]] | None = None,
     ) -> None:
-        self.maps: RestrictionMaps = MAP_STORAGES[settings.map_storage](
-            starts, len(head), dtype=head.dtype, device=head.device
-        )
-        self._client_id, self._settings = client_id, settings
+        self.maps = stored_maps(settings.map_storage, starts, head)
+        self._client_id, self._settings, self._redrawn = client_id, settings, redrawn
         sizes = torch.tensor([rows.stop - rows.start for rows in self.maps.rows.values()], dtype=torch.int64)
         self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(head.device)
         self._edge = {neighbor: index for index, neighbor in enumerate(self.maps.rows)}
@@ -66,7 +69,9 @@ class HeadCoupling:
         return frozenset(MessageSlot(round_index, phase, neighbor, kind) for neighbor in self.maps.rows)
 
     def projections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
-        """Step B: the head's image on every edge."""
+        """Step B: the head's image on every edge, under maps of this round where they are redrawn."""
+        if self._redrawn is not None and round_index > 0:
+            self.maps = stored_maps(self._settings.map_storage, self._redrawn(round_index), head)
         self._projection = self.maps.project(head)
         self.health.saw_projection(self._projection, head @ head)
         stacked = to_payload(self._projection)

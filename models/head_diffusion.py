@@ -9,12 +9,12 @@ from torch import Tensor
 
 from ..emulator.contracts import Message, MessageKind, MessageSlot
 from .client_setup import ClientSetup
+from .map_storage import stored_maps
 from .payload import to_payload, to_tensor
-from .restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
 
 
 class HeadDiffusion:
-    """Restriction maps that stay as they start, and the mixing weight of every edge.
+    """Restriction maps that stay as they start (or are drawn anew every round), and the mixing weight of every edge.
 
     Args:
         setup: maps, weights and settings of the client.
@@ -22,8 +22,8 @@ class HeadDiffusion:
     """
 
     def __init__(self, setup: ClientSetup, head: Tensor) -> None:
-        storage = DenseMaps if setup.sheaf.map_storage == "dense" else FactoredMaps
-        self.maps: RestrictionMaps = storage(setup.map_starts, len(head), dtype=head.dtype, device=head.device)
+        self.maps = stored_maps(setup.sheaf.map_storage, setup.map_starts, head)
+        self._storage, self._redrawn = setup.sheaf.map_storage, setup.redrawn_maps
         self._client_id, self._head = setup.client_id, head
         parts = [
             torch.full((rows.stop - rows.start,), setup.head_mixing[neighbor] * setup.sheaf.diffusion)
@@ -39,7 +39,9 @@ class HeadDiffusion:
         return self.maps.product_flops
 
     def messages(self, phase: str, round_index: int) -> list[Message]:
-        """The head's image on every edge."""
+        """The head's image on every edge, under maps of this round where they are redrawn."""
+        if self._redrawn is not None and round_index > 0:
+            self.maps = stored_maps(self._storage, self._redrawn(round_index), self._head)
         self._projected = self.maps.project(self._head)
         stacked = to_payload(self._projected)
         return [

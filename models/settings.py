@@ -64,6 +64,8 @@ class SheafSettings:
         map_start: "structured" (rows of the identity, outputs of the same number at both ends), "aligned" (the same for
             outputs that are about the same, however each end numbers them; a common initial head is common in this
             sense then), or "random" (Gaussian).
+        rotate_index: draw the rows of structured or aligned maps anew every round, the same at both ends, so that an
+            edge comes to compare all that it can, a share of it at a time; such maps cannot learn.
         map_storage: "factored" (exact, small) or "dense" (as the equations read).
         exchange: "double" sends projections before and after the head step, as the paper does; "single" derives the
             first from the last round's second, the same iterates for half the head traffic; needs links that deliver.
@@ -75,6 +77,7 @@ class SheafSettings:
     map_step_size: float = 0.001
     clamp_map_step: bool = True
     map_start: Literal["structured", "aligned", "random"] = "structured"
+    rotate_index: bool = False
     map_storage: Literal["factored", "dense"] = "factored"
     exchange: Literal["double", "single"] = "double"
     diffusion: float = 1.0
@@ -90,6 +93,11 @@ class SheafSettings:
             "must lie in (0, 1] (0.1 keeps one coordinate per ten head parameters)",
         )
         _require_finite_at_least("sheaf.map_step_size", self.map_step_size, 0.0, "0 freezes the maps")
+        if self.rotate_index and self.map_start == "random":
+            raise ConfigError(
+                "sheaf.rotate_index draws rows of the identity anew, which sheaf.map_start = 'random' does not have;"
+                " use 'structured' or 'aligned'"
+            )
         _require(
             0.0 < self.diffusion <= 1.0, "sheaf.diffusion", self.diffusion, "must lie in (0, 1] (1 goes all the way)"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,6 +166,7 @@ def build(
     )
     warnings = coupling_warnings(scenario, graph)
     _check_heads(scenario, algorithm, clients, graph)
+    _check_maps(scenario, algorithm)
     starts = map_starts(scenario, clients, graph) if algorithm.maps_heads else {}
     if algorithm.couples_heads:
         heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
@@ -251,6 +252,9 @@ def make_learners(
             head_mixing=in_whole[me],
             group_mixing=in_group[me],
             map_starts=starts.get(me, {}),
+            redrawn_maps=redrawn_maps(scenario, client, [clients[peer] for peer in sorted(graph[me])])
+            if scenario.sheaf.rotate_index
+            else None,
         )
         setups.append(setup)
     return tuple(algorithm.learners(setups))
@@ -321,20 +325,49 @@ def _check_heads(
 def map_starts(
     scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
 ) -> dict[NodeId, dict[NodeId, Tensor]]:
-    """Initial restriction maps of both ends of every edge, drawn from a stream that belongs to the edge."""
-    kind, compression = scenario.sheaf.map_start, scenario.sheaf.compression
-    layouts = [client.models["fused"].layout for client in clients]
+    """Initial restriction maps of both ends of every edge."""
     starts: dict[NodeId, dict[NodeId, Tensor]] = {client.client_id: {} for client in clients}
     for a, b in graph.edges:
-        low, high = min(a, b), max(a, b)
-        draws = named_stream(scenario.seed, "restriction_maps", low, high)
-        ends = layouts[low], layouts[high]
-        if kind == "aligned":
-            drawn = aligned_starts(*ends, clients[low].outputs, clients[high].outputs, compression, draws)
-        else:
-            drawn = MAP_STARTS[kind](*ends, compression, draws)
-        starts[low][high], starts[high][low] = drawn
+        starts[a][b], starts[b][a] = edge_starts(scenario, clients[a], clients[b])
     return starts
+
+
+def edge_starts(scenario: Scenario, one: Client, other: Client, round_index: int = 0) -> tuple[Tensor, Tensor]:
+    """Maps of both ends of an edge, drawn from a stream that belongs to the edge, and to the round after the first."""
+    if one.client_id > other.client_id:
+        second, first = edge_starts(scenario, other, one, round_index)
+        return first, second
+    sheaf, later = scenario.sheaf, (round_index,) if round_index else ()
+    draws = named_stream(scenario.seed, "restriction_maps", one.client_id, other.client_id, *later)
+    layouts = one.models["fused"].layout, other.models["fused"].layout
+    if sheaf.map_start == "aligned":
+        return aligned_starts(*layouts, one.outputs, other.outputs, sheaf.compression, draws)
+    return MAP_STARTS[sheaf.map_start](*layouts, sheaf.compression, draws)
+
+
+def redrawn_maps(
+    scenario: Scenario, me: Client, neighbors: Sequence[Client]
+) -> Callable[[int], Mapping[NodeId, Tensor]]:
+    """What a client's maps are in any later round; the other ends find the same without a word."""
+
+    def of_round(round_index: int) -> Mapping[NodeId, Tensor]:
+        return {peer.client_id: edge_starts(scenario, me, peer, round_index)[0] for peer in neighbors}
+
+    return of_round
+
+
+def _check_maps(scenario: Scenario, algorithm: Algorithm) -> None:
+    """Refuse maps that are to learn and to be drawn anew.
+
+    Raises:
+        ConfigError: both are asked for.
+    """
+    sheaf = scenario.sheaf
+    if sheaf.rotate_index and algorithm.couples_heads and sheaf.learns_maps:
+        raise ConfigError(
+            f"sheaf.rotate_index draws maps anew every round, and what is redrawn cannot learn with sheaf.map_step_size"
+            f" = {sheaf.map_step_size:g}; set it to 0"
+        )
 
 
 def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str, ...]:

@@ -313,6 +313,11 @@ class Scenario(Section):
                 f"sheaf.exchange = 'single' needs network.missing = 'wait', got {self.network.missing!r}: both ends of"
                 " an edge must see the same residual"
             )
+        if self.sheaf.rotate_index and self.network.missing == "stale":
+            raise ConfigError(
+                "sheaf.rotate_index compares other coordinates in every round, so network.missing = 'stale' would take"
+                " a projection for what it is not; use 'skip' or 'wait'"
+            )
         return self
 
     @property

@@ -34,16 +34,26 @@ from sheafedge.scenarios.data import ClientData, load_data
 
 N_ROUNDS = 3  # the single exchange has other phases from its second round on
 
+ROTATING = {"sheaf.rotate_index": True, "sheaf.map_step_size": 0.0}
+
 #: Ways in which an algorithm with coupled heads can be set up; the protocol must hold for all of them.
 COUPLED: dict[str, dict[str, Any]] = {
+    "rotating index": ROTATING,
     "unclamped": {"sheaf.clamp_map_step": False},
     "single exchange": {"sheaf.exchange": "single", "network.missing": "wait"},
     "frozen maps": {"sheaf.map_step_size": 0.0},
     "no coupling": {"sheaf.coupling": 0.0},
     "dense random maps": {"sheaf.map_start": "random", "sheaf.map_storage": "dense"},
 }
+#: The same for heads that diffuse.
+DIFFUSED: dict[str, dict[str, Any]] = {
+    "rotating index": ROTATING,
+}
+VARIANTS = {"sheaf_dmfl": COUPLED, "sheaf_diffusion": DIFFUSED}
 CASES: dict[str, dict[str, Any]] = {name: {"algorithm": name} for name in ALGORITHMS} | {
-    f"{name} {variant}": {"algorithm": name, **edits} for name in ("sheaf_dmfl",) for variant, edits in COUPLED.items()
+    f"{name} {variant}": {"algorithm": name, **edits}
+    for name, variants in VARIANTS.items()
+    for variant, edits in variants.items()
 }
 
 #: Whole models mean the same only where all modalities are.
