@@ -51,6 +51,11 @@ class CouplingHealth:
         self._map_norm_sq += float(change)
         self.saw_projection(image - scaled_residual * norm_sq, norm_sq)
 
+    def saw_maps(self, norm_sq: float, image: Tensor, head_norm_sq: Tensor) -> None:
+        """Maps of this squared Frobenius norm, after a step of another kind, make this image [n_rows] of the head."""
+        self._map_norm_sq = norm_sq
+        self.saw_projection(image, head_norm_sq)
+
     def saw_step_sizes(self, strengths: Iterable[float]) -> None:
         """The edges that stepped did so by these eta * lambda * s_e."""
         self._largest_map_step = max(map(finite, strengths), default=0.0)

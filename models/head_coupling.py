@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
 from .coupling_health import CouplingHealth, step_strengths
+from .kronecker_maps import KroneckerMaps
 from .map_storage import stored_maps
 from .payload import to_payload, to_tensor
 from .settings import SheafSettings
@@ -29,6 +30,7 @@ class HeadCoupling:
         starts: neighbor -> initial map, see `restriction_maps`.
         head: [d_i] initial head; tells size, dtype and device.
         settings: of the scenario.
+        n_outputs: of the head; only Kronecker maps need to know.
         redrawn: round -> maps that every later round starts from, of the same sizes; None: maps stay and learn.
 
     Attributes:
@@ -44,10 +46,11 @@ class HeadCoupling:
         head: Tensor,
         settings: SheafSettings,
         *,
+        n_outputs: int = 1,
         redrawn: Callable[[int], Mapping[NodeId, Tensor]] | None = None,
     ) -> None:
-        self.maps = stored_maps(settings.map_storage, starts, head)
-        self._client_id, self._settings, self._redrawn = client_id, settings, redrawn
+        self.maps = stored_maps(settings.map_storage, starts, head, n_outputs)
+        self._client_id, self._settings, self._n_outputs, self._redrawn = client_id, settings, n_outputs, redrawn
         sizes = torch.tensor([rows.stop - rows.start for rows in self.maps.rows.values()], dtype=torch.int64)
         self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(head.device)
         self._edge = {neighbor: index for index, neighbor in enumerate(self.maps.rows)}
@@ -71,7 +74,7 @@ class HeadCoupling:
     def projections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
         """Step B: the head's image on every edge, under maps of this round where they are redrawn."""
         if self._redrawn is not None and round_index > 0:
-            self.maps = stored_maps(self._settings.map_storage, self._redrawn(round_index), head)
+            self.maps = stored_maps(self._settings.map_storage, self._redrawn(round_index), head, self._n_outputs)
         self._projection = self.maps.project(head)
         self.health.saw_projection(self._projection, head @ head)
         stacked = to_payload(self._projection)
@@ -126,7 +129,10 @@ class HeadCoupling:
         self.maps.step(scaled, head)  # (12)
         self._stepped_residual = residual
         self.health.saw_residual(residual)
-        self.health.saw_map_step(scaled, own, head @ head)
+        if isinstance(self.maps, KroneckerMaps):
+            self.health.saw_maps(self.maps.norm_sq, self.maps.project(head), head @ head)
+        else:
+            self.health.saw_map_step(scaled, own, head @ head)
         if self.sends_norm:
             edges_heard = heard[[rows.start for rows in self.maps.rows.values()]]
             self.health.saw_step_sizes((edges_heard * steps * coupling * (head @ head + norms_sq)).tolist())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from ..emulator.contracts import Message, MessageKind, MessageSlot
+from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
 from .client_setup import ClientSetup
 from .map_storage import stored_maps
 from .payload import to_payload, to_tensor
+from .restriction_maps import RestrictionMaps
 
 
 class HeadDiffusion:
@@ -22,9 +23,10 @@ class HeadDiffusion:
     """
 
     def __init__(self, setup: ClientSetup, head: Tensor) -> None:
-        self.maps = stored_maps(setup.sheaf.map_storage, setup.map_starts, head)
-        self._storage, self._redrawn = setup.sheaf.map_storage, setup.redrawn_maps
-        self._client_id, self._head = setup.client_id, head
+        (model,) = setup.models.values()
+        self._client_id, self._head, self._redrawn = setup.client_id, head, setup.redrawn_maps
+        self._storage, self._n_outputs = setup.sheaf.map_storage, model.layout.n_outputs
+        self.maps = self._stored(setup.map_starts)
         parts = [
             torch.full((rows.stop - rows.start,), setup.head_mixing[neighbor] * setup.sheaf.diffusion)
             for neighbor, rows in self.maps.rows.items()
@@ -41,7 +43,7 @@ class HeadDiffusion:
     def messages(self, phase: str, round_index: int) -> list[Message]:
         """The head's image on every edge, under maps of this round where they are redrawn."""
         if self._redrawn is not None and round_index > 0:
-            self.maps = stored_maps(self._storage, self._redrawn(round_index), self._head)
+            self.maps = self._stored(self._redrawn(round_index))
         self._projected = self.maps.project(self._head)
         stacked = to_payload(self._projected)
         return [
@@ -66,3 +68,6 @@ class HeadDiffusion:
         residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
         self._head.sub_(self.maps.pull(self._weights * residual))
+
+    def _stored(self, starts: Mapping[NodeId, Tensor]) -> RestrictionMaps:
+        return stored_maps(self._storage, starts, self._head, self._n_outputs)

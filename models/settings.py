@@ -66,7 +66,8 @@ class SheafSettings:
             sense then), or "random" (Gaussian).
         rotate_index: draw the rows of structured or aligned maps anew every round, the same at both ends, so that an
             edge comes to compare all that it can, a share of it at a time; such maps cannot learn.
-        map_storage: "factored" (exact, small) or "dense" (as the equations read).
+        map_storage: "factored" (exact, small), "dense" (as the equations read), or "kronecker": maps I_C x R that treat
+            all outputs alike and keep that form when they learn; compression is then the share of columns of the head.
         exchange: "double" sends projections before and after the head step, as the paper does; "single" derives the
             first from the last round's second, the same iterates for half the head traffic; needs links that deliver.
         diffusion: share of the way to the neighbors' mean that `sheaf_diffusion` goes per round, in (0, 1].
@@ -78,7 +79,7 @@ class SheafSettings:
     clamp_map_step: bool = True
     map_start: Literal["structured", "aligned", "random"] = "structured"
     rotate_index: bool = False
-    map_storage: Literal["factored", "dense"] = "factored"
+    map_storage: Literal["factored", "dense", "kronecker"] = "factored"
     exchange: Literal["double", "single"] = "double"
     diffusion: float = 1.0
 
@@ -101,6 +102,15 @@ class SheafSettings:
         _require(
             0.0 < self.diffusion <= 1.0, "sheaf.diffusion", self.diffusion, "must lie in (0, 1] (1 goes all the way)"
         )
+
+        if self.map_storage == "kronecker":
+            for field, needed in (("map_start", "structured"), ("exchange", "double")):
+                _require(
+                    getattr(self, field) == needed,
+                    f"sheaf.{field}",
+                    getattr(self, field),
+                    f"must be {needed!r} with sheaf.map_storage = 'kronecker'",
+                )
 
     @property
     def learns_maps(self) -> bool:

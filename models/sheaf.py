@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -75,6 +76,40 @@ def aligned_starts(
         )
     n_rows = edge_stalk_dim(compression, own.dim, peer.dim, len(own_at))
     return _drawn_rows(own_at, peer_at, n_rows, draws)
+
+
+def kronecker_starts(
+    own: HeadLayout, peer: HeadLayout, compression: float, draws: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Initial maps I_C x R of both ends of an edge, comparing the same columns of all outputs.
+
+    A column is what every output's row of the head has at one feature, or the column of biases. R has
+    m = floor(compression * mean (width + 1)) rows of the identity, never less than 1, nor more than there are common
+    columns.
+
+    Returns:
+        two [C * m] int64 index lists, class by class, drawn together so that both ends agree.
+
+    Raises:
+        ConfigError: the ends have different numbers of outputs.
+    """
+    if own.n_outputs != peer.n_outputs:
+        raise ConfigError(
+            "sheaf.map_storage = 'kronecker' compares whole columns of heads, but two neighbors have"
+            f" {own.n_outputs} and {peer.n_outputs} outputs; use 'factored', or give all groups as many outputs"
+        )
+    of_one = replace(own, n_outputs=1), replace(peer, n_outputs=1)  # their coordinates are the columns
+    own_at, peer_at = shared_coordinates(*of_one)
+    n_columns = edge_stalk_dim(compression, own.width + 1, peer.width + 1, len(own_at))
+    first, second = _drawn_rows(own_at, peer_at, n_columns, draws)
+    return _of_every_output(own, first), _of_every_output(peer, second)
+
+
+def _of_every_output(layout: HeadLayout, columns: Tensor) -> Tensor:
+    """Flat indices [C * m] of columns [m], those of the first output first."""
+    outputs = torch.arange(layout.n_outputs).unsqueeze(1)
+    of_weights, of_biases = outputs * layout.width + columns, layout.n_outputs * layout.width + outputs
+    return torch.where(columns < layout.width, of_weights, of_biases).flatten()
 
 
 def _drawn_rows(

@@ -38,7 +38,7 @@ from ..models.client_model import ClientModel
 from ..models.client_setup import ClientSetup
 from ..models.gossip import metropolis_hastings_weights
 from ..models.head import HeadLayout, chosen_outputs, initial_head
-from ..models.sheaf import aligned_starts, random_starts, structured_starts
+from ..models.sheaf import aligned_starts, kronecker_starts, random_starts, structured_starts
 from ..models.twin_model import TwinModel
 from .data import ClientData
 from .encoders import OBJECTIVES, make_encoder, torch_seed
@@ -340,6 +340,8 @@ def edge_starts(scenario: Scenario, one: Client, other: Client, round_index: int
     sheaf, later = scenario.sheaf, (round_index,) if round_index else ()
     draws = named_stream(scenario.seed, "restriction_maps", one.client_id, other.client_id, *later)
     layouts = one.models["fused"].layout, other.models["fused"].layout
+    if sheaf.map_storage == "kronecker":
+        return kronecker_starts(*layouts, sheaf.compression, draws)
     if sheaf.map_start == "aligned":
         return aligned_starts(*layouts, one.outputs, other.outputs, sheaf.compression, draws)
     return MAP_STARTS[sheaf.map_start](*layouts, sheaf.compression, draws)

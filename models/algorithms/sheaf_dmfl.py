@@ -45,7 +45,12 @@ class SheafDmfl:
         self._gossip = VectorGossip(setup.client_id, shared_encoders(self.training.encoders, setup.mixing))
         starts = setup.map_starts if setup.sheaf.coupling > 0.0 else {}
         self.coupling = HeadCoupling(
-            setup.client_id, starts, self.training.head, setup.sheaf, redrawn=setup.redrawn_maps
+            setup.client_id,
+            starts,
+            self.training.head,
+            setup.sheaf,
+            n_outputs=setup.models[name].layout.n_outputs,
+            redrawn=setup.redrawn_maps,
         )
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:

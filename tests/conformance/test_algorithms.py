@@ -38,6 +38,8 @@ ROTATING = {"sheaf.rotate_index": True, "sheaf.map_step_size": 0.0}
 
 #: Ways in which an algorithm with coupled heads can be set up; the protocol must hold for all of them.
 COUPLED: dict[str, dict[str, Any]] = {
+    "Kronecker maps": {"sheaf.map_storage": "kronecker"},
+    "Kronecker maps with a rotating index": {"sheaf.map_storage": "kronecker", **ROTATING},
     "rotating index": ROTATING,
     "unclamped": {"sheaf.clamp_map_step": False},
     "single exchange": {"sheaf.exchange": "single", "network.missing": "wait"},
@@ -47,6 +49,7 @@ COUPLED: dict[str, dict[str, Any]] = {
 }
 #: The same for heads that diffuse.
 DIFFUSED: dict[str, dict[str, Any]] = {
+    "Kronecker maps": {"sheaf.map_storage": "kronecker"},
     "rotating index": ROTATING,
 }
 VARIANTS = {"sheaf_dmfl": COUPLED, "sheaf_diffusion": DIFFUSED}
