@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from ..emulator.contracts import ConfigError
+from ..emulator.contracts import ConfigError, Modality
 
 
 def _require(valid: bool, field: str, value: object, remedy: str) -> None:
@@ -32,6 +32,9 @@ class TrainingSettings:
         class_weights: "balanced" gives every class of a client's rows the same say in the loss, "none" every row.
         local_statistics: keep running statistics of normalization layers out of encoder averaging; for base stations
             whose views differ much.
+        personal_encoders: modalities whose encoders never leave their client, whole models included; for sensors whose
+            readings mean something else at every client, such as positions along streets of their own. `centralized`,
+            which sends nothing, knows no such thing.
     """
 
     local_steps: int = 5
@@ -42,6 +45,7 @@ class TrainingSettings:
     attention_step_size: float = 0.05
     class_weights: Literal["none", "balanced"] = "none"
     local_statistics: bool = False
+    personal_encoders: tuple[Modality, ...] = ()
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -54,6 +54,18 @@ def shared_attention(model: ClientModel, weights: Mapping[NodeId, float]) -> lis
     if not isinstance(model.fusion, AttentionFusion) or len(model.modalities) == 1:
         return []
     return [SharedVector(MessageKind.ATTENTION, None, model.fusion.scoring.data.view(-1), weights)]
+
+
+def shared_model(
+    model: ClientModel,
+    encoders: Mapping[Modality, FlatModule],
+    weights: Mapping[NodeId, float],
+    *,
+    personal: Collection[Modality] = (),
+) -> list[SharedVector]:
+    """All of a model but its personal encoders, with neighbors that own the same modalities."""
+    mixing = {modality: weights for modality in encoders if modality not in personal}
+    return shared_encoders(encoders, mixing) + shared_head(model, weights) + shared_attention(model, weights)
 
 
 class VectorGossip:

@@ -230,7 +230,7 @@ def make_learners(
         links: the same, or with more edges inside groups, along which whole models are.
         starts: client -> neighbor -> initial map.
     """
-    mixing = mixing_weights(clients, graph)
+    mixing = mixing_weights(clients, graph, personal=scenario.training.personal_encoders)
     in_whole = neighbor_weights(graph)
     in_group = group_weights(clients, links)
     setups = []
@@ -261,12 +261,15 @@ def make_learners(
 
 
 def mixing_weights(
-    clients: tuple[Client, ...], graph: nx.Graph[NodeId]
+    clients: tuple[Client, ...], graph: nx.Graph[NodeId], *, personal: tuple[Modality, ...] = ()
 ) -> dict[NodeId, dict[Modality, dict[NodeId, float]]]:
-    """Metropolis-Hastings weights of every client towards its neighbors, in every modality's own subgraph."""
+    """Metropolis-Hastings weights of every client towards its neighbors, in every modality's own subgraph.
+
+    Personal modalities have none: nothing of theirs is sent or averaged.
+    """
     modalities_of = {client.client_id: frozenset(client.modalities) for client in clients}
     weights: dict[NodeId, dict[Modality, dict[NodeId, float]]] = {client.client_id: {} for client in clients}
-    for modality in {m for owned in modalities_of.values() for m in owned}:
+    for modality in {m for owned in modalities_of.values() for m in owned}.difference(personal):
         for node, of_node in neighbor_weights(modality_subgraph(graph, modalities_of, modality)).items():
             weights[node][modality] = of_node
     return weights

@@ -313,6 +313,12 @@ class Scenario(Section):
                 f"sheaf.exchange = 'single' needs network.missing = 'wait', got {self.network.missing!r}: both ends of"
                 " an edge must see the same residual"
             )
+        owned = {modality for group in self.clients.groups for modality in group.modalities}
+        if strangers := [modality for modality in self.training.personal_encoders if modality not in owned]:
+            raise ConfigError(
+                f"training.personal_encoders names {strangers[0]!r}, which no group of clients.groups owns; choose"
+                f" among {', '.join(modality for modality in MODALITIES if modality in owned)}"
+            )
         if self.sheaf.rotate_index and self.network.missing == "stale":
             raise ConfigError(
                 "sheaf.rotate_index compares other coordinates in every round, so network.missing = 'stale' would take"

@@ -12,7 +12,7 @@ from ...emulator.contracts import Learner, Message, MessageSlot, Modality, Phase
 from ..client_setup import ClientSetup
 from ..train_then_mix import MIX, TrainThenMix
 from ..uncoupled import UncoupledModels
-from ..vector_gossip import SharedVector, VectorGossip, shared_attention, shared_encoders, shared_head
+from ..vector_gossip import SharedVector, VectorGossip, shared_model
 
 
 def dpsgd_adapt_then_combine(setup: ClientSetup) -> Learner:
@@ -66,6 +66,5 @@ class Dpsgd:
 
 def _whole_model(setup: ClientSetup, models: UncoupledModels) -> list[SharedVector]:
     (name,) = setup.models
-    model, weights = setup.models[name], setup.group_mixing
-    encoders = shared_encoders(models.encoders, dict.fromkeys(models.encoders, weights))
-    return encoders + shared_head(model, weights) + shared_attention(model, weights)
+    personal = setup.training.personal_encoders
+    return shared_model(setup.models[name], models.encoders, setup.group_mixing, personal=personal)

@@ -6,7 +6,7 @@ from ...emulator.contracts import Learner
 from ..client_setup import ClientSetup
 from ..train_then_mix import MIX, TrainThenMix
 from ..uncoupled import UncoupledModels
-from ..vector_gossip import shared_attention, shared_encoders, shared_head
+from ..vector_gossip import shared_encoders, shared_model
 
 GROUP = "group"
 
@@ -18,7 +18,6 @@ def group_averaging(setup: ClientSetup) -> Learner:
     """
     models = UncoupledModels(setup)
     (name,) = setup.models
-    model, weights = setup.models[name], setup.group_mixing
-    of_group = shared_encoders(models.encoders, dict.fromkeys(models.encoders, weights))
-    of_group += shared_head(model, weights) + shared_attention(model, weights)
+    personal = setup.training.personal_encoders
+    of_group = shared_model(setup.models[name], models.encoders, setup.group_mixing, personal=personal)
     return TrainThenMix(setup.client_id, models, {GROUP: of_group, MIX: shared_encoders(models.encoders, setup.mixing)})

@@ -52,7 +52,13 @@ DIFFUSED: dict[str, dict[str, Any]] = {
     "Kronecker maps": {"sheaf.map_storage": "kronecker"},
     "rotating index": ROTATING,
 }
-VARIANTS = {"sheaf_dmfl": COUPLED, "sheaf_diffusion": DIFFUSED}
+PERSONAL: dict[str, dict[str, Any]] = {"personal encoders": {"training.personal_encoders": ["gps"]}}
+VARIANTS = {
+    "sheaf_dmfl": COUPLED | PERSONAL,
+    "sheaf_diffusion": DIFFUSED | PERSONAL,
+    "group_averaging": PERSONAL,
+    "dsgd_heads": PERSONAL,
+}
 CASES: dict[str, dict[str, Any]] = {name: {"algorithm": name} for name in ALGORITHMS} | {
     f"{name} {variant}": {"algorithm": name, **edits}
     for name, variants in VARIANTS.items()
@@ -222,12 +228,22 @@ def test_all_owners_of_a_modality_hear_all_their_neighbors_that_own_it(case: str
         for a, b in graph.edges
         for i, j in ((a, b), (b, a))
         for modality in set(clients[i].modalities) & set(clients[j].modalities)
+        if modality not in CASES[case].get("training.personal_encoders", ())
         if algorithm not in WITHIN_GROUPS or clients[i].group == clients[j].group
     }
     encoders = [m for m in recorded(case).sent if m.kind is MessageKind.ENCODER and m.phase == "mix"]
     for round_index in range(N_ROUNDS):
         of_round = [(m.sender, m.receiver, m.modality) for m in encoders if m.round_index == round_index]
         assert sorted(map(str, of_round)) == sorted(map(str, wanted))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_personal_encoder_never_leaves_its_client(name: str) -> None:
+    """Nor does anything else of its modality alone; the other modality is sent as ever."""
+    walk = wired(tiny({"algorithm": name, "training.personal_encoders": ["gps"]}))
+    sent = [message.slot for message in play(walk)]
+    assert sent == [message.slot for message in recorded(name).sent if message.modality != "gps"]
+    assert len(sent) < len(recorded(name).sent) or not recorded(name).sent
 
 
 @every_case

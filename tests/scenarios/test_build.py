@@ -150,6 +150,16 @@ def test_mixing_is_doubly_stochastic_in_every_modality(wire: Build) -> None:
     assert all("gps" not in weights[client.client_id] for client in outsiders)
 
 
+def test_personal_encoders_have_no_mixing_weights_and_change_nobody_elses(wire: Build) -> None:
+    edits = {"training.personal_encoders": ["gps"]}
+    plain, personal = wire(), wire(edits)
+    assert set(plain.graph.edges) == set(personal.graph.edges)
+    weights = mixing_weights(plain.clients, plain.graph)
+    left = mixing_weights(plain.clients, plain.graph, personal=("gps",))
+    assert any("gps" in of_client for of_client in weights.values())
+    assert left == {node: {m: w for m, w in own.items() if m != "gps"} for node, own in weights.items()}
+
+
 def test_heads_start_equal_unless_the_scenario_says_otherwise(wire: Build) -> None:
     common, independent = (wire({"model.head_start": start}).clients for start in ("common", "independent"))
     assert all(torch.equal(head(one), head(other)) for one, other in pairwise(common))

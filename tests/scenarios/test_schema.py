@@ -340,6 +340,14 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"sheaf.exchange": "single"},
         ("sheaf.exchange = 'single' needs network.missing = 'wait', got 'skip'",),
     ),
+    "a personal encoder of nothing": (
+        {"training.personal_encoders": ["sonar"]},
+        ("training.personal_encoders.0 must be 'lidar', 'camera', 'rf' or 'gps'", "got 'sonar'"),
+    ),
+    "a personal encoder that nobody has": (
+        {"training.personal_encoders": ["gps", "lidar"]},
+        ("training.personal_encoders names 'lidar', which no group", "choose among rf, gps"),
+    ),
     "waiting for what never comes": (
         {"network.missing": "wait", "link.loss_probability": 1.0},
         ("network.missing = 'wait' never ends", "link.loss_probability = 1", "use 'skip'"),
@@ -429,6 +437,7 @@ def test_a_group_is_asked_with_its_own_numbers_and_else_with_those_of_all() -> N
 
 RIGHT_VALUES: dict[str, dict[str, Any]] = {
     "one exchange over links that deliver": {"sheaf.exchange": "single", "network.missing": "wait"},
+    "all encoders personal": {"training.personal_encoders": ["gps", "rf"]},
     "waiting where some come": {"network.missing": "wait", "link.loss_probability": 0.9},
     "losing everything": {"link.loss_probability": 1.0},
     "bursts just long enough": {
