@@ -56,13 +56,40 @@ class AttentionFusion(nn.Module):
         return (self.weights(embeddings).unsqueeze(-1) * embeddings).sum(dim=1)
 
 
-FUSIONS: dict[str, type[ConcatFusion] | type[MeanFusion] | type[AttentionFusion]] = {
+class AttentionMlpFusion(nn.Module):
+    """Embeddings weighted per sample by what a small network of every modality makes of them, without bounds.
+
+    score = v . tanh(U h), weights = softmax over the client's modalities. A modality can be turned off altogether,
+    and what counts need not be one direction of its embedding. v starts at 0, the uniform mean, and U at the identity,
+    because with both at 0 neither would ever move; nothing is drawn, so all clients start equal. Ours.
+    """
+
+    def __init__(self, modalities: tuple[Modality, ...], embedding_dim: int) -> None:
+        super().__init__()
+        self.blocks = (("fused", embedding_dim),)
+        self.scoring = nn.Parameter(torch.zeros(len(modalities), embedding_dim))  # v of every modality
+        self.hidden = nn.Parameter(torch.eye(embedding_dim).repeat(len(modalities), 1, 1))  # U
+
+    def weights(self, embeddings: Tensor) -> Tensor:
+        """Share of every modality [batch, n_modalities]; rows sum to 1."""
+        hidden = torch.tanh((self.hidden @ embeddings.unsqueeze(-1)).squeeze(-1))
+        return torch.softmax((hidden * self.scoring).sum(dim=-1), dim=1)
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """[batch, n_modalities, embedding_dim] -> [batch, embedding_dim]."""
+        return (self.weights(embeddings).unsqueeze(-1) * embeddings).sum(dim=1)
+
+
+Fusion = ConcatFusion | MeanFusion | AttentionFusion | AttentionMlpFusion
+
+FUSIONS: dict[str, type[Fusion]] = {
     "attention": AttentionFusion,
+    "attention_mlp": AttentionMlpFusion,
     "concat": ConcatFusion,
     "mean": MeanFusion,
 }
 
 
-def head_layout(fusion: ConcatFusion | MeanFusion | AttentionFusion, n_outputs: int) -> HeadLayout:
+def head_layout(fusion: Fusion, n_outputs: int) -> HeadLayout:
     """Layout of the head that reads this fusion's output."""
     return HeadLayout(n_outputs, fusion.blocks)

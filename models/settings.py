@@ -134,7 +134,8 @@ class ModelSettings:
         camera_encoder: of single images: "small" suits 64 x 64; "resnet50" is the paper's, needs torchvision and
             `weights`, stays frozen and trains a projection; "resnet50_tuned" trains and exchanges all of it.
         weights: file of pretrained weights for "resnet50", a state dictionary of torchvision's.
-        fusion: "default" is the algorithm's own; the others are for ablations.
+        fusion: "default" is the algorithm's own; the others are for ablations ("attention_mlp" scores modalities with a
+            small network in place of one vector).
         head_start: "common" gives every client the same initial head (of its layout), "independent" does not.
     """
 
@@ -144,7 +145,7 @@ class ModelSettings:
     dropout: float | None = None
     camera_encoder: Literal["small", "resnet50", "resnet50_tuned"] = "small"
     weights: str = ""
-    fusion: Literal["default", "attention", "concat", "mean"] = "default"
+    fusion: Literal["default", "attention", "attention_mlp", "concat", "mean"] = "default"
     head_start: Literal["common", "independent"] = "common"
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above

@@ -10,7 +10,6 @@ from torch import Tensor
 from ..emulator.contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
 from .client_model import ClientModel
 from .flat import FlatModule
-from .fusion import AttentionFusion
 from .gossip import mix
 from .payload import to_payload, to_tensor
 
@@ -50,10 +49,10 @@ def shared_head(
 
 
 def shared_attention(model: ClientModel, weights: Mapping[NodeId, float]) -> list[SharedVector]:
-    """The scoring vectors of a model that has some, and has several modalities to weigh."""
-    if not isinstance(model.fusion, AttentionFusion) or len(model.modalities) == 1:
+    """All that a fusion learns, where it learns and has several modalities to weigh."""
+    if len(model.modalities) == 1 or not any(True for _ in model.fusion.parameters()):
         return []
-    return [SharedVector(MessageKind.ATTENTION, None, model.fusion.scoring.data.view(-1), weights)]
+    return [SharedVector(MessageKind.ATTENTION, None, FlatModule(model.fusion).vector, weights)]
 
 
 def shared_model(

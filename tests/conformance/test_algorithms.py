@@ -53,10 +53,13 @@ DIFFUSED: dict[str, dict[str, Any]] = {
     "rotating index": ROTATING,
 }
 PERSONAL: dict[str, dict[str, Any]] = {"personal encoders": {"training.personal_encoders": ["gps"]}}
+RICH: dict[str, dict[str, Any]] = {"attention of two layers": {"model.fusion": "attention_mlp"}}
 VARIANTS = {
-    "sheaf_dmfl": COUPLED | PERSONAL,
+    "sheaf_dmfl": COUPLED | PERSONAL | RICH,
     "sheaf_diffusion": DIFFUSED | PERSONAL,
-    "group_averaging": PERSONAL,
+    "dpsgd": RICH,
+    "group_averaging": PERSONAL | RICH,
+    "centralized": RICH,
     "dsgd_heads": PERSONAL,
 }
 CASES: dict[str, dict[str, Any]] = {name: {"algorithm": name} for name in ALGORITHMS} | {

@@ -23,7 +23,7 @@ from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.recorder import Recorder
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.fusion import AttentionFusion
+from sheafedge.models.fusion import AttentionFusion, AttentionMlpFusion
 from torch import Tensor
 
 INSTANT = LinkSettings(rate_bps=math.inf)
@@ -140,6 +140,8 @@ def state_of_model(model: ClientModel) -> State:
     if isinstance(model.fusion, AttentionFusion):
         rows = zip(model.modalities, model.fusion.scoring.detach(), strict=True)
         state |= {f"attention {name}": row.clone() for name, row in rows}
+    elif isinstance(model.fusion, AttentionMlpFusion):
+        state |= {f"attention {part}": values.detach().clone() for part, values in model.fusion.state_dict().items()}
     return state
 
 

@@ -89,7 +89,7 @@ def sessions(handout: Handout) -> list[OnnxSession]:
 # --- the model as a device runs it ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fusion", ["attention", "concat", "mean"])
+@pytest.mark.parametrize("fusion", ["attention", "attention_mlp", "concat", "mean"])
 @pytest.mark.parametrize("modalities", [("rf", "gps"), ("gps", "rf"), ("gps",), ("rf",)])
 def test_a_deployed_model_computes_what_its_client_computes(modalities: tuple[Modality, ...], fusion: str) -> None:
     model, rows = client(3, modalities, fusion), physical_rows(9)
@@ -134,6 +134,15 @@ def test_two_clients_of_one_architecture_get_their_own_numbers(handout: Handout,
         onnx.numpy_helper.to_array(t) for t in onnx.load(handout.paths[1]).graph.initializer if t.name == "head.bias"
     ]
     assert_array_equal(kept[0], handout.models[1].head.detach()[-N_OUTPUTS:])
+
+
+def test_attention_of_two_layers_leaves_as_a_file_too(tmp_path: Path) -> None:
+    exporter, rows = OnnxExporter(), physical_rows(5)
+    for seed in (1, 2):  # the second one is filled into the graph of the first
+        model, path = client(seed, fusion="attention_mlp"), tmp_path / f"{seed}.onnx"
+        exporter.export(model, SHAPES, path, {})
+        assert_allclose(OnnxSession(path).run(rows), logits_of(model, rows), atol=RUNTIMES, rtol=0.0)
+    assert len(exporter._templates) == 1
 
 
 def test_an_architecture_is_traced_once(handout: Handout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

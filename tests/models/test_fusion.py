@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from reference.sheaf_dmfl import MODALITY_ORDER, fuse, logits_of
 from reference.sheaves import any_case, normal
 from sheafedge.emulator.contracts import MODALITIES, Modality
-from sheafedge.models.fusion import FUSIONS, AttentionFusion, ConcatFusion, MeanFusion, head_layout
+from sheafedge.models.fusion import FUSIONS, AttentionFusion, AttentionMlpFusion, ConcatFusion, MeanFusion, head_layout
 from sheafedge.models.head import HeadLayout, apply_head, initial_head
 from torch import Tensor
 
@@ -166,6 +166,76 @@ def test_concatenation_puts_embeddings_side_by_side_in_canonical_order(
     owned, embeddings, _ = case
     fused = ConcatFusion(owned, embeddings.shape[2])(embeddings)
     assert torch.equal(fused, fuse(by_name(owned, embeddings), {}, "concat"))
+
+
+# --- attention of two layers ------------------------------------------------------------------------------------------
+
+
+def two_layers_with(owned: tuple[Modality, ...], scoring: Tensor, hidden: Tensor) -> AttentionMlpFusion:
+    """Fusion in float64 with these v [n_modalities, l] and U [n_modalities, l, l]."""
+    fusion = AttentionMlpFusion(owned, scoring.shape[1]).double()
+    with torch.no_grad():
+        fusion.scoring.copy_(scoring)
+        fusion.hidden.copy_(hidden)
+    return fusion
+
+
+@given(case=fusion_cases(), seed=st.integers(0, 99))
+@any_case
+def test_two_layers_weigh_by_the_softmax_of_v_times_tanh_of_u_times_h(
+    case: tuple[tuple[Modality, ...], Tensor, Tensor], seed: int
+) -> None:
+    owned, embeddings, scoring = case
+    width = scoring.shape[1]
+    hidden = normal(np.random.default_rng(seed), len(owned), width, width)
+    fusion = two_layers_with(owned, scoring, hidden)
+    for row, found, fused in zip(embeddings, fusion.weights(embeddings), fusion(embeddings), strict=True):
+        scores = torch.stack([scoring[k] @ torch.tanh(hidden[k] @ row[k]) for k in range(len(owned))])
+        wanted = torch.softmax(scores, dim=0)
+        assert_allclose(found.detach(), wanted, atol=EQUATION)
+        assert_allclose(fused.detach(), wanted @ row, atol=EQUATION)
+
+
+@given(case=fusion_cases())
+@any_case
+def test_two_layers_start_as_the_plain_mean(case: tuple[tuple[Modality, ...], Tensor, Tensor]) -> None:
+    owned, embeddings, _ = case
+    fresh = AttentionMlpFusion(owned, embeddings.shape[2]).double()
+    assert_allclose(fresh.weights(embeddings).detach(), 1.0 / len(owned), atol=EQUATION)
+    assert_allclose(fresh(embeddings).detach(), embeddings.numpy().mean(axis=1), atol=EQUATION)
+
+
+def gradients(fusion: AttentionMlpFusion, embeddings: Tensor) -> tuple[float, float]:
+    """Largest entries of the gradients of v and of U."""
+    fusion.zero_grad()
+    torch.autograd.backward(fusion(embeddings).square().sum())
+    assert fusion.scoring.grad is not None
+    assert fusion.hidden.grad is not None
+    return float(fusion.scoring.grad.abs().max()), float(fusion.hidden.grad.abs().max())
+
+
+def test_two_layers_learn_from_their_start_on_and_would_not_from_zeros() -> None:
+    embeddings = normal(np.random.default_rng(3), 5, 2, 4)
+    fusion = AttentionMlpFusion(("rf", "gps"), 4).double()
+    of_v, of_u = gradients(fusion, embeddings)
+    assert of_v > 1e-3
+    assert of_u == 0.0  # until v has moved
+    assert fusion.scoring.grad is not None
+    with torch.no_grad():
+        fusion.scoring.sub_(0.1 * fusion.scoring.grad)
+    assert min(gradients(fusion, embeddings)) > 1e-3
+    zeros = two_layers_with(("rf", "gps"), torch.zeros(2, 4), torch.zeros(2, 4, 4))  # control
+    assert gradients(zeros, embeddings) == (0.0, 0.0)
+
+
+def test_two_layers_can_turn_a_modality_off() -> None:
+    """What the outer tanh of (5) forbids."""
+    owned: tuple[Modality, ...] = ("rf", "gps")
+    embeddings, scoring = torch.ones(1, 2, 3, dtype=torch.float64), torch.tensor([[9.0] * 3, [-9.0] * 3])
+    off = two_layers_with(owned, scoring, torch.eye(3).repeat(2, 1, 1)).weights(embeddings).detach()
+    bounded = attention_with(owned, scoring).weights(embeddings).detach()
+    assert float(off[0, 1]) < 1e-6
+    assert float(bounded[0, 1]) >= bounds(2)[0] - EQUATION
 
 
 # --- the head that reads the fusion -----------------------------------------------------------------------------------

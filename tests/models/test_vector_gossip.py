@@ -9,9 +9,11 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import Message, MessageKind, Modality
+from sheafedge.models.client_model import ClientModel
+from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.gossip import metropolis_hastings_weights
-from sheafedge.models.vector_gossip import VectorGossip, shared_encoders
+from sheafedge.models.vector_gossip import VectorGossip, shared_attention, shared_encoders
 from torch import nn
 
 EXACT = 1e-12  # float64 sums of at most three terms
@@ -153,6 +155,33 @@ def test_the_module_computes_with_the_mixed_values() -> None:
     payload = np.array([0.0, 0.0, 4.0], dtype=np.float32)
     gossip.absorb([Message(MessageKind.ENCODER, 1, 0, 0, "mix", payload, "gps")])
     assert module(torch.tensor([[1.0, 1.0]])).item() == 3.0 + 6.0 + 1.0
+
+
+def fused(fusion: str, modalities: tuple[Modality, ...] = ("rf", "gps")) -> ClientModel:
+    encoders = {m: window_mlp((2,), hidden_dim=3, embedding_dim=3) for m in modalities}
+    made = {m: nn.Identity() for m in modalities}
+    return ClientModel(made, encoders, fusion=fusion, embedding_dim=3, n_outputs=2)
+
+
+@pytest.mark.parametrize(("fusion", "n_values"), [("attention", 6), ("attention_mlp", 2 * 3 + 2 * 3 * 3)])
+def test_whole_models_are_averaged_with_all_that_their_fusion_learns(fusion: str, n_values: int) -> None:
+    model = fused(fusion)
+    gossip = VectorGossip(0, shared_attention(model, {1: 0.25}))
+    (sent,) = gossip.messages("mix", 0)
+    assert (sent.kind, sent.payload.size) == (MessageKind.ATTENTION, n_values)
+    before = [values.detach().clone() for values in model.fusion.parameters()]
+    payload = np.arange(n_values, dtype=np.float32)
+    gossip.absorb([Message(MessageKind.ATTENTION, 1, 0, 0, "mix", payload)])
+    at = 0
+    for old, new in zip(before, model.fusion.parameters(), strict=True):
+        theirs = torch.from_numpy(payload[at : at + old.numel()]).view_as(old)
+        torch.testing.assert_close(new.detach(), 0.75 * old + 0.25 * theirs)
+        at += old.numel()
+
+
+@pytest.mark.parametrize(("fusion", "modalities"), [("mean", ("rf", "gps")), ("attention_mlp", ("gps",))])
+def test_a_fusion_that_learns_nothing_is_not_sent(fusion: str, modalities: tuple[Modality, ...]) -> None:
+    assert shared_attention(fused(fusion, modalities), {1: 0.25}) == []
 
 
 def test_a_client_without_neighbors_sends_and_expects_nothing() -> None:
