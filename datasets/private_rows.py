@@ -7,9 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..emulator.contracts import ConfigError
 from .samples import Samples
 
-#: Whole drive-bys are kept aside unless that would be so many times more than what was asked for.
+#: Whole drive-bys are kept aside unless that would be so many times more, or less, than what was asked for.
 AT_MOST = 2.0
 
 
@@ -21,19 +22,29 @@ def private_split(samples: Samples, share: float) -> tuple[NDArray[np.int64], ND
         share: kept aside, in (0, 1), at least one.
 
     Returns:
-        ascending indices of both sides. Kept aside are the last whole sequences; where they are too long, the end of
-        the last one, and then no training sample uses a frame of those kept aside. Few samples: every fifth or so.
+        ascending indices of both sides, none of them empty. Kept aside are the last whole sequences; where these would
+        be many times too long or too short, the last samples, and then no training sample uses a frame of those kept
+        aside, unless there are too few samples for such a gap.
+
+    Raises:
+        ConfigError: fewer than two samples.
     """
     n = len(samples)
-    wanted = max(1, math.ceil(share * n))
+    if n < 2:
+        raise ConfigError(
+            f"a client with {n} training row{'s' if n != 1 else ''} can keep none aside; record longer, use fewer"
+            " clients, or another algorithm"
+        )
+    wanted = min(max(1, math.ceil(share * n)), n - 1)
     private = np.zeros(n, dtype=bool)
     for sequence in np.unique(samples.sequence)[::-1]:
         members = samples.sequence == sequence
-        if private.sum() >= wanted or private.sum() + members.sum() > AT_MOST * wanted:
+        if private.sum() >= wanted or private.sum() + members.sum() > min(AT_MOST * wanted, n - 1):
             break
         private |= members
     train = ~private
-    if not private.any():
+    if private.sum() * AT_MOST < wanted:
+        private[:] = False
         private[-wanted:] = True
         first = samples.end[n - wanted] - samples.n_before - samples.n_after
         train = ~private & (samples.end < first)

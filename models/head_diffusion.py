@@ -28,10 +28,10 @@ class HeadDiffusion:
         self._storage, self._n_outputs = setup.sheaf.map_storage, model.layout.n_outputs
         self.maps = self._stored(setup.map_starts)
         parts = [
-            torch.full((rows.stop - rows.start,), setup.head_mixing[neighbor] * setup.sheaf.diffusion)
+            head.new_full((rows.stop - rows.start,), setup.head_mixing[neighbor] * setup.sheaf.diffusion)
             for neighbor, rows in self.maps.rows.items()
         ]
-        self._weights = torch.cat([torch.zeros(0), *parts]).to(head)
+        self._weights = torch.cat([head.new_zeros(0), *parts])
         self._projected = head.new_zeros(self.maps.n_rows)
         self.relative_residual = 0.0
 

@@ -134,15 +134,21 @@ def class_weights(label: NDArray[np.int64], objective: Objective, logits: Tensor
 
 def predict(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
     """Logits [n, n_outputs] of a model on rows in physical units, in pieces; dropout and running statistics rest."""
-    n_rows = len(inputs[model.modalities[0]])
     model.eval()
+    logits = answers(model, inputs)
+    model.train()
+    return logits
+
+
+def answers(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The same of a model that is at rest already, and may be asked by several threads at once."""
+    n_rows = len(inputs[model.modalities[0]])
     with torch.no_grad():
         pieces = [
             model(model.tensors({m: inputs[m][first : first + PREDICTED_AT_ONCE] for m in model.modalities}))
             for first in range(0, n_rows, PREDICTED_AT_ONCE)
         ]
         logits: NDArray[np.float32] = torch.cat(pieces).cpu().numpy()
-    model.train()
     return logits
 
 

@@ -68,7 +68,7 @@ class TwinModel(nn.Module):
         """
         best = math.inf
         for share, first, second in itertools.product(SHARES, TEMPERATURES, TEMPERATURES):
-            tried = self.share.new_tensor(share), self.temperatures.new_tensor([first, second])
+            tried = shared.new_tensor(share), shared.new_tensor([first, second])  # on the logits' device
             found = float(surprise(blended(shared, own, *tried)))
             if found < best:
                 best = found

@@ -311,18 +311,39 @@ def _check_heads(
     """Refuse to average what has no common coordinates.
 
     Raises:
-        ConfigError: neighbors with heads of different layouts.
+        ConfigError: neighbors whose models of one name have heads of different layouts, or other numbers of outputs.
     """
-    if not algorithm.equal_heads:
+    if not (algorithm.equal_heads or algorithm.equal_outputs):
         return
-    layouts = {client.client_id: client.models["fused"].layout for client in clients}
+    models = {client.client_id: client.models for client in clients}
     for a, b in graph.edges:
-        if layouts[a] != layouts[b]:
-            raise ConfigError(
-                f"algorithm {scenario.algorithm!r} averages heads, but those of neighbors {a} and {b} have"
-                f" {layouts[a].dim} and {layouts[b].dim} numbers that mean different things; give all groups as many"
-                " outputs and a fusion of one width ('attention', 'mean'), or use a sheaf algorithm"
-            )
+        for name in models[a].keys() & models[b].keys():  # "fused", or the modalities that both own
+            one, other = models[a][name].layout, models[b][name].layout
+            if one.n_outputs != other.n_outputs:
+                raise ConfigError(
+                    f"algorithm {scenario.algorithm!r} averages what neighbors know of their classes, but {a} tells"
+                    f" {one.n_outputs} apart and {b} {other.n_outputs}; give all of clients.groups as many outputs, or"
+                    " use a sheaf algorithm"
+                )
+            if algorithm.equal_heads and one != other:
+                raise ConfigError(
+                    f"algorithm {scenario.algorithm!r} averages heads, but those of neighbors {a} and {b} have"
+                    f" {one.dim} and {other.dim} numbers that mean different things; set model.fusion to one of one"
+                    " width ('attention', 'mean'), or use a sheaf algorithm"
+                )
+
+
+def _check_maps(scenario: Scenario, algorithm: Algorithm) -> None:
+    """Refuse maps along which heads would not agree but grow, or vanish.
+
+    Raises:
+        ConfigError: random maps for heads that move all the way to what their neighbors' maps say.
+    """
+    if algorithm.maps_heads and not algorithm.couples_heads and scenario.sheaf.map_start == "random":
+        raise ConfigError(
+            f"algorithm {scenario.algorithm!r} averages along its maps, which sheaf.map_start = 'random' makes longer"
+            " than 1, so that heads can diverge; use 'structured' or 'aligned'"
+        )
 
 
 def map_starts(

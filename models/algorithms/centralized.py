@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from ...emulator.contracts import Learner, Message, MessageSlot, Modality, NodeId, Phase
 from ..client_setup import ClientSetup
 from ..flat import FlatModule
-from ..local_training import Minibatches, encoder_optimizer, predict, refuse_infinite
+from ..local_training import Minibatches, answers, encoder_optimizer, refuse_infinite
 
+#: Nothing happens in it, but it ends when everybody's last round has been observed: only then may the model move on.
+READY = "ready"
 TRAIN = "train"
 
 
@@ -29,7 +31,8 @@ def centralized(setups: Sequence[ClientSetup]) -> list[Learner]:
 class _Pool:
     """The pooled model. A step takes a minibatch of every client and one mean gradient: a batch of all of theirs.
 
-    Every client's rows keep its own normalization, so that all methods see the same inputs.
+    Every client's rows keep its own normalization, so that all methods see the same inputs. Dropout and running
+    statistics rest except while training, so that several members may be asked at once, on several threads.
     """
 
     def __init__(self, setups: Sequence[ClientSetup]) -> None:
@@ -57,9 +60,11 @@ class _Pool:
             * min(self._settings.batch_size, len(setup.rows.label))
             for setup in setups
         )
+        self._rest(True)
 
     def train(self, round_index: int) -> None:
         """A round of steps, for everybody."""
+        self._rest(False)
         for _ in range(self._settings.local_steps):
             self._clear_gradients()
             for client, model in self.models.items():
@@ -70,6 +75,11 @@ class _Pool:
             self._step()
         vectors = [flat.vector for flat in self._flats.values()] + [model.head.data for model in self.models.values()]
         refuse_infinite("the pooled model", round_index, 0.0, vectors, self._settings)
+        self._rest(True)
+
+    def _rest(self, at_rest: bool) -> None:
+        for model in self.models.values():
+            model.train(not at_rest)
 
     def _share_encoders(self) -> None:
         first: dict[Modality, Any] = {}
@@ -118,10 +128,10 @@ class _Member:
         self._hosts = self.client_id == next(iter(pool.models))
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return (Phase(TRAIN, self._pool.flops if self._hosts else 0.0),)
+        return Phase(READY), Phase(TRAIN, self._pool.flops if self._hosts else 0.0)
 
     def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        if self._hosts:
+        if self._hosts and phase == TRAIN:
             self._pool.train(round_index)
         return ()
 
@@ -132,7 +142,7 @@ class _Member:
         """Nothing ever arrives."""
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        return {self._name: predict(self._pool.models[self.client_id], inputs)}
+        return {self._name: answers(self._pool.models[self.client_id], inputs)}
 
     def health(self) -> Mapping[str, float]:
         return {"loss": self._pool.losses[self.client_id]}

@@ -73,6 +73,7 @@ class DmmlKd:
             self._classifier.grad = None
             loss = self.training.backward()
             self.training.step_encoders()
+            self.training.step_attention()
             self.training.step_head()
             assert self._classifier.grad is not None
             self._classifier.data.sub_(self._classifier.grad, alpha=self._settings.head_step_size)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...emulator.contracts import Learner, Message, MessageSlot, Modality, Phase
 from ..client_setup import ClientSetup
@@ -27,7 +28,9 @@ def dpsgd_adapt_then_combine(setup: ClientSetup) -> Learner:
 class Dpsgd:
     """The variant as first published: neighbors average the models that they started from, x <- W x - step(x).
 
-    Averaging does not wait for the gradient, so both can go on at the same time. Source: Lian et al. 2017, algorithm 1.
+    Averaging does not wait for the gradient, so both can go on at the same time. Running statistics are no variables of
+    SGD: neighbors' old ones are averaged with the own new ones, because a step taken off an average that is smaller than
+    its start could leave a negative variance. Source: Lian et al. 2017, algorithm 1.
     """
 
     def __init__(self, setup: ClientSetup) -> None:
@@ -35,27 +38,33 @@ class Dpsgd:
         self._models = UncoupledModels(setup)
         self._shared = _whole_model(setup, self._models)
         self._gossip = VectorGossip(setup.client_id, self._shared)
-        self._steps = [one.vector.new_zeros(one.vector.shape) for one in self._shared]
+        self._before: list[Tensor] = []
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return (Phase(MIX, self._models.flops),)
 
     def compute(self, phase: str, round_index: int) -> Sequence[Message]:
         messages = self._gossip.messages(phase, round_index)
-        before = [one.vector.clone() for one in self._shared]
+        self._before = [self._parameters(one).clone() for one in self._shared]
         self._models.train(round_index)
-        self._steps = [one.vector - start for one, start in zip(self._shared, before, strict=True)]
         return messages
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
         return self._gossip.expected(phase, round_index)
 
     def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        for one, step in zip(self._shared, self._steps, strict=True):
-            one.vector.sub_(step)
+        parameters = [self._parameters(one) for one in self._shared]
+        trained = [values.clone() for values in parameters]
+        for values, before in zip(parameters, self._before, strict=True):
+            values.copy_(before)
         self._gossip.absorb(arrived)
-        for one, step in zip(self._shared, self._steps, strict=True):
-            one.vector.add_(step)
+        for values, before, after in zip(parameters, self._before, trained, strict=True):
+            values.copy_(after + (values - before))  # the same as W x - step(x), and exactly `after` for nobody heard
+
+    def _parameters(self, one: SharedVector) -> Tensor:
+        """View of the trained part of a vector; what follows it are an encoder's running statistics."""
+        n_trained = len(one.vector if one.modality is None else self._models.encoders[one.modality].trainable)
+        return one.vector[:n_trained]
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
         return self._models.predict(inputs)

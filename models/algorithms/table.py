@@ -33,7 +33,8 @@ class Algorithm:
         unimodal: it trains one model per modality instead, and reports the best.
         couples_heads: heads pull at each other in every step, so the coupling's step sizes matter.
         maps_heads: it needs restriction maps.
-        equal_heads: it averages heads of neighbors, which must have one size.
+        equal_heads: it averages heads of neighbors, which must have one layout.
+        equal_outputs: it averages what neighbors know of their classes, which must be as many.
         private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
             gets a twin of the model.
         links_groups: members of a group are linked with each other, whatever the graph.
@@ -47,6 +48,7 @@ class Algorithm:
     couples_heads: bool = False
     maps_heads: bool = False
     equal_heads: bool = False
+    equal_outputs: bool = False
     links_groups: bool = False
     private_share: float = 0.0
 
@@ -117,12 +119,14 @@ ALGORITHMS: dict[str, Algorithm] = {
         _ENCODERS | {MessageKind.HEAD},
         "encoders and heads of one modality averaged, best unimodal model",
         unimodal=True,
+        equal_heads=True,
     ),
     "dmml_kd": Algorithm(
         one_by_one(DmmlKd),
         _ENCODERS | {MessageKind.CLASSIFIER, MessageKind.PROTOTYPES},
         "distillation between modalities, an approximation of Yin et al.",
         fusion="concat",
+        equal_outputs=True,
     ),
     "local": Algorithm(one_by_one(local), frozenset(), "no communication, fused model"),
     "local_unimodal": Algorithm(one_by_one(local), frozenset(), "no communication, best unimodal model", unimodal=True),
