@@ -29,8 +29,8 @@ class Dpsgd:
     """The variant as first published: neighbors average the models that they started from, x <- W x - step(x).
 
     Averaging does not wait for the gradient, so both can go on at the same time. Running statistics are no variables of
-    SGD: neighbors' old ones are averaged with the own new ones, because a step taken off an average that is smaller than
-    its start could leave a negative variance. Source: Lian et al. 2017, algorithm 1.
+    SGD: neighbors' old ones are averaged with the own new ones, because a step taken off an average smaller than its
+    start could leave a negative variance. Source: Lian et al. 2017, algorithm 1.
     """
 
     def __init__(self, setup: ClientSetup) -> None:
