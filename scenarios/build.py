@@ -333,19 +333,6 @@ def _check_heads(
                 )
 
 
-def _check_maps(scenario: Scenario, algorithm: Algorithm) -> None:
-    """Refuse maps along which heads would not agree but grow, or vanish.
-
-    Raises:
-        ConfigError: random maps for heads that move all the way to what their neighbors' maps say.
-    """
-    if algorithm.maps_heads and not algorithm.couples_heads and scenario.sheaf.map_start == "random":
-        raise ConfigError(
-            f"algorithm {scenario.algorithm!r} averages along its maps, which sheaf.map_start = 'random' makes longer"
-            " than 1, so that heads can diverge; use 'structured' or 'aligned'"
-        )
-
-
 def map_starts(
     scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
 ) -> dict[NodeId, dict[NodeId, Tensor]]:
@@ -383,12 +370,17 @@ def redrawn_maps(
 
 
 def _check_maps(scenario: Scenario, algorithm: Algorithm) -> None:
-    """Refuse maps that are to learn and to be drawn anew.
+    """Refuse maps that are to learn and to be drawn anew, and maps along which averages would grow.
 
     Raises:
-        ConfigError: both are asked for.
+        ConfigError: either is asked for.
     """
     sheaf = scenario.sheaf
+    if algorithm.maps_heads and not algorithm.couples_heads and sheaf.map_start == "random":
+        raise ConfigError(
+            f"algorithm {scenario.algorithm!r} averages along its maps, which sheaf.map_start = 'random' makes longer"
+            " than 1, so that heads can diverge; use 'structured' or 'aligned'"
+        )
     if sheaf.rotate_index and algorithm.couples_heads and sheaf.learns_maps:
         raise ConfigError(
             f"sheaf.rotate_index draws maps anew every round, and what is redrawn cannot learn with sheaf.map_step_size"

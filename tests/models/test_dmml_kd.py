@@ -162,7 +162,7 @@ def written_out(walk: Walk, client_id: NodeId, *, distilled: float = DISTILLATIO
         loss = loss + functional.cross_entropy(logits, labels)
         if len(said) > 1:
             teacher = torch.stack([torch.softmax(said[n] / TEMPERATURE, 1) for n in said if n != m]).mean(0).detach()
-            student = torch.log_softmax(said[m] / TEMPERATURE, 1)
+            student = torch.log_softmax(logits / TEMPERATURE, 1)
             loss = loss + distilled * TEMPERATURE**2 * (teacher * (teacher.log() - student)).sum(1).mean()
         gaps = (common[m] - learner.prototypes.means[labels]).square().sum(1)
         loss = loss + pulled * (gaps * learner.prototypes.known[labels]).mean()
