@@ -10,7 +10,7 @@ $(shell rm -f $(STAMP))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow lint format types wheel-check benchmarks clean
+.PHONY: help run test test-slow lint format types wheel-check benchmarks results clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ wheel-check: $(STAMP)  ## install the wheel in a clean environment and test it t
 
 benchmarks: $(STAMP)  ## every benchmark, as JSON
 	@set -e; for file in benchmarks/[!_]*.py; do echo "== $$file" >&2; $(VENV)/bin/python -P "$$file"; done
+
+results: $(STAMP)  ## docs/results.md: hours of tuning and comparing, continued where it stopped (ARGS="--only blockage")
+	$(VENV)/bin/python docs/results/make.py $(ARGS)
 
 clean:  ## remove everything that was built or cached, .venv included
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
