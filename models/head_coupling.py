@@ -1,7 +1,8 @@
 """One client's side of the sheaf coupling: projections out, neighbors' projections in, pull on the head, map steps.
 
 Everything is stacked over the client's edges, in the row order of its restriction maps. An edge whose other end was not
-heard neither pulls nor changes its map.
+heard neither pulls nor changes its map. With `edge_trust` an edge pulls less the more its ends differ; the map steps
+remain those of (12).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .kronecker_maps import KroneckerMaps
 from .map_storage import stored_maps
 from .payload import to_payload, to_tensor
 from .settings import SheafSettings
-from .sheaf import map_step_sizes, reproject_locally
+from .sheaf import edge_trust, map_step_sizes, reproject_locally
 from .stability import UNSTABLE_FROM, map_norm_sq
 
 
@@ -55,7 +56,7 @@ class HeadCoupling:
         self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(head.device)
         self._edge = {neighbor: index for index, neighbor in enumerate(self.maps.rows)}
         self._peer = head.new_zeros(self.maps.n_rows)  # neighbors' projections, held during the local steps
-        self._heard = head.new_zeros(self.maps.n_rows)  # 1 on the rows of neighbors that were heard, else 0
+        self._trust = head.new_zeros(self.maps.n_rows)  # of the neighbor of each row, 0 where it was not heard
         self._projection = head.new_zeros(self.maps.n_rows)
         self._reprojection = head.new_zeros(self.maps.n_rows)
         self._stepped_residual = head.new_zeros(self.maps.n_rows)  # what the last map step was made from
@@ -85,16 +86,20 @@ class HeadCoupling:
 
     def hear(self, arrived: Sequence[Message]) -> None:
         """Hold the neighbors' projections; who is not among them does not pull this round."""
-        self._peer, self._heard, _ = self._stacked(arrived)
-        residual = self._heard * (self._projection - self._peer)
+        self._peer, heard, _ = self._stacked(arrived)
+        self._trust = heard * self._trusts(self._projection, self._peer)
+        residual = heard * (self._projection - self._peer)
         self.health.saw_residual(residual)
         if not self.sends_norm:  # then nobody knows s_e, but the last step shows in what it left
-            before = self._heard * self._stepped_residual
+            before = heard * self._stepped_residual
             self.health.saw_step_sizes(step_strengths(before, residual, self._reprojection, self.maps.rows.values()))
 
     def pull(self, head: Tensor) -> Tensor:
-        """Sum over heard neighbors of P_ij^T (P_ij w_i - P_ji w_j), [d_i]: the sheaf term of (11)."""
-        return self.maps.pull(self._heard * (self.maps.project(head) - self._peer))
+        """Sum over heard neighbors of P_ij^T (P_ij w_i - P_ji w_j), [d_i]: the sheaf term of (11).
+
+        Each term counts with the trust in its edge, found from what both ends sent and held like the projections.
+        """
+        return self.maps.pull(self._trust * (self.maps.project(head) - self._peer))
 
     def reprojections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
         """Step F: the new head's image under the old maps, with |w|^2 appended where it is needed."""
@@ -141,7 +146,15 @@ class HeadCoupling:
             self._peer = reproject_locally(
                 peer, -residual, step_size=step_of_row, coupling=coupling, norm_sq=norm_of_row
             )
-            self._heard = heard
+            own = reproject_locally(own, residual, step_size=step_of_row, coupling=coupling, norm_sq=head @ head)
+            self._trust = heard * self._trusts(own, self._peer)
+
+    def _trusts(self, own: Tensor, peer: Tensor) -> Tensor:
+        """[n_rows] trust in every edge, on its rows."""
+        scale, trusts = self._settings.edge_trust, torch.ones_like(peer)
+        for rows in self.maps.rows.values():
+            trusts[rows] = edge_trust(own[rows], peer[rows], scale)
+        return trusts
 
     def broken_bound(self, head: Tensor, head_step_size: float) -> str:
         """Which limit of a step size does not hold, as a part of a sentence; empty where none is known to be broken."""
@@ -160,7 +173,7 @@ class HeadCoupling:
 
     def _stacked(self, arrived: Sequence[Message]) -> tuple[Tensor, Tensor, Tensor]:
         """Projections [n_rows], mask of the rows that came [n_rows], and peers' squared norms [n_edges]."""
-        peer, heard = torch.zeros_like(self._peer), torch.zeros_like(self._heard)
+        peer, heard = torch.zeros_like(self._peer), torch.zeros_like(self._peer)
         norms_sq = self._peer.new_zeros(len(self.maps.rows))
         for message in arrived:
             rows = self.maps.rows[message.sender]

@@ -12,6 +12,7 @@ from .client_setup import ClientSetup
 from .map_storage import stored_maps
 from .payload import to_payload, to_tensor
 from .restriction_maps import RestrictionMaps
+from .sheaf import edge_trust
 
 
 class HeadDiffusion:
@@ -32,6 +33,7 @@ class HeadDiffusion:
             for neighbor, rows in self.maps.rows.items()
         ]
         self._weights = torch.cat([head.new_zeros(0), *parts])
+        self._trust_scale = setup.sheaf.edge_trust
         self._projected = head.new_zeros(self.maps.n_rows)
         self.relative_residual = 0.0
 
@@ -58,16 +60,20 @@ class HeadDiffusion:
         )
 
     def absorb(self, arrived: Sequence[Message]) -> None:
-        """Step towards the neighbors that were heard; the weight of the others stays with the own head."""
-        own = self._projected
+        """Step towards the neighbors that were heard; the weight of the others stays with the own head.
+
+        So does what is not trusted of a weight: both ends of an edge trust alike, so the mean of heads stays.
+        """
+        own, weights = self._projected, self._weights.clone()
         peer, heard = torch.zeros_like(own), torch.zeros_like(own)
         for message in arrived:  # copied first: a sum over a received buffer may depend on where in memory it lies
             rows = self.maps.rows[message.sender]
             peer[rows] = to_tensor(message.payload, own)
             heard[rows] = 1.0
+            weights[rows] *= edge_trust(own[rows], peer[rows], self._trust_scale)
         residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
-        self._head.sub_(self.maps.pull(self._weights * residual))
+        self._head.sub_(self.maps.pull(weights * residual))
 
     def _stored(self, starts: Mapping[NodeId, Tensor]) -> RestrictionMaps:
         return stored_maps(self._storage, starts, self._head, self._n_outputs)

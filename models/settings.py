@@ -74,6 +74,9 @@ class SheafSettings:
             all outputs alike and keep that form when they learn; compression is then the share of columns of the head.
         exchange: "double" sends projections before and after the head step, as the paper does; "single" derives the
             first from the last round's second, the same iterates for half the head traffic; needs links that deliver.
+        edge_trust: kappa > 0 lets every edge pull less the more its ends differ, 1 / (1 + residual / kappa)^2 with the
+            relative residual (0 in agreement, about 1 for unrelated heads): a quarter of the pull is left where it is
+            kappa. 0 trusts all neighbors alike. Needs heads that start in agreement, as common ones do.
         diffusion: share of the way to the neighbors' mean that `sheaf_diffusion` goes per round, in (0, 1].
     """
 
@@ -85,6 +88,7 @@ class SheafSettings:
     rotate_index: bool = False
     map_storage: Literal["factored", "dense", "kronecker"] = "factored"
     exchange: Literal["double", "single"] = "double"
+    edge_trust: float = 0.0
     diffusion: float = 1.0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
@@ -98,6 +102,7 @@ class SheafSettings:
             "must lie in (0, 1] (0.1 keeps one coordinate per ten head parameters)",
         )
         _require_finite_at_least("sheaf.map_step_size", self.map_step_size, 0.0, "0 freezes the maps")
+        _require_finite_at_least("sheaf.edge_trust", self.edge_trust, 0.0, "0 trusts all neighbors alike")
         if self.rotate_index and self.map_start == "random":
             raise ConfigError(
                 "sheaf.rotate_index draws rows of the identity anew, which sheaf.map_start = 'random' does not have;"

@@ -147,6 +147,26 @@ def head_step(head: Tensor, gradient: Tensor, pull: Tensor, *, step_size: float,
     return head - step_size * (gradient + coupling * pull)  # (11)
 
 
+def edge_trust(own: Tensor, peer: Tensor, scale: float) -> Tensor:
+    """How much of its pull an edge may use, []: 1 for images that agree, less the more they differ, both ends alike.
+
+    1 / (1 + rho / kappa)^2 with rho = |u - v|^2 / (|u|^2 + |v|^2), which is 0 in agreement, about 1 for unrelated
+    images and 2 in opposition. The pull falls again for neighbors that are far away, so an outlier loses its hold on
+    the others; both ends know u and v, so no word is needed and mixing stays symmetric.
+
+    Args:
+        own, peer: [d_ij] images u and v.
+        scale: kappa, the relative residual at which a quarter of the pull is left; 0 trusts everybody.
+
+    Source: weights of the robust loss of Geman and McClure (1985), here of a relative residual.
+    """
+    if scale == 0.0:
+        return own.new_ones(())
+    size, gap = own @ own + peer @ peer, own - peer
+    rho = gap @ gap / size.clamp_min(torch.finfo(size.dtype).tiny)
+    return (1.0 + rho / scale) ** -2
+
+
 def map_step_sizes(step_size: float, coupling: float, own_norm_sq: Tensor, peer_norms_sq: Tensor) -> Tensor:
     """Map step eta of every edge, clamped so that no edge residual changes its sign.
 

@@ -38,6 +38,12 @@ ROTATING = {"sheaf.rotate_index": True, "sheaf.map_step_size": 0.0}
 
 #: Ways in which an algorithm with coupled heads can be set up; the protocol must hold for all of them.
 COUPLED: dict[str, dict[str, Any]] = {
+    "trust per edge": {"sheaf.edge_trust": 0.1, "model.head_start": "independent"},
+    "trust per edge, single exchange": {
+        "sheaf.edge_trust": 0.1,
+        "sheaf.exchange": "single",
+        "network.missing": "wait",
+    },
     "Kronecker maps": {"sheaf.map_storage": "kronecker"},
     "Kronecker maps with a rotating index": {"sheaf.map_storage": "kronecker", **ROTATING},
     "rotating index": ROTATING,
@@ -49,6 +55,7 @@ COUPLED: dict[str, dict[str, Any]] = {
 }
 #: The same for heads that diffuse.
 DIFFUSED: dict[str, dict[str, Any]] = {
+    "trust per edge": {"sheaf.edge_trust": 0.1},
     "Kronecker maps": {"sheaf.map_storage": "kronecker"},
     "rotating index": ROTATING,
 }

@@ -221,14 +221,21 @@ def test_an_isolated_client_projects_nothing_and_is_not_pulled() -> None:
 # --- single exchange --------------------------------------------------------------------------------------------------
 
 
-@given(sheaf=sheaves(), storage=st.sampled_from(["dense", "factored"]), clamped=st.booleans(), seed=st.integers(0, 99))
+@given(
+    sheaf=sheaves(),
+    storage=st.sampled_from(["dense", "factored"]),
+    clamped=st.booleans(),
+    trust=st.sampled_from([0.0, 0.5]),
+    seed=st.integers(0, 99),
+)
 @any_case
 def test_the_single_exchange_makes_the_same_iterates_as_the_double_one(
-    sheaf: Sheaf, storage: str, clamped: bool, seed: int
+    sheaf: Sheaf, storage: str, clamped: bool, trust: float, seed: int
 ) -> None:
     """Heads follow (11) from a random gradient of every round; maps follow (12); nothing is lost."""
     eta = 0.5 if clamped else 0.01  # without the clamp a long step diverges, and rounding with it
     common = {"map_storage": storage, "clamp_map_step": clamped, "coupling": 0.7, "map_step_size": eta}
+    common["edge_trust"] = trust
     double, single = Coupled(sheaf, exchange="double", **common), Coupled(sheaf, exchange="single", **common)
     heads: dict[str, Heads] = {"double": sheaf.heads, "single": sheaf.heads}
     for round_index in range(5):

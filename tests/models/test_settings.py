@@ -26,6 +26,7 @@ STEP_SIZES: list[tuple[Settings, str]] = [
     (TrainingSettings, "attention_step_size"),
     (SheafSettings, "coupling"),
     (SheafSettings, "map_step_size"),
+    (SheafSettings, "edge_trust"),
 ]
 CHOICES: list[tuple[Settings, str]] = [
     (TrainingSettings, "encoder_optimizer"),
