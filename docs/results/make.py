@@ -43,6 +43,7 @@ TUNED: Mapping[str, tuple[str, Mapping[str, Sequence[Any]]]] = {
 #: In the order of the page.
 COMPARISONS = (
     "tracking",
+    "tracking_options_validation",
     "tracking_options",
     "tracking_scarce",
     "tracking_mirrored",
