@@ -76,8 +76,8 @@ def test_heads_are_averaged_over_the_whole_graph_and_encoders_inside_their_modal
 def test_averaging_alone_leaves_the_mean_head_where_it_is() -> None:
     walk, before, after = mixed_alone("head_averaging")
     assert_allclose(mean(of(after, "head")), mean(of(before, "head")), atol=EXACT)
-    degree = walk.emulation.graph.degree
-    plain = {i: dict.fromkeys([i, *walk.emulation.graph[i]], 1.0 / (1 + degree[i])) for i in before}
+    graph = walk.emulation.graph
+    plain = {i: dict.fromkeys([i, *graph[i]], 1.0 / (1 + graph.degree[i])) for i in before}
     drifted = mean(averaged(plain, of(before, "head"))) - mean(of(before, "head"))
     assert np.abs(drifted).max() > DIFFERENT  # the negative control: rows that sum to 1 are not enough
 

@@ -65,7 +65,7 @@ def test_with_less_than_that_it_is_not(edits: dict[str, float]) -> None:
 
 
 def test_heads_of_several_sizes_are_averaged_where_they_mean_the_same() -> None:
-    """Concatenation: weights of a modality with its owners, biases with everybody, coordinate by coordinate."""
+    """Concatenation: weights of a modality with its owners, biases with everybody; coordinate by coordinate."""
     walk = scattered({**THREE_GROUPS, **NO_STEPS, "algorithm": "sheaf_diffusion", "model.fusion": "concat"})
     graph, models = walk.emulation.graph, {c.client_id: c.models["fused"] for c in walk.emulation.clients}
     names: dict[NodeId, list[tuple[Any, ...]]] = {}

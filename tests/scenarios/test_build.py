@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sheafedge.datasets.windows import Windows
 from sheafedge.emulator.contracts import ConfigError, TopologyError
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.loss import BlockedTimes
@@ -23,8 +24,10 @@ from sheafedge.scenarios.build import (
     choose_device,
     coupling_warnings,
     find_algorithm,
+    group_weights,
     make_links,
     mixing_weights,
+    neighbor_weights,
 )
 from sheafedge.scenarios.data import ClientData, load_data
 from sheafedge.scenarios.groups import assign_groups
@@ -227,7 +230,7 @@ def test_models_come_in_the_precision_that_is_asked_for(wire: Build) -> None:
     ("edits", "fragments"),
     [
         ({"algorithm": "sheaf_dmfl_at"}, ("unknown algorithm 'sheaf_dmfl_at'", "did you mean sheaf_dmfl_att?")),
-        ({"algorithm": "zzz"}, ("unknown algorithm 'zzz'", "known: dsgd, local")),
+        ({"algorithm": "zzz"}, ("unknown algorithm 'zzz'", "known: centralized, dmml_kd, ", ", local, ")),
         ({"compute.profile": "toaster"}, ("unknown compute.profile 'toaster'", "edge_cpu")),
         ({"sheaf.coupling": 100}, ("sheaf.coupling 100", "largest degree 3", "lower sheaf.coupling")),
         ({"network.transport": "zmq", "network.address": "nowhere"}, ("network.address", "'nowhere'", "inproc://NAME")),
@@ -240,6 +243,97 @@ def test_what_cannot_be_built_is_a_sentence(edits: dict[str, Any], fragments: tu
         wire(edits)
     assert [fragment for fragment in fragments if fragment not in str(caught.value)] == []
     assert "\n" not in str(caught.value)
+
+
+#: Those who own GPS tell fewer beams apart than those who own GPS and RF.
+COARSE_AND_FINE: dict[str, Any] = {
+    "data.n_beams": 16,
+    "clients.groups": [
+        {"name": "coarse", "modalities": ["gps"], "share": 0.5, "n_beams": 8},
+        {"name": "fine", "modalities": ["gps", "rf"], "share": 0.5},
+    ],
+}
+
+
+@pytest.mark.parametrize("algorithm", ["head_averaging", "dsgd_heads", "dmml_kd"])
+def test_what_is_about_other_numbers_of_beams_cannot_be_averaged(algorithm: str, wire: Build) -> None:
+    said = rf"^algorithm '{algorithm}' averages .* \d tells \d+ apart and \d \d+; give all of clients\.groups as many"
+    with pytest.raises(ConfigError, match=said) as caught:
+        wire({"algorithm": algorithm, **COARSE_AND_FINE})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["dsgd", "dpsgd", "group_averaging", "sheaf_diffusion", "sheaf_twin", "centralized"]
+)
+def test_what_is_averaged_with_equals_only_may_be_about_other_numbers_of_beams(algorithm: str, wire: Build) -> None:
+    emulation = wire({"algorithm": algorithm, **COARSE_AND_FINE})
+    outputs = {len(client.outputs) for client in emulation.clients}
+    assert outputs == {8, 16}
+
+
+def test_concatenated_heads_of_other_modalities_cannot_be_averaged(wire: Build) -> None:
+    edits = {"algorithm": "head_averaging", "model.fusion": "concat"}
+    said = r"^algorithm 'head_averaging' averages heads, .* have \d+ and \d+ numbers .*; set model\.fusion"
+    with pytest.raises(ConfigError, match=said):
+        wire(edits)
+    same = [{"name": "all", "modalities": ["gps", "rf"], "share": 1.0}]
+    assert wire({**edits, "clients.groups": same}).learners
+
+
+@pytest.mark.parametrize("algorithm", ["dsgd_heads", "dmml_kd", "sheaf_diffusion"])
+def test_concatenation_is_nothing_to_those_who_do_not_average_fused_heads(algorithm: str, wire: Build) -> None:
+    assert wire({"algorithm": algorithm, "model.fusion": "concat"}).learners
+
+
+@pytest.mark.parametrize("algorithm", ["sheaf_diffusion", "sheaf_twin"])
+def test_heads_do_not_diffuse_along_random_maps(algorithm: str, wire: Build) -> None:
+    said = rf"^algorithm '{algorithm}' .* sheaf\.map_start = 'random' .* diverge; use 'structured' or 'aligned'$"
+    with pytest.raises(ConfigError, match=said):
+        wire({"algorithm": algorithm, "sheaf.map_start": "random"})
+    assert wire({"algorithm": algorithm, "sheaf.map_start": "aligned"}).learners
+    assert wire({"algorithm": "sheaf_dmfl", "sheaf.map_start": "random"}).learners
+
+
+def test_rows_are_kept_aside_for_those_who_ask(wire: Build) -> None:
+    for client in wire({"algorithm": "sheaf_twin"}).clients:
+        assert client.private is not None
+        assert client.twin is not None
+        assert isinstance(client.train, Windows)
+        assert len(client.data.train) > len(client.train) > len(client.private) > 0
+        assert not set(client.train.end) & set(client.private.end)
+        assert {*client.train.end, *client.private.end} <= set(client.data.train.end)
+        assert client.answering("fused") is client.twin
+        one, other = (torch.cat([v.flatten() for v in m.parameters()]) for m in (client.twin.shared, client.twin.own))
+        assert torch.equal(one, other)
+        assert not set(map(id, client.twin.shared.modules())) & set(map(id, client.twin.own.modules()))
+    for client in wire({"algorithm": "sheaf_diffusion"}).clients:
+        assert client.train is client.data.train
+        assert client.private is client.twin is None
+        assert client.answering("fused") is client.models["fused"]
+
+
+def test_heads_mix_with_weights_of_the_whole_graph_and_groups_inside_their_own(wire: Build) -> None:
+    emulation = wire({"topology.kind": "ring"})
+    graph, clients = emulation.graph, emulation.clients
+    whole = neighbor_weights(graph)
+    assert all(set(of_node) == set(graph[node]) for node, of_node in whole.items())
+    assert {weight for of_node in whole.values() for weight in of_node.values()} == {1 / 3}
+    inside = group_weights(clients, graph)
+    group_of = {client.client_id: client.group for client in clients}
+    for node, of_node in inside.items():
+        assert set(of_node) == {peer for peer in graph[node] if group_of[peer] == group_of[node]}
+
+
+def test_groups_are_linked_for_those_who_ask_and_for_nobody_else(wire: Build) -> None:
+    groups = [{"name": "a", "modalities": ["gps"], "share": 0.5}, {"name": "b", "modalities": ["gps"], "share": 0.5}]
+    edits = {"topology.kind": "star", "clients.groups": groups}
+    star, linked = (wire({**edits, "algorithm": name}).graph for name in ("dpsgd", "group_averaging"))
+    assert star.number_of_edges() == 3
+    members = wire(edits).groups
+    pairs = [frozenset(c.client_id for c in group) for group in members.values()]
+    assert {frozenset(edge) for edge in linked.edges} == {frozenset(edge) for edge in star.edges} | set(pairs)
+    assert linked.number_of_edges() == 4
 
 
 def test_a_modality_whose_owners_cannot_meet_is_named(wire: Build) -> None:
