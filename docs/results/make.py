@@ -49,7 +49,6 @@ COMPARISONS = (
     "tracking_mirrored",
     "tracking_loss",
     "blockage",
-    "blockage_scarce",
     "drones",
     "drones_occluded",
     "drones_views",
