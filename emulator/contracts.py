@@ -45,7 +45,7 @@ class MessageKind(StrEnum):
     """What a message holds. Labels, raw samples and maps have no kind and cannot be sent.
 
     An algorithm declares the kinds that it sends. Heads, attention vectors and class means leave a client only in
-    baselines that say so; the sheaf algorithms send projections and encoders.
+    algorithms that say so; Sheaf-DMFL and sheaf diffusion send projections and encoders.
     """
 
     PROJECTION = "projection"  # [d_ij] restriction map @ head, before the head step

@@ -53,7 +53,11 @@ class ClientModel(nn.Module):
 
     def answer(self, embeddings: Tensor) -> Tensor:
         """Logits [batch, n_outputs] of embeddings [batch, n_modalities, embedding_dim]."""
-        return apply_head(self.head, self.fusion(embeddings), self.layout.n_outputs)
+        return self.read(self.fusion(embeddings))
+
+    def read(self, fused: Tensor) -> Tensor:
+        """Logits [batch, n_outputs] of what the head reads [batch, width]."""
+        return apply_head(self.head, fused, self.layout.n_outputs)
 
     def tensors(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> dict[str, Tensor]:
         """Its inputs as tensors of its own device and type."""

@@ -77,6 +77,7 @@ class Passed:
 
     Attributes:
         embeddings: [batch, n_modalities, embedding_dim].
+        fused: [batch, width] what the head reads.
         logits: [batch, n_outputs].
         labels: [batch] int64.
         class_weights: [n_classes] or None.
@@ -84,6 +85,7 @@ class Passed:
     """
 
     embeddings: Tensor
+    fused: Tensor
     logits: Tensor
     labels: Tensor
     class_weights: Tensor | None
@@ -114,10 +116,11 @@ class Minibatches:
         label = self._rows.label
         batch = self._order.next(len(label))
         embeddings = model.embeddings(model.tensors(self._rows.inputs(batch)))
-        logits = model.answer(embeddings)
+        fused = model.fusion(embeddings)
+        logits = model.read(fused)
         labels = torch.from_numpy(label[batch]).to(logits.device)
         weights = self._weights(label, logits)
-        return Passed(embeddings, logits, labels, weights, self._objective(logits, labels, weights))
+        return Passed(embeddings, fused, logits, labels, weights, self._objective(logits, labels, weights))
 
     def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
         """[n_classes] of the rows that there are now, or None."""

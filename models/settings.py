@@ -35,6 +35,7 @@ class TrainingSettings:
         personal_encoders: modalities whose encoders never leave their client, whole models included; for sensors whose
             readings mean something else at every client, such as positions along streets of their own. `centralized`,
             which sends nothing, knows no such thing.
+        prototype_pull: weight of the distance to neighbors' class means in the local loss of `sheaf_prototypes`.
     """
 
     local_steps: int = 5
@@ -46,6 +47,7 @@ class TrainingSettings:
     class_weights: Literal["none", "balanced"] = "none"
     local_statistics: bool = False
     personal_encoders: tuple[Modality, ...] = ()
+    prototype_pull: float = 1.0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 
@@ -54,6 +56,7 @@ class TrainingSettings:
         _require(self.batch_size >= 1, "training.batch_size", self.batch_size, "must be at least 1")
         for name in ("head_step_size", "encoder_step_size", "attention_step_size"):
             _require_finite_at_least(f"training.{name}", getattr(self, name), 0.0, "0 freezes that part")
+        _require_finite_at_least("training.prototype_pull", self.prototype_pull, 0.0, "0 leaves class means aside")
 
 
 @dataclass(frozen=True, slots=True)

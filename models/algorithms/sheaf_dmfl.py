@@ -14,17 +14,18 @@ The two variants differ only in the fusion of the model they are given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase
 from ..client_setup import ClientSetup
 from ..coupling_health import finite
 from ..head_coupling import HeadCoupling
-from ..local_training import LocalTraining
+from ..local_training import LocalTraining, Passed
 from ..sheaf import head_step
 from ..vector_gossip import VectorGossip, shared_encoders
 
@@ -32,14 +33,25 @@ PROJECT, MIX, REPROJECT = "project", "mix", "reproject"
 
 
 class SheafDmfl:
-    """One client of Sheaf-DMFL(-Att)."""
+    """One client of Sheaf-DMFL(-Att).
 
-    def __init__(self, setup: ClientSetup) -> None:
+    Args:
+        setup: of the client.
+        penalty: what a minibatch costs beyond its loss, for algorithms that build on this one.
+    """
+
+    def __init__(self, setup: ClientSetup, penalty: Callable[[Passed], Tensor] | None = None) -> None:
         self.client_id = setup.client_id
         self._settings, self._sheaf = setup.training, setup.sheaf
         (name,) = setup.models
         self.training = LocalTraining(
-            setup.client_id, setup.models[name], setup.rows, setup.objective, setup.training, setup.batch_draws[name]
+            setup.client_id,
+            setup.models[name],
+            setup.rows,
+            setup.objective,
+            setup.training,
+            setup.batch_draws[name],
+            penalty,
         )
         self._name = name
         self._gossip = VectorGossip(setup.client_id, shared_encoders(self.training.encoders, setup.mixing))

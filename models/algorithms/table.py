@@ -16,6 +16,7 @@ from .head_averaging import head_averaging
 from .local import local
 from .sheaf_diffusion import SheafDiffusion
 from .sheaf_dmfl import SheafDmfl
+from .sheaf_prototypes import SheafPrototypes
 from .sheaf_twin import SheafTwin
 
 Learners = Callable[[Sequence[ClientSetup]], list[Learner]]
@@ -33,7 +34,7 @@ class Algorithm:
         unimodal: it trains one model per modality instead, and reports the best.
         couples_heads: heads pull at each other in every step, so the coupling's step sizes matter.
         maps_heads: it needs restriction maps.
-        equal_heads: it averages heads of neighbors, which must have one layout.
+        equal_heads: it averages heads of neighbors, or class means of what they read, which must have one layout.
         equal_outputs: it averages what neighbors know of their classes, which must be as many.
         private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
             gets a twin of the model.
@@ -87,6 +88,14 @@ ALGORITHMS: dict[str, Algorithm] = {
         _ENCODERS | {MessageKind.PROJECTION},
         "ours: heads diffuse along the sheaf once per round",
         maps_heads=True,
+    ),
+    "sheaf_prototypes": Algorithm(
+        one_by_one(SheafPrototypes),
+        _SHEAF | {MessageKind.PROTOTYPES},
+        "ours: sheaf-coupled heads, and embeddings drawn to class means that neighbors agree on",
+        couples_heads=True,
+        maps_heads=True,
+        equal_heads=True,
     ),
     "sheaf_twin": Algorithm(
         one_by_one(SheafTwin),

@@ -67,6 +67,12 @@ VARIANTS = {
     "dpsgd": RICH,
     "group_averaging": PERSONAL | RICH,
     "centralized": RICH,
+    "sheaf_prototypes": {
+        "frozen maps": {"sheaf.map_step_size": 0.0},
+        "single exchange": {"sheaf.exchange": "single", "network.missing": "wait"},
+        "no coupling": {"sheaf.coupling": 0.0},
+        **PERSONAL,
+    },
     "dsgd_heads": PERSONAL,
 }
 CASES: dict[str, dict[str, Any]] = {name: {"algorithm": name} for name in ALGORITHMS} | {

@@ -24,6 +24,7 @@ STEP_SIZES: list[tuple[Settings, str]] = [
     (TrainingSettings, "head_step_size"),
     (TrainingSettings, "encoder_step_size"),
     (TrainingSettings, "attention_step_size"),
+    (TrainingSettings, "prototype_pull"),
     (SheafSettings, "coupling"),
     (SheafSettings, "map_step_size"),
     (SheafSettings, "edge_trust"),

@@ -1,0 +1,81 @@
+"""Ours: Sheaf-DMFL-Att whose clients also draw what their heads read towards class means that neighbors agree on.
+
+Coupled heads agree on little while the embeddings that they read differ from client to client; the class means (of the
+fused embedding, over the last round's rows of a client and its neighbors) give all of them one place per class. Local
+loss = loss + prototype_pull * squared distance of the fused embedding to the mean of its class, mean over rows and
+features as in FedProto (Tan et al. 2022), which has a server and no coupling. The means travel with the encoders, one
+vector per neighbor. A strong pull is also met by embeddings that shrink, and then slows learning.
+
+Privacy: beside what Sheaf-DMFL sends, neighbors learn the class means of a client's embeddings and *how many of its
+rows have which class*, which is the distribution of its labels. Classes are matched by their numbers, so clients that
+number outputs in orders of their own would be drawn to the means of other classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase
+from ..client_setup import ClientSetup
+from ..local_training import Passed
+from ..prototypes import Prototypes
+from .sheaf_dmfl import MIX, SheafDmfl
+
+
+class SheafPrototypes:
+    """One client: Sheaf-DMFL-Att with a penalty, and messages of class means."""
+
+    def __init__(self, setup: ClientSetup) -> None:
+        self.client_id = setup.client_id
+        (model,) = setup.models.values()
+        layout = model.layout
+        self._pull = setup.training.prototype_pull / layout.width
+        self._neighbors = tuple(sorted(setup.head_mixing))
+        self.prototypes = Prototypes(max(layout.n_outputs, 2), layout.width, like=model.head)
+        self.sheaf = SheafDmfl(setup, self._penalty)
+
+    def phases(self, round_index: int) -> tuple[Phase, ...]:
+        return self.sheaf.phases(round_index)
+
+    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
+        if phase != MIX:
+            return self.sheaf.compute(phase, round_index)
+        self.prototypes.begin_round()
+        messages = self.sheaf.compute(phase, round_index)
+        payload = self.prototypes.payload()
+        return [
+            *messages,
+            *(
+                Message(MessageKind.PROTOTYPES, self.client_id, neighbor, round_index, phase, payload)
+                for neighbor in self._neighbors
+            ),
+        ]
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        slots = self.sheaf.expected(phase, round_index)
+        if phase != MIX:
+            return slots
+        return slots | {MessageSlot(round_index, phase, n, MessageKind.PROTOTYPES) for n in self._neighbors}
+
+    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
+        means = [message.payload for message in arrived if message.kind is MessageKind.PROTOTYPES]
+        self.sheaf.absorb(phase, round_index, [m for m in arrived if m.kind is not MessageKind.PROTOTYPES])
+        if phase == MIX:
+            self.prototypes.absorb(means)
+
+    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
+        return self.sheaf.predict(inputs)
+
+    def health(self) -> Mapping[str, float]:
+        return self.sheaf.health()
+
+    def _penalty(self, passed: Passed) -> Tensor:
+        """Distance to the class means, [], while the rows are counted towards the next ones."""
+        fused = passed.fused.unsqueeze(1)  # [batch, 1, width]
+        self.prototypes.see(fused.detach(), passed.labels)
+        return self._pull * self.prototypes.distance(fused, passed.labels)
