@@ -14,22 +14,19 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from sheafedge.benchmarks._bare_steps import BareSteps, state_of
+from sheafedge.benchmarks._bare_steps import state_of
+from sheafedge.benchmarks._blockage import Workload, bare_rounds, emulated_rounds, play_bare
 from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
-from sheafedge.emulator.nodes.compute_pool import ComputePool
-from sheafedge.scenarios.build import Emulation, build, find_algorithm, make_clients
-from sheafedge.scenarios.data import ClientData, load_data
+from sheafedge.scenarios.build import Emulation
 from sheafedge.scenarios.evaluation import Evaluator
 from sheafedge.scenarios.exports import export_clients
 from sheafedge.scenarios.run import emulate, one_torch_thread
-from sheafedge.scenarios.schema import Scenario, load_scenario
 
 ARMS = {
     "round": "training rounds on the whole emulator: clock, base stations, recorder and trace hash, ZeroMQ, lossy links"
@@ -42,25 +39,6 @@ ARMS = {
 }
 #: After which the bare steps are compared with stand-alone training on the emulator.
 AGREEMENT_ROUNDS = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """What all arms are made from; every repeat builds its own models."""
-
-    scenario: Scenario
-    data: list[ClientData]
-
-    def emulation(self, edits: Mapping[str, Any] | None = None, dtype: torch.dtype = torch.float32) -> Emulation:
-        """Everything of a run; its base stations report their health to nobody."""
-        scenario = self.scenario.edited(edits or {})
-        return build(scenario, self.data, lambda learner, _: learner.health(), lambda *_: None, dtype=dtype)
-
-    def bare(self, dtype: torch.dtype = torch.float32) -> list[BareSteps]:
-        """The same clients without learners; nobody has touched their models."""
-        algorithm = find_algorithm(self.scenario.algorithm)
-        clients = make_clients(self.scenario, algorithm, self.data, torch.device("cpu"), dtype)
-        return [BareSteps(self.scenario, client) for client in clients]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -86,30 +64,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _arms(workload: Workload) -> dict[str, Arm]:
     return {
-        "round": lambda: _rounds(workload),
-        "bare_steps": lambda: _bare_steps(workload),
+        "round": lambda: emulated_rounds(workload),
+        "bare_steps": lambda: bare_rounds(workload),
         "evaluation": lambda: _evaluation(workload),
     }
-
-
-@contextmanager
-def _rounds(workload: Workload) -> Iterator[Callable[[], None]]:
-    emulation = workload.emulation()
-    try:
-        yield partial(emulate, emulation, workload.scenario.rounds)
-    finally:
-        emulation.close()
-
-
-@contextmanager
-def _bare_steps(workload: Workload) -> Iterator[Callable[[], None]]:
-    emulation = workload.emulation({"network.transport": "memory"})  # for its pool
-    clients = workload.bare()
-    scenario = workload.scenario
-    try:
-        yield partial(play_bare, clients, emulation.pool, scenario.rounds, scenario.training.local_steps)
-    finally:
-        emulation.close()
 
 
 @contextmanager
@@ -136,13 +94,6 @@ def _export(workload: Workload) -> Iterator[Callable[[], None]]:
             yield export
     finally:
         emulation.close()
-
-
-def play_bare(clients: Sequence[BareSteps], pool: ComputePool, rounds: int, local_steps: int) -> None:
-    """Rounds of local steps; a round begins when all have ended the one before."""
-    for _ in range(rounds):
-        for ticket in [pool.submit(partial(client.run, local_steps)) for client in clients]:
-            pool.collect(ticket)
 
 
 def _score_all(emulation: Emulation, evaluator: Evaluator) -> None:
@@ -220,15 +171,14 @@ def _workload(options: argparse.Namespace) -> Workload:
         "world.duration_s": options.seconds,
         "model.width": options.width,
     }
-    edits = {
-        "seed": options.seed,
-        "rounds": options.rounds,
-        "compute.device": "cpu",
-        "compute.threads": options.threads,
-        **{key: value for key, value in chosen.items() if value},
-    }
-    scenario = load_scenario("blockage").edited(edits)
-    return Workload(scenario, load_data(scenario).clients)
+    return Workload.of(
+        {
+            "seed": options.seed,
+            "rounds": options.rounds,
+            "compute.threads": options.threads,
+            **{key: value for key, value in chosen.items() if value},
+        }
+    )
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -1,9 +1,11 @@
-"""What one training step of the blockage encoders costs at paper size: milliseconds, GFLOP/s, share of the peak.
+"""What training costs at paper size, beside a large matrix product: single steps, and whole rounds of blockage.
 
-    python benchmarks/round.py [--repeats 15] [--batch 32] [--width 1.0]
+    python benchmarks/round.py [--repeats 15] [--batch 32] [--width 1.0] [--round-repeats 5] [--rounds 2] [--clients 20]
+        [--seconds 60] [--threads 2]
 
-One torch thread. A step is a forward and a backward pass, without the optimizer. The arms, a large matrix product among
-them, take turns, so that all of them meet the same machine.
+A step is a forward and a backward pass of one encoder or client on one torch thread, without the optimizer. A whole
+round is all 20 clients' local step of one minibatch, optimizers, coupling, averaging, links and ZeroMQ included, on a
+pool of threads. The arms of each part, matrix products among them, take turns, so that all meet the same machine.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from sheafedge.benchmarks._blockage import Workload
 from sheafedge.benchmarks._repeats import spread
+from sheafedge.benchmarks._whole_round import MATRIX, measure_whole_round
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders import beam_map, camera, drone_camera, lidar
@@ -27,7 +31,6 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 EMBEDDING_DIM = 64
-MATRIX = 1024
 SHAPES: dict[str, tuple[int, ...]] = {
     "lidar": lidar.SHAPE,
     "camera": camera.SHAPE,
@@ -127,7 +130,7 @@ def figures_of(seconds: Mapping[str, list[float]], flops: Mapping[str, int]) -> 
         figures[name] = {
             "ms": {key: round(1e3 * value, 3) for key, value in spread(taken).items()},
             "gflop": round(flops[name] / 1e9, 3),
-            "gflop_per_s": round(rate / 1e9, 1),
+            "gflop_per_s": round(rate / 1e9, 3),
             "share_of_matmul": round(rate / peak, 3),
         }
     return {"matmul_gflop_per_s": round(peak / 1e9, 1), "steps": figures}
@@ -139,6 +142,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--width", type=float, default=1.0, help="multiplies the channels of all encoders")
+    parser.add_argument("--round-repeats", type=int, default=5, help="of whole rounds")
+    parser.add_argument("--rounds", type=int, default=2, help="per repeat")
+    parser.add_argument("--clients", type=int, default=20, help="of whole rounds")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the recording that whole rounds learn from")
+    parser.add_argument("--threads", type=int, default=2, help="of the pool in whole rounds")
     options = parser.parse_args(arguments)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -149,9 +157,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         steps["matmul"] = functools.partial(_multiply, matrix)
         flops = {name: count_flops(step) for name, step in steps.items()}
         figures = figures_of(measure(steps, options.repeats), flops)
+        figures["whole_round"] = measure_whole_round(_workload(options), options.round_repeats)
     finally:
         torch.set_num_threads(threads)
     print_report("round", machine, {"batch": options.batch, "width": options.width, "parameters": parameters} | figures)
+
+
+def _workload(options: argparse.Namespace) -> Workload:
+    """Blockage with a single minibatch per round: what a round costs beyond it shows most."""
+    return Workload.of(
+        {
+            "rounds": options.rounds,
+            "clients.n_clients": options.clients,
+            "world.duration_s": options.seconds,
+            "model.width": options.width,
+            "training.local_steps": 1,
+            "training.batch_size": options.batch,
+            "compute.threads": options.threads,
+        }
+    )
 
 
 def _multiply(matrix: Tensor) -> None:

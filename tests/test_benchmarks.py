@@ -23,7 +23,10 @@ SMALL = {
     "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
-    "round": ["--repeats", "1", "--batch", "2", "--width", "0.1"],
+    "round": [
+        *("--repeats", "1", "--batch", "2", "--width", "0.125"),
+        *("--round-repeats", "2", "--rounds", "1", "--clients", "2", "--seconds", "30"),
+    ],
     "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
 }
 
@@ -98,6 +101,29 @@ def test_round_measures_every_encoder_and_group_against_a_matrix_product(capsys:
     for figures in printed["steps"].values():
         assert_spread(figures["ms"])
         assert figures["gflop_per_s"] > 0.0
+    whole = printed["whole_round"]
+    assert (whole["clients"], whole["rounds"], whole["local_steps"], whole["threads"]) == (2, 1, 1, 2)
+    assert_spread(whole["matmul_gflop_per_s"])
+    for figure in ("seconds_per_round", "share_of_matmul"):
+        assert whole[figure].keys() == {"round", "bare_steps"}
+        for seen in whole[figure].values():
+            assert_spread(seen)
+    assert max(seen["max"] for seen in whole["share_of_matmul"].values()) < 1.0
+
+
+def test_the_work_of_a_round_is_that_of_its_clients_steps() -> None:
+    """As `round` counts a client's step by itself, times the clients: nothing that a round does beside is counted."""
+    names = {"lidar+camera": 1, "lidar+rf": 1}
+    steps = import_module("sheafedge.benchmarks.round")
+    single, _ = steps.make_steps(2, 0.125)
+    expected = sum(n * steps.count_flops(single[f"{name}/channels_last"]) for name, n in names.items())
+    blockage, whole = (import_module(f"sheafedge.benchmarks.{name}") for name in ("_blockage", "_whole_round"))
+    edits = {"clients.n_clients": 2, "world.duration_s": 30, "model.width": 0.125, "training.batch_size": 2}
+    one, two = (blockage.Workload.of({**edits, "training.local_steps": n}) for n in (1, 2))
+    groups = sorted(client.group for client in one.emulation({"network.transport": "memory"}).clients)
+    assert groups == sorted(names)
+    assert whole._flops_of_a_round(one) == pytest.approx(expected, rel=0.01)  # heads of one logit instead of two
+    assert whole._flops_of_a_round(two) == 2 * whole._flops_of_a_round(one)
 
 
 def test_blockage_round_compares_a_round_with_its_local_steps(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,87 @@
+"""How much of the machine a whole emulated round of blockage uses for its matrix work, and how much its bare steps do.
+
+Share of the peak = floating-point operations of all clients' forward and backward passes, as torch counts them, over
+wall time, over the rate at which the pool's threads, each on its own, multiply large matrices. The three take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from sheafedge.benchmarks._blockage import Workload, bare_rounds, emulated_rounds
+from sheafedge.benchmarks._repeats import Timing, interleaved, spread
+from sheafedge.emulator.nodes.compute_pool import ThreadPool
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+MATRIX = 1024
+#: Per thread and repeat; about half a second of work, long enough to be no burst.
+PRODUCTS = 16
+
+
+def measure_whole_round(workload: Workload, repeats: int) -> dict[str, Any]:
+    """Figures of rounds and bare steps at this scenario's settings, each repeat against its own matrix products."""
+    flops = _flops_of_a_round(workload)
+    threads = workload.scenario.compute.threads
+    arms = {
+        "round": lambda: emulated_rounds(workload),
+        "bare_steps": lambda: bare_rounds(workload),
+        "matmul": lambda: _products(threads),
+    }
+    timings = interleaved(arms, repeats)
+    rates = {name: _rates(timings[name], flops * workload.scenario.rounds) for name in ("round", "bare_steps")}
+    peaks = _rates(timings["matmul"], threads * PRODUCTS * 2 * MATRIX**3)
+    return {
+        "clients": len(workload.data),
+        "threads": threads,
+        "rounds": workload.scenario.rounds,
+        "local_steps": workload.scenario.training.local_steps,
+        "gflop_per_round": round(flops / 1e9, 3),
+        "seconds_per_round": {
+            name: spread([t.wall_s / workload.scenario.rounds for t in timings[name]]) for name in rates
+        },
+        "matmul_gflop_per_s": spread([rate / 1e9 for rate in peaks]),
+        "share_of_matmul": {
+            name: spread([rate / peak for rate, peak in zip(of_arm, peaks, strict=True)])
+            for name, of_arm in rates.items()
+        },
+    }
+
+
+def _rates(timings: Sequence[Timing], flops: float) -> list[float]:
+    return [flops / timing.wall_s for timing in timings]
+
+
+def _flops_of_a_round(workload: Workload) -> float:
+    """Forward and backward passes of all clients' local steps."""
+    counter = FlopCounterMode(display=False)
+    with counter:
+        for client in workload.bare():
+            client.run(workload.scenario.training.local_steps)
+    return float(counter.get_total_flops())
+
+
+@contextmanager
+def _products(threads: int) -> Iterator[Callable[[], None]]:
+    """Large matrix products, one at a time on each thread."""
+    pool = ThreadPool(threads)
+    matrices = [torch.randn(MATRIX, MATRIX) for _ in range(threads)]
+    try:
+        yield partial(_multiply_all, pool, matrices)
+    finally:
+        pool.close()
+
+
+def _multiply_all(pool: ThreadPool, matrices: Sequence[Tensor]) -> None:
+    for ticket in [pool.submit(partial(_multiply, matrix)) for matrix in matrices]:
+        pool.collect(ticket)
+
+
+def _multiply(matrix: Tensor) -> None:
+    out = torch.empty_like(matrix)
+    for _ in range(PRODUCTS):
+        torch.mm(matrix, matrix, out=out)
