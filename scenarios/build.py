@@ -328,8 +328,8 @@ def _check_heads(
             if algorithm.equal_heads and one != other:
                 raise ConfigError(
                     f"algorithm {scenario.algorithm!r} averages heads or what they read, but those of neighbors {a} and"
-                    f" {b} have {one.dim} and {other.dim} numbers that mean different things; set model.fusion to one of"
-                    " one width ('attention', 'mean'), or use a sheaf algorithm"
+                    f" {b} have {one.dim} and {other.dim} numbers that mean different things; set model.fusion to one"
+                    " of one width ('attention', 'mean'), or use a sheaf algorithm"
                 )
 
 
