@@ -323,13 +323,13 @@ def _check_heads(
                 raise ConfigError(
                     f"algorithm {scenario.algorithm!r} averages what neighbors know of their classes, but {a} tells"
                     f" {one.n_outputs} apart and {b} {other.n_outputs}; give all of clients.groups as many outputs, or"
-                    " use a sheaf algorithm"
+                    " use 'sheaf_dmfl'"
                 )
             if algorithm.equal_heads and one != other:
                 raise ConfigError(
                     f"algorithm {scenario.algorithm!r} averages heads or what they read, but those of neighbors {a} and"
                     f" {b} have {one.dim} and {other.dim} numbers that mean different things; set model.fusion to one"
-                    " of one width ('attention', 'mean'), or use a sheaf algorithm"
+                    " of one width ('attention', 'mean'), or use 'sheaf_dmfl'"
                 )
 
 

@@ -16,6 +16,7 @@ from reference.sheaf_dmfl import run_reference
 from sheafedge.emulator.contracts import MessageKind
 from sheafedge.emulator.network.link import LinkSettings
 from sheafedge.emulator.network.wire import message_bytes
+from sheafedge.models.algorithms.table import ALGORITHMS
 
 N_ROUNDS = 4
 
@@ -145,7 +146,7 @@ def test_no_message_holds_data_labels_heads_attention_or_maps(protocol: str, map
     played, frames = overheard(case)
     secrets = private(case, played)
     assert all(secrets[name] for name in secrets if not (name == "attention" and case.problem.fusion == "concat"))
-    assert {message.kind for message, _, _ in frames} == set(MessageKind)
+    assert {message.kind for message, _, _ in frames} == ALGORITHMS["sheaf_dmfl"].kinds
     assert leaks(secrets, frames) == set()
 
 

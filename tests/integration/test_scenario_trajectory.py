@@ -90,7 +90,7 @@ ALONE: dict[str, dict[str, Any]] = {
 
 
 #: They lose something of their own, keep rows aside, or send nothing to begin with; each has tests of its own.
-LIKE_NO_OTHER = {"dmml_kd", "sheaf_twin", "centralized"}
+LIKE_NO_OTHER = {"dmml_kd", "sheaf_prototypes", "sheaf_twin", "centralized"}
 
 
 def test_every_other_algorithm_has_a_counterpart_that_is_alone() -> None:

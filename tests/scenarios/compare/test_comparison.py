@@ -109,7 +109,7 @@ def test_values_may_be_lists_and_words() -> None:
     ("changes", "words"),
     [
         ({"arms": {}}, "arms"),
-        ({"arms": {"a": {"algorithm": "sheaf"}}}, "arm 'a': unknown algorithm 'sheaf'; known: dsgd"),
+        ({"arms": {"a": {"algorithm": "sheaf"}}}, "arm 'a': unknown algorithm 'sheaf'; known: centralized"),
         ({"arms": {"a": {"link.los": 1}}}, "arm 'a': link.los is not a known field"),
         ({"set": {"link.los": 1}}, "link.los is not a known field"),
         ({"seeds": [1, 1]}, "seeds lists 1 twice"),
