@@ -274,7 +274,7 @@ def test_what_is_averaged_with_equals_only_may_be_about_other_numbers_of_beams(a
 
 def test_concatenated_heads_of_other_modalities_cannot_be_averaged(wire: Build) -> None:
     edits = {"algorithm": "head_averaging", "model.fusion": "concat"}
-    said = r"^algorithm 'head_averaging' averages heads, .* have \d+ and \d+ numbers .*; set model\.fusion"
+    said = r"^algorithm 'head_averaging' averages heads .* have \d+ and \d+ numbers .*; set model\.fusion"
     with pytest.raises(ConfigError, match=said):
         wire(edits)
     same = [{"name": "all", "modalities": ["gps", "rf"], "share": 1.0}]
