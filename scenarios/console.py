@@ -9,10 +9,11 @@ from typing import Any, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, TextColumn
 from rich.table import Table
 
 from .build import Emulation
+from .progress_bar import transient_bar
 from .run import RunResult
 from .schema import Scenario
 from .tasks.table import TASKS
@@ -29,17 +30,7 @@ class LiveProgress:
 
     def __init__(self, console: Console, scenario: Scenario) -> None:
         self._console, self._scenario = console, scenario
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._bar = transient_bar(console, MofNCompleteColumn(), TextColumn("{task.fields[status]}"))
         self._task = self._bar.add_task("loading", total=scenario.rounds, status="")
         self._last_status, self._recording = "", False
 

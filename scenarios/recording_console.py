@@ -8,12 +8,13 @@ from typing import Self
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import TaskProgressColumn
 from rich.table import Table
 
 from ..datasets.deepsense_folder import ImportReport
 from ..datasets.recording_layout import Field
 from .inspection import LABELS, Inspection, StationFacts
+from .progress_bar import transient_bar
 from .record import RecordReport
 from .world_schema import WorldSection
 
@@ -34,16 +35,7 @@ class RecordingProgress:
 
     def __init__(self, console: Console, section: WorldSection) -> None:
         self._console = console
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._bar = transient_bar(console, TaskProgressColumn())
         what = f"recording {section.n_sites} base stations x {section.duration_s:g} s"
         self._task = self._bar.add_task(what, total=section.n_ticks * section.n_sites)
         self._what, self._printed = what, 0

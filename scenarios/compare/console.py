@@ -10,10 +10,11 @@ from typing import Any, Self
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from ..console import WIDEST_ALGORITHM
+from ..progress_bar import transient_bar
 from ..tasks.table import TASKS
 from .plan import PlannedRun
 from .results import ALL_CLIENTS, groups_with_all
@@ -37,16 +38,7 @@ class ComparisonLines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self.n_runs = self.n_done = 0
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self._bar = transient_bar(console, MofNCompleteColumn())
         self._task = self._bar.add_task("runs", total=None)
 
     def __enter__(self) -> Self:
