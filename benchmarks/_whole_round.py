@@ -2,18 +2,19 @@
 
 Share of the peak = floating-point operations of all clients' forward and backward passes, as torch counts them, over
 wall time, over the rate at which the pool's threads, each on its own, multiply large matrices. The three take turns.
+The same over the CPU time of all threads leaves out what is waited for, and other work on the machine changes it less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 from sheafedge.benchmarks._blockage import Workload, bare_rounds, emulated_rounds
-from sheafedge.benchmarks._repeats import Timing, interleaved, spread
+from sheafedge.benchmarks._repeats import interleaved, spread
 from sheafedge.emulator.nodes.compute_pool import ThreadPool
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
@@ -33,8 +34,10 @@ def measure_whole_round(workload: Workload, repeats: int) -> dict[str, Any]:
         "matmul": lambda: _products(threads),
     }
     timings = interleaved(arms, repeats)
-    rates = {name: _rates(timings[name], flops * workload.scenario.rounds) for name in ("round", "bare_steps")}
-    peaks = _rates(timings["matmul"], threads * PRODUCTS * 2 * MATRIX**3)
+    work = dict.fromkeys(("round", "bare_steps"), flops * workload.scenario.rounds)
+    work["matmul"] = threads * PRODUCTS * 2.0 * MATRIX**3
+    wall_rates = {name: [work[name] / t.wall_s for t in seen] for name, seen in timings.items()}
+    cpu_rates = {name: [work[name] / t.cpu_s for t in seen] for name, seen in timings.items()}
     return {
         "clients": len(workload.data),
         "threads": threads,
@@ -42,18 +45,21 @@ def measure_whole_round(workload: Workload, repeats: int) -> dict[str, Any]:
         "local_steps": workload.scenario.training.local_steps,
         "gflop_per_round": round(flops / 1e9, 3),
         "seconds_per_round": {
-            name: spread([t.wall_s / workload.scenario.rounds for t in timings[name]]) for name in rates
+            name: spread([t.wall_s / workload.scenario.rounds for t in timings[name]])
+            for name in ("round", "bare_steps")
         },
-        "matmul_gflop_per_s": spread([rate / 1e9 for rate in peaks]),
-        "share_of_matmul": {
-            name: spread([rate / peak for rate, peak in zip(of_arm, peaks, strict=True)])
-            for name, of_arm in rates.items()
-        },
+        "matmul_gflop_per_s": spread([rate / 1e9 for rate in wall_rates["matmul"]]),
+        "share_of_matmul": _shares(wall_rates),
+        "cpu_share_of_matmul": _shares(cpu_rates),
     }
 
 
-def _rates(timings: Sequence[Timing], flops: float) -> list[float]:
-    return [flops / timing.wall_s for timing in timings]
+def _shares(rates: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Repeat by repeat: neighbors in time are compared with each other."""
+    return {
+        name: spread([rate / peak for rate, peak in zip(rates[name], rates["matmul"], strict=True)])
+        for name in ("round", "bare_steps")
+    }
 
 
 def _flops_of_a_round(workload: Workload) -> float:

@@ -104,7 +104,7 @@ def test_round_measures_every_encoder_and_group_against_a_matrix_product(capsys:
     whole = printed["whole_round"]
     assert (whole["clients"], whole["rounds"], whole["local_steps"], whole["threads"]) == (2, 1, 1, 2)
     assert_spread(whole["matmul_gflop_per_s"])
-    for figure in ("seconds_per_round", "share_of_matmul"):
+    for figure in ("seconds_per_round", "share_of_matmul", "cpu_share_of_matmul"):
         assert whole[figure].keys() == {"round", "bare_steps"}
         for seen in whole[figure].values():
             assert_spread(seen)
