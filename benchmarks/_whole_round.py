@@ -20,22 +20,26 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 MATRIX = 1024
-#: Per thread and repeat; about half a second of work, long enough to be no burst.
-PRODUCTS = 16
 
 
-def measure_whole_round(workload: Workload, repeats: int) -> dict[str, Any]:
-    """Figures of rounds and bare steps at this scenario's settings, each repeat against its own matrix products."""
+def measure_whole_round(workload: Workload, repeats: int, products: int) -> dict[str, Any]:
+    """Figures of rounds and bare steps at this scenario's settings, each repeat against its own matrix products.
+
+    Args:
+        workload: one repeat of it plays all rounds of its scenario.
+        repeats: of all three.
+        products: of matrices, per thread and repeat; enough to take as long as the rounds do.
+    """
     flops = _flops_of_a_round(workload)
     threads = workload.scenario.compute.threads
     arms = {
         "round": lambda: emulated_rounds(workload),
         "bare_steps": lambda: bare_rounds(workload),
-        "matmul": lambda: _products(threads),
+        "matmul": lambda: _products(threads, products),
     }
     timings = interleaved(arms, repeats)
     work = dict.fromkeys(("round", "bare_steps"), flops * workload.scenario.rounds)
-    work["matmul"] = threads * PRODUCTS * 2.0 * MATRIX**3
+    work["matmul"] = threads * products * 2.0 * MATRIX**3
     wall_rates = {name: [work[name] / t.wall_s for t in seen] for name, seen in timings.items()}
     cpu_rates = {name: [work[name] / t.cpu_s for t in seen] for name, seen in timings.items()}
     return {
@@ -72,22 +76,22 @@ def _flops_of_a_round(workload: Workload) -> float:
 
 
 @contextmanager
-def _products(threads: int) -> Iterator[Callable[[], None]]:
+def _products(threads: int, products: int) -> Iterator[Callable[[], None]]:
     """Large matrix products, one at a time on each thread."""
     pool = ThreadPool(threads)
     matrices = [torch.randn(MATRIX, MATRIX) for _ in range(threads)]
     try:
-        yield partial(_multiply_all, pool, matrices)
+        yield partial(_multiply_all, pool, matrices, products)
     finally:
         pool.close()
 
 
-def _multiply_all(pool: ThreadPool, matrices: Sequence[Tensor]) -> None:
-    for ticket in [pool.submit(partial(_multiply, matrix)) for matrix in matrices]:
+def _multiply_all(pool: ThreadPool, matrices: Sequence[Tensor], products: int) -> None:
+    for ticket in [pool.submit(partial(_multiply, matrix, products)) for matrix in matrices]:
         pool.collect(ticket)
 
 
-def _multiply(matrix: Tensor) -> None:
+def _multiply(matrix: Tensor, products: int) -> None:
     out = torch.empty_like(matrix)
-    for _ in range(PRODUCTS):
+    for _ in range(products):
         torch.mm(matrix, matrix, out=out)

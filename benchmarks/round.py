@@ -1,7 +1,7 @@
 """What training costs at paper size, beside a large matrix product: single steps, and whole rounds of blockage.
 
-    python benchmarks/round.py [--repeats 15] [--batch 32] [--width 1.0] [--round-repeats 5] [--rounds 2] [--clients 20]
-        [--seconds 60] [--threads 2]
+    python benchmarks/round.py [--repeats 15] [--batch 32] [--width 1.0] [--round-repeats 5] [--products 100]
+        [--rounds 2] [--clients 20] [--seconds 60] [--threads 2]
 
 A step is a forward and a backward pass of one encoder or client on one torch thread, without the optimizer. A whole
 round is all 20 clients' local step of one minibatch, optimizers, coupling, averaging, links and ZeroMQ included, on a
@@ -143,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--width", type=float, default=1.0, help="multiplies the channels of all encoders")
     parser.add_argument("--round-repeats", type=int, default=5, help="of whole rounds")
+    parser.add_argument("--products", type=int, default=100, help="of matrices, beside every repeat of whole rounds")
     parser.add_argument("--rounds", type=int, default=2, help="per repeat")
     parser.add_argument("--clients", type=int, default=20, help="of whole rounds")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the recording that whole rounds learn from")
@@ -157,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         steps["matmul"] = functools.partial(_multiply, matrix)
         flops = {name: count_flops(step) for name, step in steps.items()}
         figures = figures_of(measure(steps, options.repeats), flops)
-        figures["whole_round"] = measure_whole_round(_workload(options), options.round_repeats)
+        figures["whole_round"] = measure_whole_round(_workload(options), options.round_repeats, options.products)
     finally:
         torch.set_num_threads(threads)
     print_report("round", machine, {"batch": options.batch, "width": options.width, "parameters": parameters} | figures)

@@ -25,7 +25,7 @@ SMALL = {
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
     "round": [
         *("--repeats", "1", "--batch", "2", "--width", "0.125"),
-        *("--round-repeats", "2", "--rounds", "1", "--clients", "2", "--seconds", "30"),
+        *("--round-repeats", "2", "--products", "2", "--rounds", "1", "--clients", "2", "--seconds", "30"),
     ],
     "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
 }
