@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import networkx as nx
@@ -136,10 +137,11 @@ def town(graph: nx.Graph[NodeId], kind: str, rng: np.random.Generator, *, equal:
     weights = mixing_matrix(graph, graph)
     heads = {i: torch.from_numpy(rng.normal(size=layouts[i].dim)) for i in graph}
     nothing: Any = None
+    models: dict[NodeId, Any] = {i: {"fused": SimpleNamespace(layout=layout)} for i, layout in layouts.items()}
     clients = {
         i: HeadDiffusion(
             ClientSetup(
-                i, "", {}, nothing, nothing, {}, nothing, settings,
+                i, "", models[i], nothing, nothing, {}, nothing, settings,
                 head_mixing={j: weights[i][j] for j in graph[i]}, map_starts=starts[i],
             ),
             heads[i],
