@@ -27,7 +27,7 @@ from claims import CLAIMS, Scores, ours_against_the_best  # noqa: E402 - a scrip
 from sheafedge.scenarios.compare.comparing import run_comparison  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
 from sheafedge.scenarios.compare.console import ComparisonLines  # noqa: E402
-from sheafedge.scenarios.compare.tables import failure_lines, legend, result_tables  # noqa: E402
+from sheafedge.scenarios.compare.tables import legend, result_tables  # noqa: E402
 from sheafedge.scenarios.compare.tuning import tune, tuning_table  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
@@ -142,7 +142,8 @@ def _table(results: Mapping[str, Any] | None, name: str) -> str:
     if results is None:
         return f"*Not run here (`docs/results/{name}.toml`).*"
     tables = [table.markdown() for table in result_tables(results) if table.is_main]
-    failures = [f"- cannot run: {line}" for line in failure_lines(results)]
+    first = {failure["arm"]: failure["sentence"] for failure in reversed(results["failures"])}  # seeds fail alike
+    failures = [f"- *{arm}* cannot run: {sentence}" for arm, sentence in first.items()]
     return "\n\n".join([legend(results), *failures, *tables]).strip().replace("###", "####")
 
 
