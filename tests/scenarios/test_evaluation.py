@@ -55,7 +55,7 @@ def scored_once(data: ClientData, **answers: NDArray[Any]) -> dict[str, Scores]:
 
 
 def client(data: ClientData, client_id: int = 0, group: str = "both") -> Client:
-    return Client(client_id, group, ("rf", "gps"), data, {}, ())
+    return Client(client_id, group, ("rf", "gps"), data, {}, (), train=data.train)
 
 
 def scores(top1: float) -> Scores:
