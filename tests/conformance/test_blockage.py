@@ -48,12 +48,12 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
     "threads and sockets": {"network.transport": "zmq", "compute.executor": "threads"},
 }
 
-#: Size of what baselines send beside encoders; half an embedding is what DMML-KD classifies.
+#: Size of what others than the sheaf send beside encoders. DMML-KD classifies half an embedding.
+HALF_AN_EMBEDDING = TINY["model.embedding_dim"] // 2
 MODEL_PARTS: dict[MessageKind, Callable[[ClientModel], int]] = {
     MessageKind.HEAD: lambda model: model.layout.dim,
     MessageKind.ATTENTION: lambda model: sum(scores.numel() for scores in model.fusion.parameters()),
-    MessageKind.CLASSIFIER: lambda model: model.layout.n_outputs * (TINY["model.embedding_dim"] // 2 + 1),
-    MessageKind.PROTOTYPES: lambda model: 2 * (TINY["model.embedding_dim"] // 2 + 1),
+    MessageKind.CLASSIFIER: lambda model: model.layout.n_outputs * (HALF_AN_EMBEDDING + 1),
 }
 #: What a baseline that averages whole models may show; nobody else may.
 SHOWN = {MessageKind.HEAD: "head", MessageKind.ATTENTION: "attention"}
@@ -155,6 +155,9 @@ def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(
             assert modality in {*clients[message.sender].modalities} & {*clients[message.receiver].modalities}
             expected = n_values(audited, message.sender, modality, with_statistics=not stay_at_home)
             assert numbers.size == expected
+        elif message.kind is MessageKind.PROTOTYPES:
+            n_features = HALF_AN_EMBEDDING if algorithm == "dmml_kd" else TINY["model.embedding_dim"]
+            assert numbers.size == 2 * (n_features + 1)
         elif message.kind in MODEL_PARTS:
             models = clients[message.sender].models
             model = models[message.modality or "fused"]

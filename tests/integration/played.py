@@ -147,7 +147,7 @@ def state_of_model(model: ClientModel) -> State:
 
 def maps_of(learner: Learner) -> State:
     """Copies of the restriction maps that a learner holds, if it holds any."""
-    shared = getattr(learner, "shared", learner)  # of twins
+    shared = getattr(learner, "shared", getattr(learner, "sheaf", learner))  # of twins, and behind prototypes
     coupling = getattr(shared, "coupling", None) or getattr(shared, "diffusion", None)
     return {} if coupling is None else {f"map to {j}": coupling.maps.dense(j).clone() for j in coupling.maps.rows}
 
