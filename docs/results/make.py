@@ -27,8 +27,11 @@ from claims import CLAIMS, Scores, ours_against_the_best  # noqa: E402 - a scrip
 from sheafedge.scenarios.compare.comparing import run_comparison  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
 from sheafedge.scenarios.compare.console import ComparisonLines  # noqa: E402
+from sheafedge.scenarios.compare.curves import curves_of  # noqa: E402
+from sheafedge.scenarios.compare.figures import draw_curves  # noqa: E402
 from sheafedge.scenarios.compare.tables import legend, result_tables  # noqa: E402
 from sheafedge.scenarios.compare.tuning import tune, tuning_table  # noqa: E402
+from sheafedge.scenarios.pictures import save_picture  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
 #: Scenario -> the file that says how its step sizes are searched for, and the grid.
@@ -57,6 +60,17 @@ COMPARISONS = (
 )
 #: Our arm where it is not called as everywhere else.
 OURS = dict.fromkeys(("drones_permuted", "drones_sizes"), "sheaf twin, aligned (ours)")
+#: Arms of the curves on the page; more than these cannot be told apart.
+PICTURED = (
+    "local, best modality",
+    "DSGD",
+    "DMML-KD (approximation)",
+    "head averaging",
+    "centralized",
+    "Sheaf-DMFL",
+    "Sheaf-DMFL-Att",
+    "sheaf twin (ours)",
+)
 CONSOLE = Console(emoji=False)
 
 
@@ -155,11 +169,23 @@ def _tuning_text(folder: Path) -> str:
 
 
 def _picture(out: Path, name: str) -> str:
-    source = out / name
+    """`comparison/curves-AXIS.png`, drawn again with few enough arms to tell apart, or another picture as it is."""
+    comparison, _, file = name.partition("/")
+    source, target = out / name, FIGURES / f"results-{comparison}-{file}"
     if not source.exists():
         return ""
-    target = FIGURES / f"results-{name.replace('/', '-')}"
-    shutil.copyfile(source, target)
+    axis = file.removeprefix("curves-").removesuffix(".png")
+    if axis == file.removesuffix(".png"):
+        shutil.copyfile(source, target)
+    else:
+        results = json.loads((out / comparison / "results.json").read_text())
+        arms = {arm: edits for arm, edits in results["comparison"]["arms"].items() if arm in PICTURED}
+        few = {
+            **results,
+            "entries": [entry for entry in results["entries"] if entry["arm"] in arms],
+            "comparison": {**results["comparison"], "arms": arms},
+        }
+        save_picture(draw_curves(few, curves_of(few, out / "runs"), axis), target)
     return f"![{name}](figures/{target.name})"
 
 
