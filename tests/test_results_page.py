@@ -64,7 +64,7 @@ def test_tables_of_the_page_have_five_seeds() -> None:
     assert all(comparison(path).seeds == (0, 1, 2, 3, 4) for path in FILES if not path.stem.startswith("tune_"))
 
 
-@pytest.mark.parametrize("name", ["beam_tracking", "drone_beam", "blockage"])
+@pytest.mark.parametrize("name", ["beam_tracking", "drone_beam"])
 def test_every_algorithm_of_a_comparison_was_tuned_for_its_scenario(name: str) -> None:
     tune_file, _ = module("make").TUNED[name]
     tuned = set(comparison(RESULTS / f"{tune_file}.toml").arms)

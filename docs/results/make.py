@@ -41,7 +41,6 @@ TUNED: Mapping[str, tuple[str, Mapping[str, Sequence[Any]]]] = {
         {"training.encoder_step_size": (0.001, 0.003, 0.01), "training.head_step_size": (0.1, 0.3)},
     ),
     "drone_beam": ("tune_drones", {"training.encoder_step_size": (0.001, 0.003)}),
-    "blockage": ("tune_blockage", {"training.encoder_step_size": (0.001, 0.003)}),
 }
 #: In the order of the page.
 COMPARISONS = (
@@ -106,7 +105,9 @@ def _comparison(name: str, data: str | None) -> Comparison | None:
 
 
 def _tuned(comparison: Comparison, data: str | None, options: argparse.Namespace) -> Comparison:
-    """Every arm with the step sizes that suit its algorithm on validation rows."""
+    """Every arm with the step sizes that suit its algorithm on validation rows; as shipped where none are searched."""
+    if comparison.scenario not in TUNED:
+        return comparison
     name, grid = TUNED[comparison.scenario]
     search = _comparison(name, data)
     assert search is not None, "the comparison itself has its data"
