@@ -70,13 +70,11 @@ class DmmlKd:
     def compute(self, phase: str, round_index: int) -> Sequence[Message]:
         self.prototypes.begin_round()
         for _ in range(self._settings.local_steps):
-            self._classifier.grad = None
             loss = self.training.backward()
             self.training.step_encoders()
             self.training.step_attention()
             self.training.step_head()
-            assert self._classifier.grad is not None
-            self._classifier.data.sub_(self._classifier.grad, alpha=self._settings.head_step_size)
+            self._step_classifier()
         self.training.check_finite(loss, round_index)
         payload = self.prototypes.payload()
         means = [
@@ -98,6 +96,11 @@ class DmmlKd:
 
     def health(self) -> Mapping[str, float]:
         return {"loss": self.training.loss}
+
+    def _step_classifier(self) -> None:
+        assert self._classifier.grad is not None
+        self._classifier.data.sub_(self._classifier.grad, alpha=self._settings.head_step_size)
+        self._classifier.grad = None
 
     def _penalty(self, passed: Passed) -> Tensor:
         """Everything of the local loss but the fused one."""
