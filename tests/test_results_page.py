@@ -47,11 +47,14 @@ def scores(of_arm: Mapping[str, float | tuple[float, ...]], groups: tuple[str, .
         {
             "arm": arm,
             "n": len(SEEDS),
-            "groups": {group: {"scores": {"top1": {"values": values(figure)}}} for group in (*groups, "all clients")},
+            "groups": {
+                group: {"scores": {"other": {"values": values(0.0)}, "top1": {"values": values(figure)}}}
+                for group in (*groups, "all clients")
+            },
         }
         for arm, figure in of_arm.items()
     ]
-    return module("claims").Scores({"name": "made up", "entries": entries})
+    return module("claims").Scores({"name": "made up", "entries": entries}, "top1")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

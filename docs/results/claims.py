@@ -29,10 +29,12 @@ class Scores:
 
     Args:
         results: content of its `results.json`; nothing varies in it.
+        key: of the score that ranks models.
     """
 
-    def __init__(self, results: Mapping[str, Any]) -> None:
+    def __init__(self, results: Mapping[str, Any], key: str) -> None:
         self.name: str = results["name"]
+        self._key = key
         self._entries = {entry["arm"]: entry for entry in results["entries"]}
 
     def arms(self) -> list[str]:
@@ -46,8 +48,7 @@ class Scores:
 
     def values(self, arm: str, group: str) -> dict[str, float]:
         """Seed -> score."""
-        scores = self._entries[arm]["groups"][group]["scores"]
-        values: dict[str, float] = next(iter(scores.values()))["values"]
+        values: dict[str, float] = self._entries[arm]["groups"][group]["scores"][self._key]["values"]
         return values
 
     def mean(self, arm: str, group: str) -> float:

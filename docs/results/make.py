@@ -32,6 +32,7 @@ from sheafedge.scenarios.compare.figures import draw_curves  # noqa: E402
 from sheafedge.scenarios.compare.tables import legend, result_tables  # noqa: E402
 from sheafedge.scenarios.compare.tuning import tune, tuning_table  # noqa: E402
 from sheafedge.scenarios.pictures import save_picture  # noqa: E402
+from sheafedge.scenarios.tasks.table import TASKS  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
 #: Scenario -> the file that says how its step sizes are searched for, and the grid.
@@ -134,7 +135,11 @@ def write_page(out: Path) -> None:
     found = {
         name: json.loads(path.read_text()) for name in COMPARISONS if (path := out / name / "results.json").exists()
     }
-    scores = {name: Scores(results) for name, results in found.items() if not results["vary"]}
+    scores = {
+        name: Scores(results, TASKS[results["task"]].columns[0].key)
+        for name, results in found.items()
+        if not results["vary"]
+    }
     text = (HERE / "page.md").read_text(encoding="utf-8")
 
     def filled(match: re.Match[str]) -> str:
