@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..emulator.contracts import ConfigError
 from .samples import Samples
-from .validation import scored_on_validation
+from .validation import ceil_share, scored_on_validation
 
 Split = Literal["sequence", "time", "random"]
 
@@ -246,14 +245,10 @@ def _check_settings(split: str, test_fraction: float, train_fraction: float, val
         raise ConfigError(f"data.validation_fraction must lie in (0, 1), got {validation_fraction}; try 0.25")
 
 
-def _ceil_share(fraction: float, n: int) -> int:
-    return math.ceil(round(fraction * n, 9))  # 0.07 * 100 is 7, not the 7.000000000000001 of binary fractions
-
-
 def _n_held_out(n: int, test_fraction: float) -> int:
-    return min(max(_ceil_share(test_fraction, n), 1), n - 1)
+    return min(max(ceil_share(test_fraction, n), 1), n - 1)
 
 
 def _thinned(train: NDArray[np.int64], train_fraction: float, draws: np.random.Generator) -> NDArray[np.int64]:
-    n_kept = max(_ceil_share(train_fraction, len(train)), min(MIN_TRAIN_WINDOWS, len(train)))
+    n_kept = max(ceil_share(train_fraction, len(train)), min(MIN_TRAIN_WINDOWS, len(train)))
     return np.sort(draws.permutation(train)[:n_kept])

@@ -62,9 +62,14 @@ def scored_on_validation(
     return replace(rows, train=train, test=scored)
 
 
+def ceil_share(fraction: float, n: int) -> int:
+    """A share of n, rounded up: 0.07 * 100 is 7, not the 7.000000000000001 of binary fractions."""
+    return math.ceil(round(fraction * n, 9))
+
+
 def _n_scored(n: int, fraction: float) -> int:
     """Of n drive-bys or rows; all but one at most, so that a single one is never held out."""
-    return min(math.ceil(round(fraction * n, 9)), n - 1)
+    return min(ceil_share(fraction, n), n - 1)
 
 
 def _end_held_out(
@@ -72,6 +77,6 @@ def _end_held_out(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     end = samples.end[train]
     first, stop = int(end.min()), int(end.max()) + 1
-    first_scored = stop - max(math.ceil(round(fraction * (stop - first), 9)), 1)
+    first_scored = stop - max(ceil_share(fraction, stop - first), 1)
     train_stop = first_scored - (gap_frames or samples.n_before + samples.n_after)
     return train[end < train_stop], train[end >= first_scored]

@@ -152,7 +152,7 @@ class HeadCoupling:
     def _trusts(self, own: Tensor, peer: Tensor) -> Tensor:
         """[n_rows] trust in every edge, on its rows."""
         scale, trusts = self._settings.edge_trust, torch.ones_like(peer)
-        for rows in self.maps.rows.values():
+        for rows in self.maps.rows.values() if scale > 0.0 else ():
             trusts[rows] = edge_trust(own[rows], peer[rows], scale)
         return trusts
 

@@ -70,7 +70,8 @@ class HeadDiffusion:
             rows = self.maps.rows[message.sender]
             peer[rows] = to_tensor(message.payload, own)
             heard[rows] = 1.0
-            weights[rows] *= edge_trust(own[rows], peer[rows], self._trust_scale)
+            if self._trust_scale > 0.0:
+                weights[rows] *= edge_trust(own[rows], peer[rows], self._trust_scale)
         residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
         self._head.sub_(self.maps.pull(weights * residual))

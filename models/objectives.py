@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -29,6 +30,13 @@ def binary_cross_entropy(logits: Tensor, labels: Tensor, class_weights: Tensor |
     truth = labels.to(logits.dtype)
     weights = None if class_weights is None else class_weights[labels]
     return functional.binary_cross_entropy_with_logits(logits[:, 0], truth, weight=weights)
+
+
+def class_logits(logits: Tensor) -> Tensor:
+    """Logits [..., n_classes], one per class: a single one stands for two classes, the first of them with logit 0."""
+    if logits.shape[-1] > 1:
+        return logits
+    return torch.cat([torch.zeros_like(logits), logits], dim=-1)
 
 
 def n_classes(objective: Objective, n_outputs: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
 from .payload import to_payload, to_tensor
 
 
@@ -62,3 +63,16 @@ class Prototypes:
         seen = counts > 0
         self.means[seen] = sums[seen] / counts[seen].unsqueeze(1)
         self.known |= seen
+
+
+def prototype_messages(
+    prototypes: Prototypes, client_id: NodeId, neighbors: Iterable[NodeId], phase: str, round_index: int
+) -> list[Message]:
+    """The own round's means to every neighbor, who share one array."""
+    payload = prototypes.payload()
+    return [Message(MessageKind.PROTOTYPES, client_id, neighbor, round_index, phase, payload) for neighbor in neighbors]
+
+
+def prototype_slots(neighbors: Iterable[NodeId], phase: str, round_index: int) -> frozenset[MessageSlot]:
+    """Means from every neighbor."""
+    return frozenset(MessageSlot(round_index, phase, neighbor, MessageKind.PROTOTYPES) for neighbor in neighbors)

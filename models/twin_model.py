@@ -13,6 +13,7 @@ from torch.nn import functional
 from ..emulator.contracts import Modality
 from .client_model import ClientModel
 from .head import HeadLayout
+from .objectives import class_logits
 
 #: What is tried when the share of the shared twin is chosen: certainty either way would trust a few rows too much.
 SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
@@ -91,7 +92,5 @@ def blended(shared: Tensor, own: Tensor, share: Tensor, temperatures: Tensor) ->
 
 
 def _log_probabilities(logits: Tensor) -> Tensor:
-    """[batch, n_classes]; a single logit stands for two classes."""
-    if logits.shape[1] == 1:
-        logits = torch.cat([torch.zeros_like(logits), logits], dim=1)
-    return functional.log_softmax(logits, dim=1)
+    """[batch, n_classes]."""
+    return functional.log_softmax(class_logits(logits), dim=1)

@@ -35,6 +35,8 @@ def limit_warnings(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Te
 
 def _head_warning(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
     alpha, coupling = scenario.training.head_step_size, scenario.sheaf.coupling
+    if coupling == 0.0:
+        return ""
     norm = sheaf_laplacian_norm(starts, {client: len(head) for client, head in heads.items()})
     limit = head_step_limit(0.0, coupling, norm)
     if alpha <= limit:

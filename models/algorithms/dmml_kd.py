@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -22,7 +21,8 @@ from torch.nn import functional
 from ...emulator.contracts import ConfigError, Message, MessageKind, MessageSlot, Modality, Phase
 from ..client_setup import ClientSetup
 from ..local_training import LocalTraining, Passed
-from ..prototypes import Prototypes
+from ..objectives import class_logits, n_classes
+from ..prototypes import Prototypes, prototype_messages, prototype_slots
 from ..vector_gossip import SharedVector, VectorGossip, shared_encoders
 
 MIX = "mix"
@@ -48,7 +48,7 @@ class DmmlKd:
         self._n_common = embedding_dim // 2
         # zeros are the common start of a linear classifier, and need no draw
         self._classifier = model.head.new_zeros(n_outputs, self._n_common + 1).requires_grad_()
-        self.prototypes = Prototypes(max(n_outputs, 2), self._n_common, like=model.head)
+        self.prototypes = Prototypes(n_classes(setup.objective, n_outputs), self._n_common, like=model.head)
         self.training = LocalTraining(
             setup.client_id,
             model,
@@ -76,16 +76,11 @@ class DmmlKd:
             self.training.step_head()
             self._step_classifier()
         self.training.check_finite(loss, round_index)
-        payload = self.prototypes.payload()
-        means = [
-            Message(MessageKind.PROTOTYPES, self.client_id, neighbor, round_index, phase, payload)
-            for neighbor in self._neighbors
-        ]
+        means = prototype_messages(self.prototypes, self.client_id, self._neighbors, phase, round_index)
         return self._gossip.messages(phase, round_index) + means
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        means = {MessageSlot(round_index, phase, n, MessageKind.PROTOTYPES) for n in self._neighbors}
-        return self._gossip.expected(phase, round_index) | means
+        return self._gossip.expected(phase, round_index) | prototype_slots(self._neighbors, phase, round_index)
 
     def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
         self._gossip.absorb(arrived)
@@ -118,7 +113,7 @@ def distillation(logits: Tensor, temperature: float) -> Tensor:
     """What each modality still has to learn from the client's others, [].
 
     T^2 * sum over k of KL(mean over m != k of softmax(z_m / T) || softmax(z_k / T)), the teachers held fixed; 0 for a
-    client with one modality. A single logit stands for two classes, the first of them with logit 0.
+    client with one modality.
 
     Args:
         logits: [batch, n_modalities, n_outputs].
@@ -127,9 +122,7 @@ def distillation(logits: Tensor, temperature: float) -> Tensor:
     n_modalities = logits.shape[1]
     if n_modalities == 1:
         return logits.new_zeros(())
-    if logits.shape[2] == 1:
-        logits = torch.cat([torch.zeros_like(logits), logits], dim=2)
-    students = functional.log_softmax(logits / temperature, dim=2)
+    students = functional.log_softmax(class_logits(logits) / temperature, dim=2)
     shares = students.detach().exp()
     teachers = (shares.sum(dim=1, keepdim=True) - shares) / (n_modalities - 1)
     divergence = functional.kl_div(students, teachers, reduction="none").sum(dim=2)  # [batch, n_modalities]

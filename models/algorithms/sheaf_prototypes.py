@@ -23,7 +23,8 @@ from torch import Tensor
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase
 from ..client_setup import ClientSetup
 from ..local_training import Passed
-from ..prototypes import Prototypes
+from ..objectives import n_classes
+from ..prototypes import Prototypes, prototype_messages, prototype_slots
 from .sheaf_dmfl import MIX, SheafDmfl
 
 
@@ -36,7 +37,7 @@ class SheafPrototypes:
         layout = model.layout
         self._pull = setup.training.prototype_pull / layout.width
         self._neighbors = tuple(sorted(setup.head_mixing))
-        self.prototypes = Prototypes(max(layout.n_outputs, 2), layout.width, like=model.head)
+        self.prototypes = Prototypes(n_classes(setup.objective, layout.n_outputs), layout.width, like=model.head)
         self.sheaf = SheafDmfl(setup, self._penalty)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
@@ -47,20 +48,14 @@ class SheafPrototypes:
             return self.sheaf.compute(phase, round_index)
         self.prototypes.begin_round()
         messages = self.sheaf.compute(phase, round_index)
-        payload = self.prototypes.payload()
-        return [
-            *messages,
-            *(
-                Message(MessageKind.PROTOTYPES, self.client_id, neighbor, round_index, phase, payload)
-                for neighbor in self._neighbors
-            ),
-        ]
+        means = prototype_messages(self.prototypes, self.client_id, self._neighbors, phase, round_index)
+        return [*messages, *means]
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
         slots = self.sheaf.expected(phase, round_index)
         if phase != MIX:
             return slots
-        return slots | {MessageSlot(round_index, phase, n, MessageKind.PROTOTYPES) for n in self._neighbors}
+        return slots | prototype_slots(self._neighbors, phase, round_index)
 
     def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
         means = [message.payload for message in arrived if message.kind is MessageKind.PROTOTYPES]
