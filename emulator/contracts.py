@@ -57,8 +57,18 @@ class MessageKind(StrEnum):
     PROTOTYPES = "prototypes"  # [n_classes * (n_features + 1)] mean features of every class, then rows per class
 
 
-#: Kinds whose coordinates mean something one by one: a receiver can use what is left after a lost packet.
-DIVISIBLE_KINDS = frozenset({MessageKind.ENCODER, MessageKind.HEAD, MessageKind.ATTENTION, MessageKind.CLASSIFIER})
+#: Kinds whose coordinates mean something one by one: a receiver can use what is left after a lost packet. A projection
+#: is compared with the other end's coordinate by coordinate, whatever the maps are.
+DIVISIBLE_KINDS = frozenset(
+    {
+        MessageKind.PROJECTION,
+        MessageKind.REPROJECTION,
+        MessageKind.ENCODER,
+        MessageKind.HEAD,
+        MessageKind.ATTENTION,
+        MessageKind.CLASSIFIER,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """One client's side of the sheaf coupling: projections out, neighbors' projections in, pull on the head, map steps.
 
-Everything is stacked over the client's edges, in the row order of its restriction maps. An edge whose other end was not
-heard neither pulls nor changes its map. With `edge_trust` an edge pulls less the more its ends differ; the map steps
-remain those of (12).
+Everything is stacked over the client's edges, in the row order of its restriction maps. A coordinate of an edge that was
+not heard from the other end neither pulls nor changes its row of the map. With `edge_trust` an edge pulls less the more
+its ends differ; the map steps remain those of (12).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,10 +18,26 @@ from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
 from .coupling_health import CouplingHealth, step_strengths
 from .kronecker_maps import KroneckerMaps
 from .map_storage import stored_maps
-from .payload import to_payload, to_tensor
+from .payload import heard_values, to_payload
 from .settings import SheafSettings
 from .sheaf import edge_trust, map_step_sizes, reproject_locally
 from .stability import UNSTABLE_FROM, map_norm_sq
+
+
+class _Heard(NamedTuple):
+    """What came from the neighbors, stacked over edges.
+
+    Attributes:
+        values: [n_rows] their projections, 0 where nothing came.
+        rows: [n_rows] 1 where a coordinate came, else 0.
+        edges: [n_edges] 1 where anything of an edge came that can be used, else 0.
+        norms_sq: [n_edges] squared norms of the neighbors' heads, 0 where none was told.
+    """
+
+    values: Tensor
+    rows: Tensor
+    edges: Tensor
+    norms_sq: Tensor
 
 
 class HeadCoupling:
@@ -85,9 +102,9 @@ class HeadCoupling:
         ]
 
     def hear(self, arrived: Sequence[Message]) -> None:
-        """Hold the neighbors' projections; who is not among them does not pull this round."""
-        self._peer, heard, _ = self._stacked(arrived)
-        self._trust = heard * self._trusts(self._projection, self._peer)
+        """Hold the neighbors' projections; coordinates that are not among them do not pull this round."""
+        self._peer, heard, _, _ = self._stacked(arrived)
+        self._trust = heard * self._trusts(heard * self._projection, self._peer)
         residual = heard * (self._projection - self._peer)
         self.health.saw_residual(residual)
         if not self.sends_norm:  # then nobody knows s_e, but the last step shows in what it left
@@ -119,8 +136,8 @@ class HeadCoupling:
         ]
 
     def step_maps(self, arrived: Sequence[Message], head: Tensor) -> None:
-        """Step G, equation (12) on every heard edge; with the single exchange also the next round's `hear`."""
-        peer, heard, norms_sq = self._stacked(arrived)
+        """Step G, equation (12) on every heard coordinate; with the single exchange also the next round's `hear`."""
+        peer, heard, edges_heard, norms_sq = self._stacked(arrived)
         own = self._reprojection
         residual = heard * (own - peer)
         scale = float(heard @ (own * own + peer * peer))
@@ -139,7 +156,6 @@ class HeadCoupling:
         else:
             self.health.saw_map_step(scaled, own, head @ head)
         if self.sends_norm:
-            edges_heard = heard[[rows.start for rows in self.maps.rows.values()]]
             self.health.saw_step_sizes((edges_heard * steps * coupling * (head @ head + norms_sq)).tolist())
         if self._settings.exchange == "single":
             norm_of_row = norms_sq[self._edge_of_row]
@@ -171,16 +187,17 @@ class HeadCoupling:
             )
         return ""
 
-    def _stacked(self, arrived: Sequence[Message]) -> tuple[Tensor, Tensor, Tensor]:
-        """Projections [n_rows], mask of the rows that came [n_rows], and peers' squared norms [n_edges]."""
-        peer, heard = torch.zeros_like(self._peer), torch.zeros_like(self._peer)
+    def _stacked(self, arrived: Sequence[Message]) -> _Heard:
+        peer, rows_heard = torch.zeros_like(self._peer), torch.zeros_like(self._peer)
         norms_sq = self._peer.new_zeros(len(self.maps.rows))
+        edges_heard = torch.zeros_like(norms_sq)
         for message in arrived:
-            rows = self.maps.rows[message.sender]
-            values = to_tensor(message.payload, peer)
+            rows, edge = self.maps.rows[message.sender], self._edge[message.sender]
             n_values = rows.stop - rows.start
-            peer[rows] = values[:n_values]
-            heard[rows] = 1.0
-            if len(values) > n_values:
-                norms_sq[self._edge[message.sender]] = values[n_values]
-        return peer, heard, norms_sq
+            if message.received is not None and not message.received[n_values:].all():
+                continue  # without the norm behind the coordinates nobody knows how far a map step may go
+            peer[rows], rows_heard[rows] = heard_values(message, n_values, peer)
+            edges_heard[edge] = 1.0
+            if len(message.payload) > n_values:
+                norms_sq[edge] = float(message.payload[n_values])
+        return _Heard(peer, rows_heard, edges_heard, norms_sq)

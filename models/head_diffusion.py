@@ -10,7 +10,7 @@ from torch import Tensor
 from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
 from .client_setup import ClientSetup
 from .map_storage import stored_maps
-from .payload import to_payload, to_tensor
+from .payload import heard_values, to_payload
 from .restriction_maps import RestrictionMaps
 from .sheaf import edge_trust
 
@@ -60,7 +60,7 @@ class HeadDiffusion:
         )
 
     def absorb(self, arrived: Sequence[Message]) -> None:
-        """Step towards the neighbors that were heard; the weight of the others stays with the own head.
+        """Step towards what was heard of the neighbors; the weight of all else stays with the own head.
 
         So does what is not trusted of a weight: both ends of an edge trust alike, so the mean of heads stays.
         """
@@ -68,10 +68,9 @@ class HeadDiffusion:
         peer, heard = torch.zeros_like(own), torch.zeros_like(own)
         for message in arrived:  # copied first: a sum over a received buffer may depend on where in memory it lies
             rows = self.maps.rows[message.sender]
-            peer[rows] = to_tensor(message.payload, own)
-            heard[rows] = 1.0
+            peer[rows], heard[rows] = heard_values(message, rows.stop - rows.start, own)
             if self._trust_scale > 0.0:
-                weights[rows] *= edge_trust(own[rows], peer[rows], self._trust_scale)
+                weights[rows] *= edge_trust(heard[rows] * own[rows], peer[rows], self._trust_scale)
         residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
         self._head.sub_(self.maps.pull(weights * residual))

@@ -9,6 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..emulator.contracts import Message
+
 
 def to_payload(vector: Tensor) -> NDArray[np.floating[Any]]:
     """Snapshot [n] of a tensor on any device; later changes of the tensor do not reach it."""
@@ -22,6 +24,15 @@ def to_tensor(array: NDArray[Any], like: Tensor) -> Tensor:
     """
     tensor = torch.from_numpy(np.asarray(_Writable(array)))
     return tensor.to(like.device) if tensor.dtype == torch.bool else tensor.to(like)
+
+
+def heard_values(message: Message, n_values: int, like: Tensor) -> tuple[Tensor, Tensor | float]:
+    """The first `n_values` coordinates of a message, 0 where one was lost, and 1 where it came, else 0; or just 1."""
+    values = to_tensor(message.payload[:n_values], like)
+    if message.received is None:
+        return values, 1.0
+    came = to_tensor(message.received[:n_values], like)
+    return torch.where(came, values, 0.0), came.to(like.dtype)
 
 
 class _Writable:

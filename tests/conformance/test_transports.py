@@ -108,8 +108,8 @@ def test_payloads_outlive_the_transport(transport: Transport) -> None:
     assert_same(out, message)
 
 
-def test_losing_a_packet_of_a_projection_is_refused(transport: Transport) -> None:
-    in_flight = transport.submit(encoder_message(kind=MessageKind.PROJECTION, modality=None))
+def test_losing_a_packet_of_class_means_is_refused(transport: Transport) -> None:
+    in_flight = transport.submit(encoder_message(kind=MessageKind.PROTOTYPES, modality=None))
     with pytest.raises(WireError, match="cannot lose packets"):
         transport.forward(in_flight, np.array([0]), PACKET_BYTES)
     message = encoder_message()

@@ -44,7 +44,7 @@ def message(
 
 def quiet_recorder() -> Recorder:
     """A recorder whose observations nobody reads."""
-    kinds = {MessageKind.PROJECTION, MessageKind.REPROJECTION, MessageKind.ENCODER}  # of the sheaf algorithms
+    kinds = {MessageKind.PROJECTION, MessageKind.REPROJECTION, MessageKind.ENCODER, MessageKind.PROTOTYPES}
     return Recorder(frozenset(kinds), lambda *_: None)
 
 

@@ -55,9 +55,8 @@ def test_only_neighbors_can_be_reached(sender: int, receiver: int) -> None:
     assert site.recorder.traffic.messages == 0
 
 
-@pytest.mark.parametrize("kind", [MessageKind.PROJECTION, MessageKind.REPROJECTION])
-def test_an_indivisible_message_is_lost_with_any_of_its_packets(kind: MessageKind) -> None:
-    whole = message(kind=kind, modality=None)
+def test_an_indivisible_message_is_lost_with_any_of_its_packets() -> None:
+    whole = message(kind=MessageKind.PROTOTYPES, modality=None)
     for lost, n_arrived in [((0,), 0), ((HEADER_PACKET,), 0), ((), 1)]:
         site = Site(losses=[lost])
         site.send(whole)
@@ -84,15 +83,16 @@ def test_a_divisible_message_is_lost_when_nothing_of_it_arrives() -> None:
 
 def test_traffic_is_counted_in_total_by_kind_and_by_sender() -> None:
     site = Site(losses=[(), (0,), (0,)], n_retransmissions=2)
-    encoder, projection = message(), message(kind=MessageKind.PROJECTION, modality=None, values=[1.0, 2.0])
-    site.send(encoder, encoder, projection, message(1, 0))
+    encoder, prototypes = message(), message(kind=MessageKind.PROTOTYPES, modality=None, values=[1.0, 2.0])
+    site.send(encoder, encoder, prototypes, message(1, 0))
     size, small = HEADER_BYTES + 32, HEADER_BYTES + 16
     assert site.recorder.traffic.as_dict() == {
         "messages": 4, "bytes": 3 * size + small, "lost_messages": 1, "partial_messages": 1, "late_messages": 0,
         "lost_packets": 2, "retransmissions": 6,
         "by_kind": {
             "encoder": {"messages": 3, "bytes": 3 * size, "lost_messages": 0},
-            "projection": {"messages": 1, "bytes": small, "lost_messages": 1},
+            "projection": {"messages": 0, "bytes": 0, "lost_messages": 0},
+            "prototypes": {"messages": 1, "bytes": small, "lost_messages": 1},
             "reprojection": {"messages": 0, "bytes": 0, "lost_messages": 0},
         },
     }  # fmt: skip

@@ -86,5 +86,4 @@ def test_links_lose_packets_repeat_some_and_training_goes_on(finished: RunResult
     traffic = finished.summary["traffic"]
     assert traffic["retransmissions"] > 0
     assert 0 < traffic["lost_packets"] < traffic["retransmissions"]
-    assert traffic["messages"] > traffic["lost_messages"] > 0
-    assert traffic["partial_messages"] > 0
+    assert traffic["messages"] > traffic["partial_messages"] > 0

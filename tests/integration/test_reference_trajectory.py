@@ -199,8 +199,7 @@ def test_losses_change_the_run_by_seed(case_on_bad_links: Case, lossless: Played
     setting = replace(LOSSY, missing=missing)
     once, again = emulated(case_on_bad_links, setting), emulated(case_on_bad_links, replace(setting, n_threads=2))
     traffic = once.recorder.traffic
-    assert 0 < traffic.lost_messages < traffic.messages
-    assert traffic.partial_messages > 0
+    assert 0 < traffic.partial_messages < traffic.messages
     assert largest_difference(once.states, lossless.states) > WRONG
     assert again.recorder.trace_hash == once.recorder.trace_hash
     assert bit_identical(again, once)

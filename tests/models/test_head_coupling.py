@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,46 @@ def test_a_neighbor_that_was_not_heard_does_not_pull(storage: str, exchange: str
     coupled.project(sheaf.heads)
     assert_allclose(coupled.sides[1].pull(sheaf.heads[1]), pull_by_hand(sheaf.maps, sheaf.heads, 1, [0]), atol=EQUATION)
     assert not torch.allclose(coupled.sides[1].pull(sheaf.heads[1]), pull_by_hand(sheaf.maps, sheaf.heads, 1, [0, 2]))
+
+
+def without(message: Message, *lost: int) -> Message:
+    """The message after some of its coordinates were lost; what stands in their place must not be read."""
+    received = np.ones(message.payload.size, dtype=np.bool_)
+    received[list(lost)] = False
+    return replace(message, payload=np.where(received, message.payload, np.nan), received=received)
+
+
+@pytest.mark.parametrize("storage", ["dense", "factored"])
+@pytest.mark.parametrize("clamp", [True, False])
+def test_coordinates_that_were_not_heard_neither_pull_nor_change_their_rows(storage: str, clamp: bool) -> None:
+    sheaf = small_sheaf(stalk_dim=3)
+    coupled = Coupled(sheaf, map_storage=storage, clamp_map_step=clamp, coupling=0.7, map_step_size=0.1)
+    kept = [0, 2]
+    heard = {edge: found[kept] if edge in {(1, 2), (2, 1)} else found for edge, found in sheaf.maps.items()}
+    sent = [m for i, side in coupled.sides.items() for m in side.projections("project", 0, sheaf.heads[i])]
+    to_1 = {m.sender: m for m in sent if m.receiver == 1}
+    coupled.sides[1].hear([to_1[0], without(to_1[2], 1)])
+    assert_allclose(
+        coupled.sides[1].pull(sheaf.heads[1]), pull_by_hand(heard, sheaf.heads, 1, [0, 2]), atol=EQUATION, rtol=EQUATION
+    )
+    sent = [m for i, side in coupled.sides.items() for m in side.reprojections("reproject", 0, sheaf.heads[i])]
+    to_1 = {m.sender: m for m in sent if m.receiver == 1}
+    coupled.sides[1].step_maps([to_1[0], without(to_1[2], 1)], sheaf.heads[1])
+    stepped = stepped_by_hand(sheaf.maps, sheaf.heads, 0.1, 0.7, clamped=clamp)
+    found = coupled.sides[1].maps.dense(2)
+    assert_allclose(found[kept], stepped[1, 2][kept], atol=EQUATION, rtol=EQUATION)
+    assert_array_equal(found[1], sheaf.maps[1, 2][1])
+    assert not torch.allclose(found[kept], sheaf.maps[1, 2][kept])
+
+
+def test_without_the_norm_behind_a_reprojection_its_edge_keeps_its_map() -> None:
+    sheaf = small_sheaf(stalk_dim=3)
+    coupled = Coupled(sheaf, clamp_map_step=True, map_step_size=0.1)
+    sent = [m for i, side in coupled.sides.items() for m in side.reprojections("reproject", 0, sheaf.heads[i])]
+    to_1 = {m.sender: m for m in sent if m.receiver == 1}
+    coupled.sides[1].step_maps([to_1[0], without(to_1[2], 3)], sheaf.heads[1])
+    assert torch.equal(coupled.sides[1].maps.dense(2), sheaf.maps[1, 2])
+    assert not torch.equal(coupled.sides[1].maps.dense(0), sheaf.maps[1, 0])
 
 
 @pytest.mark.parametrize("storage", ["dense", "factored"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -203,3 +203,20 @@ def test_a_neighbor_that_is_not_heard_does_not_pull() -> None:
     here.clients[2].absorb([])
     assert_allclose(here.heads[1], before[1] + here.weights[1][0] * (before[0] - before[1]), atol=EXACT)
     assert_array_equal(here.heads[2], before[2])
+
+
+def test_coordinates_that_are_not_heard_do_not_pull() -> None:
+    here = town(nx.path_graph(2), "structured", np.random.default_rng(1), equal=True)
+    before = {i: head.clone() for i, head in here.heads.items()}
+    messages = {m.sender: m for client in here.clients.values() for m in client.messages("mix", 0)}
+    received = np.arange(len(messages[0].payload)) % 2 == 0
+    payload = np.where(received, messages[0].payload, np.nan)
+    here.clients[1].absorb([replace(messages[0], payload=payload, received=received)])
+    whole_step = here.weights[1][0] * (before[0] - before[1])
+    rows = here.clients[1].maps.rows[0]
+    at = here.clients[1].maps.dense(0).argmax(dim=1)[torch.from_numpy(received)]
+    assert rows.stop - rows.start == len(received)
+    expected = before[1].clone()
+    expected[at] += whole_step[at]
+    assert_allclose(here.heads[1], expected, atol=EXACT)
+    assert not torch.allclose(here.heads[1], before[1])
