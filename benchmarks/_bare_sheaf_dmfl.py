@@ -136,4 +136,4 @@ def _hand_over_projections(clients: Sequence[BareClient]) -> None:
 
 def _all(pool: ComputePool, jobs: Iterable[Callable[[], None]]) -> None:
     for ticket in [pool.submit(partial(job)) for job in jobs]:
-        pool.collect(ticket)
+        ticket.result()

@@ -68,4 +68,4 @@ def play_bare(clients: Sequence[BareSteps], pool: ComputePool, rounds: int, loca
     """Rounds of local steps; a round begins when all have ended the one before."""
     for _ in range(rounds):
         for ticket in [pool.submit(partial(client.run, local_steps)) for client in clients]:
-            pool.collect(ticket)
+            ticket.result()

@@ -88,7 +88,7 @@ def _products(threads: int, products: int) -> Iterator[Callable[[], None]]:
 
 def _multiply_all(pool: ThreadPool, matrices: Sequence[Tensor], products: int) -> None:
     for ticket in [pool.submit(partial(_multiply, matrix, products)) for matrix in matrices]:
-        pool.collect(ticket)
+        ticket.result()
 
 
 def _multiply(matrix: Tensor, products: int) -> None:

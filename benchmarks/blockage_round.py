@@ -99,7 +99,7 @@ def _export(workload: Workload) -> Iterator[Callable[[], None]]:
 def _score_all(emulation: Emulation, evaluator: Evaluator) -> None:
     tickets = [emulation.pool.submit(partial(evaluator.scores, learner)) for learner in emulation.learners]
     for ticket in tickets:
-        emulation.pool.collect(ticket)
+        ticket.result()
 
 
 def _agreement(workload: Workload) -> dict[str, float]:

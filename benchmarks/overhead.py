@@ -91,14 +91,14 @@ def play_learners(learners: Sequence[Learner], pool: ComputePool, rounds: int) -
             ]
             inboxes: dict[NodeId, list[Message]] = {learner.client_id: [] for learner in learners}
             for ticket in tickets:
-                for message in pool.collect(ticket):
+                for message in ticket.result():
                     inboxes[message.receiver].append(message)
             absorb = {
                 learner.client_id: partial(learner.absorb, phase.name, round_index, inboxes[learner.client_id])
                 for learner in learners
             }
         for last in [pool.submit(job) for job in absorb.values()]:
-            pool.collect(last)
+            last.result()
 
 
 def _turn(learner: Learner, absorb: Callable[[], None] | None, phase: str, round_index: int) -> Sequence[Message]:

@@ -30,9 +30,10 @@ from sheafedge.emulator.network.loss import IidLoss
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.wire import Wire
 from sheafedge.emulator.network.zmq_transport import ZmqTransport
-from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings
+from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
+from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import Wait
 from sheafedge.emulator.recorder import Recorder
 from sheafedge.models.flat import FlatModule
@@ -190,7 +191,7 @@ def _emulated(problem: Problem, pool: ComputePool, name: str, states: LastStates
     stations = _stations(problem, env, transport, pool, learners)
     with _torch_threads(1):
         try:
-            yield partial(_emulate, env, stations, problem.rounds)
+            yield partial(play_rounds, env, stations, range(problem.rounds))
         finally:
             pool.close()
             transport.close()
@@ -217,22 +218,16 @@ def _stations(
         env=env,
         network=Network(env, transport, links, {node: inbox.put for node, inbox in inboxes.items()}, recorder),
         barrier=Barrier(env, len(learners)),
-        pool=pool,
         recorder=recorder,
-        observe=_observe,
         deadline_s=None,
     )
     device = DEVICE_PROFILES["edge_cpu"]
-    return [BaseStation(learner, device, inboxes[learner.client_id], surroundings) for learner in learners]
+    hosts = [LocalHost(learner, pool, _observe) for learner in learners]
+    return [BaseStation(host, device, inboxes[host.client_id], surroundings) for host in hosts]
 
 
 def _observe(learner: Learner, _round_index: int) -> Mapping[str, Any]:
     return learner.health()
-
-
-def _emulate(env: EmulatorEnvironment, stations: Sequence[BaseStation], rounds: int) -> None:
-    lives = [env.process(station.run(rounds)) for station in stations]
-    env.run(until=env.all_of(lives))
 
 
 @contextmanager

@@ -60,12 +60,15 @@ class Recorder:
         self.bytes_sent: dict[NodeId, int] = defaultdict(int)
         self.energy_j: dict[NodeId, float] = defaultdict(float)
         self._on_observation = on_observation
-        self._trace = hashlib.blake2b(digest_size=16)
+        self._trace = b""
 
     @property
     def trace_hash(self) -> str:
-        """Hash over every message (when, whose, what, its fate) and every observation, in order."""
-        return self._trace.hexdigest()
+        """Hash over every message (when, whose, what, its fate) and every observation, in order.
+
+        Each link of the chain is the hash of the one before and of what happened next, so that a run can go on with it.
+        """
+        return self._trace.hex()
 
     def message(self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool) -> None:
         """A message was offered to its link, and this is its fate."""
@@ -81,17 +84,17 @@ class Recorder:
         kind.bytes += in_flight.size_bytes
         kind.lost_messages += not delivered
         self.bytes_sent[slot.sender] += in_flight.size_bytes
-        self._trace.update(  # field by field: a dataclass's own repr costs more than the hash
+        self._happened(  # field by field: a dataclass's own repr costs more than the hash
             f"{now_s!r} {slot.round_index} {slot.phase} {slot.sender} {slot.kind} {slot.modality}"
             f" {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
-            f" {delivery.arrival_s!r} {delivered} {n_lost}/{delivery.n_packets} {delivery.n_retransmissions}".encode()
+            f" {delivery.arrival_s!r} {delivered} {n_lost}/{delivery.n_packets} {delivery.n_retransmissions} ".encode()
+            + delivery.lost_packets.tobytes()
         )
-        self._trace.update(delivery.lost_packets.tobytes())
 
     def late(self, message: Message) -> None:
         """A message arrived after its phase had ended."""
         self.traffic.late_messages += 1
-        self._trace.update(f"late {message.slot} {message.receiver}".encode())
+        self._happened(f"late {message.slot} {message.receiver}".encode())
 
     def computed(self, node: NodeId, energy_j: float) -> None:
         """A node has spent this much energy on computing."""
@@ -99,5 +102,8 @@ class Recorder:
 
     def observation(self, now_s: float, node: NodeId, round_index: int, values: Mapping[str, Any]) -> None:
         """A client was looked at, at the end of a round."""
-        self._trace.update(f"{now_s!r} {node} {round_index} {json.dumps(values, sort_keys=True)}".encode())
+        self._happened(f"{now_s!r} {node} {round_index} {json.dumps(values, sort_keys=True)}".encode())
         self._on_observation(node, round_index, now_s, values)
+
+    def _happened(self, what: bytes) -> None:
+        self._trace = hashlib.blake2b(self._trace + what, digest_size=16).digest()

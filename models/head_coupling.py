@@ -1,8 +1,8 @@
 """One client's side of the sheaf coupling: projections out, neighbors' projections in, pull on the head, map steps.
 
-Everything is stacked over the client's edges, in the row order of its restriction maps. A coordinate of an edge that was
-not heard from the other end neither pulls nor changes its row of the map. With `edge_trust` an edge pulls less the more
-its ends differ; the map steps remain those of (12).
+Everything is stacked over the client's edges, in the row order of its restriction maps. A coordinate of an edge that
+was not heard from the other end neither pulls nor changes its row of the map. With `edge_trust` an edge pulls less the
+more its ends differ; the map steps remain those of (12).
 """
 
 from __future__ import annotations

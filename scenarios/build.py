@@ -30,6 +30,7 @@ from ..emulator.network.zmq_transport import ZmqTransport
 from ..emulator.nodes.base_station import BaseStation, RoundPace, Surroundings
 from ..emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from ..emulator.nodes.inbox import Inbox
+from ..emulator.nodes.learner_host import LocalHost
 from ..emulator.nodes.missing import MISSING_POLICIES
 from ..emulator.nodes.sensing import SensorClock, sensing
 from ..emulator.recorder import ObservationSink, Recorder
@@ -551,15 +552,19 @@ def _connect(
         env=env,
         network=Network(env, transport, links, deliver, recorder),
         barrier=Barrier(env, len(clients)),
-        pool=pool,
         recorder=recorder,
-        observe=observe,
         deadline_s=None if policy.waits else scenario.network.deadline_s,
         pace=RoundPace(scenario.live.warm_up_s, scenario.live.round_every_s) if live else None,
     )
     profile = DEVICE_PROFILES[scenario.compute.profile]
     stations = tuple(
-        BaseStation(learner, profile, inboxes[learner.client_id], surroundings, _start_sensing(env, scenario, client))
+        BaseStation(
+            LocalHost(learner, pool, observe),
+            profile,
+            inboxes[learner.client_id],
+            surroundings,
+            _start_sensing(env, scenario, client),
+        )
         for learner, client in zip(learners, clients, strict=True)
     )
     names = tuple(group.name for group in scenario.clients.groups)

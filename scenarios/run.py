@@ -16,6 +16,7 @@ import torch
 
 from .. import __version__
 from ..emulator.contracts import NodeId
+from ..emulator.nodes.base_station import play_rounds
 from .build import Emulation, build, choose_device, find_algorithm
 from .data import load_data
 from .encoders import check_weights
@@ -225,11 +226,9 @@ class _Run:
 
 def emulate(emulation: Emulation, rounds: int) -> None:
     """Play the simulated clock until every base station has finished its rounds."""
-    env = emulation.env
-    lives = [env.process(station.run(rounds)) for station in emulation.stations]
     gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
     try:
-        env.run(until=env.all_of(lives))
+        play_rounds(emulation.env, emulation.stations, range(rounds))
     finally:
         gc.unfreeze()
 

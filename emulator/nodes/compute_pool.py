@@ -17,11 +17,7 @@ class ComputePool(Protocol):
     """Where real work runs."""
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
-        """Start the job, now or later; it may run on another thread."""
-        ...
-
-    def collect(self, ticket: Future[Result]) -> Result:
-        """The job's result, waited for if need be; raises what the job raised."""
+        """Start the job, now or later; it may run on another thread. The ticket raises what the job raised."""
         ...
 
     def close(self) -> None:
@@ -40,9 +36,6 @@ class SerialPool:
             ticket.set_exception(error)
         return ticket
 
-    def collect(self, ticket: Future[Result]) -> Result:
-        return ticket.result()
-
     def close(self) -> None:
         """Nothing is ever pending."""
 
@@ -59,9 +52,6 @@ class ThreadPool:
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
         return self._executor.submit(job)
-
-    def collect(self, ticket: Future[Result]) -> Result:
-        return ticket.result()
 
     def close(self) -> None:
         self._executor.shutdown(wait=True, cancel_futures=True)

@@ -16,9 +16,10 @@ from doubles.emulation import DirectTransport, ScriptedLearner, ScriptedLink
 from sheafedge.emulator.contracts import ConfigError, DeviceProfile, DivergedError, Learner, Message, MessageKind, Phase
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.network import Network
-from sheafedge.emulator.nodes.base_station import BaseStation, RoundPace, Surroundings
+from sheafedge.emulator.nodes.base_station import BaseStation, RoundPace, Surroundings, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
+from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.recorder import Recorder
 
@@ -61,12 +62,11 @@ class Row:
         deliver: dict[int, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
         network = Network(self.env, DirectTransport(), links, deliver, self.recorder)
         barrier = Barrier(self.env, len(ROW))
-        around = Surroundings(
-            self.env, network, barrier, pool or SerialPool(), self.recorder, observe, deadline_s, pace
-        )
+        around = Surroundings(self.env, network, barrier, self.recorder, deadline_s, pace)
+        works = pool or SerialPool()
         self.stations = [
             BaseStation(
-                each,
+                LocalHost(each, works, observe),
                 DEVICES[each.client_id],
                 inboxes[each.client_id],
                 around,
@@ -76,8 +76,7 @@ class Row:
         ]
 
     def play(self, rounds: int = 1) -> Row:
-        lives = [self.env.process(station.run(rounds)) for station in self.stations]
-        self.env.run(until=self.env.all_of(lives))
+        play_rounds(self.env, self.stations, range(rounds))
         return self
 
     def calls(self, node: int) -> list[tuple[str, str, int]]:

@@ -21,12 +21,12 @@ def pool(request: pytest.FixtureRequest) -> Iterator[ComputePool]:
 
 def test_results_belong_to_their_tickets_in_any_order_of_collecting(pool: ComputePool) -> None:
     tickets = [pool.submit(lambda n=n: n * n) for n in range(20)]
-    assert [pool.collect(ticket) for ticket in reversed(tickets)] == [n * n for n in reversed(range(20))]
+    assert [ticket.result() for ticket in reversed(tickets)] == [n * n for n in reversed(range(20))]
 
 
 def test_a_result_can_be_collected_twice(pool: ComputePool) -> None:
     ticket = pool.submit(lambda: [1])
-    assert pool.collect(ticket) is pool.collect(ticket)
+    assert ticket.result() is ticket.result()
 
 
 def test_an_error_is_raised_where_the_result_is_collected(pool: ComputePool) -> None:
@@ -34,9 +34,9 @@ def test_an_error_is_raised_where_the_result_is_collected(pool: ComputePool) -> 
         raise DivergedError("client 3")
 
     ticket = pool.submit(diverge)
-    assert pool.collect(pool.submit(lambda: "others go on")) == "others go on"
+    assert pool.submit(lambda: "others go on").result() == "others go on"
     with pytest.raises(DivergedError, match="client 3"):
-        pool.collect(ticket)
+        ticket.result()
 
 
 def test_closing_twice_is_safe(pool: ComputePool) -> None:
@@ -58,7 +58,7 @@ def test_threads_work_side_by_side_and_away_from_the_caller() -> None:
         return threading.get_ident()
 
     pool = ThreadPool(2)
-    idents = {pool.collect(ticket) for ticket in [pool.submit(meet), pool.submit(meet)]}
+    idents = {ticket.result() for ticket in [pool.submit(meet), pool.submit(meet)]}
     pool.close()
     assert len(idents) == 2
     assert threading.get_ident() not in idents

@@ -50,6 +50,7 @@ def test_every_message_is_counted_once_in_total_and_once_by_kind() -> None:
         "by_kind": {
             "encoder": {"messages": 3, "bytes": 300, "lost_messages": 1},
             "projection": {"messages": 1, "bytes": 30, "lost_messages": 1},
+            "prototypes": {"messages": 0, "bytes": 0, "lost_messages": 0},
             "reprojection": {"messages": 0, "bytes": 0, "lost_messages": 0},
         },
     }  # fmt: skip

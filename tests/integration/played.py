@@ -17,9 +17,10 @@ from sheafedge.emulator.network.memory_transport import MemoryTransport
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.wire import Wire
 from sheafedge.emulator.network.zmq_transport import ZmqTransport
-from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings
+from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
+from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.recorder import Recorder
 from sheafedge.models.client_model import ClientModel
@@ -101,19 +102,17 @@ def play(
         env=env,
         network=Network(env, transport, links, deliver, recorder),
         barrier=Barrier(env, len(learners)),
-        pool=pool,
         recorder=recorder,
-        observe=observe,
         deadline_s=setting.deadline_s,
     )
     try:
-        lives = []
+        stations = []
         for learner in learners:
             node = learner.client_id
             device = DeviceProfile("test", setting.flops_per_s.get(node, 1e9), overhead_s=0.0, power_w=1.0)
-            station = BaseStation(learner, device, inboxes[node], surroundings)
-            lives.append(env.process(station.run(n_rounds)))
-        env.run(until=env.all_of(lives))
+            host = LocalHost(learner, pool, observe)
+            stations.append(BaseStation(host, device, inboxes[node], surroundings))
+        play_rounds(env, stations, range(n_rounds))
     finally:
         pool.close()
         transport.close()

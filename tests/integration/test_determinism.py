@@ -83,15 +83,15 @@ def test_two_runs_side_by_side_do_not_touch_each_other() -> None:
     """Nothing is global: built together and played in turn, they are what they are alone."""
     alone = {seed: walk(tiny({**LOSSY, "seed": seed})).trace_hash for seed in (0, 1)}
     together = {seed: wired(tiny({**LOSSY, "seed": seed})) for seed in (1, 0)}
-    lives = {
-        seed: [walked.emulation.env.process(station.run(3)) for station in walked.emulation.stations]
-        for seed, walked in together.items()
-    }
-    ends = {seed: walked.emulation.env.all_of(lives[seed]) for seed, walked in together.items()}
-    while not all(end.triggered for end in ends.values()):
+    for round_index in range(3):
+        ends = {}
         for seed, walked in together.items():
-            if not ends[seed].triggered:
-                walked.emulation.env.step()
+            env = walked.emulation.env
+            ends[seed] = env.all_of([env.process(each.play_round(round_index)) for each in walked.emulation.stations])
+        while not all(end.processed for end in ends.values()):
+            for seed, walked in together.items():
+                if not ends[seed].processed:
+                    walked.emulation.env.step()
     assert {seed: walked.trace_hash for seed, walked in together.items()} == alone
 
 
