@@ -15,6 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 NodeId = int
+
+#: What is kept of something in order to go on with it later: a tree of dicts with text keys, lists, numpy arrays,
+#: numbers, texts, truth values and None; see `state_tree`.
+State = Any
 Modality = Literal["lidar", "camera", "rf", "gps"]
 
 #: The one order in which modalities are listed, concatenated and stacked everywhere.
@@ -223,6 +227,14 @@ class Link(Protocol):
         """Fate of a message of this size offered to the link at this instant."""
         ...
 
+    def state(self) -> State:
+        """What decides of the next message, between two rounds."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        ...
+
 
 class Transport(Protocol):
     """Carries the bytes and decides nothing. All transports give the same trajectory bit for bit.
@@ -237,6 +249,14 @@ class Transport(Protocol):
 
     def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
         """Carry what survived from the hub to the receiver's worker, and return what is read there."""
+        ...
+
+    def packed(self, in_flight: InFlight) -> tuple[bytes, bytes]:
+        """Header and payload of a message that waits at the hub, to be kept."""
+        ...
+
+    def unpacked(self, header: bytes, payload: bytes) -> InFlight:
+        """A message that was kept, at the hub again."""
         ...
 
     def close(self) -> None:

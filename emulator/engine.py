@@ -6,9 +6,13 @@ Nothing here is global: two environments live side by side in one process.
 from __future__ import annotations
 
 import hashlib
+from heapq import heappush
 
 import numpy as np
 import simpy
+from simpy.events import NORMAL
+
+from .contracts import State
 
 
 def named_stream(seed: int, *name: object) -> np.random.Generator:
@@ -25,6 +29,19 @@ def named_stream(seed: int, *name: object) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([seed, entropy]))
 
 
+def stream_state(draws: np.random.Generator) -> State:
+    """Where a stream stands; its integers have 128 bits, and are kept as texts."""
+    state = draws.bit_generator.state
+    numbers = {name: hex(number) for name, number in state["state"].items()}
+    return {**state, "state": numbers}
+
+
+def restore_stream(draws: np.random.Generator, state: State) -> None:
+    """Let a stream go on from there."""
+    numbers = {name: int(number, 16) for name, number in state["state"].items()}
+    draws.bit_generator.state = {**state, "state": numbers}
+
+
 class EmulatorEnvironment(simpy.Environment):
     """SimPy's environment; time is in seconds from `start_s`."""
 
@@ -35,6 +52,13 @@ class EmulatorEnvironment(simpy.Environment):
     def stream(self, *name: object) -> np.random.Generator:
         """`named_stream` of this run's seed; the caller keeps it."""
         return named_stream(self.seed, *name)
+
+    def at(self, instant_s: float) -> simpy.Event:
+        """Event that fires at exactly this instant, or now if that is past; a timeout would round it."""
+        event = self.event()
+        event._ok, event._value = True, None  # as a timeout is: it cannot fail, and waits in the queue
+        heappush(self._queue, (max(instant_s, self._now), NORMAL, next(self._eid), event))
+        return event
 
 
 class Barrier:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .contracts import Delivery, InFlight, Message, MessageKind, NodeId
+from .contracts import Delivery, InFlight, Message, MessageKind, NodeId, State
 
 
 @dataclass(slots=True)
@@ -69,6 +69,23 @@ class Recorder:
         Each link of the chain is the hash of the one before and of what happened next, so that a run can go on with it.
         """
         return self._trace.hex()
+
+    def state(self) -> State:
+        """Counters and the end of the chain."""
+        return {
+            "traffic": self.traffic.as_dict(),
+            "bytes_sent": {str(node): sent for node, sent in self.bytes_sent.items()},
+            "energy_j": {str(node): spent for node, spent in self.energy_j.items()},
+            "trace": self._trace.hex(),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on counting from there."""
+        by_kind = {kind: KindTraffic(**counters) for kind, counters in state["traffic"]["by_kind"].items()}
+        self.traffic = Traffic(**{**state["traffic"], "by_kind": by_kind})
+        self.bytes_sent.update({int(node): sent for node, sent in state["bytes_sent"].items()})
+        self.energy_j.update({int(node): spent for node, spent in state["energy_j"].items()})
+        self._trace = bytes.fromhex(state["trace"])
 
     def message(self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool) -> None:
         """A message was offered to its link, and this is its fate."""

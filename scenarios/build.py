@@ -93,6 +93,9 @@ class Emulation:
     learners: tuple[Learner, ...]
     stations: tuple[BaseStation, ...]
     recorder: Recorder
+    links: Mapping[tuple[NodeId, NodeId], Link]
+    inboxes: Mapping[NodeId, Inbox]
+    network: Network
     transport: Transport
     pool: ComputePool
     warnings: tuple[str, ...]
@@ -139,6 +142,7 @@ def build(
     on_observation: ObservationSink,
     *,
     dtype: torch.dtype = torch.float32,
+    start_s: float | None = None,
 ) -> Emulation:
     """Wire a scenario.
 
@@ -148,6 +152,7 @@ def build(
         observe: looks at a learner at the end of a round.
         on_observation: is told what it saw.
         dtype: of models and messages; float64 serves exact tests.
+        start_s: simulated instant at which the clock starts; None: when the scenario's first round may begin.
 
     Raises:
         ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
@@ -174,7 +179,8 @@ def build(
         warnings += limit_warnings(scenario, starts, heads)
     links = _with_groups_linked(graph, clients) if algorithm.links_groups else graph
     learners = make_learners(scenario, algorithm, clients, graph, links, starts)
-    return _connect(scenario, algorithm, links, clients, learners, observe, on_observation, warnings)
+    env = EmulatorEnvironment(scenario.seed, _first_instant_s(scenario) if start_s is None else start_s)
+    return _connect(scenario, algorithm, env, links, clients, learners, observe, on_observation, warnings)
 
 
 def make_clients(
@@ -527,9 +533,14 @@ def _check_profile(name: str) -> None:
         raise ConfigError(f"unknown compute.profile {name!r}; choose one of: {', '.join(sorted(DEVICE_PROFILES))}")
 
 
+def _first_instant_s(scenario: Scenario) -> float:
+    return scenario.live.warm_up_s if scenario.data.mode == "live" else 0.0
+
+
 def _connect(
     scenario: Scenario,
     algorithm: Algorithm,
+    env: EmulatorEnvironment,
     graph: nx.Graph[NodeId],
     clients: tuple[Client, ...],
     learners: tuple[Learner, ...],
@@ -539,7 +550,6 @@ def _connect(
 ) -> Emulation:
     """Clock, links, transport and processes around the learners."""
     live = scenario.data.mode == "live"
-    env = EmulatorEnvironment(scenario.seed, start_s=scenario.live.warm_up_s if live else 0.0)
     recorder = Recorder(algorithm.kinds, on_observation)
     policy = MISSING_POLICIES[scenario.network.missing]
     inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients}
@@ -548,9 +558,10 @@ def _connect(
     links = make_links(scenario.link, graph, env, blocked, until_delivered=policy.waits)
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
+    network = Network(env, transport, links, deliver, recorder)
     surroundings = Surroundings(
         env=env,
-        network=Network(env, transport, links, deliver, recorder),
+        network=network,
         barrier=Barrier(env, len(clients)),
         recorder=recorder,
         deadline_s=None if policy.waits else scenario.network.deadline_s,
@@ -568,4 +579,6 @@ def _connect(
         for learner, client in zip(learners, clients, strict=True)
     )
     names = tuple(group.name for group in scenario.clients.groups)
-    return Emulation(env, graph, names, clients, learners, stations, recorder, transport, pool, warnings)
+    return Emulation(
+        env, graph, names, clients, learners, stations, recorder, links, inboxes, network, transport, pool, warnings
+    )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from .. import __version__
-from ..emulator.contracts import SheafedgeError
+from ..emulator.contracts import ConfigError, SheafedgeError
 from .calibration.commands import add_calibration_commands
 from .compare.commands import add_comparison_commands
 from .recording_commands import add_recording_commands
+
+if TYPE_CHECKING:
+    from .schema import Scenario
 
 app = typer.Typer(
     help="Emulate base stations that sense, train together over lossy links, and hand out ONNX models.",
@@ -45,9 +48,12 @@ def _root(
 
 @app.command()
 def run(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario, such as beam_tracking, or a TOML file.")],
+    scenario: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads this annotation at run time
+        typer.Argument(help="A shipped scenario, such as beam_tracking, or a TOML file."),
+    ] = None,
     set_: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time
+        Optional[list[str]],  # noqa: UP045
         typer.Option("--set", metavar="KEY=VALUE", help="Change a field (link.loss_probability=0.2); repeatable."),
     ] = None,
     out: Annotated[Optional[Path], typer.Option(help="Run folder; by default a new one under runs/.")] = None,  # noqa: UP045
@@ -55,24 +61,44 @@ def run(
         Optional[str],  # noqa: UP045
         typer.Option(help="Where torch computes: auto, cpu or cuda. Short for --set compute.device=..."),
     ] = None,
+    resume: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FOLDER", help="Go on with a run that was interrupted or killed, bit for bit."),
+    ] = None,
 ) -> None:
     """Run a scenario: train, score, export, and leave a run folder."""
+    if resume is not None:
+        if scenario is not None or set_ or out is not None or device is not None:
+            raise ConfigError("--resume takes all from the folder; leave out the scenario, --set, --out and --device")
+        _play(resume)
+        return
+    if scenario is None:
+        raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge scenarios")
+
     from .schema import load_scenario, parse_assignment
 
     edits = dict(parse_assignment(text) for text in set_ or [])
     if device is not None:
         edits["compute.device"] = device
-    chosen = load_scenario(scenario).edited(edits)
+    _play(load_scenario(scenario).edited(edits), out)
 
+
+def _play(what: Scenario | Path, out: Path | None = None) -> None:
+    """Run a scenario, or go on with what is in a folder."""
     from rich.console import Console
 
     from .console import LiveProgress, print_result
-    from .run import run_scenario
+    from .run import resume_run, run_scenario
+    from .run_folder import interrupted_run
 
     console = Console(emoji=False)
     try:
-        with LiveProgress(console, chosen) as progress:
-            result = run_scenario(chosen, out, progress)
+        if isinstance(what, Path):
+            with LiveProgress(console, interrupted_run(what).scenario) as progress:
+                result = resume_run(what, progress)
+        else:
+            with LiveProgress(console, what) as progress:
+                result = run_scenario(what, out, progress)
     except KeyboardInterrupt as interrupt:
         typer.echo(_one_line("interrupted", interrupt), err=True)
         raise typer.Exit(130) from None

@@ -77,6 +77,10 @@ class LiveProgress:
         if not self._console.is_terminal and (round_index + 1) % every == 0:
             self._console.print(f"round {round_index + 1}/{self._scenario.rounds}  {status}", soft_wrap=True)
 
+    def stopping(self) -> None:
+        """Say why it does not stop at once."""
+        self._console.print("stopping after this round, so that the run can go on; once more to stop at once")
+
     def exporting(self, n_clients: int) -> None:
         """Say why the bar stands still."""
         self._bar.update(self._task, description="exporting", status=f"{n_clients} ONNX models")

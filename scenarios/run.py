@@ -6,7 +6,7 @@ import gc
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,25 @@ from typing import Any, Protocol
 import torch
 
 from .. import __version__
-from ..emulator.contracts import NodeId
+from ..emulator.contracts import ConfigError, NodeId, State
 from ..emulator.nodes.base_station import play_rounds
 from .build import Emulation, build, choose_device, find_algorithm
+from .checkpoint import Checkpoint
 from .data import load_data
+from .emulation_state import emulation_state, restore_emulation
 from .encoders import check_weights
 from .evaluation import Evaluator, baseline_scores, best_model, by_group
 from .exports import export_clients
 from .inspection import plot_recording
-from .run_folder import RunFolder, default_target, open_run_folder, refuse_unusable
+from .interrupts import stop_requests
+from .run_folder import (
+    RunFolder,
+    default_target,
+    interrupted_run,
+    open_run_folder,
+    refuse_unusable,
+    reopened_run_folder,
+)
 from .schema import Scenario
 from .stability import StabilityWatch
 
@@ -43,6 +53,10 @@ class Progress(Protocol):
         """All clients have finished a round; `score` is the mean of the task's first figure, where it was scored."""
         ...
 
+    def stopping(self) -> None:
+        """The run will stop after this round, and can be resumed."""
+        ...
+
     def exporting(self, n_clients: int) -> None:
         """Training is over."""
         ...
@@ -58,6 +72,9 @@ class NoProgress:
         """Ignored."""
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
+        """Ignored."""
+
+    def stopping(self) -> None:
         """Ignored."""
 
     def exporting(self, n_clients: int) -> None:
@@ -79,13 +96,16 @@ class RunResult:
     warnings: tuple[str, ...] = ()
 
 
-def run_scenario(scenario: Scenario, out: Path | None = None, progress: Progress | None = None) -> RunResult:
+def run_scenario(
+    scenario: Scenario, out: Path | None = None, progress: Progress | None = None, *, checkpoints: bool = True
+) -> RunResult:
     """Run a scenario from nothing to exported models.
 
     Args:
         scenario: what to run.
         out: name of the run folder; None picks a new one under `runs/`.
         progress: is told how far it is.
+        checkpoints: write them as the scenario says; otherwise never.
 
     Raises:
         SheafedgeError: a field, a file, the training or an export is wrong; the message says which and what to do.
@@ -97,38 +117,86 @@ def run_scenario(scenario: Scenario, out: Path | None = None, progress: Progress
     # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.
     with (
         one_torch_thread(),
-        closing(_Run(scenario, progress or NoProgress())) as run,
+        closing(_Run(scenario, progress or NoProgress(), every=scenario.checkpoint_every if checkpoints else 0)) as run,
         open_run_folder(target) as folder,
     ):
         folder.write_scenario(scenario)
-        summary = run.play(folder)
-        folder.write_summary(summary)
-    return RunResult(target, summary, run.watch.warnings)
+        return run.finished(folder)
+
+
+def resume_run(path: Path, progress: Progress | None = None) -> RunResult:
+    """Go on with a run that was interrupted, killed or failed, as if it had never stopped.
+
+    Args:
+        path: its folder.
+        progress: is told how far it is.
+
+    Raises:
+        SheafedgeError: nothing there can go on, or whatever `run_scenario` raises.
+    """
+    interrupted = interrupted_run(path)
+    refuse_unusable(interrupted.target)
+    scenario, checkpoint = interrupted.scenario, interrupted.checkpoint
+    with (
+        one_torch_thread(),
+        closing(_Run(scenario, progress or NoProgress(), scenario.checkpoint_every, checkpoint)) as run,
+        reopened_run_folder(interrupted) as folder,
+    ):
+        return run.finished(folder)
 
 
 class _Run:
     """A run: built at once, then played; collects what the clients report, round by round.
 
+    Args:
+        scenario: what to run.
+        progress: is told how far it is.
+        every: write a checkpoint after so many rounds; 0: never.
+        checkpoint: where to go on; None: at the beginning.
+
     Attributes:
         watch: over the coupling of heads.
     """
 
-    def __init__(self, scenario: Scenario, progress: Progress) -> None:
-        self._scenario, self._progress = scenario, progress
+    def __init__(
+        self, scenario: Scenario, progress: Progress, every: int, checkpoint: Checkpoint | None = None
+    ) -> None:
+        self._scenario, self._progress, self._every = scenario, progress, every
         self._started_s = time.perf_counter()
         self._pending: list[Mapping[str, Any]] = []
         self._task = scenario.question
         self._data = load_data(scenario, progress.recording)
         self._loaded_s = time.perf_counter()
-        self._emulation = build(scenario, self._data.clients, self._observe, self._on_observation)
+        self._rounds_done = 0 if checkpoint is None else checkpoint.rounds_done
+        self._emulation = build(
+            scenario,
+            self._data.clients,
+            self._observe,
+            self._on_observation,
+            start_s=None if checkpoint is None else _said(checkpoint, "emulation")["now_s"],
+        )
         self._evaluator = Evaluator(self._task, self._emulation.clients, scenario.rounds, scenario.evaluate_every)
         self.watch = StabilityWatch(scenario, len(self._emulation.clients))
+        if checkpoint is not None:
+            self._restore(checkpoint)
 
-    def play(self, folder: RunFolder) -> dict[str, Any]:
-        """The whole run; returns its summary."""
-        self._folder, emulation = folder, self._emulation
-        self._progress.started(emulation)
-        emulate(emulation, self._scenario.rounds)
+    def finished(self, folder: RunFolder) -> RunResult:
+        """The whole run, or the rest of it."""
+        self._folder = folder
+        self._progress.started(self._emulation)
+        with stop_requests(self._progress.stopping) as self._stop_request:
+            emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
+        summary = self._summary()
+        folder.write_summary(summary)
+        folder.drop_checkpoints()
+        return RunResult(folder.target, summary, self.watch.warnings)
+
+    def close(self) -> None:
+        """Free threads and sockets."""
+        self._emulation.close()
+
+    def _summary(self) -> dict[str, Any]:
+        emulation = self._emulation
         trained_s = time.perf_counter()
         groups = by_group(self._task, emulation.groups, self._evaluator.latest)
         baselines = {client.client_id: baseline_scores(self._task, client) for client in emulation.clients}
@@ -148,9 +216,47 @@ class _Run:
             "environment": _environment(self._scenario),
         }
 
-    def close(self) -> None:
-        """Free threads and sockets."""
-        self._emulation.close()
+    def _round_ended(self, round_index: int) -> None:
+        """Write down where the run is, when it is time, or when it is to stop."""
+        self._rounds_done = round_index + 1
+        is_due = self._every > 0 and (
+            self._rounds_done % self._every == 0 or self._rounds_done == self._scenario.rounds
+        )
+        if is_due or self._stop_request.is_made:
+            self._folder.write_checkpoint(self._rounds_done, self._state())
+        if self._stop_request.is_made:
+            raise KeyboardInterrupt
+
+    def _state(self) -> State:
+        return {
+            "sheafedge": __version__,
+            "torch": torch.__version__,
+            "emulation": emulation_state(self._emulation),
+            "scores": {str(client): scores for client, scores in self._evaluator.latest.items()},
+            "watch": self.watch.state(),
+        }
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        """Take over everything that the checkpoint says.
+
+        Raises:
+            ConfigError: another version wrote it, or it does not fit the scenario beside it.
+        """
+        state = checkpoint.state
+        for name, here in (("sheafedge", __version__), ("torch", torch.__version__)):
+            if _said(checkpoint, name) != here:
+                raise ConfigError(
+                    f"checkpoint {checkpoint.path} was written with {name} {state[name]}, here is {here}, which would"
+                    " not go on bit for bit; resume with the same version, or start anew"
+                )
+        try:
+            restore_emulation(self._emulation, state["emulation"], checkpoint.rounds_done)
+            self._evaluator.latest = {int(client): scores for client, scores in state["scores"].items()}
+            self.watch.restore(state["watch"])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ConfigError(
+                f"checkpoint {checkpoint.path} does not fit the scenario.toml beside it ({error}); start the run anew"
+            ) from None
 
     def _observe(self, learner: Any, round_index: int) -> Mapping[str, Any]:
         return self._evaluator.observe(learner, round_index)
@@ -224,11 +330,19 @@ class _Run:
         return [f"{folder.name}/{path.name}" for path in drawn]
 
 
-def emulate(emulation: Emulation, rounds: int) -> None:
-    """Play the simulated clock until every base station has finished its rounds."""
+def _said(checkpoint: Checkpoint, name: str) -> Any:
+    if not isinstance(checkpoint.state, dict) or name not in checkpoint.state:
+        raise ConfigError(f"checkpoint {checkpoint.path} does not say its {name!r}; start the run anew")
+    return checkpoint.state[name]
+
+
+def emulate(
+    emulation: Emulation, rounds: int, first_round: int = 0, round_ended: Callable[[int], None] = lambda _: None
+) -> None:
+    """Play the simulated clock until every base station has finished its rounds; see `play_rounds`."""
     gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
     try:
-        play_rounds(emulation.env, emulation.stations, range(rounds))
+        play_rounds(emulation.env, emulation.stations, range(first_round, rounds), round_ended)
     finally:
         gc.unfreeze()
 

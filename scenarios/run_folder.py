@@ -1,20 +1,29 @@
-"""The folder that a run leaves: under a temporary name while it grows, under its own when it is complete."""
+"""The folder that a run leaves: `NAME.partial` while it grows, under its own name when it is complete."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
+import re
+import shlex
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import tomli_w
 
 from ..emulator.contracts import ConfigError, SheafedgeError
-from .schema import Scenario
+from ..emulator.state_tree import Tree
+from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from .schema import Scenario, load_scenario
+
+#: Where checkpoints lie in a run folder.
+CHECKPOINTS = "checkpoint"
+
+_ENDING = re.compile(r"\.(partial|interrupted|failed)(-\d+)?$")
 
 
 class RunFolder:
@@ -28,7 +37,7 @@ class RunFolder:
 
     def __init__(self, path: Path, target: Path) -> None:
         self.path, self.target = path, target
-        self.metrics: TextIO = (path / "metrics.jsonl").open("w", encoding="utf-8")
+        self.metrics: TextIO = (path / "metrics.jsonl").open("a", encoding="utf-8")
 
     def write_scenario(self, scenario: Scenario) -> None:
         """The resolved scenario, enough to repeat the run."""
@@ -45,6 +54,18 @@ class RunFolder:
         """`summary.json`."""
         with self.writing():
             (self.path / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+
+    def write_checkpoint(self, rounds_done: int, state: Tree) -> None:
+        """Everything that is needed to go on after so many rounds; an earlier one stays until this one is whole."""
+        with self.writing():
+            self.metrics.flush()
+            os.fsync(self.metrics.fileno())
+            write_checkpoint(self.path / CHECKPOINTS, rounds_done, {**state, "metrics_bytes": self.metrics.tell()})
+
+    def drop_checkpoints(self) -> None:
+        """The run is complete, and nobody goes on with it."""
+        with self.writing():
+            shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
 
     def close(self) -> None:
         """No more rows."""
@@ -90,12 +111,48 @@ def refuse_unusable(target: Path) -> None:
         )
 
 
+class Interrupted(NamedTuple):
+    """A run that ended before its end, and can go on.
+
+    Attributes:
+        path: its folder.
+        scenario: what it runs.
+        checkpoint: the newest one that is whole.
+    """
+
+    path: Path
+    scenario: Scenario
+    checkpoint: Checkpoint
+
+    @property
+    def target(self) -> Path:
+        """What the folder will be called when the run is complete."""
+        return self.path.with_name(_ENDING.sub("", self.path.name))
+
+
+def interrupted_run(folder: Path) -> Interrupted:
+    """Read what a run left that was interrupted, killed, or failed.
+
+    Raises:
+        SheafedgeError: it is complete, or nothing that can go on is there.
+    """
+    if (folder / "summary.json").exists():
+        raise ConfigError(f"run {folder} is complete; there is nothing to resume")
+    if not (folder / "scenario.toml").is_file():
+        raise ConfigError(
+            f"{folder} is not the folder of a run that was interrupted; give one that ends in .partial, .interrupted or"
+            " .failed"
+        )
+    scenario = load_scenario(str(folder / "scenario.toml"))
+    return Interrupted(folder, scenario, read_checkpoint(folder / CHECKPOINTS))
+
+
 @contextmanager
 def open_run_folder(target: Path) -> Iterator[RunFolder]:
     """Fill a run folder; whatever ends the block decides its name.
 
-    Complete: `target`. Interrupted from the keyboard: `target.interrupted`, with a note. Failed: `target.failed`, with
-    the reason. The exception then carries a note that says where.
+    Complete: `target`. Interrupted: `target.interrupted`, with a note. Failed: `target.failed`, with the reason. The
+    exception then carries a note that says where. Killed: `target.partial`.
 
     Raises:
         ConfigError: `target` exists, or cannot be written.
@@ -103,17 +160,44 @@ def open_run_folder(target: Path) -> Iterator[RunFolder]:
     refuse_unusable(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        path = Path(tempfile.mkdtemp(prefix=f".{target.name}-", suffix=".partial", dir=target.parent))
-        path.chmod(0o755)  # mkdtemp's is private
-        folder = RunFolder(path, target)
+        folder = RunFolder(_made(target), target)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise _unwritable(target, error) from None
-    try:
+    with _named_by_its_end(folder):
         yield folder
+
+
+@contextmanager
+def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
+    """Go on filling the folder of an interrupted run, from its checkpoint: rows of later rounds are forgotten.
+
+    Raises:
+        ConfigError: its name is taken by now, or it cannot be written.
+    """
+    target = interrupted.target
+    refuse_unusable(target)
+    try:
+        path = _free_name(target, "partial")
+        interrupted.path.rename(path)
+        for note in path.glob("*.txt"):
+            note.unlink()
+        with (path / "metrics.jsonl").open("r+b") as metrics:
+            metrics.truncate(interrupted.checkpoint.state["metrics_bytes"])
+        folder = RunFolder(path, target)
+    except OSError as error:
+        raise _unwritable(target, error) from None
+    with _named_by_its_end(folder):
+        yield folder
+
+
+@contextmanager
+def _named_by_its_end(folder: RunFolder) -> Iterator[None]:
+    try:
+        yield
         folder.close()
-        refuse_unusable(target)  # by now somebody else may have made it
+        refuse_unusable(folder.target)  # by now somebody else may have made it
         with folder.writing():
-            path.rename(target)
+            folder.path.rename(folder.target)
     except KeyboardInterrupt as error:
         note = "Interrupted from the keyboard; metrics.jsonl holds the rounds until then."
         _set_aside(folder, "interrupted", note, error)
@@ -124,19 +208,34 @@ def open_run_folder(target: Path) -> Iterator[RunFolder]:
         raise
 
 
+def _made(target: Path) -> Path:
+    """A new folder beside the target; two runs that want one name get two."""
+    while True:
+        path = _free_name(target, "partial")
+        with suppress(FileExistsError):
+            path.mkdir()
+            return path
+
+
+def _free_name(target: Path, ending: str) -> Path:
+    names = (f"{target.name}.{ending}" + ("" if n == 1 else f"-{n}") for n in range(1, 1000))
+    return next(path for path in map(target.with_name, names) if not os.path.lexists(path))
+
+
 def _set_aside(folder: RunFolder, ending: str, note: str, error: BaseException) -> None:
     """Rename an incomplete folder, whatever the disk still allows, and tell where it is."""
     with suppress(OSError):  # the name alone says what happened
         folder.metrics.close()
     with suppress(OSError):
         (folder.path / f"{ending.upper()}.txt").write_text(note + "\n", encoding="utf-8")
-    names = (f"{folder.target.name}.{ending}" + ("" if n == 1 else f"-{n}") for n in range(1, 1000))
-    aside = next(path for path in map(folder.target.with_name, names) if not os.path.lexists(path))
+    aside = _free_name(folder.target, ending)
     try:
         folder.path.rename(aside)
     except OSError:
         aside = folder.path
     error.add_note(f"what there is lies in {aside}")
+    if (aside / CHECKPOINTS).is_dir():
+        error.add_note(f"go on with: sheafedge run --resume {shlex.quote(str(aside))}")
 
 
 def _unwritable(target: Path, error: Exception) -> ConfigError:

@@ -187,6 +187,7 @@ class Scenario(Section):
         seed: of every draw.
         rounds: of training.
         evaluate_every: score every so many rounds, and always in the last.
+        checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
         world: what is recorded, for `data.source = "world"`.
         data, live, clients, topology, model, training, sheaf, link, network, compute, export: see there.
     """
@@ -198,6 +199,7 @@ class Scenario(Section):
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     rounds: Annotated[int, Field(ge=1)] = 60
     evaluate_every: Annotated[int, Field(ge=1)] = 1
+    checkpoint_every: Annotated[int, Field(ge=0)] = 10
     world: WorldSection | None = None
     data: DataSection = DataSection()
     live: LiveSection = LiveSection()

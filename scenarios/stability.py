@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..emulator.contracts import NodeId
+from ..emulator.contracts import NodeId, State
 from ..models.stability import UNSTABLE_FROM, head_step_limit, map_step_limit, sheaf_laplacian_norm
 from .schema import Scenario
 
@@ -107,6 +107,15 @@ class StabilityWatch:
         figures = ("energy", "map_norm", "projection_share")
         told = {f"{name}_{end}": values[name] for name in figures for end, values in ends.items()}
         return {**told, "largest_map_step": self._largest_map_step}
+
+    def state(self) -> State:
+        """What it knows between two rounds."""
+        return {"said": self._said, "first": self._first, "last": self._last, "map_step": self._largest_map_step}
+
+    def restore(self, state: State) -> None:
+        """Go on watching from there."""
+        self._said, self._first, self._last = dict(state["said"]), state["first"], state["last"]
+        self._largest_map_step = state["map_step"]
 
     def _look_at_maps(self, row: Mapping[str, Any]) -> None:
         who = f"client {row['client']}, round {row['round']}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contracts import ConfigError, Delivery
+from ..contracts import ConfigError, Delivery, State
 from .loss import LossProcess
 
 #: Rounds after which `retry_limit=None` gives up with an error; at 99 % loss, 137 packets need about 600.
@@ -72,6 +72,13 @@ class QueuedLink:
     def packet_bytes(self) -> int:
         """Size of the packets that it cuts messages into."""
         return self.settings.packet_bytes
+
+    def state(self) -> State:
+        return {"free_at_s": self.free_at_s, "loss": self._loss.state()}
+
+    def restore(self, state: State) -> None:
+        self.free_at_s = state["free_at_s"]
+        self._loss.restore(state["loss"])
 
     def decide(self, now_s: float, size_bytes: int) -> Delivery:
         """Fate of a message of this size offered at this instant.

@@ -39,6 +39,14 @@ class MemoryTransport:
         frames = self._wire.without_packets(in_flight.frames, lost_packets, packet_bytes)
         return self._wire.decode(frames.header, frames.payload)
 
+    def packed(self, in_flight: InFlight) -> tuple[bytes, bytes]:
+        header, payload = in_flight.frames
+        return header, bytes(payload)
+
+    def unpacked(self, header: bytes, payload: bytes) -> InFlight:
+        frames = WireFrames(header, memoryview(payload))
+        return at_hub(self._wire, frames, frames)
+
     def close(self) -> None:
         """Refuse further messages; safe to call twice."""
         self._is_closed = True

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import count
+from typing import NamedTuple
 
-import simpy
+import numpy as np
+from numpy.typing import NDArray
 
-from ..contracts import DIVISIBLE_KINDS, Delivery, InFlight, Link, Message, NodeId, TopologyError, Transport
+from ..contracts import DIVISIBLE_KINDS, InFlight, Link, Message, NodeId, State, TopologyError, Transport
+from ..engine import EmulatorEnvironment
 from ..recorder import Recorder
+
+
+class _Flight(NamedTuple):
+    """A message on air, and what of it will be there when."""
+
+    in_flight: InFlight
+    arrival_s: float
+    lost_packets: NDArray[np.int64]
+    packet_bytes: int
 
 
 class Network:
@@ -23,7 +36,7 @@ class Network:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: EmulatorEnvironment,
         transport: Transport,
         links: Mapping[tuple[NodeId, NodeId], Link],
         deliver: Mapping[NodeId, Callable[[Message], None]],
@@ -31,6 +44,8 @@ class Network:
     ) -> None:
         self._env, self._transport, self._links = env, transport, links
         self._deliver, self._recorder = deliver, recorder
+        self._numbers = count()
+        self._on_air: dict[int, _Flight] = {}
 
     def send(self, message: Message) -> None:
         """Offer a message to its link; it arrives later, in parts, or never."""
@@ -43,9 +58,37 @@ class Network:
         usable = n_lost == 0 or (message.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
         self._recorder.message(self._env.now, in_flight, delivery, usable)
         if usable:
-            arrival = self._env.timeout(max(0.0, delivery.arrival_s - self._env.now))
-            arrival.callbacks.append(lambda _: self._arrive(in_flight, delivery, link.packet_bytes))
+            self._fly(_Flight(in_flight, delivery.arrival_s, delivery.lost_packets, link.packet_bytes))
 
-    def _arrive(self, in_flight: InFlight, delivery: Delivery, packet_bytes: int) -> None:
-        message = self._transport.forward(in_flight, delivery.lost_packets, packet_bytes)
-        self._deliver[in_flight.receiver](message)
+    def state(self) -> State:
+        """Messages on air, in the order in which they were sent."""
+        flights = []
+        for flight in self._on_air.values():
+            header, payload = self._transport.packed(flight.in_flight)
+            flights.append(
+                {
+                    "header": np.frombuffer(header, dtype=np.uint8),
+                    "payload": np.frombuffer(payload, dtype=np.uint8),
+                    "arrival_s": flight.arrival_s,
+                    "lost_packets": flight.lost_packets,
+                    "packet_bytes": flight.packet_bytes,
+                }
+            )
+        return flights
+
+    def restore(self, state: State) -> None:
+        """Let messages fly that were on air."""
+        for flight in state:
+            in_flight = self._transport.unpacked(flight["header"].tobytes(), flight["payload"].tobytes())
+            self._fly(_Flight(in_flight, flight["arrival_s"], flight["lost_packets"], flight["packet_bytes"]))
+
+    def _fly(self, flight: _Flight) -> None:
+        number = next(self._numbers)
+        self._on_air[number] = flight
+        arrival = self._env.at(flight.arrival_s)
+        arrival.callbacks.append(lambda _: self._arrive(number))
+
+    def _arrive(self, number: int) -> None:
+        flight = self._on_air.pop(number)
+        message = self._transport.forward(flight.in_flight, flight.lost_packets, flight.packet_bytes)
+        self._deliver[flight.in_flight.receiver](message)

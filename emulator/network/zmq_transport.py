@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ..contracts import ConfigError, InFlight, Message
 from .errors import TransportError
 from .hub import Hub
-from .wire import Wire
+from .memory_transport import at_hub
+from .wire import Wire, WireFrames
 from .worker import Worker
 
 _IDENTITY = b"worker-0"
@@ -46,6 +47,7 @@ class ZmqTransport:
     ) -> None:
         if not (timeout_s > 0.0 and math.isfinite(timeout_s)):
             raise ConfigError(f"timeout_s must be a positive number of seconds, got {timeout_s}; 30 is the default")
+        self._wire = wire
         self._own_context = zmq.Context() if context is None else None
         self._is_closed = False
         shared = context if context is not None else self._own_context
@@ -84,6 +86,13 @@ class ZmqTransport:
         self._check_open()
         self.hub.forward(_IDENTITY, in_flight, lost_packets, packet_bytes)
         return self._worker.receive()
+
+    def packed(self, in_flight: InFlight) -> tuple[bytes, bytes]:
+        header, payload = in_flight.frames
+        return header, payload.bytes
+
+    def unpacked(self, header: bytes, payload: bytes) -> InFlight:
+        return at_hub(self._wire, WireFrames(header, memoryview(payload)), (header, zmq.Frame(payload)))
 
     def close(self) -> None:
         """Free the sockets, and the context unless it is shared; safe to call twice."""

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import simpy
 
-from ..contracts import Message, MessageSlot
+from ..contracts import Message, MessageSlot, State
 from ..recorder import Recorder
 from .missing import MissingPolicy
 
@@ -20,11 +20,21 @@ class Inbox:
         self._awaited: set[MessageSlot] = set()
         self._complete: simpy.Event | None = None
         self._ended: set[tuple[int, str]] = set()
+        self._next_round = 0  # all before have ended
+
+    def state(self) -> State:
+        """What it knows between two rounds, when nobody waits and no phase is open."""
+        return {"policy": self._policy.state()}
+
+    def restore(self, state: State, next_round: int) -> None:
+        """Go on with a round; messages of those before are late."""
+        self._next_round = next_round
+        self._policy.restore(state["policy"])
 
     def put(self, message: Message) -> None:
         """A message is there now."""
         slot = message.slot
-        if (slot.round_index, slot.phase) in self._ended:
+        if slot.round_index < self._next_round or (slot.round_index, slot.phase) in self._ended:
             self._recorder.late(message)
             self._policy.late(message)
             return

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..contracts import Message, MessageKind, MessageSlot, Modality, NodeId
+from ..contracts import Message, MessageKind, MessageSlot, Modality, NodeId, State
 
 
 class MissingPolicy(Protocol):
@@ -28,6 +28,14 @@ class MissingPolicy(Protocol):
         """A message came after its phase."""
         ...
 
+    def state(self) -> State:
+        """What it remembers."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Remember that."""
+        ...
+
 
 class Skip:
     """Do without: a neighbor that was not heard neither pulls nor is averaged."""
@@ -39,6 +47,12 @@ class Skip:
 
     def late(self, message: Message) -> None:
         """Too late is lost."""
+
+    def state(self) -> State:
+        return None
+
+    def restore(self, state: State) -> None:
+        """There is nothing to remember."""
 
 
 class Wait(Skip):
@@ -69,6 +83,13 @@ class Stale:
     def late(self, message: Message) -> None:
         self._remember(message)
 
+    def state(self) -> State:
+        return [_plain(message) for message in self._said.values()]
+
+    def restore(self, state: State) -> None:
+        messages = [_message(plain) for plain in state]
+        self._said = {_topic(message.slot): message for message in messages}
+
     def _remember(self, message: Message) -> None:
         """Keep the newest value of every coordinate; a message that was overtaken on its way only fills gaps."""
         before = self._said.get(_topic(message.slot))
@@ -83,6 +104,20 @@ class Stale:
 
 def _topic(slot: MessageSlot) -> tuple[str, NodeId, MessageKind, Modality | None]:
     return slot.phase, slot.sender, slot.kind, slot.modality
+
+
+def _plain(message: Message) -> State:
+    return {
+        "kind": str(message.kind), "sender": message.sender, "receiver": message.receiver, "round": message.round_index,
+        "phase": message.phase, "payload": message.payload, "modality": message.modality, "received": message.received,
+    }  # fmt: skip
+
+
+def _message(plain: State) -> Message:
+    return Message(
+        MessageKind(plain["kind"]), plain["sender"], plain["receiver"], plain["round"], plain["phase"],
+        plain["payload"], plain["modality"], plain["received"],
+    )  # fmt: skip
 
 
 MISSING_POLICIES: dict[str, type[Skip] | type[Stale] | type[Wait]] = {"skip": Skip, "stale": Stale, "wait": Wait}

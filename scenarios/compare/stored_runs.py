@@ -53,7 +53,7 @@ def stored_summary(folder: Path) -> dict[str, Any]:
 def clear(folder: Path) -> None:
     """Make room for a run: remove what an interrupted, a failed or another version's run of this name left."""
     leftovers = [folder] if folder.exists() else []
-    for pattern in (f".{folder.name}-*.partial", f"{folder.name}.interrupted*", f"{folder.name}.failed*"):
+    for pattern in (f"{folder.name}.partial*", f"{folder.name}.interrupted*", f"{folder.name}.failed*"):
         leftovers += folder.parent.glob(pattern)
     for leftover in leftovers:
         shutil.rmtree(leftover, ignore_errors=True)

@@ -56,7 +56,7 @@ def do(task: Task) -> Done:
             recording_paths(task.scenario)
         else:
             clear(task.folder)
-            run_scenario(task.scenario, task.folder)
+            run_scenario(task.scenario, task.folder, checkpoints=False)  # shorter than a comparison, which goes on
     except SheafedgeError as wrong:
         error, sentence = type(wrong).__name__, str(wrong)
     gc.collect()  # a run is full of cycles that hold hundreds of megabytes, and the next one is about to begin

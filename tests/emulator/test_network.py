@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import simpy
 from doubles.emulation import HEADER_BYTES, DirectTransport, ScriptedLink, message, quiet_recorder
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import Message, MessageKind, TopologyError
+from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.network import Network
 
 PAYLOAD_PACKETS, HEADER_PACKET = (0, 1), 2  # of a default message: four float64 in two packets, and the header
@@ -20,7 +20,7 @@ class Site:
     """Nodes 0 and 1 joined in both directions, node 2 alone, and a list of what arrived when."""
 
     def __init__(self, **link: Any) -> None:
-        self.env, self.recorder = simpy.Environment(), quiet_recorder()
+        self.env, self.recorder = EmulatorEnvironment(seed=0), quiet_recorder()
         self.links: Mapping[tuple[int, int], ScriptedLink] = {(0, 1): ScriptedLink(**link), (1, 0): ScriptedLink()}
         self.arrived: list[tuple[float, int, Message]] = []
         deliver = {node: self._deliver_to(node) for node in range(3)}

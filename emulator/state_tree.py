@@ -1,0 +1,69 @@
+"""Plain trees of state as JSON and arrays: what checkpoints and workers pass on, and all that can come out of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: A dict with string keys, a list, an array, a number, a text, a truth value or nothing.
+Tree = Any
+
+_ARRAY, _LIST = "array", "list"  # how JSON lists begin, to be told apart
+_MAX_DEPTH = 64  # far deeper than any state; what is nested deeper was not made here
+
+
+def packed_tree(tree: Tree) -> tuple[bytes, list[NDArray[Any]]]:
+    """A tree as JSON, and its arrays in the order in which the JSON counts them.
+
+    Raises:
+        TypeError: something in it is not plain.
+    """
+    arrays: list[NDArray[Any]] = []
+    return json.dumps(_bare(tree, arrays)).encode(), arrays
+
+
+def unpacked_tree(text: bytes, arrays: Sequence[NDArray[Any]]) -> Tree:
+    """The tree again.
+
+    Raises:
+        ValueError: this is not what `packed_tree` makes.
+    """
+    try:
+        return _dressed(json.loads(text), arrays, 0)
+    except (KeyError, IndexError, TypeError, RecursionError) as error:
+        raise ValueError(f"not a tree of state ({type(error).__name__}: {error})") from None
+
+
+def _bare(tree: Tree, arrays: list[NDArray[Any]]) -> Any:
+    if tree is None or type(tree) in {bool, int, float, str}:
+        return tree
+    if isinstance(tree, np.ndarray) and tree.dtype.kind in "biuf":
+        arrays.append(tree)
+        return [_ARRAY, len(arrays) - 1]
+    if isinstance(tree, Mapping):
+        if strange := [key for key in tree if type(key) is not str]:
+            raise TypeError(f"keys of state must be texts, got {strange[0]!r}")
+        return {key: _bare(value, arrays) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_LIST, *(_bare(value, arrays) for value in tree)]
+    raise TypeError(f"state must be plain, got a {type(tree).__name__}")
+
+
+def _dressed(bare: Any, arrays: Sequence[NDArray[Any]], depth: int) -> Tree:
+    if depth > _MAX_DEPTH:
+        raise ValueError("not a tree of state: nested too deeply")
+    if isinstance(bare, dict):
+        return {key: _dressed(value, arrays, depth + 1) for key, value in bare.items()}
+    if not isinstance(bare, list):
+        return bare
+    kind, *values = bare
+    if kind == _LIST:
+        return [_dressed(value, arrays, depth + 1) for value in values]
+    (index,) = values
+    if kind != _ARRAY or type(index) is not int or index < 0:
+        raise ValueError(f"not a tree of state: a list begins with {kind!r}")
+    return arrays[index]
