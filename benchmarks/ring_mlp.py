@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
-from sheafedge.emulator.contracts import Learner, Message, MessageKind, MessageSlot, Modality, NodeId, Phase
+from sheafedge.emulator.contracts import Learner, Message, MessageKind, MessageSlot, Modality, NodeId, Phase, State
 from sheafedge.emulator.edge.device_profiles import DEVICE_PROFILES
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment, named_stream
 from sheafedge.emulator.network.link import LinkSettings, QueuedLink
@@ -39,6 +39,8 @@ from sheafedge.emulator.recorder import Recorder
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.gossip import metropolis_hastings_weights
 from sheafedge.models.local_training import BatchOrder
+from sheafedge.models.module_state import module_state, resume_module
+from sheafedge.models.state import Saved, restore_or_leave
 from sheafedge.models.vector_gossip import VectorGossip, shared_encoders
 from torch import Tensor, nn
 from torch.nn import functional
@@ -154,6 +156,18 @@ class RingDpsgd:
 
     def health(self) -> Mapping[str, float]:
         return {}
+
+    def state(self) -> State:
+        return {"model": module_state(self._model), "order": self._order.state()}
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        parts = saved.parts("model", "order")
+        resume_module(self._model, parts["model"])
+        self._order.resume(parts["order"])
 
 
 def main(argv: Sequence[str] | None = None) -> None:

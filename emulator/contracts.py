@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,11 @@ class TopologyError(ConfigError):
 
 class DivergedError(SheafedgeError, ArithmeticError):
     """Training left the finite numbers; the message names the client, the round and the step size to lower."""
+
+
+#: What a learner remembers, as a plain tree: what can be written as arrays and JSON, and read without running code.
+#: Whole numbers stay below 2^63, longer ones are hexadecimal text; floats may be none of the finite ones.
+State: TypeAlias = "dict[str, State] | list[State] | NDArray[Any] | int | float | str | bool | None"
 
 
 class MessageKind(StrEnum):
@@ -158,6 +163,23 @@ class Learner(Protocol):
 
     def health(self) -> Mapping[str, float]:
         """What a monitor wants to know of the state: training loss, norms, residuals."""
+        ...
+
+    def state(self) -> State:
+        """A copy of all that the learner remembers, between any two calls; what it does later does not reach it.
+
+        A learner that was built from the same scenario for the same client and takes this in goes on exactly as this
+        one would: same messages, same predictions, same health, bit for bit. Rows that are trained on are no part of
+        it, so a learner whose rows grow needs them restored beside it.
+        """
+        ...
+
+    def restore(self, state: State) -> None:
+        """Go on from a state of the same client in the same scenario; the state itself is only read.
+
+        Raises:
+            ConfigError: its names, types or shapes are not those of this learner, which is then left as it was.
+        """
         ...
 
 

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ..emulator.contracts import MODALITIES, Modality
+from ..emulator.contracts import MODALITIES, Modality, State
 from .fusion import FUSIONS, head_layout
 from .head import apply_head
+from .module_state import module_state, resume_module
+from .state import Saved, to_array
 
 
 class ClientModel(nn.Module):
@@ -62,6 +64,21 @@ class ClientModel(nn.Module):
     def tensors(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> dict[str, Tensor]:
         """Its inputs as tensors of its own device and type."""
         return {str(m): torch.as_tensor(inputs[m]).to(self.head.device, self.head.dtype) for m in self.modalities}
+
+    def state(self) -> State:
+        """All that learns; normalizers stay as they were made, and may be a large frozen network."""
+        return {
+            "head": to_array(self.head),
+            "fusion": module_state(self.fusion),
+            "encoders": module_state(self.encoders),
+        }
+
+    def resume(self, saved: Saved) -> None:
+        """Take that in, in place."""
+        parts = saved.parts("head", "fusion", "encoders")
+        parts["head"].into(self.head)
+        resume_module(self.fusion, parts["fusion"])
+        resume_module(self.encoders, parts["encoders"])
 
     def training_flops(self, sample: Mapping[str, Tensor]) -> float:
         """Floating-point operations of one forward and backward pass of this one-row sample, matrix work only.

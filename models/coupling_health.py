@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping
 
 from torch import Tensor
 
+from ..emulator.contracts import State
 from .stability import UNSTABLE_FROM
+from .state import Saved
 
 #: A residual below this share of its projections says nothing about the step before it: rounding of float32 is in it.
 TELLING_RESIDUAL = 1e-3
@@ -72,6 +74,24 @@ class CouplingHealth:
             "largest_map_step": self._largest_map_step,
         }
         return {name: finite(value) for name, value in figures.items()}
+
+    def state(self) -> State:
+        """The figures as they are followed; how they started is known to a new one too."""
+        return {
+            "map_norm_sq": float(self._map_norm_sq),
+            "share_now": self._share_now,
+            "energy": self._energy,
+            "largest_map_step": self._largest_map_step,
+            "overshot": self.overshot,
+        }
+
+    def resume(self, saved: Saved) -> None:
+        """Follow them on."""
+        names = ("map_norm_sq", "share_now", "energy", "largest_map_step", "overshot")
+        parts = saved.parts(*names)
+        self._map_norm_sq, self._share_now, self._energy, self._largest_map_step, self.overshot = (
+            parts[name].number() for name in names
+        )
 
     def _share(self, image: Tensor, norm_sq: Tensor) -> float:
         """1 for maps that neither stretch nor shrink, whatever the size and number of edges."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
+from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from .coupling_health import CouplingHealth, step_strengths
 from .kronecker_maps import KroneckerMaps
 from .map_storage import stored_maps
@@ -22,6 +22,7 @@ from .payload import heard_values, to_payload
 from .settings import SheafSettings
 from .sheaf import edge_trust, map_step_sizes, reproject_locally
 from .stability import UNSTABLE_FROM, map_norm_sq
+from .state import Saved, to_array
 
 
 class _Heard(NamedTuple):
@@ -186,6 +187,30 @@ class HeadCoupling:
                 f" {strength:.3g} (stable below 2)"
             )
         return ""
+
+    def state(self) -> State:
+        """Maps, what is held of the last exchanges, and health."""
+        return {
+            "maps": self.maps.state(),
+            "peer": to_array(self._peer),
+            "trust": to_array(self._trust),
+            "projection": to_array(self._projection),
+            "reprojection": to_array(self._reprojection),
+            "stepped_residual": to_array(self._stepped_residual),
+            "health": self.health.state(),
+            "relative_residual": self.relative_residual,
+        }
+
+    def resume(self, saved: Saved) -> None:
+        """Go on with those."""
+        held = ("peer", "trust", "projection", "reprojection", "stepped_residual")
+        parts = saved.parts("maps", *held, "health", "relative_residual")
+        self.maps.resume(parts["maps"])
+        self._peer, self._trust, self._projection, self._reprojection, self._stepped_residual = (
+            parts[name].tensor(self._peer) for name in held
+        )
+        self.health.resume(parts["health"])
+        self.relative_residual = parts["relative_residual"].number()
 
     def _stacked(self, arrived: Sequence[Message]) -> _Heard:
         peer, rows_heard = torch.zeros_like(self._peer), torch.zeros_like(self._peer)

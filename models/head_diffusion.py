@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
+from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from .client_setup import ClientSetup
 from .map_storage import stored_maps
 from .payload import heard_values, to_payload
 from .restriction_maps import RestrictionMaps
 from .sheaf import edge_trust
+from .state import Saved, to_array
 
 
 class HeadDiffusion:
@@ -74,6 +75,21 @@ class HeadDiffusion:
         residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
         self._head.sub_(self.maps.pull(weights * residual))
+
+    def state(self) -> State:
+        """Maps and what was last sent; the head belongs to the model."""
+        return {
+            "maps": self.maps.state(),
+            "projected": to_array(self._projected),
+            "relative_residual": self.relative_residual,
+        }
+
+    def resume(self, saved: Saved) -> None:
+        """Go on with those."""
+        parts = saved.parts("maps", "projected", "relative_residual")
+        self.maps.resume(parts["maps"])
+        self._projected = parts["projected"].tensor(self._projected)
+        self.relative_residual = parts["relative_residual"].number()
 
     def _stored(self, starts: Mapping[NodeId, Tensor]) -> RestrictionMaps:
         return stored_maps(self._storage, starts, self._head, self._n_outputs)

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ..emulator.contracts import NodeId
+from ..emulator.contracts import NodeId, State
 from .restriction_maps import stacked_rows
+from .state import Saved, to_array
 
 
 class KroneckerMaps:
@@ -78,6 +79,12 @@ class KroneckerMaps:
     @property
     def product_flops(self) -> float:
         return 2.0 * self._n_outputs * self.matrix.nelement()
+
+    def state(self) -> State:
+        return {"small": to_array(self.matrix)}
+
+    def resume(self, saved: Saved) -> None:
+        saved.parts("small")["small"].into(self.matrix)
 
     def _first_matrix(self, start: Tensor) -> Tensor:
         """[m, width + 1] rows of the identity, read off the first class."""

@@ -12,11 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..emulator.contracts import DivergedError, Modality, NodeId
+from ..emulator.contracts import DivergedError, Modality, NodeId, State
 from .client_model import ClientModel
 from .flat import FlatModule
+from .module_state import optimizer_state, resume_optimizer
 from .objectives import Objective, balanced_weights, n_classes
 from .settings import TrainingSettings
+from .state import Saved
+from .stream_state import resume_stream, stream_state
 
 #: Rows that a prediction looks at together: a window of images has a quarter of a megabyte.
 PREDICTED_AT_ONCE = 128
@@ -70,6 +73,19 @@ class BatchOrder:
         self._at += size
         return batch
 
+    def state(self) -> State:
+        """The epoch, how far it has got, and where its stream stands."""
+        return {"order": self._order.copy(), "at": self._at, "draws": stream_state(self._draws)}
+
+    def resume(self, saved: Saved) -> None:
+        """Go on in that epoch."""
+        parts = saved.parts("order", "at", "draws")
+        order = parts["order"].array(np.dtype(np.int64), None)
+        if not np.array_equal(np.sort(order), np.arange(len(order))):
+            parts["order"].refuse("name every row once", "another list of rows")
+        self._order, self._at = order, parts["at"].count(len(order))
+        resume_stream(self._draws, parts["draws"])
+
 
 @dataclass(frozen=True, slots=True)
 class Passed:
@@ -121,6 +137,14 @@ class Minibatches:
         labels = torch.from_numpy(label[batch]).to(logits.device)
         weights = self._weights(label, logits)
         return Passed(embeddings, fused, logits, labels, weights, self._objective(logits, labels, weights))
+
+    def state(self) -> State:
+        """Of the order; class weights follow from the rows."""
+        return self._order.state()
+
+    def resume(self, saved: Saved) -> None:
+        """Go on in that order."""
+        self._order.resume(saved)
 
     def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
         """[n_classes] of the rows that there are now, or None."""
@@ -272,6 +296,23 @@ class LocalTraining:
     def predict(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Logits [n, n_outputs] on rows in physical units."""
         return predict(self.model, inputs)
+
+    def state(self) -> State:
+        """Model, moments, place in the epoch, last loss; gradients are made anew by every `backward`."""
+        return {
+            "model": self.model.state(),
+            "optimizer": optimizer_state(self._optimizer),
+            "minibatches": self._minibatches.state(),
+            "loss": self.loss,
+        }
+
+    def resume(self, saved: Saved) -> None:
+        """Train on from there."""
+        parts = saved.parts("model", "optimizer", "minibatches", "loss")
+        self.model.resume(parts["model"])
+        resume_optimizer(self._optimizer, parts["optimizer"])
+        self._minibatches.resume(parts["minibatches"])
+        self.loss = parts["loss"].number()
 
     def _clear_gradients(self) -> None:
         for flat in self.encoders.values():

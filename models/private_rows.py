@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..emulator.contracts import Modality
+from ..emulator.contracts import Modality, State
 from .local_training import TrainingRows
+from .state import Saved
 
 
 class PartlyPrivateRows:
@@ -27,6 +28,14 @@ class PartlyPrivateRows:
     def release(self) -> None:
         """From now on all rows are trained on."""
         self.released = True
+
+    def state(self) -> State:
+        """Whether all rows are trained on."""
+        return self.released
+
+    def resume(self, saved: Saved) -> None:
+        """Release them, or take them back."""
+        self.released = saved.flag()
 
     @property
     def label(self) -> NDArray[np.int64]:

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId
+from ..emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from .payload import to_payload, to_tensor
+from .state import Saved, to_array
 
 
 class Prototypes:
@@ -63,6 +64,19 @@ class Prototypes:
         seen = counts > 0
         self.means[seen] = sums[seen] / counts[seen].unsqueeze(1)
         self.known |= seen
+
+    def state(self) -> State:
+        """What was agreed on, and the own rows of the round."""
+        return {name: to_array(values) for name, values in self._held().items()}
+
+    def resume(self, saved: Saved) -> None:
+        """Go on with those."""
+        held = self._held()
+        for name, one in saved.parts(*held).items():
+            one.into(held[name])
+
+    def _held(self) -> dict[str, Tensor]:
+        return {"means": self.means, "known": self.known, "sums": self._sums, "counts": self._counts}
 
 
 def prototype_messages(

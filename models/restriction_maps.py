@@ -14,7 +14,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ..emulator.contracts import NodeId
+from ..emulator.contracts import NodeId, State
+from .state import Saved, to_array
 
 
 class RestrictionMaps(Protocol):
@@ -52,6 +53,14 @@ class RestrictionMaps(Protocol):
     @property
     def product_flops(self) -> float:
         """Floating-point operations of one `project` or one `pull`."""
+        ...
+
+    def state(self) -> State:
+        """A copy of the maps in the form that they are held in."""
+        ...
+
+    def resume(self, saved: Saved) -> None:
+        """Be those maps, on the same rows and heads of the same size."""
         ...
 
 
@@ -114,6 +123,12 @@ class DenseMaps:
     def product_flops(self) -> float:
         return 2.0 * self.matrix.nelement()
 
+    def state(self) -> State:
+        return {"matrix": to_array(self.matrix)}
+
+    def resume(self, saved: Saved) -> None:
+        saved.parts("matrix")["matrix"].into(self.matrix)
+
 
 class FactoredMaps:
     """The same operator as `DenseMaps`, kept as initial map + history; equal up to rounding.
@@ -165,12 +180,7 @@ class FactoredMaps:
         return pulled
 
     def step(self, scaled_residual: Tensor, head: Tensor) -> None:
-        if self.n_steps == len(self._heads):
-            self._heads = self._grown(self._heads)
-            self._residuals = self._grown(self._residuals)
-        self._heads[self.n_steps] = head
-        self._residuals[self.n_steps] = scaled_residual
-        self.n_steps += 1
+        self._remember(head, scaled_residual)
         if self.n_steps * (self.head_dim + self.n_rows) > self.n_rows * self.head_dim:
             self.fold()
 
@@ -178,8 +188,7 @@ class FactoredMaps:
         """Turn initial map and history into one dense matrix; nothing is lost but the memory advantage."""
         self._matrix = self._whole()
         self._index = None
-        self._heads, self._residuals = self._heads[:0].clone(), self._residuals[:0].clone()
-        self.n_steps = 0
+        self._forget()
 
     def dense(self, neighbor: NodeId) -> Tensor:
         return self._whole()[self.rows[neighbor]]
@@ -193,6 +202,46 @@ class FactoredMaps:
     def product_flops(self) -> float:
         start = self.n_rows if self._matrix is None else self._matrix.nelement()
         return 2.0 * (start + self.n_steps * (self.n_rows + self.head_dim))
+
+    def state(self) -> State:
+        heads, residuals = self._history()
+        return {
+            "index": None if self._index is None else to_array(self._index),
+            "matrix": None if self._matrix is None else to_array(self._matrix),
+            "heads": to_array(heads),
+            "residuals": to_array(residuals),
+        }
+
+    def resume(self, saved: Saved) -> None:
+        parts = saved.parts("index", "matrix", "heads", "residuals")
+        self._resume_start(parts["index"], parts["matrix"])
+        heads = parts["heads"].tensor(self._heads, None, self.head_dim)
+        residuals = parts["residuals"].tensor(self._residuals, len(heads), self.n_rows)
+        self._forget()
+        for head, residual in zip(heads, residuals, strict=True):
+            self._remember(head, residual)
+
+    def _remember(self, head: Tensor, scaled_residual: Tensor) -> None:
+        if self.n_steps == len(self._heads):
+            self._heads = self._grown(self._heads)
+            self._residuals = self._grown(self._residuals)
+        self._heads[self.n_steps] = head
+        self._residuals[self.n_steps] = scaled_residual
+        self.n_steps += 1
+
+    def _forget(self) -> None:
+        self._heads, self._residuals = self._heads[:0].clone(), self._residuals[:0].clone()
+        self.n_steps = 0
+
+    def _resume_start(self, index: Saved, matrix: Saved) -> None:
+        """Rows of the identity, or a matrix; a new object may have the one where an old one had come to the other."""
+        if matrix.state is not None:
+            self._index, self._matrix = None, matrix.tensor(self._heads, self.n_rows, self.head_dim)
+            return
+        rows = index.tensor(torch.zeros(0, dtype=torch.int64, device=self._heads.device), self.n_rows)
+        if not bool(((rows >= 0) & (rows < self.head_dim)).all()):
+            index.refuse(f"name coordinates from 0 to {self.head_dim - 1}", "others")
+        self._index, self._matrix = rows, None
 
     def _whole(self) -> Tensor:
         heads, residuals = self._history()

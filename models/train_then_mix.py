@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..emulator.contracts import Message, MessageSlot, Modality, NodeId, Phase
+from ..emulator.contracts import Message, MessageSlot, Modality, NodeId, Phase, State
+from .state import Saved, restore_or_leave
 from .uncoupled import UncoupledModels
 from .vector_gossip import SharedVector, VectorGossip
 
@@ -51,3 +52,13 @@ class TrainThenMix:
 
     def health(self) -> Mapping[str, float]:
         return self._models.health()
+
+    def state(self) -> State:
+        return self._models.state()
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        self._models.resume(saved)

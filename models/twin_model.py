@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..emulator.contracts import Modality
+from ..emulator.contracts import Modality, State
 from .client_model import ClientModel
 from .head import HeadLayout
 from .objectives import class_logits
+from .state import Saved, to_array
 
 #: What is tried when the share of the shared twin is chosen: certainty either way would trust a few rows too much.
 SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)
@@ -75,6 +76,16 @@ class TwinModel(nn.Module):
                 best = found
                 self.share.copy_(tried[0])
                 self.temperatures.copy_(tried[1])
+
+    def state(self) -> State:
+        """How the twins are weighed; what they learned is remembered by those who train them."""
+        return {"share": to_array(self.share), "temperatures": to_array(self.temperatures)}
+
+    def resume(self, saved: Saved) -> None:
+        """Weigh them so."""
+        parts = saved.parts("share", "temperatures")
+        parts["share"].into(self.share)
+        parts["temperatures"].into(self.temperatures)
 
 
 def blended(shared: Tensor, own: Tensor, share: Tensor, temperatures: Tensor) -> Tensor:

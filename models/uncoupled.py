@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..emulator.contracts import Modality
+from ..emulator.contracts import Modality, State
 from .client_setup import ClientSetup
 from .flat import FlatModule
 from .local_training import LocalTraining
+from .state import Saved
 
 
 class UncoupledModels:
@@ -53,3 +54,12 @@ class UncoupledModels:
     def health(self) -> Mapping[str, float]:
         """Mean training loss of the models."""
         return {"loss": float(np.mean([training.loss for training in self._trainings.values()]))}
+
+    def state(self) -> State:
+        """Of every model, by name."""
+        return {name: training.state() for name, training in self._trainings.items()}
+
+    def resume(self, saved: Saved) -> None:
+        """Train on from there."""
+        for name, one in saved.parts(*self._trainings).items():
+            self._trainings[name].resume(one)

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Learner, Message, MessageSlot, Modality, NodeId, Phase
+from ...emulator.contracts import Learner, Message, MessageSlot, Modality, NodeId, Phase, State
+from ..client_model import ClientModel
 from ..client_setup import ClientSetup
 from ..flat import FlatModule
 from ..local_training import Minibatches, answers, encoder_optimizer, refuse_infinite
+from ..module_state import module_state, optimizer_state, resume_module, resume_optimizer
+from ..state import Saved, restore_or_leave, to_array
 
 #: Nothing happens in it, but it ends when everybody's last round has been observed: only then may the model move on.
 READY = "ready"
@@ -49,8 +52,8 @@ class _Pool:
         self._share_encoders()
         self._share_heads()
         share = not self._settings.local_statistics
-        firsts = {m: next(model for model in self.models.values() if m in model.encoders) for m in self._owners}
-        self._flats = {m: FlatModule(model.encoders[m], share_buffers=share) for m, model in firsts.items()}
+        self._firsts = {m: next(model for model in self.models.values() if m in model.encoders) for m in self._owners}
+        self._flats = {m: FlatModule(model.encoders[m], share_buffers=share) for m, model in self._firsts.items()}
         self._optimizer = encoder_optimizer(list(self._flats.values()), self._settings)
         self.losses = dict.fromkeys(self.models, math.nan)
         self.flops = self._settings.local_steps * sum(
@@ -76,6 +79,38 @@ class _Pool:
         vectors = [flat.vector for flat in self._flats.values()] + [model.head.data for model in self.models.values()]
         refuse_infinite("the pooled model", round_index, 0.0, vectors, self._settings)
         self._rest(True)
+
+    def state(self) -> State:
+        """Every encoder, head and fusion once, and every client's place in its epoch and last loss."""
+        return {
+            "encoders": {str(m): module_state(model.encoders[m]) for m, model in self._firsts.items()},
+            "heads": {group: to_array(model.head) for group, model in self._leaders().items()},
+            "fusions": {group: module_state(model.fusion) for group, model in self._leaders().items()},
+            "optimizer": optimizer_state(self._optimizer),
+            "minibatches": {str(client): batches.state() for client, batches in self._batches.items()},
+            "losses": {str(client): loss for client, loss in self.losses.items()},
+        }
+
+    def resume(self, saved: Saved) -> None:
+        """Train on from there."""
+        parts = saved.parts("encoders", "heads", "fusions", "optimizer", "minibatches", "losses")
+        encoders, leaders = parts["encoders"].parts(*self._firsts), self._leaders()
+        heads, fusions = parts["heads"].parts(*leaders), parts["fusions"].parts(*leaders)
+        for modality, model in self._firsts.items():
+            resume_module(model.encoders[modality], encoders[modality])
+        for group, model in leaders.items():
+            heads[group].into(model.head)
+            resume_module(model.fusion, fusions[group])
+        resume_optimizer(self._optimizer, parts["optimizer"])
+        clients = [str(client) for client in self.models]
+        batches, losses = parts["minibatches"].parts(*clients), parts["losses"].parts(*clients)
+        for client in self.models:
+            self._batches[client].resume(batches[str(client)])
+            self.losses[client] = losses[str(client)].number()
+
+    def _leaders(self) -> dict[str, ClientModel]:
+        """The model of every group whose head and fusion all its members have."""
+        return {group: self.models[members[0]] for group, members in self._members.items()}
 
     def _rest(self, at_rest: bool) -> None:
         for model in self.models.values():
@@ -146,3 +181,17 @@ class _Member:
 
     def health(self) -> Mapping[str, float]:
         return {"loss": self._pool.losses[self.client_id]}
+
+    def state(self) -> State:
+        """The first client's is that of the whole pool; the others have nothing of their own."""
+        return self._pool.state() if self._hosts else None
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        if self._hosts:
+            self._pool.resume(saved)
+        elif saved.state is not None:
+            saved.refuse("be nothing, because the first client's holds everything", "something")

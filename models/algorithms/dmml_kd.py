@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from ...emulator.contracts import ConfigError, Message, MessageKind, MessageSlot, Modality, Phase
+from ...emulator.contracts import ConfigError, Message, MessageKind, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
 from ..local_training import LocalTraining, Passed
 from ..objectives import class_logits, n_classes
 from ..prototypes import Prototypes, prototype_messages, prototype_slots
+from ..state import Saved, restore_or_leave, to_array
 from ..vector_gossip import SharedVector, VectorGossip, shared_encoders
 
 MIX = "mix"
@@ -91,6 +92,23 @@ class DmmlKd:
 
     def health(self) -> Mapping[str, float]:
         return {"loss": self.training.loss}
+
+    def state(self) -> State:
+        return {
+            "training": self.training.state(),
+            "classifier": to_array(self._classifier),
+            "prototypes": self.prototypes.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        parts = saved.parts("training", "classifier", "prototypes")
+        self.training.resume(parts["training"])
+        parts["classifier"].into(self._classifier)
+        self.prototypes.resume(parts["prototypes"])
 
     def _step_classifier(self) -> None:
         assert self._classifier.grad is not None

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import Learner, Message, MessageSlot, Modality, Phase
+from ...emulator.contracts import Learner, Message, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
+from ..state import Saved, restore_or_leave, to_array
 from ..train_then_mix import MIX, TrainThenMix
 from ..uncoupled import UncoupledModels
 from ..vector_gossip import SharedVector, VectorGossip, shared_model
@@ -38,7 +39,7 @@ class Dpsgd:
         self._models = UncoupledModels(setup)
         self._shared = _whole_model(setup, self._models)
         self._gossip = VectorGossip(setup.client_id, self._shared)
-        self._before: list[Tensor] = []
+        self._before: list[Tensor] = []  # between `compute` and `absorb` only
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return (Phase(MIX, self._models.flops),)
@@ -60,6 +61,7 @@ class Dpsgd:
         self._gossip.absorb(arrived)
         for values, before, after in zip(parameters, self._before, trained, strict=True):
             values.copy_(after + (values - before))  # the same as W x - step(x), and exactly `after` for nobody heard
+        self._before = []
 
     def _parameters(self, one: SharedVector) -> Tensor:
         """View of the trained part of a vector; what follows it are an encoder's running statistics."""
@@ -71,6 +73,21 @@ class Dpsgd:
 
     def health(self) -> Mapping[str, float]:
         return self._models.health()
+
+    def state(self) -> State:
+        return {"models": self._models.state(), "before": [to_array(values) for values in self._before]}
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        parts = saved.parts("models", "before")
+        self._models.resume(parts["models"])
+        in_between = parts["before"].state != []
+        likes = [self._parameters(one) for one in self._shared] if in_between else []
+        before = parts["before"].listed(len(likes))
+        self._before = [one.tensor(like) for one, like in zip(before, likes, strict=True)]
 
 
 def _whole_model(setup: ClientSetup, models: UncoupledModels) -> list[SharedVector]:

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase
+from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
 from ..head_diffusion import HeadDiffusion
+from ..state import Saved, restore_or_leave
 from ..uncoupled import UncoupledModels
 from ..vector_gossip import VectorGossip, shared_encoders
 
@@ -52,3 +53,15 @@ class SheafDiffusion:
 
     def health(self) -> Mapping[str, float]:
         return {**self._models.health(), "relative_residual": self.diffusion.relative_residual}
+
+    def state(self) -> State:
+        return {"models": self._models.state(), "diffusion": self.diffusion.state()}
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        parts = saved.parts("models", "diffusion")
+        self._models.resume(parts["models"])
+        self.diffusion.resume(parts["diffusion"])

@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase
+from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
 from ..coupling_health import finite
 from ..head_coupling import HeadCoupling
 from ..local_training import LocalTraining, Passed
 from ..sheaf import head_step
+from ..state import Saved, restore_or_leave
 from ..vector_gossip import VectorGossip, shared_encoders
 
 PROJECT, MIX, REPROJECT = "project", "mix", "reproject"
@@ -110,6 +111,18 @@ class SheafDmfl:
             "relative_residual": finite(coupling.relative_residual),
             **coupling.health.figures(),
         }
+
+    def state(self) -> State:
+        return {"training": self.training.state(), "coupling": self.coupling.state()}
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        parts = saved.parts("training", "coupling")
+        self.training.resume(parts["training"])
+        self.coupling.resume(parts["coupling"])
 
     def _train(self, round_index: int) -> None:
         """S times: backward at the current parameters, then encoders, attention and head from those gradients."""

@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase
+from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
 from ..local_training import Passed
 from ..objectives import n_classes
 from ..prototypes import Prototypes, prototype_messages, prototype_slots
+from ..state import Saved, restore_or_leave
 from .sheaf_dmfl import MIX, SheafDmfl
 
 
@@ -68,6 +69,18 @@ class SheafPrototypes:
 
     def health(self) -> Mapping[str, float]:
         return self.sheaf.health()
+
+    def state(self) -> State:
+        return {"sheaf": self.sheaf.state(), "prototypes": self.prototypes.state()}
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        parts = saved.parts("sheaf", "prototypes")
+        self.sheaf.resume(parts["sheaf"])
+        self.prototypes.resume(parts["prototypes"])
 
     def _penalty(self, passed: Passed) -> Tensor:
         """Distance to the class means, [], while the rows are counted towards the next ones."""

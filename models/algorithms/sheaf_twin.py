@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Message, MessageSlot, Modality, Phase
+from ...emulator.contracts import Message, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
 from ..local_training import class_weights, predict
 from ..private_rows import PartlyPrivateRows
+from ..state import Saved, restore_or_leave
 from ..twin_model import blended
 from ..uncoupled import UncoupledModels
 from .sheaf_diffusion import SheafDiffusion
@@ -67,6 +68,25 @@ class SheafTwin:
 
     def health(self) -> Mapping[str, float]:
         return {**self.shared.health(), "own_loss": self._own.health()["loss"], "share": float(self._twin.share)}
+
+    def state(self) -> State:
+        return {
+            "shared": self.shared.state(),
+            "own": self._own.state(),
+            "weighed": self._twin.state(),
+            "released": self._rows.state(),
+        }
+
+    def restore(self, state: State) -> None:
+        restore_or_leave(self, state)
+
+    def resume(self, saved: Saved) -> None:
+        """See `Stateful`."""
+        parts = saved.parts("shared", "own", "weighed", "released")
+        self.shared.resume(parts["shared"])
+        self._own.resume(parts["own"])
+        self._twin.resume(parts["weighed"])
+        self._rows.resume(parts["released"])
 
     def _choose(self) -> None:
         """Weigh the twins as they are now."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ...emulator.contracts import ConfigError
+from ...emulator.contracts import ConfigError, State
+from ..state import Saved
+from ..stream_state import resumed_torch_stream, torch_stream_state
 
 
 class SeededDropout(nn.Module):
@@ -38,6 +40,14 @@ class SeededDropout(nn.Module):
         kept = torch.empty(values.shape, device=values.device, dtype=values.dtype)
         kept.bernoulli_(1.0 - self.p, generator=self._generator_on(values.device))
         return values * kept.div_(1.0 - self.p)
+
+    def state(self) -> State:
+        """Where its stream stands."""
+        return torch_stream_state(self._generator)
+
+    def resume(self, saved: Saved) -> None:
+        """Draw on from there."""
+        self._generator = resumed_torch_stream(self._generator, saved)
 
     def extra_repr(self) -> str:
         """What tells two architectures apart."""

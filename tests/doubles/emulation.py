@@ -19,6 +19,7 @@ from sheafedge.emulator.contracts import (
     Modality,
     NodeId,
     Phase,
+    State,
 )
 from sheafedge.emulator.recorder import Recorder
 
@@ -135,6 +136,13 @@ class ScriptedLearner:
 
     def health(self) -> Mapping[str, float]:
         return {"number": self.number}
+
+    def state(self) -> State:
+        return float(self.number)
+
+    def restore(self, state: State) -> None:
+        assert isinstance(state, float)
+        self.number = state
 
     def _called(self, name: str, phase: str, round_index: int, senders: tuple[NodeId, ...] = ()) -> None:
         assert self._alone.acquire(blocking=False), f"{name} of {self.client_id} runs beside another call"
