@@ -88,8 +88,11 @@ class Saved:
 
     def count(self, limit: int) -> int:
         """A whole number from 0 to this limit."""
-        if isinstance(self.state, bool) or not isinstance(self.state, int) or not 0 <= self.state <= limit:
-            self.refuse(f"be a whole number from 0 to {limit}", f"{self.state}"[:40])
+        wanted = f"be a whole number from 0 to {limit}"
+        if isinstance(self.state, bool) or not isinstance(self.state, int):
+            self.refuse(wanted, _kind(self.state))
+        if not 0 <= self.state <= limit:
+            self.refuse(wanted, "one outside")
         return self.state
 
     def flag(self) -> bool:
