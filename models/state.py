@@ -17,6 +17,9 @@ from torch import Tensor
 
 from ..emulator.contracts import ConfigError, State
 
+#: Whole numbers of a state stay below it.
+LARGEST = 2**63
+
 
 class Stateful(Protocol):
     """Whatever remembers something between two calls."""
@@ -63,8 +66,12 @@ class Saved:
     def parts(self, *names: str) -> dict[str, Saved]:
         """The parts of exactly these names."""
         found = self.named()
-        if found.keys() != set(names):
-            self.refuse(f"have the parts {_listed(names)}", _listed(found))
+        for name in names:
+            if name not in found:
+                self.refuse(f"have a part {name!r}", "none of this name")
+        for name in found:
+            if name not in names:
+                self.refuse(f"have no part {name[:40]!r}", "one")
         return found
 
     def named(self) -> dict[str, Saved]:
@@ -81,9 +88,11 @@ class Saved:
         return [Saved(part, f"{self.path}[{index}]") for index, part in enumerate(self.state)]
 
     def number(self) -> float:
-        """Any number, none of the finite ones included."""
+        """Any number, those that are not finite included."""
         if isinstance(self.state, bool) or not isinstance(self.state, int | float):
             self.refuse("be a number", _kind(self.state))
+        if isinstance(self.state, int) and abs(self.state) >= LARGEST:
+            self.refuse("be a number", "a whole one of more than 64 bits")
         return float(self.state)
 
     def count(self, limit: int) -> int:
@@ -152,7 +161,3 @@ def numpy_type(tensor: Tensor) -> np.dtype[Any]:
 
 def _kind(state: State) -> str:
     return "nothing" if state is None else f"a value of type {type(state).__name__}"
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(map(repr, sorted(names))) or "none"
