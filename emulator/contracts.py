@@ -15,10 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 NodeId = int
-
-#: What is kept of something in order to go on with it later: a tree of dicts with text keys, lists, numpy arrays,
-#: numbers, texts, truth values and None; see `state_tree`.
-State = Any
 Modality = Literal["lidar", "camera", "rf", "gps"]
 
 #: The one order in which modalities are listed, concatenated and stacked everywhere.
@@ -45,9 +41,10 @@ class DivergedError(SheafedgeError, ArithmeticError):
     """Training left the finite numbers; the message names the client, the round and the step size to lower."""
 
 
-#: What a learner remembers, as a plain tree: what can be written as arrays and JSON, and read without running code.
+#: What a learner, a link or an inbox remembers, as a plain tree: dicts with text keys, lists, numpy arrays, numbers,
+#: texts, truth values and None. It can be written as arrays and JSON (`state_tree`), and read without running code.
 #: Whole numbers stay below 2^63, longer ones are hexadecimal text; floats may be none of the finite ones.
-State: TypeAlias = "dict[str, State] | list[State] | NDArray[Any] | int | float | str | bool | None"
+State: TypeAlias = Any
 
 
 class MessageKind(StrEnum):

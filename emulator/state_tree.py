@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: A dict with string keys, a list, an array, a number, a text, a truth value or nothing.
-Tree = Any
+from .contracts import State
 
 _ARRAY, _LIST = "array", "list"  # how JSON lists begin, to be told apart
 _MAX_DEPTH = 64  # far deeper than any state; what is nested deeper was not made here
 
 
-def packed_tree(tree: Tree) -> tuple[bytes, list[NDArray[Any]]]:
+def packed_tree(tree: State) -> tuple[bytes, list[NDArray[Any]]]:
     """A tree as JSON, and its arrays in the order in which the JSON counts them.
 
     Raises:
@@ -26,7 +25,7 @@ def packed_tree(tree: Tree) -> tuple[bytes, list[NDArray[Any]]]:
     return json.dumps(_bare(tree, arrays)).encode(), arrays
 
 
-def unpacked_tree(text: bytes, arrays: Sequence[NDArray[Any]]) -> Tree:
+def unpacked_tree(text: bytes, arrays: Sequence[NDArray[Any]]) -> State:
     """The tree again.
 
     Raises:
@@ -38,7 +37,7 @@ def unpacked_tree(text: bytes, arrays: Sequence[NDArray[Any]]) -> Tree:
         raise ValueError(f"not a tree of state ({type(error).__name__}: {error})") from None
 
 
-def _bare(tree: Tree, arrays: list[NDArray[Any]]) -> Any:
+def _bare(tree: State, arrays: list[NDArray[Any]]) -> Any:
     if tree is None or type(tree) in {bool, int, float, str}:
         return tree
     if isinstance(tree, np.ndarray) and tree.dtype.kind in "biuf":
@@ -53,17 +52,16 @@ def _bare(tree: Tree, arrays: list[NDArray[Any]]) -> Any:
     raise TypeError(f"state must be plain, got a {type(tree).__name__}")
 
 
-def _dressed(bare: Any, arrays: Sequence[NDArray[Any]], depth: int) -> Tree:
+def _dressed(bare: Any, arrays: Sequence[NDArray[Any]], depth: int) -> State:
     if depth > _MAX_DEPTH:
         raise ValueError("not a tree of state: nested too deeply")
     if isinstance(bare, dict):
         return {key: _dressed(value, arrays, depth + 1) for key, value in bare.items()}
     if not isinstance(bare, list):
         return bare
-    kind, *values = bare
-    if kind == _LIST:
-        return [_dressed(value, arrays, depth + 1) for value in values]
-    (index,) = values
-    if kind != _ARRAY or type(index) is not int or index < 0:
-        raise ValueError(f"not a tree of state: a list begins with {kind!r}")
-    return arrays[index]
+    match bare:
+        case [kind, *values] if kind == _LIST:
+            return [_dressed(value, arrays, depth + 1) for value in values]
+        case [kind, int(index)] if kind == _ARRAY and 0 <= index < len(arrays):
+            return arrays[index]
+    raise ValueError("not a tree of state: a list is neither a list nor an array")

@@ -14,8 +14,8 @@ import xxhash
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from ..emulator.contracts import DataError
-from ..emulator.state_tree import Tree, packed_tree, unpacked_tree
+from ..emulator.contracts import DataError, State
+from ..emulator.state_tree import packed_tree, unpacked_tree
 
 #: Of what is in a checkpoint; another one cannot be read.
 FORMAT = 1
@@ -36,10 +36,10 @@ class Checkpoint(NamedTuple):
 
     path: Path
     rounds_done: int
-    state: Tree
+    state: State
 
 
-def write_checkpoint(folder: Path, rounds_done: int, state: Tree) -> Path:
+def write_checkpoint(folder: Path, rounds_done: int, state: State) -> Path:
     """Write a checkpoint beside earlier ones, then remove all but the last two.
 
     Whatever interrupts this, the file is complete or not there, and the one before is untouched.
@@ -68,7 +68,7 @@ def write_checkpoint(folder: Path, rounds_done: int, state: Tree) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     _settle(folder)
-    for old in list(_newest_first(folder))[KEPT:]:
+    for old in [*list(_newest_first(folder))[KEPT:], *folder.glob(".*.partial")]:  # the latter of runs that were killed
         old.unlink()
     return path
 

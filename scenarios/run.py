@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ from .encoders import check_weights
 from .evaluation import Evaluator, baseline_scores, best_model, by_group
 from .exports import export_clients
 from .inspection import plot_recording
-from .interrupts import stop_requests
+from .interrupts import StopRequest, stop_requests
 from .run_folder import (
     RunFolder,
     default_target,
@@ -184,7 +184,8 @@ class _Run:
         """The whole run, or the rest of it."""
         self._folder = folder
         self._progress.started(self._emulation)
-        with stop_requests(self._progress.stopping) as self._stop_request:
+        # Without checkpoints nothing is gained by waiting for the end of a round.
+        with stop_requests(self._progress.stopping) if self._every else nullcontext(StopRequest()) as self._stop:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
         summary = self._summary()
         folder.write_summary(summary)
@@ -222,15 +223,15 @@ class _Run:
         is_due = self._every > 0 and (
             self._rounds_done % self._every == 0 or self._rounds_done == self._scenario.rounds
         )
-        if is_due or self._stop_request.is_made:
+        if is_due or self._stop.is_made:
             self._folder.write_checkpoint(self._rounds_done, self._state())
-        if self._stop_request.is_made:
+        if self._stop.is_made:
             raise KeyboardInterrupt
 
     def _state(self) -> State:
         return {
             "sheafedge": __version__,
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "emulation": emulation_state(self._emulation),
             "scores": {str(client): scores for client, scores in self._evaluator.latest.items()},
             "watch": self.watch.state(),
@@ -243,7 +244,7 @@ class _Run:
             ConfigError: another version wrote it, or it does not fit the scenario beside it.
         """
         state = checkpoint.state
-        for name, here in (("sheafedge", __version__), ("torch", torch.__version__)):
+        for name, here in (("sheafedge", __version__), ("torch", str(torch.__version__))):
             if _said(checkpoint, name) != here:
                 raise ConfigError(
                     f"checkpoint {checkpoint.path} was written with {name} {state[name]}, here is {here}, which would"

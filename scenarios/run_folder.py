@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TextIO
 
 import tomli_w
 
-from ..emulator.contracts import ConfigError, SheafedgeError
-from ..emulator.state_tree import Tree
+from ..emulator.contracts import ConfigError, SheafedgeError, State
 from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from .schema import Scenario, load_scenario
 
@@ -55,7 +54,7 @@ class RunFolder:
         with self.writing():
             (self.path / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
-    def write_checkpoint(self, rounds_done: int, state: Tree) -> None:
+    def write_checkpoint(self, rounds_done: int, state: State) -> None:
         """Everything that is needed to go on after so many rounds; an earlier one stays until this one is whole."""
         with self.writing():
             self.metrics.flush()
@@ -177,8 +176,9 @@ def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
     target = interrupted.target
     refuse_unusable(target)
     try:
-        path = _free_name(target, "partial")
-        interrupted.path.rename(path)
+        path = interrupted.path
+        if ".partial" not in path.name:
+            path = path.rename(_free_name(target, "partial"))
         for note in path.glob("*.txt"):
             note.unlink()
         with (path / "metrics.jsonl").open("r+b") as metrics:

@@ -46,7 +46,7 @@ ALLOWED = {
     "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=CONTRACTS),
     "datasets/image_file.py": Arrows(frozenset({"numpy", "PIL"}), ours=CONTRACTS),
     "scenarios": Arrows(
-        EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "tomli_w", "typer"},
+        EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "safetensors", "tomli_w", "typer"},
         ours=("emulator", "models", "datasets", "__version__"),
     ),
 }

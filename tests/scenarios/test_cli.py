@@ -366,13 +366,34 @@ def test_ctrl_c_leaves_a_folder_that_says_so_and_nothing_else(tiny_arguments: li
     finally:
         running.kill()
     assert running.returncode == 130
-    assert complaints == "interrupted; what there is lies in run.interrupted\n"
+    assert complaints == (
+        "interrupted; what there is lies in run.interrupted; go on with: sheafedge run --resume run.interrupted\n"
+    )
     assert contents(tmp_path) == {"run.interrupted"}
-    assert contents(tmp_path / "run.interrupted") == {"scenario.toml", "metrics.jsonl", "INTERRUPTED.txt"}
+    left = {"scenario.toml", "metrics.jsonl", "INTERRUPTED.txt", "checkpoint"}
+    assert contents(tmp_path / "run.interrupted") == left
     rows = (tmp_path / "run.interrupted" / "metrics.jsonl").read_text().splitlines()
     finished = int(rounds.removeprefix("round ").split("/")[0])
     assert 4 * finished <= len(rows) < 4 * 60
+    assert len(rows) % 4 == 0  # the round was finished
     assert {len(json.loads(row)["models"]) for row in rows} == {1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run"], "run needs a scenario"),
+        (["run", "blockage", "--resume", "somewhere"], "--resume takes all from the folder"),
+        (["run", "--resume", "nowhere"], "nowhere is not the folder of a run that was interrupted"),
+    ],
+)
+def test_what_cannot_be_resumed_is_one_sentence(
+    arguments: list[str], complaint: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, *arguments) == 2
+    said = capfd.readouterr().err
+    assert complaint in said
+    assert said.count("\n") == 1
 
 
 def test_missing_weights_are_found_before_a_world_is_recorded(

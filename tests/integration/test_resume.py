@@ -1,0 +1,243 @@
+"""A run that is stopped and resumed is the run that never stopped, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from integration.tiny import tiny
+from sheafedge.emulator.contracts import ConfigError, SheafedgeError
+from sheafedge.scenarios.run import NoProgress, RunResult, resume_run, run_scenario
+from sheafedge.scenarios.schema import Scenario
+
+#: Half of what is sent is lost in bursts, some arrives after its deadline, and what was said before is remembered.
+HARD = {
+    "rounds": 5,
+    "link.loss_probability": 0.3,
+    "link.retry_limit": 1,
+    "link.retry_interval_s": 0.02,
+    "network.missing": "stale",
+    "network.deadline_s": 0.02,
+    "evaluate_every": 2,
+    "export.onnx": True,
+    "export.pictures": 0,
+}
+CASES: dict[str, dict[str, Any]] = {
+    "stale": {},
+    "skip, over ZeroMQ, in threads": {
+        "network.missing": "skip",
+        "network.transport": "zmq",
+        "compute.executor": "threads",
+    },
+    "sheaf twin": {"algorithm": "sheaf_twin"},
+    "rotating index": {
+        "network.missing": "skip",
+        "sheaf.rotate_index": True,
+        "sheaf.map_step_size": 0.0,
+        "sheaf.compression": 0.3,
+    },
+    "full models averaged": {"algorithm": "dpsgd"},
+    "centralized": {"algorithm": "centralized"},
+    "live": {
+        "data.mode": "live",
+        "data.split": "time",
+        "clients.n_clients": 3,
+        "world.n_sites": 3,
+        "world.duration_s": 150,
+        "topology.kind": "complete",
+        "live.warm_up_s": 60.0,
+        "live.round_every_s": 5.0,
+    },
+}
+BURSTS = {"link.loss_model": "gilbert_elliott"}
+
+
+def scenario(case: str) -> Scenario:
+    return tiny({**HARD, **CASES[case]})
+
+
+class StopsAfter(NoProgress):
+    """Somebody presses Ctrl-C when a round ends."""
+
+    def __init__(self, round_index: int) -> None:
+        self._round_index = round_index
+
+    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
+        if round_index == self._round_index:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def stopped(chosen: Scenario, out: Path, round_index: int) -> Path:
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        run_scenario(chosen, out, StopsAfter(round_index))
+    aside = out.with_name(f"{out.name}.interrupted")
+    assert interrupt.value.__notes__ == [
+        f"what there is lies in {aside}",
+        f"go on with: sheafedge run --resume {aside}",
+    ]
+    return aside
+
+
+def left(folder: Path) -> dict[str, Any]:
+    """Everything in a run folder that is not about this machine."""
+    files = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    summary = json.loads(files.pop(Path("summary.json")))
+    for key in ("recording_time_s", "wall_time_s", "export_time_s"):
+        del summary[key]
+    return {"summary": summary, "files": files}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_interrupted_run_goes_on_bit_for_bit(case: str, tmp_path: Path) -> None:
+    chosen = scenario(case)
+    undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
+    assert case == "centralized" or undisturbed.summary["traffic"]["lost_packets"] > 0
+    aside = stopped(chosen, tmp_path / "run", round_index=1)
+    resumed = resume_run(aside)
+    assert resumed.folder == tmp_path / "run"
+    assert not aside.exists()
+    assert left(resumed.folder) == left(undisturbed.folder)
+
+
+def test_a_run_may_be_interrupted_again_and_again(tmp_path: Path) -> None:
+    chosen = scenario("stale").edited(BURSTS)
+    undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
+    aside = stopped(chosen, tmp_path / "run", round_index=0)
+    for round_index in (1, 2, 3):
+        with pytest.raises(KeyboardInterrupt):
+            resume_run(aside, StopsAfter(round_index))
+        assert aside.is_dir()
+    assert left(resume_run(aside).folder) == left(undisturbed.folder)
+
+
+def test_messages_on_air_at_the_checkpoint_arrive(tmp_path: Path) -> None:
+    """The case is as hard as it says: at the cut something is under way, and it counts as late afterwards."""
+    from sheafedge.scenarios.checkpoint import read_checkpoint
+
+    aside = stopped(scenario("stale"), tmp_path / "run", round_index=1)
+    assert read_checkpoint(aside / "checkpoint").state["emulation"]["network"]
+    late_before = read_checkpoint(aside / "checkpoint").state["emulation"]["recorder"]["traffic"]["late_messages"]
+    assert resume_run(aside).summary["traffic"]["late_messages"] > late_before
+
+
+def change(tree: Any, keys: list[str], value: Any) -> None:
+    for key in keys[:-1]:
+        tree = tree[key]
+    tree[keys[-1]] = value
+
+
+def test_a_run_that_forgets_a_stream_is_another_run(tmp_path: Path) -> None:
+    """The negative control: the comparison above can fail."""
+    from sheafedge.scenarios.checkpoint import read_checkpoint, write_checkpoint
+
+    chosen = scenario("stale")
+    undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
+    aside = stopped(chosen, tmp_path / "run", round_index=1)
+    found = read_checkpoint(aside / "checkpoint")
+    links = found.state["emulation"]["links"]
+    first, second = sorted(links)[:2]
+    links[first], links[second] = links[second], links[first]
+    write_checkpoint(aside / "checkpoint", found.rounds_done, found.state)
+    assert resume_run(aside).summary["trace_hash"] != undisturbed.summary["trace_hash"]
+
+
+def test_checkpoints_go_when_the_run_is_complete(tmp_path: Path) -> None:
+    done = run_scenario(tiny({"rounds": 2, "checkpoint_every": 1}), tmp_path / "run")
+    assert not (done.folder / "checkpoint").exists()
+
+
+def test_without_checkpoints_an_interrupt_stops_at_once(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_scenario(tiny({"checkpoint_every": 0}), tmp_path / "run", StopsAfter(0))
+    assert not (tmp_path / "run.interrupted" / "checkpoint").exists()
+    with pytest.raises(SheafedgeError, match="holds no checkpoint"):
+        resume_run(tmp_path / "run.interrupted")
+
+
+def complete(folder: Path) -> RunResult:
+    return run_scenario(tiny({"rounds": 1}), folder)
+
+
+def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
+    done = complete(tmp_path / "done").folder
+    with pytest.raises(ConfigError, match="is complete; there is nothing to resume"):
+        resume_run(done)
+    with pytest.raises(ConfigError, match="not the folder of a run that was interrupted"):
+        resume_run(tmp_path)
+    aside = stopped(tiny({"rounds": 3}), tmp_path / "run", round_index=0)
+    text = (aside / "scenario.toml").read_text()
+    (aside / "scenario.toml").write_text(text.replace("embedding_dim = 4", "embedding_dim = 5"))
+    with pytest.raises(ConfigError, match=r"[Ss]tate|checkpoint"):
+        resume_run(aside)
+    (aside / "scenario.toml").write_text(text)
+    complete(tmp_path / "run")
+    with pytest.raises(ConfigError, match="run exists already"):
+        resume_run(aside)
+    assert (aside / "checkpoint").is_dir()
+
+
+def test_another_version_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    aside = stopped(tiny({"rounds": 3}), tmp_path / "run", round_index=0)
+    monkeypatch.setattr("sheafedge.scenarios.run.__version__", "9.9.9")
+    with pytest.raises(ConfigError, match=r"was written with sheafedge .*, here is 9\.9\.9"):
+        resume_run(aside)
+
+
+# --- killed -------------------------------------------------------------------------------------------------------
+
+
+LONG = {**HARD, "rounds": 30, "checkpoint_every": 1, "export.onnx": False}
+COMMAND = [sys.executable, "-c", "from sheafedge.scenarios.cli import main; main()", "run"]
+
+
+def n_lines(folder: Path) -> int:
+    path = folder / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def kill_at(moment: random.Random, command: list[str], growing: Path) -> bool:
+    """Start, and kill somewhere on the way; whether there was something to kill."""
+    running = subprocess.Popen(command, cwd=growing.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    give_up_s = time.monotonic() + 120.0
+    while not n_lines(growing) and running.poll() is None and time.monotonic() < give_up_s:
+        time.sleep(0.001)
+    seen = n_lines(growing)
+    while n_lines(growing) == seen and running.poll() is None and time.monotonic() < give_up_s:
+        time.sleep(0.001)
+    time.sleep(moment.random() * 0.2)
+    running.kill()
+    return running.wait() == -signal.SIGKILL
+
+
+def killed_again_and_again(tmp_path: Path, n_kills: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    (tmp_path / "long.toml").write_text(tomli_w.dumps(tiny(LONG).tables()))
+    undisturbed = run_scenario(tiny(LONG), tmp_path / "undisturbed")
+    growing, moment = tmp_path / "run.partial", random.Random(n_kills)
+    kills = int(kill_at(moment, [*COMMAND, "long.toml", "--out", "run"], growing))
+    while kills < n_kills and growing.exists():
+        if list(growing.glob("checkpoint/round-*")):
+            kills += kill_at(moment, [*COMMAND, "--resume", str(growing)], growing)
+    assert kills == n_kills
+    resumed = resume_run(growing)
+    return left(undisturbed.folder), left(resumed.folder)
+
+
+def test_a_run_that_was_killed_twice_is_the_run_that_was_not(tmp_path: Path) -> None:
+    undisturbed, resumed = killed_again_and_again(tmp_path, n_kills=2)
+    assert resumed == undisturbed
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_twenty_times_is_the_run_that_was_not(tmp_path: Path) -> None:
+    undisturbed, resumed = killed_again_and_again(tmp_path, n_kills=20)
+    assert resumed == undisturbed
