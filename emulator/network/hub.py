@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from ..contracts import InFlight
+from ..contracts import InFlight, NodeId
 from .errors import TransportError, WireError
+from .intake import Intake
 from .memory_transport import at_hub
+from .seen_messages import SeenMessages
 from .sockets import open_socket
-from .wire import Wire, WireFrames
+from .wire import Header, Wire, WireFrames
+from .wire_header import MAX_HEADER_BYTES
 
 
 class Hub:
     """Receives messages of known workers, and forwards what survived; refuses everything else and goes on.
+
+    What it takes is whole: the payload fits its checksum, so that no link is kept busy by what nobody can read.
 
     Args:
         context: owner of the socket.
@@ -25,11 +30,10 @@ class Hub:
         wire: what may cross.
         workers: identities of the workers that may speak.
         timeout_s: longest wait for anything.
+        nodes_of: worker -> nodes that it speaks for; None: anyone for any node.
 
     Attributes:
         address: where the hub really listens.
-        n_refused: frames that were not messages of a known worker.
-        last_refusal: why the latest of them was refused; empty when none was.
 
     Raises:
         TransportError: the address cannot be bound.
@@ -42,13 +46,13 @@ class Hub:
         wire: Wire,
         workers: frozenset[bytes],
         timeout_s: float,
+        nodes_of: Mapping[bytes, Collection[NodeId]] | None = None,
     ) -> None:
         self._wire = wire
         self._workers = workers
-        self._timeout_s = timeout_s
-        self.n_refused = 0
-        self.last_refusal = ""
-        self._socket = open_socket(context, zmq.ROUTER, timeout_s)
+        self._nodes_of = nodes_of
+        self._seen = SeenMessages()
+        self._socket = open_socket(context, zmq.ROUTER, timeout_s, wire.max_frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished worker is an error, not silence
         try:
             _check_port(address)
@@ -59,29 +63,35 @@ class Hub:
                 f"hub cannot listen at {address!r} ({error}); use inproc://NAME, ipc://FILE or tcp://HOST:PORT"
             ) from None
         self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._intake = Intake(self._socket, 3, f"hub at {self.address} got no message", timeout_s)
 
-    def receive(self) -> InFlight:
+    @property
+    def n_refused(self) -> int:
+        """Messages that were dropped because they were none, or none of a known worker."""
+        return self._intake.n_refused
+
+    @property
+    def last_refusal(self) -> str:
+        """Why the latest of them was refused; empty when none was."""
+        return self._intake.last_refusal
+
+    def receive(self, expected: bytes | None = None) -> InFlight:
         """The next message that a worker sends; whatever else arrives before it is counted and dropped.
+
+        Args:
+            expected: header of the message that comes next, where somebody knows; everything else is refused. None:
+                any that has not come before.
 
         Raises:
             TransportError: no message came in time.
         """
-        deadline_s = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                parts = self._socket.recv_multipart(copy=False)
-            except zmq.Again:
-                raise TransportError(self._silence()) from None
-            try:
-                return self._accept(parts)
-            except WireError as refusal:
-                self.n_refused += 1
-                self.last_refusal = str(refusal)
-            if time.monotonic() > deadline_s:
-                raise TransportError(self._silence())
+        return self._intake.next(lambda parts: self._take(parts, expected))
 
-    def forward(self, worker: bytes, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> None:
+    def forward(self, worker: bytes, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> bytes:
         """Send on what survived to the worker that plays the receiver.
+
+        Returns:
+            The header that it was sent with.
 
         Raises:
             WireError: the message is damaged, or of no use unless whole.
@@ -89,14 +99,16 @@ class Hub:
         """
         header, payload = in_flight.frames
         parts: list[bytes | memoryview | zmq.Frame] = [worker, header, payload]  # an untouched frame goes on as it is
+        sent: bytes = header
         if lost_packets.size:
             left = self._wire.without_packets(WireFrames(header, payload.buffer), lost_packets, packet_bytes)
             if left.header is not header:
-                parts = [worker, left.header, left.payload]
+                parts, sent = [worker, left.header, left.payload], left.header
         try:
             self._socket.send_multipart(parts, copy=False)
         except zmq.ZMQError as error:
             raise TransportError(f"hub cannot reach worker {worker!r} ({error}); is it still running?") from None
+        return sent
 
     def close(self) -> None:
         """Free the socket, and the file of an `ipc://` address, which ZeroMQ leaves behind; safe to call twice."""
@@ -106,18 +118,36 @@ class Hub:
         if self.address.startswith("ipc://") and not self.address.startswith("ipc://@"):
             Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
 
-    def _accept(self, parts: list[zmq.Frame]) -> InFlight:
-        if len(parts) != 3:
-            raise WireError(f"a message has two frames, got {len(parts) - 1}")
-        sender, header, payload = parts
-        if sender.bytes not in self._workers:
-            raise WireError(f"unknown worker {sender.bytes!r}")
-        frames = WireFrames(header.bytes, payload.buffer)
-        return at_hub(self._wire, frames, (frames.header, payload))
+    def _take(self, parts: list[zmq.Frame], expected: bytes | None) -> InFlight:
+        worker, header, payload = parts
+        if worker.bytes not in self._workers:
+            raise WireError(f"unknown worker {worker.bytes!r}")
+        frames = WireFrames(header_content(header), payload.buffer)
+        if expected is not None and frames.header != expected:
+            raise WireError(f"worker {worker.bytes!r} sent something else than the message that was to come")
+        found = self._wire.read_verified(frames.header, frames.payload)
+        if expected is None:
+            self._check_news(worker.bytes, found)
+        return at_hub(found, frames, (frames.header, payload))
 
-    def _silence(self) -> str:
-        refused = f"; {self.n_refused} refused, last: {self.last_refusal}" if self.n_refused else ""
-        return f"hub at {self.address} got no message within {self._timeout_s} s{refused}"
+    def _check_news(self, worker: bytes, found: Header) -> None:
+        """Nobody told what comes next: the message must be the worker's own, whole, and new."""
+        if self._nodes_of is not None and found.sender not in self._nodes_of.get(worker, ()):
+            raise WireError(f"worker {worker!r} speaks for node {found.sender}, which is not one of its own")
+        if found.lost_packets.size:
+            raise WireError(f"{found.kind} from {found.sender} lost packets before it was sent")
+        self._seen.take(found)
+
+
+def header_content(frame: zmq.Frame) -> bytes:
+    """Bytes of a header, not copied where no header can be so long.
+
+    Raises:
+        WireError: it is.
+    """
+    if len(frame) > MAX_HEADER_BYTES:
+        raise WireError(f"header of {len(frame)} bytes is longer than {MAX_HEADER_BYTES}, which no header is")
+    return frame.bytes
 
 
 def _check_port(address: str) -> None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..contracts import InFlight, Message
 from .errors import TransportError
-from .wire import Wire, WireFrames
+from .wire import Header, Wire, WireFrames
 
 
 class MemoryTransport:
@@ -26,7 +26,7 @@ class MemoryTransport:
         """
         self._check_open()
         frames = self._wire.encode(message)
-        return at_hub(self._wire, frames, frames)
+        return at_hub(self._wire.read_header(frames.header, frames.payload.nbytes), frames, frames)
 
     def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
         """Remove the lost packets as the hub would, and decode the rest as the receiver would.
@@ -56,16 +56,12 @@ class MemoryTransport:
             raise TransportError("transport is closed; build a new one for another run")
 
 
-def at_hub(wire: Wire, frames: WireFrames, carried: object) -> InFlight:
-    """What the hub lets a link know about frames that it received, after checking their header.
+def at_hub(header: Header, frames: WireFrames, carried: object) -> InFlight:
+    """What the hub lets a link know about frames that it has received and checked.
 
     Args:
-        wire: checks the header.
+        header: what they say.
         frames: as they came.
         carried: what the transport needs to forward them.
-
-    Raises:
-        WireError: the hub refuses the frames.
     """
-    header = wire.read_header(frames.header, frames.payload.nbytes)
     return InFlight(header.slot, header.receiver, frames.size_bytes, header.payload_checksum, carried)

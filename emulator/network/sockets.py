@@ -10,8 +10,14 @@ _QUEUED_MESSAGES = 1000  # bound on what waits in a socket
 _COPY_BELOW_BYTES = 1 << 20
 
 
-def open_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, timeout_s: float) -> zmq.Socket[bytes]:
-    """A socket whose sends and receives give up after `timeout_s` with `zmq.Again`."""
+def open_socket(
+    context: zmq.Context[zmq.Socket[bytes]], kind: int, timeout_s: float, max_frame_bytes: int
+) -> zmq.Socket[bytes]:
+    """A socket whose sends and receives give up after `timeout_s` with `zmq.Again`.
+
+    Args:
+        max_frame_bytes: ZeroMQ hangs up on whoever announces a longer frame, before it allocates memory for it.
+    """
     socket = context.socket(kind)
     wait_ms = max(1, round(1000 * timeout_s))
     for option, value in (
@@ -20,6 +26,7 @@ def open_socket(context: zmq.Context[zmq.Socket[bytes]], kind: int, timeout_s: f
         (zmq.SNDHWM, _QUEUED_MESSAGES),
         (zmq.RCVHWM, _QUEUED_MESSAGES),
         (zmq.LINGER, 0),
+        (zmq.MAXMSGSIZE, max_frame_bytes),
     ):
         socket.setsockopt(option, value)
     socket.copy_threshold = _COPY_BELOW_BYTES

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from ..contracts import DIVISIBLE_KINDS, Message, MessageKind, Modality, NodeId
 from .errors import WireError
-from .wire_header import DTYPES, Header, describe, header_bytes, pack_header, unpack_header
+from .wire_header import DTYPES, MAX_HEADER_BYTES, Header, describe, header_bytes, pack_header, unpack_header
 
 __all__ = ["Header", "Wire", "WireError", "WireFrames", "header_bytes", "message_bytes"]
 
 _REMEMBERED = 8  # a client broadcasts at most one array per modality and phase; twice that is plenty
 _REMEMBERED_HEADERS = 4096  # messages in flight at a time; forgetting one costs a parse, no more
+_REMEMBERED_BYTES = 4096  # of a header; longer ones list losses, are rare, and would fill the memory
 
 
 class WireFrames(NamedTuple):
@@ -41,11 +42,15 @@ class Wire:
     Args:
         allowed_kinds: what the algorithm may send; any other kind is refused on both sides.
         max_payload_bytes: longest vector, in bytes; nothing larger is sent, or allocated for on arrival.
+
+    Attributes:
+        max_frame_bytes: longest frame of any message.
     """
 
     def __init__(self, allowed_kinds: frozenset[MessageKind], max_payload_bytes: int = 1 << 30) -> None:
         self._allowed_kinds = allowed_kinds
         self._max_payload_bytes = max_payload_bytes
+        self.max_frame_bytes = max(max_payload_bytes, MAX_HEADER_BYTES)
         # Checksums of the last arrays sent; holding the array keeps its id from being given to another one.
         self._known: dict[int, tuple[NDArray[Any], int, str, int]] = {}
         # What header bytes say depends on the bytes alone: sender, hub and receiver of one process parse them once.
@@ -69,7 +74,7 @@ class Wire:
         return WireFrames(self._packed(describe(message, payload.dtype.str, self._checksum(message, raw))), raw)
 
     def read_header(self, header: bytes, payload_bytes: int) -> Header:
-        """What the hub knows of a message whose payload frame has this many bytes; the payload stays unread.
+        """What a header says of a message whose payload frame has this many bytes; the payload stays unread.
 
         Raises:
             WireError: the header is malformed or undeclared, or does not fit the size of the payload.
@@ -84,6 +89,20 @@ class Wire:
             raise WireError(f"payload from {found.sender} has {payload_bytes} bytes, its header says {expected}")
         return found
 
+    def read_verified(self, header: bytes, payload: memoryview) -> Header:
+        """What a header says, when the payload is the one that it was made for.
+
+        Raises:
+            WireError: the header is refused, or the payload was damaged.
+        """
+        found = self.read_header(header, payload.nbytes)
+        if xxhash.xxh3_64_intdigest(payload) != found.payload_checksum:
+            raise WireError(
+                f"payload of {found.kind} from {found.sender} does not match its checksum; "
+                "it was damaged on its way, or its sender changed the array after sending it"
+            )
+        return found
+
     def decode(self, header: bytes, payload: memoryview | bytes) -> Message:
         """The message in two frames; its payload is read-only and a view of the frame where nothing was lost.
 
@@ -91,7 +110,7 @@ class Wire:
             WireError: the frames are not what an `encode` made.
         """
         raw = memoryview(payload)
-        found = self._verified(header, raw)
+        found = self.read_verified(header, raw)
         if found.lost_packets.size:
             values, received = _with_gaps(found, raw)
         else:
@@ -118,7 +137,7 @@ class Wire:
         """
         if lost_packets.size == 0:
             return frames
-        found = self._verified(frames.header, frames.payload)
+        found = self.read_verified(frames.header, frames.payload)
         if found.kind not in DIVISIBLE_KINDS or found.lost_packets.size:
             raise WireError(f"{found.kind} from {found.sender} cannot lose packets and go on; drop it")
         if packet_bytes <= 0 or packet_bytes % 8:
@@ -132,16 +151,6 @@ class Wire:
         checksum = xxhash.xxh3_64_intdigest(left)
         header = found._replace(payload_checksum=checksum, packet_bytes=packet_bytes, lost_packets=lost)
         return WireFrames(self._packed(header), left)
-
-    def _verified(self, header: bytes, payload: memoryview) -> Header:
-        """The header, when the payload is the one that it was made for."""
-        found = self.read_header(header, payload.nbytes)
-        if xxhash.xxh3_64_intdigest(payload) != found.payload_checksum:
-            raise WireError(
-                f"payload of {found.kind} from {found.sender} does not match its checksum; "
-                "it was damaged on its way, or its sender changed the array after sending it"
-            )
-        return found
 
     def _checksum(self, message: Message, raw: memoryview) -> int:
         """xxh3_64 of a payload, once per broadcast: the same array in the same round and phase is not read again.
@@ -165,6 +174,8 @@ class Wire:
         return frame
 
     def _remembered(self, frame: bytes, header: Header) -> Header:
+        if len(frame) > _REMEMBERED_BYTES:
+            return header
         if len(self._headers) == _REMEMBERED_HEADERS:
             del self._headers[next(iter(self._headers))]
         self._headers[frame] = header

@@ -20,6 +20,8 @@ from ..contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality,
 from .errors import WireError
 
 WIRE_VERSION = 1
+#: Longest header; a quarter of a million lost packets fit, and what a stranger can make msgpack build stays small.
+MAX_HEADER_BYTES = 1 << 20
 
 #: What may be in a payload, by the name it has in the header: little-endian, whatever the machine.
 DTYPES: Mapping[str, np.dtype[Any]] = {"<f4": np.dtype("<f4"), "<f8": np.dtype("<f8")}
@@ -100,7 +102,7 @@ def pack_header(header: Header) -> bytes:
     """The header as a frame.
 
     Raises:
-        WireError: an id, the round or a packet index does not fit its field.
+        WireError: an id, the round or a packet index does not fit its field, or there are too many of the latter.
     """
     try:
         body = (
@@ -117,6 +119,11 @@ def pack_header(header: Header) -> bytes:
         )  # fmt: skip
     except (struct.error, ValueError, TypeError, OverflowError) as error:
         raise WireError(f"message from {header.sender!r} to {header.receiver!r} has no header: {error}") from None
+    if len(body) + 8 > MAX_HEADER_BYTES:
+        raise WireError(
+            f"{header.kind} from {header.sender} lost {header.lost_packets.size} packets, more than its header can "
+            "list; raise link.packet_bytes"
+        )
     return body + struct.pack(">Q", xxhash.xxh3_64_intdigest(body))
 
 
@@ -126,6 +133,8 @@ def unpack_header(frame: bytes) -> Header:
     Raises:
         WireError: the frame is anything but what `pack_header` makes.
     """
+    if len(frame) > MAX_HEADER_BYTES:
+        raise WireError(f"header of {len(frame)} bytes is longer than {MAX_HEADER_BYTES}, which no header is")
     fields = _fields(frame)
     if int.from_bytes(frame[-8:], "big") != xxhash.xxh3_64_intdigest(frame[:-8]):
         raise WireError("header does not match its checksum; it was changed or cut on its way")
@@ -151,7 +160,7 @@ def _fields(frame: bytes) -> dict[str, Any]:
     """The header's map, with exactly the known keys and a value of the right type under each."""
     try:
         fields = msgpack.unpackb(frame)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
         raise WireError(f"header of {len(frame)} bytes is not msgpack: {error}") from None
     as_ever = isinstance(fields, dict) and tuple(fields) == _NAMES and tuple(map(type, fields.values())) in _TYPES
     if as_ever and fields["version"] == WIRE_VERSION:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 
 import numpy as np
 import zmq
@@ -15,14 +16,13 @@ from .memory_transport import at_hub
 from .wire import Wire, WireFrames
 from .worker import Worker
 
-_IDENTITY = b"worker-0"
-
 
 class ZmqTransport:
     """A `Transport` over one ROUTER (the hub) and one DEALER (the worker that speaks for all nodes).
 
     Hub and worker take turns in the engine's thread: each step sends, then waits for what was sent, so the order of
-    messages is the engine's. Senders must not change a payload after submitting it (`Wire` notices).
+    messages is the engine's. Each end takes exactly what the other has just sent, so that nothing that a stranger
+    throws at the address, not even an old message, can pass for one. Senders must not change a payload after submitting it (`Wire` notices).
 
     Args:
         wire: what may cross.
@@ -32,6 +32,7 @@ class ZmqTransport:
 
     Attributes:
         address: where the hub really listens, with the port that `*` was given.
+        hub, worker: the two ends; they count what they refuse.
 
     Raises:
         ConfigError: the time limit is not a positive number.
@@ -54,9 +55,11 @@ class ZmqTransport:
         assert shared is not None
         try:
             own_name = f"inproc://sheafedge-{id(self):x}"
-            self.hub = Hub(shared, address or own_name, wire, frozenset({_IDENTITY}), timeout_s)
+            # Whoever connects first under a name has it: nobody can guess this one.
+            self._identity = b"worker-0-" + secrets.token_hex(8).encode()
+            self.hub = Hub(shared, address or own_name, wire, frozenset({self._identity}), timeout_s)
             try:
-                self._worker = Worker(shared, self.hub.address, wire, _IDENTITY, timeout_s)
+                self.worker = Worker(shared, self.hub.address, wire, self._identity, timeout_s)
             except TransportError:
                 self.hub.close()
                 raise
@@ -73,8 +76,7 @@ class ZmqTransport:
             TransportError: it did not come through in time, or the transport was closed.
         """
         self._check_open()
-        self._worker.send(message)
-        return self.hub.receive()
+        return self.hub.receive(self.worker.send(message))
 
     def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
         """Send what survived from the hub, and receive it at the worker.
@@ -84,8 +86,7 @@ class ZmqTransport:
             TransportError: it did not come through in time, or the transport was closed.
         """
         self._check_open()
-        self.hub.forward(_IDENTITY, in_flight, lost_packets, packet_bytes)
-        return self._worker.receive()
+        return self.worker.receive(self.hub.forward(self._identity, in_flight, lost_packets, packet_bytes))
 
     def packed(self, in_flight: InFlight) -> tuple[bytes, bytes]:
         header, payload = in_flight.frames
@@ -99,7 +100,7 @@ class ZmqTransport:
         if self._is_closed:
             return
         self._is_closed = True
-        self._worker.close()
+        self.worker.close()
         self.hub.close()
         self._free_context()
 

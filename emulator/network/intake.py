@@ -1,0 +1,81 @@
+"""Where frames come in: takes what is a message, counts and drops everything else, and gives up in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import zmq
+
+from .errors import TransportError, WireError
+
+_Taken = TypeVar("_Taken")
+_SHOWN_LENGTH = 300  # of a refusal, which may quote what a stranger sent
+
+
+class Intake:
+    """The receiving side of a socket that anybody may throw frames at.
+
+    Args:
+        socket: whose receives give up after `timeout_s`.
+        n_frames: of a message as this socket sees it.
+        silence: begins the sentence about a wait in vain, such as "worker got nothing from the hub".
+        timeout_s: longest wait for a message that can be taken; with frames that cannot, at most twice that.
+
+    Attributes:
+        n_refused: messages that were dropped.
+        last_refusal: why the latest of them was; empty when none was.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], n_frames: int, silence: str, timeout_s: float) -> None:
+        self._socket, self._n_frames = socket, n_frames
+        self._silence, self._timeout_s = silence, timeout_s
+        self.n_refused = 0
+        self.last_refusal = ""
+
+    def next(self, take: Callable[[list[zmq.Frame]], _Taken]) -> _Taken:
+        """The first of the coming messages that `take` does not refuse.
+
+        Args:
+            take: given `n_frames` frames; refuses them with a `WireError`.
+
+        Raises:
+            TransportError: none came in time, or the socket is gone.
+        """
+        deadline_s = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                frames = self._received()
+            except zmq.Again:
+                raise self._in_vain() from None
+            except zmq.ZMQError as error:
+                raise TransportError(f"{self._silence}: its socket is gone ({error})") from None
+            try:
+                return take(frames)
+            except WireError as refusal:
+                self._refuse(str(refusal))
+            if time.monotonic() > deadline_s:
+                raise self._in_vain()
+
+    def _received(self) -> list[zmq.Frame]:
+        """Frames of the next message that has as many as it should."""
+        while True:
+            frames = [self._socket.recv(copy=False)]
+            n_found = 1
+            while frames[-1].more:
+                frame = self._socket.recv(copy=False)
+                n_found += 1
+                frames = [*frames, frame] if n_found <= self._n_frames else [frame]  # a million of them are not kept
+            if n_found == self._n_frames:
+                return frames
+            of_sender = self._n_frames - 2  # the identity that a ROUTER puts before what was sent
+            self._refuse(f"a message has two frames, got {n_found - of_sender}")
+
+    def _refuse(self, reason: str) -> None:
+        self.n_refused += 1
+        self.last_refusal = reason[:_SHOWN_LENGTH]
+
+    def _in_vain(self) -> TransportError:
+        refused = f"; {self.n_refused} refused, last: {self.last_refusal}" if self.n_refused else ""
+        return TransportError(f"{self._silence} within {self._timeout_s} s{refused}")
