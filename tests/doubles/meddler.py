@@ -1,0 +1,100 @@
+"""Somebody between the hub and its worker: passes on what both say, and adds what they did not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import zmq
+
+#: Longest wait of the meddler for anything; it only ends a test that has failed already.
+PATIENCE_MS = 20_000
+
+
+class Meddler:
+    """A proxy that throws frames in both directions, before and after every real message.
+
+    To the hub it is the worker, under its name; to the worker it is the hub.
+
+    Args:
+        context: of the transport.
+        hub_address: where the real hub listens.
+        identity: of the worker.
+        bad_frames: makes something bad of header and payload.
+        n_each: thrown per real message and direction.
+
+    Attributes:
+        address: where the worker has to connect.
+        n_thrown: at the hub and at the worker, so far.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[Any],
+        hub_address: str,
+        identity: bytes,
+        bad_frames: Callable[[bytes, bytes], Sequence[bytes]],
+        n_each: int,
+    ) -> None:
+        self._bad_frames, self._n_each = bad_frames, n_each
+        self.n_thrown = {"hub": 0, "worker": 0}
+        self._to_worker = self._opened(context, zmq.ROUTER)
+        self._to_worker.bind(f"inproc://meddler-{id(self):x}")
+        self.address = f"inproc://meddler-{id(self):x}"
+        self._to_hub = self._opened(context, zmq.DEALER)
+        self._to_hub.setsockopt(zmq.IDENTITY, identity)
+        self._to_hub.connect(hub_address)
+        self._identity = identity
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._meddle, name="meddler", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop, and free the sockets."""
+        self._stop.set()
+        self._thread.join(PATIENCE_MS / 1000)
+
+    def _opened(self, context: zmq.Context[Any], kind: int) -> zmq.Socket[Any]:
+        socket = context.socket(kind)
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.SNDTIMEO, 200)
+        return socket
+
+    def _meddle(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._to_worker, zmq.POLLIN)
+        poller.register(self._to_hub, zmq.POLLIN)
+        try:
+            while not self._stop.is_set():
+                for socket, _ in poller.poll(50):
+                    if socket is self._to_worker:
+                        _, header, payload = self._to_worker.recv_multipart()
+                        self._pass_on("hub", self._to_hub, [], header, payload)
+                    else:
+                        header, payload = self._to_hub.recv_multipart()
+                        self._pass_on("worker", self._to_worker, [self._identity], header, payload)
+        finally:
+            self._to_worker.close()
+            self._to_hub.close()
+
+    def _pass_on(self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes) -> None:
+        n_before = self._n_each // 2
+        self._throw(end, socket, first, header, payload, n_before)
+        self._send(socket, [*first, header, payload])
+        self._throw(end, socket, first, header, payload, self._n_each - n_before)
+
+    def _throw(
+        self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes, n: int
+    ) -> None:
+        for _ in range(n):
+            self._send(socket, [*first, *self._bad_frames(header, payload)])
+            self.n_thrown[end] += 1
+
+    def _send(self, socket: zmq.Socket[Any], parts: list[bytes]) -> None:
+        while not self._stop.is_set():
+            try:
+                socket.send_multipart(parts)
+            except zmq.Again:  # the other end has not read yet
+                continue
+            return

@@ -1,0 +1,189 @@
+"""Somebody throws bad frames at a run that goes on: it goes on, and ends as it would have ended."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zmq
+from doubles.meddler import Meddler
+from doubles.mutated_frames import Mutator
+from integration.tiny import tiny, walk, wired
+from sheafedge.emulator.contracts import Message, SheafedgeError
+from sheafedge.emulator.network import zmq_transport
+from sheafedge.emulator.network.wire import Wire, WireFrames
+from sheafedge.emulator.network.worker import Worker
+from sheafedge.scenarios.run import emulate
+
+#: Lossy, so that headers which list lost packets cross as well.
+RUN = {"rounds": 2, "link.loss_probability": 0.2, "network.missing": "skip"}
+A_FEW, ALL = 6_000, 100_000
+SIZES = [A_FEW, pytest.param(ALL, marks=pytest.mark.slow)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> tuple[str, list[tuple[bytes, bytes]]]:
+    """Trace hash of the run, and every message that was sent in it."""
+    captured: list[tuple[bytes, bytes]] = []
+    encode = Wire.encode
+
+    def noted(self: Wire, message: Message) -> WireFrames:
+        frames = encode(self, message)
+        captured.append((frames.header, bytes(frames.payload)))
+        return frames
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Wire, "encode", noted)
+        trace_hash = walk(tiny(RUN)).trace_hash
+    return trace_hash, captured
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="se-") as short:  # pytest's own paths can be too long for a socket
+        yield Path(short)
+
+
+@contextmanager
+def meddled_with(mutator: Mutator, n_each: int) -> Iterator[list[Meddler]]:
+    """Every worker that is made now meets a meddler in the place of its hub."""
+    meddlers: list[Meddler] = []
+
+    def connected(context: Any, address: str, wire: Wire, identity: bytes, timeout_s: float) -> Worker:
+        meddlers.append(Meddler(context, address, identity, mutator.next, n_each))
+        return Worker(context, meddlers[-1].address, wire, identity, timeout_s)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zmq_transport, "Worker", connected)
+        yield meddlers
+
+
+def run_with_a_meddler(folder: Path, captured: list[tuple[bytes, bytes]], n_frames: int) -> tuple[str, Any, Meddler]:
+    n_each = -(-n_frames // len(captured))
+    scenario = tiny({**RUN, "network.transport": "zmq", "network.address": f"ipc://{folder}/hub"})
+    with meddled_with(Mutator(captured, seed=1), n_each) as meddlers:
+        walked = wired(scenario)
+        try:
+            emulate(walked.emulation, scenario.rounds)
+        finally:
+            for meddler in meddlers:
+                meddler.close()
+            walked.emulation.close()
+    return walked.trace_hash, walked.emulation.transport, meddlers[0]
+
+
+@pytest.mark.parametrize("n_frames", SIZES)
+def test_bad_frames_in_the_name_of_hub_and_worker_change_nothing(
+    n_frames: int, folder: Path, undisturbed: tuple[str, list[tuple[bytes, bytes]]]
+) -> None:
+    trace_hash, captured = undisturbed
+    found, transport, meddler = run_with_a_meddler(folder, captured, n_frames)
+    assert found == trace_hash
+    assert meddler.n_thrown["hub"] >= n_frames
+    assert meddler.n_thrown["worker"] >= n_frames / 2  # some messages are lost on their way and never forwarded
+    # Those behind the last message are never read, and a replay of what was to come is no bad frame.
+    assert transport.hub.n_refused > 0.9 * n_frames
+    assert transport.worker.n_refused > 0.9 * meddler.n_thrown["worker"]
+
+
+def test_without_checksums_the_same_frames_do_change_the_run(
+    folder: Path, undisturbed: tuple[str, list[tuple[bytes, bytes]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: what is thrown is bad enough."""
+    trace_hash, captured = undisturbed
+    monkeypatch.setattr(
+        Wire, "read_verified", lambda self, header, payload: self.read_header(header, memoryview(payload).nbytes)
+    )
+    try:
+        found, _, _ = run_with_a_meddler(folder, captured, A_FEW)
+    except (SheafedgeError, ValueError):  # damaged numbers can also end a run
+        return
+    assert found != trace_hash
+
+
+@contextmanager
+def stranger(address: str, identity: bytes, mutator: Mutator) -> Iterator[list[int]]:
+    """Somebody who connects to the hub under a name and throws frames for as long as the block lasts."""
+    context = zmq.Context()
+    end = context.socket(zmq.DEALER)
+    end.setsockopt(zmq.IDENTITY, identity)
+    end.setsockopt(zmq.LINGER, 0)
+    end.setsockopt(zmq.SNDTIMEO, 50)
+    end.connect(address)
+    stop, thrown = threading.Event(), [0]
+
+    def throw() -> None:
+        while not stop.is_set():
+            try:
+                end.send_multipart(mutator.of_the_captured())
+            except zmq.Again:  # nobody reads; the hub's queue is full, and stays of that length
+                continue
+            thrown[0] += 1
+
+    thread = threading.Thread(target=throw, daemon=True)
+    thread.start()
+    try:
+        yield thrown
+    finally:
+        stop.set()
+        thread.join()
+        end.close()
+        context.term()
+
+
+@pytest.mark.parametrize("kind", ["ipc", "tcp"])
+@pytest.mark.parametrize("name", ["unknown", "forged"])
+def test_a_flood_from_a_stranger_neither_stops_nor_changes_a_run(
+    kind: str, name: str, folder: Path, undisturbed: tuple[str, list[tuple[bytes, bytes]]]
+) -> None:
+    """A second peer under the worker's own name is never heard: the first to connect has it."""
+    trace_hash, captured = undisturbed
+    address = f"ipc://{folder}/hub" if kind == "ipc" else "tcp://127.0.0.1:*"
+    scenario = tiny({**RUN, "network.transport": "zmq", "network.address": address})
+    walked = wired(scenario)
+    transport: Any = walked.emulation.transport
+    identity = transport._identity if name == "forged" else b"worker-0"
+    try:
+        with stranger(transport.address, identity, Mutator(captured, seed=2)) as thrown:
+            emulate(walked.emulation, scenario.rounds)
+    finally:
+        walked.emulation.close()
+    assert walked.trace_hash == trace_hash
+    assert thrown[0] > 0
+    if name == "unknown":
+        assert transport.hub.n_refused > 0
+        assert any(words in transport.hub.last_refusal for words in ("unknown worker b'worker-0'", "two frames"))
+
+
+def test_bytes_that_are_not_even_zeromq_change_nothing(
+    undisturbed: tuple[str, list[tuple[bytes, bytes]]],
+) -> None:
+    """Greetings cut short, frames that announce exabytes, and noise, straight on the port."""
+    trace_hash, _ = undisturbed
+    scenario = tiny({**RUN, "network.transport": "zmq", "network.address": "tcp://127.0.0.1:*"})
+    walked = wired(scenario)
+    transport: Any = walked.emulation.transport
+    port = int(transport.address.rpartition(":")[2])
+    greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0")
+    draws = np.random.default_rng(3)
+    rude = [b"", b"GET / HTTP/1.1\r\n\r\n", greeting[:30], greeting + b"\x02" + b"\x7f" * 8, greeting + b"\x01\xff" * 50]
+    rude += [greeting + draws.bytes(500) for _ in range(20)] + [draws.bytes(200) for _ in range(20)]
+    ends = []
+    try:
+        for content in rude:
+            end = socket.create_connection(("127.0.0.1", port), timeout=5)
+            end.sendall(content)
+            ends.append(end)
+        emulate(walked.emulation, scenario.rounds)
+    finally:
+        for end in ends:
+            end.close()
+        walked.emulation.close()
+    assert walked.trace_hash == trace_hash
