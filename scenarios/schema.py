@@ -22,6 +22,7 @@ from .data_schema import CodebookSize, DataSection, LiveSection, first_repeated
 from .section import Probability, Section
 from .tasks.table import TASKS
 from .tasks.task import Task
+from .toml_file import MAX_DEPTH, is_file, read_toml, refuse_absurd
 from .wording import no_table, one_sentence, shown
 from .world_schema import WorldSection
 
@@ -399,16 +400,13 @@ def load_scenario(name_or_path: str) -> Scenario:
     """
     shipped = shipped_scenarios()
     path = shipped.get(name_or_path, Path(name_or_path))
-    if not _is_file(path):
+    if not is_file(path):
         close = difflib.get_close_matches(name_or_path, shipped, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise ConfigError(
             f"unknown scenario {shown(name_or_path)}; give a TOML file or one of: {', '.join(shipped)}{hint}"
         )
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is not a readable TOML file ({error}); repair or replace it") from None
+    tree = read_toml(path)
     try:
         return validated({"name": path.stem, **tree})
     except ConfigError as error:
@@ -419,20 +417,16 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     """Key and value of `--set key=value`; values are TOML, and what is not TOML is a string.
 
     Raises:
-        ConfigError: no '=' in it.
+        ConfigError: no '=' in it, or what no field is called or takes.
     """
     key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"--set takes key=value, got {text!r}; for example --set link.loss_probability=0.05")
+    if not equals or not key.strip() or key.count(".") > MAX_DEPTH:
+        raise ConfigError(f"--set takes key=value, got {shown(text)}; for example --set link.loss_probability=0.05")
     try:
         parsed = tomllib.loads(f"value = {value}")
     except (tomllib.TOMLDecodeError, RecursionError):
         return key.strip(), value.strip()
+    except ValueError:  # what Python says about thousands of digits
+        raise ConfigError(f"--set {key.strip()}: a number of thousands of digits; no field takes one") from None
+    refuse_absurd(parsed, f"--set {key.strip()}")
     return key.strip(), parsed["value"] if len(parsed) == 1 else value.strip()  # a line break would open another field
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a name that no file system takes
-        return False

@@ -5,7 +5,6 @@ A world is the table `[world]` of a scenario file, or of a file of its own, besi
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,8 @@ from ..emulator.sensors.lidar import LidarSettings
 from ..emulator.world.sky import SkySettings
 from ..emulator.world.street_settings import StreetSettings
 from .section import Probability, Section
-from .wording import one_sentence
+from .toml_file import is_file, parsed_toml, read_toml
+from .wording import one_sentence, shown
 
 SHIPPED = Path(__file__).parent
 
@@ -187,10 +187,7 @@ def parse_world(text: str, source: str) -> WorldFile:
     Raises:
         ConfigError: no TOML, no `[world]`, or an impossible value.
     """
-    try:
-        return _world(tomllib.loads(text), source)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source} is not a readable TOML file: {error}") from None
+    return _world(parsed_toml(text, source), source)
 
 
 def load_world(name_or_path: str, edits: Mapping[str, Any] | None = None) -> WorldFile:
@@ -214,15 +211,12 @@ def load_world(name_or_path: str, edits: Mapping[str, Any] | None = None) -> Wor
 
 def _read(name_or_path: str) -> dict[str, Any]:
     shipped = SHIPPED / f"{name_or_path}.toml"
-    path = shipped if Path(name_or_path).name == name_or_path and shipped.is_file() else Path(name_or_path)
-    if not path.is_file():
+    path = shipped if Path(name_or_path).name == name_or_path and is_file(shipped) else Path(name_or_path)
+    if not is_file(path):
         raise ConfigError(
-            f"unknown world {name_or_path!r}; give a TOML file, a scenario, or one of: {', '.join(WORLDS)}"
+            f"unknown world {shown(name_or_path)}; give a TOML file, a scenario, or one of: {', '.join(WORLDS)}"
         )
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} is not a readable TOML file: {error}") from None
+    return read_toml(path)
 
 
 def _edit(tree: dict[str, Any], key: str, value: Any) -> None:

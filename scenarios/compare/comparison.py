@@ -5,7 +5,6 @@ An arm is a way to learn: edits of the scenario. Nothing here imports torch.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -18,6 +17,7 @@ from ...emulator.contracts import ConfigError
 from ..data_schema import first_repeated
 from ..schema import Scenario, load_scenario, shipped_scenarios
 from ..section import Section
+from ..toml_file import is_file, read_toml
 from ..wording import one_sentence, shown
 
 #: Dotted key -> value, as `Scenario.edited` takes them.
@@ -166,7 +166,7 @@ def loaded_tables(name_or_path: str) -> dict[str, Any]:
     said = tables.get("scenario")
     if not isinstance(said, str):
         raise ConfigError(f"{path}: scenario must name a shipped scenario or a TOML file, got {shown(said)}")
-    if said not in shipped_scenarios() and (path.parent / said).exists():  # as seen from the comparison file
+    if said not in shipped_scenarios() and is_file(path.parent / said):  # as seen from the comparison file
         tables["scenario"] = str((path.parent / said).absolute())
     return {"name": path.stem, **tables}
 
@@ -174,6 +174,6 @@ def loaded_tables(name_or_path: str) -> dict[str, Any]:
 def _toml(path: Path) -> dict[str, Any]:
     """A file's tables; nothing where there is no file that can be read, which `load_scenario` explains."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return read_toml(path)
+    except ConfigError:
         return {}

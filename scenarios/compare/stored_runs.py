@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
 from ..schema import Scenario, validated
+from ..toml_file import read_toml
 
 #: Fields that cannot change a result.
 WITHOUT_EFFECT = ("name", "summary", "export")
@@ -37,7 +37,7 @@ def deciding_tables(scenario: Scenario) -> dict[str, Any]:
 def is_stored(folder: Path, scenario: Scenario) -> bool:
     """Whether this run folder is complete, of this scenario, and of this version of the program."""
     try:
-        stored = deciding_tables(validated(tomllib.loads((folder / "scenario.toml").read_text(encoding="utf-8"))))
+        stored = deciding_tables(validated(read_toml(folder / "scenario.toml")))
         environment = stored_summary(folder)["environment"]
     except (OSError, ValueError, KeyError):
         return False

@@ -79,10 +79,10 @@ class Meddler:
             self._to_hub.close()
 
     def _pass_on(self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes) -> None:
-        n_before = self._n_each // 2
-        self._throw(end, socket, first, header, payload, n_before)
+        # Most of them before, where the other end is waiting; what comes behind piles up until it waits again.
+        self._throw(end, socket, first, header, payload, self._n_each - 1)
         self._send(socket, [*first, header, payload])
-        self._throw(end, socket, first, header, payload, self._n_each - n_before)
+        self._throw(end, socket, first, header, payload, 1)
 
     def _throw(
         self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes, n: int
