@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from safetensors.numpy import load, save
 
 from ..emulator.contracts import DataError, State
 from ..emulator.state_tree import packed_tree, unpacked_tree
+from .whole_file import replacing
 
 #: Of what is in a checkpoint; another one cannot be read.
 FORMAT = 1
@@ -57,18 +57,10 @@ def write_checkpoint(folder: Path, rounds_done: int, state: State) -> Path:
     content = save({_TREE: np.frombuffer(text, dtype=np.uint8), **named})
     path = folder / f"round-{rounds_done:06d}-{xxhash.xxh3_128_hexdigest(content)}.safetensors"
     folder.mkdir(exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".partial", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).rename(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as partial:
+        partial.write_bytes(content)
     _settle(folder)
-    for old in [*list(_newest_first(folder))[KEPT:], *folder.glob(".*.partial")]:  # the latter of runs that were killed
+    for old in [*list(_newest_first(folder))[KEPT:], *folder.glob(".partial-*")]:  # the latter of runs that were killed
         old.unlink()
     return path
 

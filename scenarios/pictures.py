@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..emulator.contracts import ConfigError
 from ..emulator.world.line_of_sight import blockers
 from ..emulator.world.scene import Array, Facade, Kind, Scene
+from .whole_file import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -131,11 +132,12 @@ def draw_moments(
 
 
 def save_picture(figure: Figure, path: Any) -> None:
-    """Writes a PNG; needs no screen."""
+    """Writes a PNG, whole or not at all; needs no screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)
-    figure.savefig(path, dpi=110, format="png")
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=110, format="png")
 
 
 def _is_blocked(scene: Scene) -> NDArray[np.bool_]:

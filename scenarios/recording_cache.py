@@ -115,11 +115,25 @@ def _is_whole(path: Path) -> bool:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Hidden files of recordings that were killed; those of recordings that go on now are younger."""
+    """Hidden files of recordings that were killed; those of recordings that go on now are younger, and locked."""
     now_s = time.time()
     for partial in folder.glob(".*.h5.*.partial"):
         try:
-            if now_s - partial.stat().st_mtime > LEFTOVER_S:
+            if now_s - partial.stat().st_mtime > LEFTOVER_S and not _is_being_written(partial):
                 partial.unlink()
         except OSError:  # somebody else was faster
             continue
+
+
+def _is_being_written(partial: Path) -> bool:
+    """Whether HDF5 holds its lock on the file: a clock that jumped makes a living recording look old."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # a system without such locks, where an open file cannot be removed either
+        return False
+    with partial.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False

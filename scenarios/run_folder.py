@@ -18,6 +18,7 @@ import tomli_w
 from ..emulator.contracts import ConfigError, SheafedgeError, State
 from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from .schema import Scenario, load_scenario
+from .whole_file import sync, write_whole
 
 #: Where checkpoints lie in a run folder.
 CHECKPOINTS = "checkpoint"
@@ -42,7 +43,7 @@ class RunFolder:
         """The resolved scenario, enough to repeat the run."""
         text = tomli_w.dumps(scenario.tables())
         with self.writing():
-            (self.path / "scenario.toml").write_text(text, encoding="utf-8")
+            write_whole(self.path / "scenario.toml", text)
 
     def add_row(self, row: Mapping[str, Any]) -> None:
         """One line of `metrics.jsonl`."""
@@ -52,7 +53,7 @@ class RunFolder:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """`summary.json`."""
         with self.writing():
-            (self.path / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+            write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
 
     def write_checkpoint(self, rounds_done: int, state: State) -> None:
         """Everything that is needed to go on after so many rounds; an earlier one stays until this one is whole."""
@@ -67,9 +68,12 @@ class RunFolder:
             shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
 
     def close(self) -> None:
-        """No more rows."""
+        """No more rows; everything is on the disk."""
         with self.writing():
             self.metrics.close()
+            for path in self.path.rglob("*"):
+                if path.is_file():
+                    sync(path)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -47,9 +47,11 @@ def calibrate_sky_command(
     if plot is None:
         return
     try:
+        from ..whole_file import replacing
         from .sky_pictures import draw_sky_figures
 
-        draw_sky_figures(figures).savefig(plot, dpi=110)
+        with replacing(plot) as partial:
+            draw_sky_figures(figures).savefig(partial, dpi=110)
     except ModuleNotFoundError as error:
         raise ConfigError(f"pictures need {error.name}; install it, or leave out --plot") from None
     except (OSError, ValueError) as error:

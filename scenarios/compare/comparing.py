@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ...emulator.contracts import ConfigError
+from ...emulator.contracts import ConfigError, SheafedgeError
 from ..pictures import save_picture
+from ..whole_file import write_whole
 from .comparison import Comparison
 from .curves import curves_of
 from .figures import Axis, draw_curves, draw_varied
@@ -40,12 +41,12 @@ def run_comparison(
     folder = out or default_folder(comparison)
     with writing(folder):
         (folder / "runs").mkdir(parents=True, exist_ok=True)
-        (folder / "comparison.toml").write_text(comparison.text(), encoding="utf-8")
+        write_whole(folder / "comparison.toml", comparison.text())
     failed = play(runs, folder / "runs", jobs, progress)
     results = results_of(comparison, runs, folder / "runs", failed)
     with writing(folder):
-        (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        (folder / "table.md").write_text(markdown(results), encoding="utf-8")
+        write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")
+        write_whole(folder / "table.md", markdown(results))
         _draw(results, folder)
     return results
 
@@ -75,6 +76,8 @@ def writing(folder: Path) -> Iterator[None]:
     """
     try:
         yield
+    except SheafedgeError:  # a sentence already, such as one about a stored run
+        raise
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise ConfigError(f"folder {folder} cannot be written ({reason}); choose another with --out") from None

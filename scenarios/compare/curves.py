@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..tasks.table import TASKS
 from .results import ALL_CLIENTS
-from .stored_runs import stored_summary
+from .stored_runs import stored_rows, stored_summary
 
 Array = NDArray[np.float64]
 
@@ -87,9 +86,8 @@ def _run_curve(folder: Path) -> _RunCurve:
 def _scored_rounds(folder: Path) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Rows of all clients, for every round in which they were scored."""
     rounds: dict[int, list[Mapping[str, Any]]] = {}
-    with (folder / "metrics.jsonl").open(encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            if "models" in row:
-                rounds.setdefault(row["round"], []).append(row)
+    for row in stored_rows(folder):
+        if "models" in row:
+            rounds.setdefault(row["round"], []).append(row)
     for index in sorted(rounds):
         yield rounds[index]

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...emulator.contracts import ConfigError
 from ..tasks.table import TASKS
+from ..whole_file import write_whole
 from .comparing import writing
 from .comparison import Comparison, Edits, Tuning, loaded_tables, validated_comparison
 from .plan import planned_runs
@@ -65,9 +66,9 @@ def tune(
         "arms": arms,
     }
     with writing(folder):
-        (folder / "tuned.toml").write_text(tuned.text(), encoding="utf-8")
-        (folder / "tuning.json").write_text(json.dumps(tuning, indent=2) + "\n", encoding="utf-8")
-        (folder / "tuning.md").write_text(tuning_table(tuning).markdown(), encoding="utf-8")
+        write_whole(folder / "tuned.toml", tuned.text())
+        write_whole(folder / "tuning.json", json.dumps(tuning, indent=2) + "\n")
+        write_whole(folder / "tuning.md", tuning_table(tuning).markdown())
     return tuning
 
 

@@ -14,7 +14,7 @@ from ..recording_cache import recording_key
 from ..run import run_scenario
 from ..schema import Scenario
 from .plan import PlannedRun
-from .stored_runs import clear
+from .stored_runs import replacing_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ def do(task: Task) -> Done:
         if task.folder is None:
             recording_paths(task.scenario)
         else:
-            clear(task.folder)
-            run_scenario(task.scenario, task.folder, checkpoints=False)  # shorter than a comparison, which goes on
+            with replacing_run(task.folder):
+                run_scenario(task.scenario, task.folder, checkpoints=False)  # short; a comparison goes on run by run
     except SheafedgeError as wrong:
         error, sentence = type(wrong).__name__, str(wrong)
     gc.collect()  # a run is full of cycles that hold hundreds of megabytes, and the next one is about to begin

@@ -58,7 +58,7 @@ class Meddler:
     def _opened(self, context: zmq.Context[Any], kind: int) -> zmq.Socket[Any]:
         socket = context.socket(kind)
         socket.setsockopt(zmq.LINGER, 0)
-        socket.setsockopt(zmq.SNDTIMEO, 200)
+        socket.setsockopt(zmq.SNDHWM, 0)  # never blocks: else either end could wait for what it holds back
         return socket
 
     def _meddle(self) -> None:
@@ -81,20 +81,12 @@ class Meddler:
     def _pass_on(self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes) -> None:
         # Most of them before, where the other end is waiting; what comes behind piles up until it waits again.
         self._throw(end, socket, first, header, payload, self._n_each - 1)
-        self._send(socket, [*first, header, payload])
+        socket.send_multipart([*first, header, payload])
         self._throw(end, socket, first, header, payload, 1)
 
     def _throw(
         self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes, n: int
     ) -> None:
         for _ in range(n):
-            self._send(socket, [*first, *self._bad_frames(header, payload)])
+            socket.send_multipart([*first, *self._bad_frames(header, payload)])
             self.n_thrown[end] += 1
-
-    def _send(self, socket: zmq.Socket[Any], parts: list[bytes]) -> None:
-        while not self._stop.is_set():
-            try:
-                socket.send_multipart(parts)
-            except zmq.Again:  # the other end has not read yet
-                continue
-            return

@@ -40,7 +40,10 @@ class Mutator:
 
     def next(self, header: bytes, payload: bytes) -> Frames:
         """Something bad made of these frames, or of those that were captured."""
-        return self._ways[self._draws.integers(len(self._ways))](header, payload)
+        while True:
+            made = self._ways[self._draws.integers(len(self._ways))](header, payload)
+            if made != [header, payload]:  # the message itself, sent twice, would be a good one
+                return made
 
     def of_the_captured(self) -> Frames:
         """Something bad made of any real message."""

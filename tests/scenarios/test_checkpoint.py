@@ -138,6 +138,6 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, monkeypatch: p
 
 
 def test_what_a_killed_run_left_half_written_goes_with_the_next(tmp_path: Path) -> None:
-    (tmp_path / ".abc.partial").write_bytes(b"half")
+    (tmp_path / ".partial-abc-round").write_bytes(b"half")
     write_checkpoint(tmp_path, 1, {})
     assert len(list(tmp_path.iterdir())) == 1
