@@ -173,7 +173,13 @@ def test_bytes_that_are_not_even_zeromq_change_nothing(
     port = int(transport.address.rpartition(":")[2])
     greeting = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL".ljust(55, b"\0")
     draws = np.random.default_rng(3)
-    rude = [b"", b"GET / HTTP/1.1\r\n\r\n", greeting[:30], greeting + b"\x02" + b"\x7f" * 8, greeting + b"\x01\xff" * 50]
+    rude = [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        greeting[:30],
+        greeting + b"\x02" + b"\x7f" * 8,
+        greeting + b"\x01\xff" * 50,
+    ]
     rude += [greeting + draws.bytes(500) for _ in range(20)] + [draws.bytes(200) for _ in range(20)]
     ends = []
     try:
