@@ -36,8 +36,8 @@ class SeenMessages:
         key = (message.receiver, message.phase, message.kind, message.modality)
         if key in seen:
             raise WireError(
-                f"{message.kind} from {message.sender} to {message.receiver} of round {message.round_index} came before; "
-                "it was replayed"
+                f"{message.kind} from {message.sender} to {message.receiver} of round {message.round_index} came "
+                "before; it was replayed"
             )
         if len(seen) == _MOST_PER_ROUND:
             raise WireError(f"node {message.sender} sends more than {_MOST_PER_ROUND} messages in a round")

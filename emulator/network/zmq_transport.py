@@ -22,7 +22,8 @@ class ZmqTransport:
 
     Hub and worker take turns in the engine's thread: each step sends, then waits for what was sent, so the order of
     messages is the engine's. Each end takes exactly what the other has just sent, so that nothing that a stranger
-    throws at the address, not even an old message, can pass for one. Senders must not change a payload after submitting it (`Wire` notices).
+    throws at the address, not even an old message, can pass for one. Senders must not change a payload
+    after submitting it (`Wire` notices).
 
     Args:
         wire: what may cross.

@@ -1,4 +1,4 @@
-"""What hub and worker refuse of well-made messages: replays, foreign senders, losses that no link caused, and floods."""
+"""What hub and worker refuse of well-made messages: replays, foreign senders, unexplained losses, floods."""
 
 from __future__ import annotations
 

@@ -53,9 +53,14 @@ def test_a_file_that_cannot_be_replaced_is_as_it_was(
 def test_a_file_whose_disk_fills_half_way_is_as_it_was(tmp_path: Path) -> None:
     target = tmp_path / "curves.png"
     target.write_bytes(b"earlier")
-    with pytest.raises(OSError, match="No space"), replacing(target) as partial:
-        partial.write_bytes(b"half of a pict")
-        failing(errno.ENOSPC)()
+
+    def draw() -> None:
+        with replacing(target) as partial:
+            partial.write_bytes(b"half of a pict")
+            failing(errno.ENOSPC)()
+
+    with pytest.raises(OSError, match="No space"):
+        draw()
     assert target.read_bytes() == b"earlier"
     assert names(tmp_path) == {"curves.png"}
 
