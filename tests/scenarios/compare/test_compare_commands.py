@@ -128,4 +128,4 @@ def test_ctrl_c_ends_every_process_and_the_same_command_continues(tiny_arguments
     n_done = len(list((tmp_path / "c" / "runs").glob("*/summary.json")))
     assert line.endswith("of 60 runs are done, and the same command continues")
     assert 1 <= int(line.split()[1]) <= n_done
-    assert not list((tmp_path / "c" / "runs").glob(".*partial"))
+    assert not list((tmp_path / "c" / "runs").glob("*.partial*"))

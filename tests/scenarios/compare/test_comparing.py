@@ -172,7 +172,7 @@ def test_an_interrupted_comparison_continues_and_clears_what_was_left(
     def interrupted_once(scenario: Any, folder: Path) -> Any:
         calls.append(folder)
         if len(calls) == 2:
-            for leftover in (f"{folder.name}.interrupted", f".{folder.name}-abc.partial", f"{folder.name}.failed-2"):
+            for leftover in (f"{folder.name}.interrupted", f"{folder.name}.partial-2", f"{folder.name}.failed-2"):
                 (folder.parent / leftover).mkdir()
             raise KeyboardInterrupt
         return real(scenario, folder)
