@@ -86,9 +86,10 @@ class Message:
         sender, receiver: node ids.
         round_index: round in which it was computed, from 0.
         phase: name of the phase that computed it; the receiver absorbs it in the same phase.
-        payload: [n] float32 or float64, contiguous. Treated as read-only: broadcasts share one array.
+        payload: [n] float32 or float64, or the float16 or words of 8 bytes that a codec makes of them; contiguous.
+            Treated as read-only: broadcasts share one array.
         modality: which encoder, for `ENCODER`; None otherwise.
-        received: [n] bool, False where a coordinate was lost with its packet; None: everything arrived.
+        received: [n] bool, False where an element was lost with its packet; None: everything arrived.
     """
 
     kind: MessageKind
@@ -96,7 +97,7 @@ class Message:
     receiver: NodeId
     round_index: int
     phase: str
-    payload: NDArray[np.floating[Any]]
+    payload: NDArray[Any]
     modality: Modality | None = None
     received: NDArray[np.bool_] | None = None
 

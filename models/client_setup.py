@@ -12,7 +12,7 @@ from ..emulator.contracts import Modality, NodeId
 from .client_model import ClientModel
 from .local_training import TrainingRows
 from .objectives import Objective
-from .settings import SheafSettings, TrainingSettings
+from .settings import SharingSettings, SheafSettings, TrainingSettings
 from .twin_model import TwinModel
 
 
@@ -35,7 +35,7 @@ class ClientSetup:
         group_mixing: neighbor of the same group -> mixing weight inside the group.
         map_starts: neighbor -> initial restriction map, see `restriction_maps`.
         redrawn_maps: round -> the same for a later round, where maps are drawn anew every round; else None.
-        training, sheaf: settings of the scenario.
+        training, sheaf, sharing: settings of the scenario.
     """
 
     client_id: NodeId
@@ -46,6 +46,7 @@ class ClientSetup:
     batch_draws: Mapping[str, np.random.Generator]
     training: TrainingSettings
     sheaf: SheafSettings
+    sharing: SharingSettings = field(default_factory=SharingSettings)
     mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
     head_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     group_mixing: Mapping[NodeId, float] = field(default_factory=dict)

@@ -60,6 +60,38 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingSettings:
+    """How vectors that neighbors average (encoders, and in some algorithms heads and more) are sent; not projections.
+
+    Attributes:
+        codec: "float32" sends them whole; "float16" rounds to half precision; "int8" to 8 bits, with error feedback;
+            "top_k" sends only the coordinates that changed most since they were sent last.
+        fraction: of the coordinates that "top_k" sends, in (0, 0.5].
+        every: rounds from one exchange to the next, the first at the end of so many; 1 exchanges in every round. A
+            number of rounds that it does not divide ends with models that were not averaged last.
+    """
+
+    codec: Literal["float32", "float16", "int8", "top_k"] = "float32"
+    fraction: float = 0.1
+    every: int = 1
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
+
+    def __post_init__(self) -> None:
+        _require(
+            0.0 < self.fraction <= 0.5,
+            "sharing.fraction",
+            self.fraction,
+            "must lie in (0, 0.5] (a coordinate sent alone takes 8 bytes, so 0.5 sends as much as 'float32')",
+        )
+        _require(self.every >= 1, "sharing.every", self.every, "must be at least 1 (4 shares in every fourth round)")
+
+    def in_round(self, round_index: int) -> bool:
+        """Whether this round ends with an exchange."""
+        return (round_index + 1) % self.every == 0
+
+
+@dataclass(frozen=True, slots=True)
 class SheafSettings:
     """The coupling of heads.
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..emulator.contracts import Message, MessageSlot, Modality, NodeId, Phase, State
+from .settings import SharingSettings
 from .state import Saved, restore_or_leave
 from .uncoupled import UncoupledModels
 from .vector_gossip import SharedVector, VectorGossip
@@ -23,14 +24,19 @@ class TrainThenMix:
         client_id: of the learner.
         models: what it trains, in the first phase.
         shared: phase -> what it averages there, in this order; training alone is a phase that shares nothing.
+        sharing: how often and in how many bits.
     """
 
     def __init__(
-        self, client_id: NodeId, models: UncoupledModels, shared: Mapping[str, Sequence[SharedVector]]
+        self,
+        client_id: NodeId,
+        models: UncoupledModels,
+        shared: Mapping[str, Sequence[SharedVector]],
+        sharing: SharingSettings,
     ) -> None:
         self.client_id = client_id
         self._models = models
-        self._gossip = {phase: VectorGossip(client_id, vectors) for phase, vectors in shared.items()}
+        self._gossip = {phase: VectorGossip(client_id, vectors, sharing) for phase, vectors in shared.items()}
         self._first = next(iter(shared))
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:

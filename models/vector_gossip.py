@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ..emulator.contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
+from ..emulator.contracts import MODALITIES, DataError, Message, MessageKind, MessageSlot, Modality, NodeId
 from .client_model import ClientModel
+from .codecs.codec import Codec
+from .codecs.table import CODECS
 from .flat import FlatModule
 from .gossip import mix
 from .payload import to_payload, to_tensor
+from .settings import SharingSettings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,46 +72,98 @@ def shared_model(
     return shared_encoders(encoders, mixing) + shared_head(model, weights) + shared_attention(model, weights)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Averaged:
+    """A shared vector, its neighbors in order, and its way onto the wire."""
+
+    one: SharedVector
+    weights: Mapping[NodeId, float]
+    codec: Codec
+
+    @property
+    def name(self) -> str:
+        """Tells it from the other vectors of its gossip."""
+        return f"{self.one.kind}.{self.one.modality or 'all'}"
+
+
 class VectorGossip:
     """One client's side of the averaging of some vectors.
 
     Args:
         client_id: the sender of its messages.
         shared: what is averaged; those without neighbors stay at home.
+        sharing: how often and in how many bits; in the rounds between, nothing is sent or expected.
     """
 
-    def __init__(self, client_id: NodeId, shared: Sequence[SharedVector]) -> None:
+    def __init__(
+        self, client_id: NodeId, shared: Sequence[SharedVector], sharing: SharingSettings | None = None
+    ) -> None:
         self._client_id = client_id
-        self._shared = [(one, dict(sorted(one.weights.items()))) for one in shared if one.weights]
+        self._sharing = sharing or SharingSettings()
+        make_codec = CODECS[self._sharing.codec]
+        self._averaged = [
+            _Averaged(one, dict(sorted(one.weights.items())), make_codec(to_payload(one.vector), self._sharing))
+            for one in shared
+            if one.weights
+        ]
 
     def messages(self, phase: str, round_index: int) -> list[Message]:
         """One message per neighbor and vector; the neighbors of a vector share one snapshot of it."""
+        if not self._sharing.in_round(round_index):
+            return []
         sent = []
-        for one, weights in self._shared:
-            snapshot = to_payload(one.vector)
+        for each in self._averaged:
+            one, payload = each.one, each.codec.encode(to_payload(each.one.vector))
             sent += [
-                Message(one.kind, self._client_id, neighbor, round_index, phase, snapshot, one.modality)
-                for neighbor in weights
+                Message(one.kind, self._client_id, neighbor, round_index, phase, payload, one.modality)
+                for neighbor in each.weights
             ]
         return sent
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
         """Every shared vector from every neighbor that has it too."""
+        if not self._sharing.in_round(round_index):
+            return frozenset()
         return frozenset(
-            MessageSlot(round_index, phase, neighbor, one.kind, one.modality)
-            for one, weights in self._shared
-            for neighbor in weights
+            MessageSlot(round_index, phase, neighbor, each.one.kind, each.one.modality)
+            for each in self._averaged
+            for neighbor in each.weights
         )
 
     def absorb(self, arrived: Sequence[Message]) -> None:
-        """Mix what arrived into the own vectors."""
-        for one, weights in self._shared:
-            vectors, shares = [], []
+        """Mix what arrived into the own vectors.
+
+        Raises:
+            DataError: a payload is not what a neighbor with the same settings sends.
+        """
+        for each in self._averaged:
+            one, vectors, shares = each.one, [], []
             for message in arrived:
                 if (message.kind, message.modality) != (one.kind, one.modality):
                     continue
-                mask = None if message.received is None else to_tensor(message.received, one.vector)
-                vectors.append((to_tensor(message.payload, one.vector), mask))
-                shares.append(weights[message.sender])
+                values, known = each.codec.decode(message.payload, message.received, len(one.vector))
+                mask = None if known is None else to_tensor(known, one.vector)
+                vectors.append((to_tensor(values, one.vector), mask))
+                shares.append(each.weights[message.sender])
             if vectors:
                 one.vector.copy_(mix(one.vector, vectors, shares))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What the codecs remember, by name; empty where they send vectors whole."""
+        return {f"{each.name}.{name}": values for each in self._averaged for name, values in each.codec.state().items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Remember what `state` said once, of a gossip of the same vectors.
+
+        Raises:
+            DataError: it was of other ones.
+        """
+        now = self.state()
+        shapes, found = ({name: values.shape for name, values in one.items()} for one in (now, state))
+        if shapes != found:
+            raise DataError(
+                f"the memory of what was not sent holds {found or 'nothing'}, and this run needs {shapes or 'nothing'};"
+                " go on with the sharing.codec and the models that it was saved with"
+            )
+        for each in self._averaged:
+            each.codec.restore({name: state[f"{each.name}.{name}"] for name in each.codec.state()})

@@ -252,6 +252,7 @@ def make_learners(
             batch_draws={name: named_stream(scenario.seed, "batches", me, name) for name in client.models},
             training=scenario.training,
             sheaf=scenario.sheaf,
+            sharing=scenario.sharing,
             mixing=mixing[me],
             private=client.private,
             private_rounds=(scenario.rounds + 1) // 2,

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ..emulator.contracts import MODALITIES, ConfigError, Modality
 from ..emulator.network.link import LinkSettings
-from ..models.settings import ModelSettings, SheafSettings, TrainingSettings
+from ..models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from .data_schema import CodebookSize, DataSection, LiveSection, first_repeated
 from .section import Probability, Section
 from .tasks.table import TASKS
@@ -190,7 +190,7 @@ class Scenario(Section):
         evaluate_every: score every so many rounds, and always in the last.
         checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
         world: what is recorded, for `data.source = "world"`.
-        data, live, clients, topology, model, training, sheaf, link, network, compute, export: see there.
+        data, live, clients, topology, model, training, sheaf, sharing, link, network, compute, export: see there.
     """
 
     name: str
@@ -209,6 +209,7 @@ class Scenario(Section):
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
     sheaf: SheafSettings = SheafSettings()
+    sharing: SharingSettings = SharingSettings()
     link: LinkSection = LinkSection()
     network: NetworkSection = NetworkSection()
     compute: ComputeSection = ComputeSection()
@@ -326,6 +327,11 @@ class Scenario(Section):
             raise ConfigError(
                 "sheaf.rotate_index compares other coordinates in every round, so network.missing = 'stale' would take"
                 " a projection for what it is not; use 'skip' or 'wait'"
+            )
+        if self.sharing.codec == "top_k" and self.network.missing == "stale":
+            raise ConfigError(
+                "sharing.codec = 'top_k' names other coordinates in every message, so network.missing = 'stale' cannot"
+                " fill the gaps of one with another; use 'skip' or 'wait'"
             )
         return self
 

@@ -62,7 +62,7 @@ class DmmlKd:
         classifier = SharedVector(MessageKind.CLASSIFIER, None, self._classifier.data.view(-1), setup.head_mixing)
         self._neighbors = tuple(sorted(setup.head_mixing))
         self._gossip = VectorGossip(
-            setup.client_id, [*shared_encoders(self.training.encoders, setup.mixing), classifier]
+            setup.client_id, [*shared_encoders(self.training.encoders, setup.mixing), classifier], setup.sharing
         )
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:

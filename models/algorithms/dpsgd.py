@@ -23,7 +23,7 @@ def dpsgd_adapt_then_combine(setup: ClientSetup) -> Learner:
     Source: adapt-then-combine diffusion (Chen and Sayed 2012), which most code named D-PSGD runs.
     """
     models = UncoupledModels(setup)
-    return TrainThenMix(setup.client_id, models, {MIX: _whole_model(setup, models)})
+    return TrainThenMix(setup.client_id, models, {MIX: _whole_model(setup, models)}, setup.sharing)
 
 
 class Dpsgd:
@@ -38,7 +38,7 @@ class Dpsgd:
         self.client_id = setup.client_id
         self._models = UncoupledModels(setup)
         self._shared = _whole_model(setup, self._models)
-        self._gossip = VectorGossip(setup.client_id, self._shared)
+        self._gossip = VectorGossip(setup.client_id, self._shared, setup.sharing)
         self._before: list[Tensor] = []  # between `compute` and `absorb` only
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:

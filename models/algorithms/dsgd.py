@@ -15,7 +15,7 @@ def dsgd(setup: ClientSetup) -> Learner:
     Source: the DSGD baseline of Ghalkha et al. 2025, whose text averages encoders only.
     """
     models = UncoupledModels(setup)
-    return TrainThenMix(setup.client_id, models, {MIX: shared_encoders(models.encoders, setup.mixing)})
+    return TrainThenMix(setup.client_id, models, {MIX: shared_encoders(models.encoders, setup.mixing)}, setup.sharing)
 
 
 def dsgd_heads(setup: ClientSetup) -> Learner:
@@ -25,4 +25,4 @@ def dsgd_heads(setup: ClientSetup) -> Learner:
     for modality in MODALITIES:
         if modality in models.models:
             shared += shared_head(models.models[modality], setup.mixing.get(modality, {}), modality)
-    return TrainThenMix(setup.client_id, models, {MIX: shared})
+    return TrainThenMix(setup.client_id, models, {MIX: shared}, setup.sharing)

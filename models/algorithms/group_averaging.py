@@ -20,4 +20,5 @@ def group_averaging(setup: ClientSetup) -> Learner:
     (name,) = setup.models
     personal = setup.training.personal_encoders
     of_group = shared_model(setup.models[name], models.encoders, setup.group_mixing, personal=personal)
-    return TrainThenMix(setup.client_id, models, {GROUP: of_group, MIX: shared_encoders(models.encoders, setup.mixing)})
+    shared = {GROUP: of_group, MIX: shared_encoders(models.encoders, setup.mixing)}
+    return TrainThenMix(setup.client_id, models, shared, setup.sharing)

@@ -17,4 +17,4 @@ def head_averaging(setup: ClientSetup) -> Learner:
     models = UncoupledModels(setup)
     (name,) = setup.models
     shared = shared_encoders(models.encoders, setup.mixing) + shared_head(setup.models[name], setup.head_mixing)
-    return TrainThenMix(setup.client_id, models, {MIX: shared})
+    return TrainThenMix(setup.client_id, models, {MIX: shared}, setup.sharing)

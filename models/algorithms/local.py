@@ -10,4 +10,4 @@ from ..uncoupled import UncoupledModels
 
 def local(setup: ClientSetup) -> Learner:
     """Every client for itself, with the models it was given (fused, or one per modality)."""
-    return TrainThenMix(setup.client_id, UncoupledModels(setup), {MIX: ()})
+    return TrainThenMix(setup.client_id, UncoupledModels(setup), {MIX: ()}, setup.sharing)

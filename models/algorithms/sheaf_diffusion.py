@@ -31,7 +31,9 @@ class SheafDiffusion:
         self.client_id = setup.client_id
         self._models = UncoupledModels(setup)
         (name,) = setup.models
-        self._gossip = VectorGossip(setup.client_id, shared_encoders(self._models.encoders, setup.mixing))
+        self._gossip = VectorGossip(
+            setup.client_id, shared_encoders(self._models.encoders, setup.mixing), setup.sharing
+        )
         self.diffusion = HeadDiffusion(setup, setup.models[name].head.data)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:

@@ -55,7 +55,9 @@ class SheafDmfl:
             penalty,
         )
         self._name = name
-        self._gossip = VectorGossip(setup.client_id, shared_encoders(self.training.encoders, setup.mixing))
+        self._gossip = VectorGossip(
+            setup.client_id, shared_encoders(self.training.encoders, setup.mixing), setup.sharing
+        )
         starts = setup.map_starts if setup.sheaf.coupling > 0.0 else {}
         self.coupling = HeadCoupling(
             setup.client_id,

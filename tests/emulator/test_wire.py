@@ -18,7 +18,7 @@ from sheafedge.emulator.network.wire import Wire, WireError, WireFrames, header_
 
 ALL_KINDS = frozenset(MessageKind)
 LIMIT_BYTES = 1 << 16
-DTYPES = ("<f4", "<f8")
+DTYPES = ("<f2", "<f4", "<f8", "<u8")
 
 
 def wire(kinds: frozenset[MessageKind] = ALL_KINDS, limit_bytes: int = LIMIT_BYTES) -> Wire:
@@ -261,8 +261,8 @@ def test_packets_that_cut_numbers_in_two_are_refused(packet_bytes: int) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"payload": np.zeros(3, dtype="<i4")}, "payload of encoder must be a vector of <f4 or <f8, got <i4"),
-        ({"payload": np.zeros(3, dtype=">f4")}, "must be a vector of <f4 or <f8, got >f4"),
+        ({"payload": np.zeros(3, dtype="<i4")}, "payload of encoder must be a vector of one of <f2, <f4, <f8, <u8, got <i4"),
+        ({"payload": np.zeros(3, dtype=">f4")}, "must be a vector of one of <f2, <f4, <f8, <u8, got >f4"),
         ({"payload": np.zeros((2, 2))}, r"must be a vector .* shape \(2, 2\)"),
         ({"payload": np.zeros(LIMIT_BYTES)}, f"would have {8 * LIMIT_BYTES} bytes; the limit is {LIMIT_BYTES}"),
         ({"received": np.ones(100, dtype=bool)}, "has lost coordinates"),
@@ -297,7 +297,7 @@ def test_undeclared_kinds_are_refused_at_the_sender_the_hub_and_the_receiver() -
         ({"kind": 3}, "header field kind must be str, got int"),
         ({"modality": "sonar"}, "unknown modality 'sonar'"),
         ({"modality": ["rf"]}, "header field modality must be str, got list"),
-        ({"dtype": "<f2"}, "payload dtype must be one of <f4, <f8, got '<f2'"),
+        ({"dtype": "<i4"}, "payload dtype must be one of <f2, <f4, <f8, <u8, got '<i4'"),
         ({"dtype": "|O"}, "payload dtype"),
         ({"n_elements": 101}, "payload from 3 has 400 bytes, its header says 404"),
         ({"n_elements": 2**60}, "the limit is"),

@@ -169,13 +169,13 @@ def test_an_interrupted_comparison_continues_and_clears_what_was_left(
 ) -> None:
     real, calls = work.run_scenario, []
 
-    def interrupted_once(scenario: Any, folder: Path) -> Any:
+    def interrupted_once(scenario: Any, folder: Path, **options: Any) -> Any:
         calls.append(folder)
         if len(calls) == 2:
             for leftover in (f"{folder.name}.interrupted", f"{folder.name}.partial-2", f"{folder.name}.failed-2"):
                 (folder.parent / leftover).mkdir()
             raise KeyboardInterrupt
-        return real(scenario, folder)
+        return real(scenario, folder, **options)
 
     monkeypatch.setattr(work, "run_scenario", interrupted_once)
     with pytest.raises(KeyboardInterrupt):

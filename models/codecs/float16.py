@@ -1,0 +1,44 @@
+"""Half precision: two bytes per number, eleven significant bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import ConfigError
+from .codec import Decoded, check_payload
+
+HALF = np.dtype("<f2")
+LARGEST = float(np.finfo(HALF).max)
+
+
+class Float16:
+    """Every number rounded to the nearest half-precision one, without memory: the error is below a part in 2000."""
+
+    def encode(self, values: NDArray[np.floating[Any]]) -> NDArray[Any]:
+        """[n] halves.
+
+        Raises:
+            ConfigError: a finite number is too large for one.
+        """
+        with np.errstate(over="ignore"):
+            halves = values.astype(HALF)
+        if (too_large := np.isinf(halves) & np.isfinite(values)).any():
+            raise ConfigError(
+                f"sharing.codec = 'float16' holds numbers up to {LARGEST:g}, but a shared vector has grown to"
+                f" {values[too_large][0]:g}; use 'int8' or 'float32', or lower training.encoder_step_size"
+            )
+        return halves
+
+    def decode(self, payload: NDArray[Any], received: NDArray[np.bool_] | None, n_values: int) -> Decoded:
+        check_payload(payload, HALF, n_values)
+        return Decoded(payload.astype(np.float32), received)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """There is nothing to remember."""
