@@ -43,7 +43,8 @@ def transport(request: pytest.FixtureRequest, socket_folder: Path) -> Iterator[T
 
 
 def encoder_message(n: int = 1000, dtype: str = "<f4", **changes: object) -> Message:
-    values = np.random.default_rng(n).normal(size=n).astype(dtype)
+    values = np.random.default_rng(n).normal(size=n)
+    values = values.view(dtype) if dtype == "<u8" else values.astype(dtype)  # words hold anything
     return replace(Message(MessageKind.ENCODER, 3, 8, 12, "mix", values, "rf"), **changes)  # type: ignore[arg-type]
 
 
@@ -57,7 +58,7 @@ def assert_same(one: Message, other: Message) -> None:
 
 
 @pytest.mark.parametrize("kind", MessageKind)
-@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", "<u8"])
 @pytest.mark.parametrize("n", [0, 1, 7, 1000, 41_250, 300_000])
 def test_the_message_that_goes_in_comes_out(transport: Transport, kind: MessageKind, dtype: str, n: int) -> None:
     modality = "rf" if kind is MessageKind.ENCODER else None
@@ -143,11 +144,13 @@ def test_all_transports_agree_bit_for_bit(socket_folder: Path) -> None:
     draws = np.random.default_rng(9)
     messages = [
         encoder_message(int(n), dtype, round_index=k)
-        for k, (n, dtype) in enumerate(zip(draws.integers(1, 20_000, 30), ["<f4", "<f8"] * 15, strict=True))
+        for k, (n, dtype) in enumerate(
+            zip(draws.integers(1, 20_000, 28), ["<f2", "<f4", "<f8", "<u8"] * 7, strict=True)
+        )
     ]
     losses = [
         np.flatnonzero(draws.random(-(-message.payload.nbytes // PACKET_BYTES)) < share)
-        for message, share in zip(messages, [0.0, 0.1, 0.9] * 10, strict=True)
+        for message, share in zip(messages, [0.0, 0.1, 0.9] * 9 + [0.0], strict=True)
     ]
     records = {}
     for name, build in TRANSPORTS.items():

@@ -1,4 +1,4 @@
-"""Fewer bits: how exact each codec is, what it remembers, what a lost packet takes, and what a vector becomes at last."""
+"""Fewer bits: how exact each codec is, what it remembers, what a lost packet takes, and what arrives in the end."""
 
 from __future__ import annotations
 

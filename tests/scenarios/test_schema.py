@@ -216,6 +216,17 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"task": "parking"},
         ("task must be 'blockage', 'beam_tracking' or 'beam_prediction', got 'parking'",),
     ),
+    "nothing of a vector": ({"sharing.fraction": 0}, ("sharing.fraction must lie in (0, 0.5]", "got 0")),
+    "more than half of a vector": ({"sharing.fraction": 0.6}, ("sharing.fraction must lie in (0, 0.5]", "got 0.6")),
+    "an exchange in no round": ({"sharing.every": 0}, ("sharing.every must be at least 1", "got 0")),
+    "an unknown codec": (
+        {"sharing.codec": "zip"},
+        ("sharing.codec must be 'float32', 'float16', 'int8' or 'top_k', got 'zip'",),
+    ),
+    "gaps filled with other coordinates": (
+        {"sharing.codec": "top_k", "network.missing": "stale"},
+        ("sharing.codec = 'top_k'", "network.missing = 'stale'", "use 'skip' or 'wait'"),
+    ),
     "no network left": ({"model.width": 0}, ("model.width must lie in (0, 16]", "got 0")),
     "a network as wide as a road": ({"model.width": 17}, ("model.width must lie in (0, 16]", "got 17")),
     "everything dropped": ({"model.dropout": 1}, ("model.dropout must lie in [0, 1)", "0 switches it off", "got 1")),
