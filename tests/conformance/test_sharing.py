@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -13,8 +14,9 @@ from integration.tiny import Walk, state_of, tiny, walk, wired
 from sheafedge.emulator.contracts import DIVISIBLE_KINDS, Message
 from sheafedge.emulator.recorder import KindTraffic
 from sheafedge.models.algorithms.table import ALGORITHMS
+from torch import Tensor
 
-N_ROUNDS = 4
+N_ROUNDS = 2  # one without and one with an exchange, where every second has one
 SHARING = [name for name, algorithm in ALGORITHMS.items() if algorithm.kinds & DIVISIBLE_KINDS]
 LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0}
 
@@ -43,23 +45,35 @@ def rounds(walked: Walk) -> Iterator[list[Message]]:
         yield of_round
 
 
+@dataclass(frozen=True)
+class Played:
+    """Messages round by round, and all that all clients learned, before and after."""
+
+    sent: list[list[Message]]
+    start: dict[str, Tensor]
+    end: dict[str, Tensor]
+
+
 @cache
-def played(algorithm: str, codec: str = "float32", every: int = 1) -> tuple[list[list[Message]], dict[str, Any]]:
+def played(algorithm: str, codec: str = "float32", every: int = 1) -> Played:
     walked = wired(tiny({"algorithm": algorithm, "sharing.codec": codec, "sharing.every": every}))
+    start = states(walked)
     sent = list(rounds(walked))
-    states = {
-        f"{learner.client_id} {name}": values
+    return Played(sent, start, states(walked))
+
+
+def states(walked: Walk) -> dict[str, Tensor]:
+    return {
+        f"{learner.client_id} {name}": values.clone()
         for learner in walked.emulation.learners
         for name, values in state_of(walked.emulation, learner).items()
     }
-    walked.emulation.close()
-    return sent, states
 
 
 @pytest.mark.parametrize("codec", FORMULAS)
 @pytest.mark.parametrize("algorithm", SHARING)
 def test_all_that_is_averaged_is_sent_in_fewer_bits_and_all_else_as_before(algorithm: str, codec: str) -> None:
-    whole, few = (dict(enumerate(played(algorithm, which)[0])) for which in ("float32", codec))
+    whole, few = (dict(enumerate(played(algorithm, which).sent)) for which in ("float32", codec))
     for round_index, messages in whole.items():
         assert len(messages) == len(few[round_index])
         for one, other in zip(messages, few[round_index], strict=True):
@@ -73,14 +87,7 @@ def test_all_that_is_averaged_is_sent_in_fewer_bits_and_all_else_as_before(algor
 @pytest.mark.parametrize("codec", FORMULAS)
 @pytest.mark.parametrize("algorithm", SHARING)
 def test_models_end_close_to_those_of_whole_messages_and_not_at_them(algorithm: str, codec: str) -> None:
-    whole, few = played(algorithm)[1], played(algorithm, codec)[1]
-    start = wired(tiny({"algorithm": algorithm}))
-    begun = {
-        f"{learner.client_id} {name}": values.clone()
-        for learner in start.emulation.learners
-        for name, values in state_of(start.emulation, learner).items()
-    }
-    start.emulation.close()
+    begun, whole, few = played(algorithm).start, played(algorithm).end, played(algorithm, codec).end
     moved = sum(float((whole[name] - begun[name]).square().sum()) for name in whole)
     apart = sum(float((whole[name] - few[name]).square().sum()) for name in whole)
     assert all(bool(torch.isfinite(values).all()) for values in few.values())
@@ -89,7 +96,7 @@ def test_models_end_close_to_those_of_whole_messages_and_not_at_them(algorithm: 
 
 @pytest.mark.parametrize("algorithm", SHARING)
 def test_in_rounds_between_exchanges_only_what_is_not_averaged_is_sent(algorithm: str) -> None:
-    always, seldom = played(algorithm)[0], played(algorithm, every=2)[0]
+    always, seldom = played(algorithm).sent, played(algorithm, every=2).sent
     for round_index in range(N_ROUNDS):
         shared = [m.slot for m in always[round_index] if m.kind in DIVISIBLE_KINDS]
         others = [m.slot for m in always[round_index] if m.kind not in DIVISIBLE_KINDS]
@@ -115,7 +122,7 @@ def test_the_recorder_counts_the_bytes_that_were_spared() -> None:
     def encoders(**edits: Any) -> KindTraffic:
         return walk(tiny(edits)).emulation.recorder.traffic.by_kind["encoder"]
 
-    payloads = [m.payload.nbytes for of_round in played("sheaf_dmfl_att")[0][:3] for m in of_round if m.modality]
+    payloads = 3 * [m.payload.nbytes for m in played("sheaf_dmfl_att").sent[0] if m.modality]
     whole, few, seldom = encoders(), encoders(**{"sharing.codec": "int8"}), encoders(**{"sharing.every": 3})
     assert whole.messages == few.messages == 3 * seldom.messages == len(payloads)
     assert whole.bytes - few.bytes == sum(n - FORMULAS["int8"](n) for n in payloads)
