@@ -448,6 +448,8 @@ def test_a_group_is_asked_with_its_own_numbers_and_else_with_those_of_all() -> N
 
 RIGHT_VALUES: dict[str, dict[str, Any]] = {
     "one exchange over links that deliver": {"sheaf.exchange": "single", "network.missing": "wait"},
+    "half of a vector": {"sharing.codec": "top_k", "sharing.fraction": 0.5, "network.missing": "wait"},
+    "old bytes for lost ones": {"sharing.codec": "int8", "network.missing": "stale"},
     "all encoders personal": {"training.personal_encoders": ["gps", "rf"]},
     "waiting where some come": {"network.missing": "wait", "link.loss_probability": 0.9},
     "losing everything": {"link.loss_probability": 1.0},
