@@ -24,8 +24,8 @@ class Int8:
     """Rounds to 8 bits with error feedback: what was rounded away is added to the vector before it is sent again.
 
     The sum of all that was sent and of what is still unsent is the sum of all vectors, so a number far below the
-    step of its word arrives on average. Where nothing is lost, averaging therefore moves the mean of all clients by half
-    a step at most, over all rounds together.
+    step of its word arrives on average. Where nothing is lost, averaging therefore moves the mean of all clients by
+    half a step at most, over all rounds together.
 
     Under loss the words of a lost packet are missing for one round; the next message does not depend on them.
 

@@ -25,8 +25,8 @@ class TopK:
     Under loss a coordinate is missing until its sender sends it again, which is when it has changed again. Clients
     hear of different coordinates, so their mean moves a little, as it does when whole packets are lost.
 
-    Source: to choose by the change since the last time, and to average only what arrived, is JWINS (Dhasade et al. 2023)
-    without its wavelets and drawn fractions. Differences to public copies are CHOCO-SGD (Koloskova et al. 2019).
+    Source: to choose by the change since the last time, and to average only what arrived, is JWINS (Dhasade et al.
+    2023) without its wavelets and drawn fractions. Differences to public copies are CHOCO-SGD (Koloskova et al. 2019).
 
     Args:
         start: [n] what neighbors hold before the first message, as clients that start alike do.
