@@ -60,11 +60,16 @@ class TrainThenMix:
         return self._models.health()
 
     def state(self) -> State:
-        return self._models.state()
+        gossip = {phase: one.state() for phase, one in self._gossip.items()}
+        return {"models": self._models.state(), "gossip": gossip}
 
     def restore(self, state: State) -> None:
         restore_or_leave(self, state)
 
     def resume(self, saved: Saved) -> None:
         """See `Stateful`."""
-        self._models.resume(saved)
+        parts = saved.parts("models", "gossip")
+        self._models.resume(parts["models"])
+        of_phase = parts["gossip"].parts(*self._gossip)
+        for phase, gossip in self._gossip.items():
+            gossip.resume(of_phase[phase])

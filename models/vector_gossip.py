@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..emulator.contracts import MODALITIES, DataError, Message, MessageKind, MessageSlot, Modality, NodeId
+from ..emulator.contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
 from .client_model import ClientModel
 from .codecs.codec import Codec
 from .codecs.table import CODECS
@@ -17,6 +17,7 @@ from .flat import FlatModule
 from .gossip import mix
 from .payload import to_payload, to_tensor
 from .settings import SharingSettings
+from .state import Saved
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,18 +153,14 @@ class VectorGossip:
         """What the codecs remember, by name; empty where they send vectors whole."""
         return {f"{each.name}.{name}": values for each in self._averaged for name, values in each.codec.state().items()}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+    def resume(self, saved: Saved) -> None:
         """Remember what `state` said once, of a gossip of the same vectors.
 
         Raises:
-            DataError: it was of other ones.
+            ConfigError: it was of other ones.
         """
-        now = self.state()
-        shapes, found = ({name: values.shape for name, values in one.items()} for one in (now, state))
-        if shapes != found:
-            raise DataError(
-                f"the memory of what was not sent holds {found or 'nothing'}, and this run needs {shapes or 'nothing'};"
-                " go on with the sharing.codec and the models that it was saved with"
-            )
+        remembered = self.state()
+        parts = saved.parts(*remembered)
+        arrays = {name: parts[name].array(values.dtype, *values.shape) for name, values in remembered.items()}
         for each in self._averaged:
-            each.codec.restore({name: state[f"{each.name}.{name}"] for name in each.codec.state()})
+            each.codec.restore({name: arrays[f"{each.name}.{name}"] for name in each.codec.state()})

@@ -45,7 +45,7 @@ class MemoryTransport:
 
     def unpacked(self, header: bytes, payload: bytes) -> InFlight:
         frames = WireFrames(header, memoryview(payload))
-        return at_hub(self._wire, frames, frames)
+        return at_hub(self._wire.read_header(header, len(payload)), frames, frames)
 
     def close(self) -> None:
         """Refuse further messages; safe to call twice."""

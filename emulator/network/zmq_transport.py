@@ -94,7 +94,8 @@ class ZmqTransport:
         return header, payload.bytes
 
     def unpacked(self, header: bytes, payload: bytes) -> InFlight:
-        return at_hub(self._wire, WireFrames(header, memoryview(payload)), (header, zmq.Frame(payload)))
+        frames = WireFrames(header, memoryview(payload))
+        return at_hub(self._wire.read_header(header, len(payload)), frames, (header, zmq.Frame(payload)))
 
     def close(self) -> None:
         """Free the sockets, and the context unless it is shared; safe to call twice."""

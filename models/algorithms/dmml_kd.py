@@ -98,6 +98,7 @@ class DmmlKd:
             "training": self.training.state(),
             "classifier": to_array(self._classifier),
             "prototypes": self.prototypes.state(),
+            "gossip": self._gossip.state(),
         }
 
     def restore(self, state: State) -> None:
@@ -105,10 +106,11 @@ class DmmlKd:
 
     def resume(self, saved: Saved) -> None:
         """See `Stateful`."""
-        parts = saved.parts("training", "classifier", "prototypes")
+        parts = saved.parts("training", "classifier", "prototypes", "gossip")
         self.training.resume(parts["training"])
         parts["classifier"].into(self._classifier)
         self.prototypes.resume(parts["prototypes"])
+        self._gossip.resume(parts["gossip"])
 
     def _step_classifier(self) -> None:
         assert self._classifier.grad is not None

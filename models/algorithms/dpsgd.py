@@ -75,15 +75,17 @@ class Dpsgd:
         return self._models.health()
 
     def state(self) -> State:
-        return {"models": self._models.state(), "before": [to_array(values) for values in self._before]}
+        before = [to_array(values) for values in self._before]
+        return {"models": self._models.state(), "before": before, "gossip": self._gossip.state()}
 
     def restore(self, state: State) -> None:
         restore_or_leave(self, state)
 
     def resume(self, saved: Saved) -> None:
         """See `Stateful`."""
-        parts = saved.parts("models", "before")
+        parts = saved.parts("models", "before", "gossip")
         self._models.resume(parts["models"])
+        self._gossip.resume(parts["gossip"])
         in_between = parts["before"].state != []
         likes = [self._parameters(one) for one in self._shared] if in_between else []
         before = parts["before"].listed(len(likes))

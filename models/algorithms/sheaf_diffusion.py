@@ -57,13 +57,18 @@ class SheafDiffusion:
         return {**self._models.health(), "relative_residual": self.diffusion.relative_residual}
 
     def state(self) -> State:
-        return {"models": self._models.state(), "diffusion": self.diffusion.state()}
+        return {
+            "models": self._models.state(),
+            "diffusion": self.diffusion.state(),
+            "gossip": self._gossip.state(),
+        }
 
     def restore(self, state: State) -> None:
         restore_or_leave(self, state)
 
     def resume(self, saved: Saved) -> None:
         """See `Stateful`."""
-        parts = saved.parts("models", "diffusion")
+        parts = saved.parts("models", "diffusion", "gossip")
         self._models.resume(parts["models"])
         self.diffusion.resume(parts["diffusion"])
+        self._gossip.resume(parts["gossip"])

@@ -115,16 +115,21 @@ class SheafDmfl:
         }
 
     def state(self) -> State:
-        return {"training": self.training.state(), "coupling": self.coupling.state()}
+        return {
+            "training": self.training.state(),
+            "coupling": self.coupling.state(),
+            "gossip": self._gossip.state(),
+        }
 
     def restore(self, state: State) -> None:
         restore_or_leave(self, state)
 
     def resume(self, saved: Saved) -> None:
         """See `Stateful`."""
-        parts = saved.parts("training", "coupling")
+        parts = saved.parts("training", "coupling", "gossip")
         self.training.resume(parts["training"])
         self.coupling.resume(parts["coupling"])
+        self._gossip.resume(parts["gossip"])
 
     def _train(self, round_index: int) -> None:
         """S times: backward at the current parameters, then encoders, attention and head from those gradients."""

@@ -46,6 +46,8 @@ COUPLED: dict[str, dict[str, Any]] = {
     "personal encoders": {"training.personal_encoders": ["gps"]},
     "plain steps": {"training.encoder_optimizer": "sgd"},
     "balanced classes": {"training.class_weights": "balanced"},
+    "eight bits": {"sharing.codec": "int8"},
+    "the largest changes": {"sharing.codec": "top_k", "sharing.fraction": 0.2},
     "large steps of an epoch": {"training.local_steps": 7, "training.batch_size": 64},
 }
 DIFFUSED: dict[str, dict[str, Any]] = {
@@ -54,6 +56,7 @@ DIFFUSED: dict[str, dict[str, Any]] = {
     "trust per edge": {"sheaf.edge_trust": 0.1},
 }
 VARIANTS = {"sheaf_dmfl": COUPLED, "sheaf_diffusion": DIFFUSED, "group_averaging": {"personal": COUPLED["plain steps"]}}
+VARIANTS |= {name: {"eight bits": COUPLED["eight bits"]} for name in ("dsgd_heads", "dpsgd", "dmml_kd")}
 CASES: dict[str, Callable[[], Scenario]] = {name: lambda name=name: tiny({"algorithm": name}) for name in ALGORITHMS}
 CASES |= {
     f"{name} {variant}": lambda name=name, edits=edits: tiny({"algorithm": name, **edits})
