@@ -6,7 +6,7 @@ without knowing that time or sockets exist; both speak only in the types below.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -225,7 +225,8 @@ class Delivery(NamedTuple):
         lost_packets: [n_lost] indices of packets that never arrived, ascending; empty when all did.
         n_packets: how many packets the message was cut into.
         n_retransmissions: transmissions beyond the first of each packet.
-        airtime_s: how long the link was busy with it.
+        airtime_s: how long sending it takes a sender that is alone on its medium, repeats included.
+        dropped: a full queue refused the message, so that nothing of it was ever sent; all its packets are lost.
     """
 
     arrival_s: float
@@ -233,6 +234,7 @@ class Delivery(NamedTuple):
     n_packets: int
     n_retransmissions: int
     airtime_s: float
+    dropped: bool = False
 
 
 class Link(Protocol):
@@ -243,8 +245,56 @@ class Link(Protocol):
         """Size of the packets that it cuts messages into."""
         ...
 
-    def decide(self, now_s: float, size_bytes: int) -> Delivery:
-        """Fate of a message of this size offered to the link at this instant."""
+    def offer(self, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
+        """Take a message of this size, now.
+
+        Args:
+            size_bytes: header and payload.
+            priority: its class, 0 before 1; only links that were built with classes look at it.
+            decided: told the message's fate, exactly once and at the latest at the instant of its arrival; before this
+                returns where the fate is known at once.
+        """
+        ...
+
+
+class Transmission(NamedTuple):
+    """What a channel does to a message, or to a chunk of one, whose transmission starts now.
+
+    Attributes:
+        airtime_s: how long the sender is busy with it, repeats included, while it has the medium for itself.
+        delay_s: from the end of the airtime to the arrival: waits for repeats, latency.
+        lost_packets: [n_lost] indices of packets that never arrive, ascending.
+        n_packets: how many packets it was cut into.
+        n_retransmissions: transmissions beyond the first of each packet.
+        propagation_s, processing_s: fixed delays, where they are told apart from `delay_s`.
+    """
+
+    airtime_s: float
+    delay_s: float
+    lost_packets: NDArray[np.int64]
+    n_packets: int
+    n_retransmissions: int
+    propagation_s: float = 0.0
+    processing_s: float = 0.0
+
+    def arrival_s(self, end_s: float) -> float:
+        """When the receiver has all that will ever come, if the airtime ends at this instant."""
+        return end_s + self.delay_s + self.propagation_s + self.processing_s
+
+
+class Channel(Protocol):
+    """What lies between a sender and a receiver: rate, delay, loss and repeats. It has no queue."""
+
+    @property
+    def packet_bytes(self) -> int:
+        """Size of all packets but a message's last; a multiple of 8."""
+        ...
+
+    def transmit(self, start_s: float, size_bytes: int) -> Transmission:
+        """What happens to the packets of a message whose transmission starts at this instant.
+
+        A sender starts one transmission after the other, in the order of time.
+        """
         ...
 
     def state(self) -> State:

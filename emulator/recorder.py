@@ -28,6 +28,7 @@ class Traffic:
     Attributes:
         messages, bytes: offered to links; retransmissions are not counted in `bytes`.
         lost_messages: never arrived, or too broken to use.
+        dropped_messages: those of them that a full queue refused; their packets count as lost.
         partial_messages: arrived with some packets missing, and were used.
         late_messages: arrived after their phase had ended.
         lost_packets, retransmissions: after and during the link's own repeats.
@@ -37,6 +38,7 @@ class Traffic:
     messages: int = 0
     bytes: int = 0
     lost_messages: int = 0
+    dropped_messages: int = 0
     partial_messages: int = 0
     late_messages: int = 0
     lost_packets: int = 0
@@ -88,7 +90,7 @@ class Recorder:
         self._trace = bytes.fromhex(state["trace"])
 
     def message(self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool) -> None:
-        """A message was offered to its link, and this is its fate."""
+        """A message was offered to its link at this instant, and this is its fate, told when the link knows it."""
         slot, n_lost = in_flight.slot, len(delivery.lost_packets)
         kind = self.traffic.by_kind[str(slot.kind)]
         self.traffic.messages += 1
@@ -96,6 +98,7 @@ class Recorder:
         self.traffic.lost_packets += n_lost
         self.traffic.retransmissions += delivery.n_retransmissions
         self.traffic.lost_messages += not delivered
+        self.traffic.dropped_messages += delivery.dropped
         self.traffic.partial_messages += delivered and n_lost > 0
         kind.messages += 1
         kind.bytes += in_flight.size_bytes

@@ -10,18 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import networkx as nx
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..datasets.private_rows import private_split
 from ..datasets.samples import Samples
-from ..emulator.contracts import ConfigError, Learner, Link, Message, Modality, NodeId, Transport
+from ..emulator.contracts import ConfigError, Learner, Message, Modality, NodeId, Transport
 from ..emulator.edge.device_profiles import DEVICE_PROFILES
 from ..emulator.engine import Barrier, EmulatorEnvironment, named_stream
 from ..emulator.network.errors import TransportError
-from ..emulator.network.link import QueuedLink
-from ..emulator.network.loss import BlockedTimes, GilbertElliottLoss, IidLoss, LossProcess, ShadowedLoss
 from ..emulator.network.memory_transport import MemoryTransport
 from ..emulator.network.network import Network
 from ..emulator.network.topology import build_topology, modality_subgraph
@@ -43,9 +40,10 @@ from ..models.sheaf import aligned_starts, kronecker_starts, random_starts, stru
 from ..models.twin_model import TwinModel
 from .data import ClientData
 from .encoders import OBJECTIVES, make_encoder, torch_seed
+from .links import LinkEnd, make_links
 from .live import LiveRows
 from .members import Member, members_of
-from .schema import LinkSection, NetworkSection, Scenario
+from .schema import NetworkSection, Scenario
 from .stability import limit_warnings
 
 MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "aligned" needs the outputs as well
@@ -467,59 +465,6 @@ def _start_sensing(env: EmulatorEnvironment, scenario: Scenario, client: Client)
     return rows.begin_round
 
 
-def make_links(
-    section: LinkSection,
-    graph: nx.Graph[NodeId],
-    env: EmulatorEnvironment,
-    blocked: Mapping[NodeId, BlockedTimes | None],
-    *,
-    until_delivered: bool,
-) -> dict[tuple[NodeId, NodeId], Link]:
-    """One link per direction of every edge, each with its own stream of losses.
-
-    Raises:
-        ConfigError: blockers are to darken links, but nobody knows when they stand in the way.
-    """
-    settings = section.settings(until_delivered=until_delivered)
-    links: dict[tuple[NodeId, NodeId], Link] = {}
-    for sender, receiver in sorted([*graph.edges, *((b, a) for a, b in graph.edges)]):
-        loss = _loss(section, env.stream("link", sender, receiver))
-        if section.blockage_loss > 0.0:
-            ends = [_times(blocked, end) for end in (sender, receiver)]
-            loss = _shadowed(section, loss, ends, env, env.stream("shadow", sender, receiver))
-        links[sender, receiver] = QueuedLink(settings, loss)
-    return links
-
-
-def _times(blocked: Mapping[NodeId, BlockedTimes | None], node: NodeId) -> BlockedTimes:
-    times = blocked[node]
-    if times is None:
-        raise ConfigError(
-            f"link.blockage_loss needs recordings that say when the line of sight is blocked; that of client {node}"
-            " does not, so set link.blockage_loss = 0"
-        )
-    return times
-
-
-def _shadowed(
-    section: LinkSection,
-    clear: LossProcess,
-    ends: list[BlockedTimes],
-    env: EmulatorEnvironment,
-    draws: np.random.Generator,
-) -> LossProcess:
-    share = 1.0 - math.prod(1.0 - end.share for end in ends)
-    return ShadowedLoss(clear, section.blockage_loss, lambda: any(end(env.now) for end in ends), share, draws)
-
-
-def _loss(section: LinkSection, draws: np.random.Generator) -> LossProcess:
-    share = section.loss_probability
-    if section.loss_model == "iid" or share in (0.0, 1.0):
-        return IidLoss(share, draws)
-    leave_bad = 1.0 / section.mean_burst_packets
-    return GilbertElliottLoss(share * leave_bad / (1.0 - share), leave_bad, 0.0, 1.0, draws)
-
-
 def _make_transport(section: NetworkSection, wire: Wire) -> Transport:
     if section.transport == "memory":
         return MemoryTransport(wire)
@@ -555,8 +500,8 @@ def _connect(
     policy = MISSING_POLICIES[scenario.network.missing]
     inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients}
     deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
-    blocked = {client.client_id: client.data.blocked for client in clients}
-    links = make_links(scenario.link, graph, env, blocked, until_delivered=policy.waits)
+    ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
+    links = make_links(scenario, graph, env, ends, until_delivered=policy.waits)
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
     network = Network(env, transport, links, deliver, recorder)

@@ -16,9 +16,9 @@ import pydantic
 from pydantic import Field
 
 from ..emulator.contracts import MODALITIES, ConfigError, Modality
-from ..emulator.network.link import LinkSettings
 from ..models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from .data_schema import CodebookSize, DataSection, LiveSection, first_repeated
+from .link_schema import LinkSection, LinksSection, check_links
 from .section import Probability, Section
 from .tasks.table import TASKS
 from .tasks.task import Task
@@ -88,51 +88,6 @@ class TopologySection(Section):
         return self
 
 
-class LinkSection(Section):
-    """What every direction of every edge is like.
-
-    Attributes:
-        rate_bps, propagation_s, processing_s, packet_bytes, retry_limit, retry_interval_s: see `LinkSettings`.
-        loss_model: "iid", or "gilbert_elliott" for bursts of `mean_burst_packets` with the same long-run loss.
-        loss_probability: share of transmissions lost in the long run.
-        blockage_loss: share of the others that is lost while something blocks the line of sight of one of the two base
-            stations, in the world that the sensors see; 0: links do not care.
-    """
-
-    rate_bps: float = 1e8
-    propagation_s: float = 0.005
-    processing_s: float = 0.001
-    packet_bytes: int = 1200
-    retry_limit: Annotated[int, Field(le=1000)] = 1
-    retry_interval_s: float = 0.008
-    loss_model: Literal["iid", "gilbert_elliott"] = "iid"
-    loss_probability: Probability = 0.0
-    mean_burst_packets: Annotated[float, Field(ge=1.0)] = 4.0
-    blockage_loss: Probability = 0.0
-
-    @pydantic.model_validator(mode="after")
-    def _is_possible(self) -> Self:
-        self.settings()
-        share, burst = self.loss_probability, self.mean_burst_packets
-        if self.loss_model == "gilbert_elliott" and 0.0 < share < 1.0 and share / ((1.0 - share) * burst) > 1.0:
-            raise ConfigError(
-                f"link.mean_burst_packets = {burst:g} is too short for link.loss_probability = {share:g};"
-                f" bursts must last at least {share / (1.0 - share):.3g} packets"
-            )
-        return self
-
-    def settings(self, *, until_delivered: bool = False) -> LinkSettings:
-        """Timing of a link; `until_delivered` lifts the retry limit."""
-        return LinkSettings(
-            rate_bps=self.rate_bps,
-            propagation_s=self.propagation_s,
-            processing_s=self.processing_s,
-            packet_bytes=self.packet_bytes,
-            retry_limit=None if until_delivered else self.retry_limit,
-            retry_interval_s=self.retry_interval_s,
-        )
-
-
 class NetworkSection(Section):
     """How messages travel and what a missing one means.
 
@@ -190,7 +145,8 @@ class Scenario(Section):
         evaluate_every: score every so many rounds, and always in the last.
         checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
         world: what is recorded, for `data.source = "world"`.
-        data, live, clients, topology, model, training, sheaf, sharing, link, network, compute, export: see there.
+        data, live, clients, topology, model, training, sheaf, sharing: see there.
+        link, links, network, compute, export: see there.
     """
 
     name: str
@@ -211,6 +167,7 @@ class Scenario(Section):
     sheaf: SheafSettings = SheafSettings()
     sharing: SharingSettings = SharingSettings()
     link: LinkSection = LinkSection()
+    links: LinksSection = LinksSection()
     network: NetworkSection = NetworkSection()
     compute: ComputeSection = ComputeSection()
     export: ExportSection = ExportSection()
@@ -298,15 +255,6 @@ class Scenario(Section):
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.network.missing == "wait" and self.link.loss_probability >= 1.0:
-            raise ConfigError(
-                "network.missing = 'wait' never ends with link.loss_probability = 1; use 'skip' or lower the loss"
-            )
-        if self.network.missing == "wait" and self.link.blockage_loss >= 1.0:
-            raise ConfigError(
-                "network.missing = 'wait' never ends for a message that meets link.blockage_loss = 1; use 'skip' or"
-                " lower it"
-            )
         if self.link.blockage_loss > 0.0 and self.data.source == "deepsense":
             raise ConfigError(
                 f"link.blockage_loss = {self.link.blockage_loss:g} needs to know when links are blocked, which"
@@ -333,6 +281,18 @@ class Scenario(Section):
                 "sharing.codec = 'top_k' names other coordinates in every message, so network.missing = 'stale' cannot"
                 " fill the gaps of one with another; use 'skip' or 'wait'"
             )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _links_fit_the_rest(self) -> Self:
+        check_links(
+            self.links,
+            self.link,
+            n_clients=self.clients.n_clients,
+            groups=[group.name for group in self.clients.groups],
+            waits=self.network.missing == "wait",
+            is_live=self.data.mode == "live",
+        )
         return self
 
     @property

@@ -39,6 +39,22 @@ class LossProcess(Protocol):
         ...
 
 
+#: Indices of the packets that an intact message has lost.
+NO_PACKETS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+NO_PACKETS.flags.writeable = False
+
+
+class Lossless:
+    """Every transmission arrives."""
+
+    stationary_loss = 0.0
+    mean_burst = 1.0
+
+    def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
+        """[n_transmissions] False."""
+        return np.zeros(n_transmissions, dtype=np.bool_)
+
+
 class IidLoss:
     """Every transmission is lost on its own with one probability.
 

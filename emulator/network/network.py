@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contracts import DIVISIBLE_KINDS, InFlight, Link, Message, NodeId, State, TopologyError, Transport
+from ..contracts import (
+    DIVISIBLE_KINDS,
+    Delivery,
+    InFlight,
+    Link,
+    Message,
+    MessageKind,
+    NodeId,
+    State,
+    TopologyError,
+    Transport,
+)
 from ..engine import EmulatorEnvironment
 from ..recorder import Recorder
+
+#: Encoders are long; where a link has classes, all others go before them.
+_SECOND_CLASS = frozenset({MessageKind.ENCODER})
 
 
 class _Flight(NamedTuple):
@@ -53,12 +68,15 @@ class Network:
         if link is None:
             raise TopologyError(f"node {message.sender} sent to {message.receiver}, which is not its neighbor")
         in_flight = self._transport.submit(message)
-        delivery = link.decide(self._env.now, in_flight.size_bytes)
+        decided = partial(self._decided, self._env.now, in_flight, link.packet_bytes)
+        link.offer(in_flight.size_bytes, int(message.kind in _SECOND_CLASS), decided)
+
+    def _decided(self, offered_s: float, in_flight: InFlight, packet_bytes: int, delivery: Delivery) -> None:
         n_lost = len(delivery.lost_packets)
-        usable = n_lost == 0 or (message.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
-        self._recorder.message(self._env.now, in_flight, delivery, usable)
+        usable = n_lost == 0 or (in_flight.slot.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
+        self._recorder.message(offered_s, in_flight, delivery, usable)
         if usable:
-            self._fly(_Flight(in_flight, delivery.arrival_s, delivery.lost_packets, link.packet_bytes))
+            self._fly(_Flight(in_flight, delivery.arrival_s, delivery.lost_packets, packet_bytes))
 
     def state(self) -> State:
         """Messages on air, in the order in which they were sent."""

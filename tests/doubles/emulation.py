@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import (
     Delivery,
@@ -70,21 +71,40 @@ class DirectTransport:
 
 
 class ScriptedLink:
-    """A fixed delay, and packets lost as the script says, message by message; past its end nothing is lost."""
+    """A fixed delay, and packets lost as the script says, message by message; past its end nothing is lost.
 
-    def __init__(self, delay_s: float = 0.0, losses: Iterable[Sequence[int]] = (), n_retransmissions: int = 0) -> None:
-        self.delay_s, self._losses, self._n_retransmissions = delay_s, iter(losses), n_retransmissions
+    The fate is told after `decides_after_s`, or at once.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        delay_s: float = 0.0,
+        losses: Iterable[Sequence[int]] = (),
+        n_retransmissions: int = 0,
+        decides_after_s: float = 0.0,
+        dropped: bool = False,
+    ) -> None:
+        self._env, self.delay_s, self._losses, self._n_retransmissions = env, delay_s, iter(losses), n_retransmissions
+        self._decides_after_s, self._dropped = decides_after_s, dropped
+        self.priorities: list[int] = []
         self.offered_s: list[float] = []
 
     @property
     def packet_bytes(self) -> int:
         return PACKET_BYTES
 
-    def decide(self, now_s: float, size_bytes: int) -> Delivery:
-        self.offered_s.append(now_s)
+    def offer(self, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
+        self.offered_s.append(self._env.now)
+        self.priorities.append(priority)
         lost = np.array(next(self._losses, ()), dtype=np.int64)
         n_packets = -(-size_bytes // PACKET_BYTES)
-        return Delivery(now_s + self.delay_s, lost, n_packets, self._n_retransmissions, 0.0)
+        arrival_s = self._env.now + self.delay_s
+        fate = Delivery(arrival_s, lost, n_packets, self._n_retransmissions, 0.0, self._dropped)
+        if self._decides_after_s == 0.0:
+            decided(fate)
+        else:
+            self._env.timeout(self._decides_after_s).callbacks.append(lambda _: decided(fate))
 
 
 @dataclass(frozen=True)

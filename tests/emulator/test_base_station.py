@@ -58,7 +58,7 @@ class Row:
         self.learners = [learner(node, peers, phases, lambda: self.env.now) for node, peers in ROW.items()]
         inboxes = {node: Inbox(self.env, MISSING_POLICIES[policy](), self.recorder) for node in ROW}
         edges = [(sender, receiver) for sender, peers in ROW.items() for receiver in peers]
-        links = {edge: ScriptedLink(DELAY_S, (losses or {}).get(edge, ())) for edge in edges}
+        links = {edge: ScriptedLink(self.env, DELAY_S, (losses or {}).get(edge, ())) for edge in edges}
         deliver: dict[int, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
         network = Network(self.env, DirectTransport(), links, deliver, self.recorder)
         barrier = Barrier(self.env, len(ROW))

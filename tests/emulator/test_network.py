@@ -21,7 +21,10 @@ class Site:
 
     def __init__(self, **link: Any) -> None:
         self.env, self.recorder = EmulatorEnvironment(seed=0), quiet_recorder()
-        self.links: Mapping[tuple[int, int], ScriptedLink] = {(0, 1): ScriptedLink(**link), (1, 0): ScriptedLink()}
+        self.links: Mapping[tuple[int, int], ScriptedLink] = {
+            (0, 1): ScriptedLink(self.env, **link),
+            (1, 0): ScriptedLink(self.env),
+        }
         self.arrived: list[tuple[float, int, Message]] = []
         deliver = {node: self._deliver_to(node) for node in range(3)}
         self.network = Network(self.env, DirectTransport(), self.links, deliver, self.recorder)
@@ -87,8 +90,8 @@ def test_traffic_is_counted_in_total_by_kind_and_by_sender() -> None:
     site.send(encoder, encoder, prototypes, message(1, 0))
     size, small = HEADER_BYTES + 32, HEADER_BYTES + 16
     assert site.recorder.traffic.as_dict() == {
-        "messages": 4, "bytes": 3 * size + small, "lost_messages": 1, "partial_messages": 1, "late_messages": 0,
-        "lost_packets": 2, "retransmissions": 6,
+        "messages": 4, "bytes": 3 * size + small, "lost_messages": 1, "dropped_messages": 0, "partial_messages": 1,
+        "late_messages": 0, "lost_packets": 2, "retransmissions": 6,
         "by_kind": {
             "encoder": {"messages": 3, "bytes": 3 * size, "lost_messages": 0},
             "projection": {"messages": 0, "bytes": 0, "lost_messages": 0},

@@ -11,7 +11,9 @@ from typing import Any
 from reference.sheaf_dmfl import Edge, ReferenceState, Trajectory
 from sheafedge.emulator.contracts import DeviceProfile, Learner, Message, MessageKind, NodeId, Transport
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
-from sheafedge.emulator.network.link import LinkSettings, QueuedLink
+from sheafedge.emulator.network.channels.link_settings import LinkSettings
+from sheafedge.emulator.network.channels.packet_channel import PacketChannel
+from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss
 from sheafedge.emulator.network.memory_transport import MemoryTransport
 from sheafedge.emulator.network.network import Network
@@ -95,7 +97,8 @@ def play(
     deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
     link = replace(setting.link, retry_limit=None) if policy.waits else setting.link
     ends = sorted(end for i, j in edges for end in ((i, j), (j, i)))
-    links = {end: QueuedLink(link, IidLoss(setting.loss, env.stream("link", *end))) for end in ends}
+    channels = {end: PacketChannel(link, IidLoss(setting.loss, env.stream("link", *end))) for end in ends}
+    links = {end: Fifo(env).link(channel) for end, channel in channels.items()}
     transport = setting.transport(Wire(kinds))
     pool: ComputePool = ThreadPool(setting.n_threads) if setting.n_threads else SerialPool()
     surroundings = Surroundings(

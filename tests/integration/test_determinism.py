@@ -12,6 +12,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from doubles.links import fate_of
 from integration.played import digest
 from integration.tiny import Walk, state_of, tiny, walk, wired
 from numpy.testing import assert_allclose
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from sheafedge.datasets.samples import Samples
 from sheafedge.datasets.windows import Windows
 from sheafedge.emulator.engine import EmulatorEnvironment
-from sheafedge.scenarios.build import make_links
+from sheafedge.scenarios.links import LinkEnd, make_links
 from sheafedge.scenarios.live import LiveRows
 from sheafedge.scenarios.run import RunResult, run_scenario
 
@@ -100,7 +101,7 @@ def test_two_runs_side_by_side_do_not_touch_each_other() -> None:
 #: Edits of one component each.
 UNRELATED: dict[str, dict[str, Any]] = {
     "more loss": {"link.loss_probability": 0.5},
-    "bursts of loss": {"link.loss_model": "gilbert_elliott", "link.loss_probability": 0.2},
+    "bursts of loss": {"links.model": "gilbert_elliott", "link.loss_probability": 0.2},
     "slower links": {"link.rate_bps": 1e6, "network.deadline_s": 0.02},
     "another policy": {"network.missing": "skip"},
     "another transport": {"network.transport": "zmq"},
@@ -138,11 +139,12 @@ def arrays_of(samples: Samples | LiveRows) -> dict[str, NDArray[Any]]:
 
 def test_every_link_has_losses_of_its_own_whoever_else_is_there() -> None:
     """No two directions lose alike, and an edge more or less changes no other link."""
-    section = tiny({"link.loss_probability": 0.5, "link.retry_limit": 0}).link
+    scenario = tiny({"link.loss_probability": 0.5, "link.retry_limit": 0})
+    ends = {node: LinkEnd("both") for node in range(4)}
 
     def fates(edges: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, ...]]:
-        links = make_links(section, nx.Graph(edges), EmulatorEnvironment(0), {}, until_delivered=False)
-        return {ends: tuple(link.decide(0.0, 64 * 128).lost_packets.tolist()) for ends, link in links.items()}
+        links = make_links(scenario, nx.Graph(edges), EmulatorEnvironment(0), ends, until_delivered=False)
+        return {pair: tuple(fate_of(link, 64 * 128).lost_packets.tolist()) for pair, link in links.items()}
 
     few, many = fates([(0, 1), (1, 2)]), fates([(0, 1), (1, 2), (0, 2), (3, 0)])
     assert len(set(many.values())) == len(many) == 8

@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.datasets.windows import Windows
 from sheafedge.emulator.contracts import ConfigError, TopologyError
-from sheafedge.emulator.engine import EmulatorEnvironment
-from sheafedge.emulator.network.loss import BlockedTimes
 from sheafedge.scenarios.build import (
     Client,
     Emulation,
@@ -25,13 +23,12 @@ from sheafedge.scenarios.build import (
     coupling_warnings,
     find_algorithm,
     group_weights,
-    make_links,
     mixing_weights,
     neighbor_weights,
 )
 from sheafedge.scenarios.data import ClientData, load_data
 from sheafedge.scenarios.groups import assign_groups
-from sheafedge.scenarios.schema import LinkSection, Scenario, load_scenario, shipped_scenarios
+from sheafedge.scenarios.schema import Scenario, load_scenario, shipped_scenarios
 
 ROUNDING = 1e-12  # sums of a few float64 weights
 STANDARD_ERRORS = 5.0  # beyond them once in two million tests
@@ -199,7 +196,7 @@ def test_a_model_alone_starts_as_inside_the_fused_one(wire: Build) -> None:
 @pytest.mark.parametrize(
     "edits",
     [
-        {"link.loss_probability": 0.5, "link.loss_model": "gilbert_elliott"},
+        {"link.loss_probability": 0.5, "links.model": "gilbert_elliott"},
         {"sheaf.coupling": 0.3, "sheaf.compression": 0.5},
         {"network.missing": "stale"},
         {"training.batch_size": 4},
@@ -404,80 +401,9 @@ def test_no_shipped_scenario_is_refused_or_warned_of(name: str) -> None:
     assert coupling_warnings(load_scenario(name), nx.star_graph(9)) == ()
 
 
-def lost_transmissions(section: LinkSection, n_packets: int) -> np.ndarray:
-    """[n_packets] which transmissions a link of this section loses, without retransmission."""
-    graph = nx.path_graph(2)
-    links = make_links(section, graph, EmulatorEnvironment(seed=5), {}, until_delivered=False)
-    assert set(links) == {(0, 1), (1, 0)}
-    lost = np.zeros(n_packets, dtype=bool)
-    lost[links[0, 1].decide(0.0, n_packets * section.packet_bytes).lost_packets] = True
-    return lost
-
-
-def test_bursts_lose_the_same_share_in_the_long_run_and_last_as_long_as_they_should() -> None:
-    n_packets, share, burst = 200_000, 0.2, 5.0
-    section = LinkSection(loss_model="gilbert_elliott", loss_probability=share, mean_burst_packets=burst, retry_limit=0)
-    lost = lost_transmissions(section, n_packets)
-    leave_good = share / (1 - share) / burst
-    memory = (2 - leave_good - 1 / burst) / (leave_good + 1 / burst)  # variance inflation of a two-state chain
-    standard_error = np.sqrt(share * (1 - share) * memory / n_packets)
-    assert abs(lost.mean() - share) < STANDARD_ERRORS * standard_error
-
-    n_bursts = int((np.diff(lost.astype(int)) == 1).sum())
-    assert abs(lost.sum() / n_bursts - burst) < STANDARD_ERRORS * burst / np.sqrt(n_bursts)
-
-
-def test_independent_losses_come_in_short_bursts() -> None:
-    """The negative control of the test above: 1 / (1 - 0.2) packets."""
-    lost = lost_transmissions(LinkSection(loss_probability=0.2, retry_limit=0), 200_000)
-    assert lost.sum() / (np.diff(lost.astype(int)) == 1).sum() == pytest.approx(1.25, abs=0.03)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_bursts_of_nothing_and_of_everything_are_exact(share: float) -> None:
-    section = LinkSection(loss_model="gilbert_elliott", loss_probability=share, retry_limit=0)
-    assert (lost_transmissions(section, 1000) == bool(share)).all()
-
-
-def test_who_waits_gets_links_that_repeat_until_delivered() -> None:
-    section = LinkSection(loss_probability=0.9, retry_limit=0)
-    links = make_links(section, nx.path_graph(2), EmulatorEnvironment(seed=5), {}, until_delivered=True)
-    assert len(links[0, 1].decide(0.0, 100 * section.packet_bytes).lost_packets) == 0
-
-
 def test_an_algorithm_is_found_by_its_name() -> None:
     assert find_algorithm("sheaf_dmfl_att").couples_heads
     assert not find_algorithm("local").couples_heads
-
-
-# --- links that follow the world --------------------------------------------------------------------------------------
-
-
-def blocked_at(*seconds: int) -> BlockedTimes:
-    """A minute at one frame per second."""
-    blocked = np.zeros(60, dtype=np.bool_)
-    blocked[list(seconds)] = True
-    return BlockedTimes(np.arange(60.0), blocked)
-
-
-def test_a_link_is_dark_while_the_sight_of_either_end_is_blocked() -> None:
-    env = EmulatorEnvironment(0)
-    section = LinkSection(blockage_loss=1.0, retry_limit=0, rate_bps=1e9)
-    times: dict[int, BlockedTimes | None] = {0: blocked_at(10), 1: blocked_at(20), 2: blocked_at()}
-    links = make_links(section, nx.Graph([(0, 1), (1, 2), (0, 2)]), env, times, until_delivered=False)
-    dark: dict[int, set[tuple[int, int]]] = {}
-    for now_s in (5, 10, 20, 30):
-        env.run(until=now_s + 0.5)
-        dark[now_s] = {ends for ends, link in links.items() if len(link.decide(env.now, 10_000).lost_packets)}
-    assert dark == {5: set(), 10: {(0, 1), (1, 0), (0, 2), (2, 0)}, 20: {(0, 1), (1, 0), (1, 2), (2, 1)}, 30: set()}
-
-
-def test_links_cannot_follow_a_world_that_nobody_labeled() -> None:
-    section = LinkSection(blockage_loss=0.5)
-    with pytest.raises(ConfigError, match=r"link\.blockage_loss needs recordings that say when .* that of client 1"):
-        make_links(
-            section, nx.Graph([(0, 1)]), EmulatorEnvironment(0), {0: blocked_at(), 1: None}, until_delivered=False
-        )
 
 
 def test_a_recorded_street_says_when_its_links_are_dark(tiny: Scenario) -> None:

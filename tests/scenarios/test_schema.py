@@ -372,7 +372,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("link.blockage_loss = 0.5 needs to know when links are blocked", "or set it to 0"),
     ),
     "bursts too short for the loss": (
-        {"link.loss_model": "gilbert_elliott", "link.loss_probability": 0.9, "link.mean_burst_packets": 2},
+        {"links.model": "gilbert_elliott", "link.loss_probability": 0.9, "link.mean_burst_packets": 2},
         ("link.mean_burst_packets = 2 is too short", "link.loss_probability = 0.9", "at least 9 packets"),
     ),
     "an unknown choice": ({"network.missing": "wat"}, ("network.missing must be 'skip', 'stale' or 'wait'",)),
@@ -454,11 +454,11 @@ RIGHT_VALUES: dict[str, dict[str, Any]] = {
     "waiting where some come": {"network.missing": "wait", "link.loss_probability": 0.9},
     "losing everything": {"link.loss_probability": 1.0},
     "bursts just long enough": {
-        "link.loss_model": "gilbert_elliott",
+        "links.model": "gilbert_elliott",
         "link.loss_probability": 0.9,
         "link.mean_burst_packets": 9.01,
     },
-    "bursts that cannot happen": {"link.loss_model": "gilbert_elliott", "link.loss_probability": 0.0},
+    "bursts that cannot happen": {"links.model": "gilbert_elliott", "link.loss_probability": 0.0},
     "an empty group": {"clients.groups": [RF, {"name": "gps", "modalities": ["gps"], "share": 0.0}]},
     "few beams for positions, all for sweeps": {
         "clients.groups": [

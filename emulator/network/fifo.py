@@ -1,0 +1,71 @@
+"""A queue whose future is known: first come, first served, by a sender that shares its medium with nobody."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+
+import simpy
+
+from ..contracts import Channel, Delivery
+from .refusal import refused
+
+
+class Fifo:
+    """A sender that serves its links in the order of offers; every fate is computed when the message is offered.
+
+    Args:
+        env: the clock.
+        limit_bytes: of messages that wait, without the one being sent; a message that does not fit is refused.
+
+    Attributes:
+        free_at_s: simulated instant at which all that was accepted is sent.
+    """
+
+    def __init__(self, env: simpy.Environment, limit_bytes: float = math.inf) -> None:
+        self.env, self.limit_bytes = env, limit_bytes
+        self.free_at_s = 0.0
+        self._waiting: deque[tuple[float, int]] = deque()  # when each starts, and its bytes
+        self._waiting_bytes = 0
+
+    def link(self, channel: Channel) -> FifoLink:
+        """One more link that this sender serves."""
+        return FifoLink(self, channel)
+
+    def fits(self, now_s: float, size_bytes: int) -> bool:
+        """Whether a message may join; what has been started by now no longer waits."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= now_s:
+            self._waiting_bytes -= waiting.popleft()[1]
+        return self.free_at_s <= now_s or self._waiting_bytes + size_bytes <= self.limit_bytes
+
+    def joined(self, start_s: float, size_bytes: int, end_s: float) -> None:
+        """A message was accepted."""
+        self.free_at_s = end_s
+        if self.limit_bytes < math.inf:
+            self._waiting.append((start_s, size_bytes))
+            self._waiting_bytes += size_bytes
+
+
+class FifoLink:
+    """One direction of an edge: a channel behind a `Fifo`, its `sender`."""
+
+    def __init__(self, sender: Fifo, channel: Channel) -> None:
+        self.sender, self._channel = sender, channel
+        self.packet_bytes = channel.packet_bytes
+
+    def offer(self, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
+        """Decides at once; there are no classes of priority here."""
+        sender = self.sender
+        now_s = sender.env.now
+        if not sender.fits(now_s, size_bytes):
+            decided(refused(now_s, size_bytes, self.packet_bytes))
+            return
+        start_s = max(now_s, sender.free_at_s)
+        sent = self._channel.transmit(start_s, size_bytes)
+        end_s = start_s + sent.airtime_s
+        sender.joined(start_s, size_bytes, end_s)
+        decided(
+            Delivery(sent.arrival_s(end_s), sent.lost_packets, sent.n_packets, sent.n_retransmissions, sent.airtime_s)
+        )

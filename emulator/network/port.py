@@ -1,0 +1,128 @@
+"""A radio sends one thing at a time: queues before it, classes of priority, and long messages chunk by chunk."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from ..contracts import Channel, Delivery, Transmission
+from .loss import NO_PACKETS
+from .medium import Medium
+from .refusal import refused
+
+#: Head and map vectors; encoders.
+N_CLASSES = 2
+
+
+class _Job:
+    """A message on its way through a port."""
+
+    __slots__ = ("airtime_s", "arrival_s", "channel", "decided", "left_bytes", "lost", "n_packets", "n_retransmissions")
+
+    def __init__(self, channel: Channel, size_bytes: int, decided: Callable[[Delivery], None]) -> None:
+        self.channel, self.left_bytes, self.decided = channel, size_bytes, decided
+        self.arrival_s = self.airtime_s = 0.0
+        self.n_packets = self.n_retransmissions = 0
+        self.lost: list[NDArray[np.int64]] = []
+
+    def sent(self, chunk: Transmission, end_s: float) -> None:
+        """The next of its chunks has left."""
+        if chunk.lost_packets.size:
+            self.lost.append(chunk.lost_packets + self.n_packets)
+        self.n_packets += chunk.n_packets
+        self.n_retransmissions += chunk.n_retransmissions
+        self.airtime_s += chunk.airtime_s
+        self.arrival_s = max(self.arrival_s, chunk.arrival_s(end_s))
+
+    def delivery(self) -> Delivery:
+        """Its fate, when all chunks have left."""
+        lost = NO_PACKETS if not self.lost else self.lost[0] if len(self.lost) == 1 else np.concatenate(self.lost)
+        return Delivery(self.arrival_s, lost, self.n_packets, self.n_retransmissions, self.airtime_s)
+
+
+class Port:
+    """A sender, event by event: it starts the next chunk of the first message of the first class when one has left.
+
+    A chunk that has been started is finished (non-preemptive). Inside a class messages leave in the order of offers,
+    one after the other.
+
+    Args:
+        env: the clock.
+        medium: carries what it sends, alone or among others.
+        limit_bytes: of what waits, over all classes; a message that does not fit is refused, unless nothing is being
+            sent.
+        has_classes: look at priorities; else all messages are of one class.
+        chunk_packets: longest piece that is sent without looking who waits; None: whole messages.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        medium: Medium,
+        *,
+        limit_bytes: float = math.inf,
+        has_classes: bool = False,
+        chunk_packets: int | None = None,
+    ) -> None:
+        self.env = env
+        self._medium, self._limit_bytes, self._chunk_packets = medium, limit_bytes, chunk_packets
+        self._classes: Sequence[deque[_Job]] = [deque() for _ in range(N_CLASSES if has_classes else 1)]
+        self._waiting_bytes = 0
+        self._sending: tuple[_Job, Transmission, deque[_Job]] | None = None
+
+    def link(self, channel: Channel) -> PortLink:
+        """One more link that this sender serves."""
+        return PortLink(self, channel)
+
+    def take(self, channel: Channel, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
+        """A message for one of its links."""
+        if self._sending is not None and self._waiting_bytes + size_bytes > self._limit_bytes:
+            decided(refused(self.env.now, size_bytes, channel.packet_bytes))
+            return
+        self._waiting_bytes += size_bytes
+        self._classes[min(priority, len(self._classes) - 1)].append(_Job(channel, size_bytes, decided))
+        if self._sending is None:
+            self._send_next()
+
+    def _send_next(self) -> None:
+        queue = next((queue for queue in self._classes if queue), None)
+        if queue is None:
+            return
+        job = queue[0]
+        n_bytes = job.left_bytes
+        if self._chunk_packets is not None:
+            n_bytes = min(n_bytes, self._chunk_packets * job.channel.packet_bytes)
+        chunk = job.channel.transmit(self.env.now, n_bytes)
+        job.left_bytes -= n_bytes
+        self._waiting_bytes -= n_bytes
+        self._sending = job, chunk, queue
+        self._medium.carry(chunk.airtime_s, self._has_left)
+
+    def _has_left(self) -> None:
+        assert self._sending is not None, "the medium carried what nobody sent"
+        job, chunk, queue = self._sending
+        job.sent(chunk, self.env.now)
+        self._sending = None
+        if job.left_bytes > 0:
+            self._send_next()
+            return
+        queue.popleft()
+        self._send_next()
+        job.decided(job.delivery())
+
+
+class PortLink:
+    """One direction of an edge: a channel behind a `Port`."""
+
+    def __init__(self, port: Port, channel: Channel) -> None:
+        self._port, self._channel = port, channel
+        self.packet_bytes = channel.packet_bytes
+
+    def offer(self, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
+        """Decides when the last of the message has left."""
+        self._port.take(self._channel, size_bytes, priority, decided)
