@@ -33,7 +33,17 @@ def _worlds_are_recorded_once_and_not_at_home(tmp_path_factory: pytest.TempPathF
 @pytest.fixture(scope="session")
 def deepsense_root() -> Path:
     """Folder with the gathered DeepSense rows; skips where this machine has none."""
-    root = Path(os.environ.get("SHEAFEDGE_DATA") or _BESIDE_THE_CHECKOUT) / "deepsense"
+    return _data_folder("deepsense")
+
+
+@pytest.fixture(scope="session")
+def link_traces_root() -> Path:
+    """Folder with traces of real links; skips where this machine has none."""
+    return _data_folder("link_traces")
+
+
+def _data_folder(name: str) -> Path:
+    root = Path(os.environ.get("SHEAFEDGE_DATA") or _BESIDE_THE_CHECKOUT) / name
     if not root.is_dir():
-        pytest.skip(f"no DeepSense data at {root}; set SHEAFEDGE_DATA to the folder that holds deepsense/")
+        pytest.skip(f"no data at {root}; set SHEAFEDGE_DATA to the folder that holds {name}/")
     return root

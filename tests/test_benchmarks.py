@@ -22,6 +22,7 @@ SMALL = {
     "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads"],
     "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
+    "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
     "round": [
         *("--repeats", "1", "--batch", "2", "--width", "0.125"),
@@ -47,6 +48,16 @@ def assert_spread(figures: dict[str, float]) -> None:
 def test_every_benchmark_is_tried_here() -> None:
     scripts = {path.stem for path in BENCHMARKS.glob("[!_]*.py")} - {"machine"}
     assert scripts == SMALL.keys()
+
+
+def test_links_are_asked_with_every_queue_and_lose_what_they_should(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("links", capsys)
+    arms = {"fifo", "fifo_bursts", "port", "port_classes", "processor_sharing", "round_robin"}
+    assert printed["links_alone"].keys() == printed["through_network"].keys() == arms
+    for figures in printed["links_alone"].values():
+        assert figures["messages_per_s"] > 0
+        assert 0.0 < figures["repeats_per_packet"] < 0.2
+        assert 0.9 < figures["arrived_share"] <= 1.0
 
 
 def test_overhead_compares_the_emulator_with_loops_of_the_same_mathematics(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,6 +102,30 @@ def test_traffic_is_counted_in_total_by_kind_and_by_sender() -> None:
     assert site.recorder.bytes_sent == {0: 2 * size + small, 1: size}
 
 
+def test_a_link_that_decides_later_is_asked_once_and_heard_when_it_knows() -> None:
+    site = Site(delay_s=3.0, decides_after_s=2.0)
+    site.network.send(message(0, 1))
+    assert site.recorder.traffic.messages == 0
+    site.env.run(until=2.5)
+    assert (site.recorder.traffic.messages, site.arrived) == (1, [])
+    site.env.run()
+    assert [at_s for at_s, _, _ in site.arrived] == [3.0]
+
+
+def test_encoders_are_offered_as_second_class_and_all_else_as_first() -> None:
+    site = Site()
+    site.send(message(), message(kind=MessageKind.PROJECTION, modality=None))
+    assert site.links[0, 1].priorities == [1, 0]
+
+
+def test_a_refused_message_is_lost_and_counted_as_dropped() -> None:
+    site = Site(losses=[(*PAYLOAD_PACKETS, HEADER_PACKET)], dropped=True)
+    site.send(message())
+    assert site.arrived == []
+    traffic = site.recorder.traffic
+    assert (traffic.messages, traffic.lost_messages, traffic.dropped_messages) == (1, 1, 1)
+
+
 def trace_of(*messages: Message, start_s: float = 0.0, **link: Any) -> str:
     site = Site(**link)
     site.env.run(until=site.env.timeout(start_s))
