@@ -25,7 +25,9 @@ from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.contracts import Learner, Message, MessageKind, MessageSlot, Modality, NodeId, Phase, State
 from sheafedge.emulator.edge.device_profiles import DEVICE_PROFILES
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment, named_stream
-from sheafedge.emulator.network.link import LinkSettings, QueuedLink
+from sheafedge.emulator.network.channels.link_settings import LinkSettings
+from sheafedge.emulator.network.channels.packet_channel import PacketChannel
+from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.wire import Wire
@@ -224,7 +226,7 @@ def _stations(
     inboxes = {learner.client_id: Inbox(env, Wait(), recorder) for learner in learners}
     settings = LinkSettings(rate_bps=1e9, propagation_s=1e-3, retry_limit=None)
     links = {
-        (client, peer): QueuedLink(settings, IidLoss(0.0, env.stream("link", client, peer)))
+        (client, peer): Fifo(env).link(PacketChannel(settings, IidLoss(0.0, env.stream("link", client, peer))))
         for client in inboxes
         for peer in problem.neighbors(client)
     }

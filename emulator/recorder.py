@@ -27,6 +27,7 @@ class Traffic:
 
     Attributes:
         messages, bytes: offered to links; retransmissions are not counted in `bytes`.
+        waiting_messages: offered, and not decided so far; in a queue when the run ended.
         lost_messages: never arrived, or too broken to use.
         dropped_messages: those of them that a full queue refused; their packets count as lost.
         partial_messages: arrived with some packets missing, and were used.
@@ -37,6 +38,7 @@ class Traffic:
 
     messages: int = 0
     bytes: int = 0
+    waiting_messages: int = 0
     lost_messages: int = 0
     dropped_messages: int = 0
     partial_messages: int = 0
@@ -89,25 +91,31 @@ class Recorder:
         self.energy_j.update({int(node): spent for node, spent in state["energy_j"].items()})
         self._trace = bytes.fromhex(state["trace"])
 
-    def message(self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool) -> None:
-        """A message was offered to its link at this instant, and this is its fate, told when the link knows it."""
-        slot, n_lost = in_flight.slot, len(delivery.lost_packets)
-        kind = self.traffic.by_kind[str(slot.kind)]
+    def offered(self, in_flight: InFlight) -> None:
+        """A message is offered to its link."""
+        kind = self.traffic.by_kind[str(in_flight.slot.kind)]
         self.traffic.messages += 1
+        self.traffic.waiting_messages += 1
         self.traffic.bytes += in_flight.size_bytes
+        kind.messages += 1
+        kind.bytes += in_flight.size_bytes
+        self.bytes_sent[in_flight.slot.sender] += in_flight.size_bytes
+
+    def message(self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool) -> None:
+        """This is the fate of a message that was `offered` at this instant."""
+        slot, n_lost = in_flight.slot, len(delivery.lost_packets)
+        self.traffic.waiting_messages -= 1
         self.traffic.lost_packets += n_lost
         self.traffic.retransmissions += delivery.n_retransmissions
         self.traffic.lost_messages += not delivered
         self.traffic.dropped_messages += delivery.dropped
         self.traffic.partial_messages += delivered and n_lost > 0
-        kind.messages += 1
-        kind.bytes += in_flight.size_bytes
-        kind.lost_messages += not delivered
-        self.bytes_sent[slot.sender] += in_flight.size_bytes
+        self.traffic.by_kind[str(slot.kind)].lost_messages += not delivered
         self._happened(  # field by field: a dataclass's own repr costs more than the hash
             f"{now_s!r} {slot.round_index} {slot.phase} {slot.sender} {slot.kind} {slot.modality}"
             f" {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
-            f" {delivery.arrival_s!r} {delivered} {n_lost}/{delivery.n_packets} {delivery.n_retransmissions} ".encode()
+            f" {delivery.arrival_s!r} {delivered} {n_lost}/{delivery.n_packets} {delivery.n_retransmissions} "
+            f"{'dropped ' if delivery.dropped else ''}".encode()
             + delivery.lost_packets.tobytes()
         )
 

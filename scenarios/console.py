@@ -108,13 +108,21 @@ def print_result(console: Console, result: RunResult) -> None:
         print_warning(console, warning)
 
 
+def _queued(traffic: Mapping[str, int]) -> str:
+    """What queues did to messages, where they did anything."""
+    dropped, waiting = traffic["dropped_messages"], traffic["waiting_messages"]
+    return (f"; full queues refused {dropped:,} messages" if dropped else "") + (
+        f"; {waiting:,} still waited at the end" if waiting else ""
+    )
+
+
 def _facts(result: RunResult) -> dict[str, str]:
     summary, traffic = result.summary, result.summary["traffic"]
     return {
         "traffic": f"{traffic['messages']:,} messages, {traffic['bytes'] / 1e6:,.1f} MB",
         "losses": f"{traffic['lost_messages']:,} messages lost, {traffic['partial_messages']:,} used in part,"
         f" {traffic['late_messages']:,} late; {traffic['lost_packets']:,} packets lost for good,"
-        f" {traffic['retransmissions']:,} sent again",
+        f" {traffic['retransmissions']:,} sent again{_queued(traffic)}",
         "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing); here"
         f" {summary['recording_time_s']:.1f} s for the data, {summary['wall_time_s']:.1f} s of training,"
         f" {summary['export_time_s']:.1f} s for exports",

@@ -21,6 +21,8 @@ from .section import Probability, Section
 LinkModel = Literal["ideal", "constant", "gilbert_elliott", "fibre", "xn", "sidelink", "trace"]
 #: Wires: no radio, no medium to share, no blockers.
 WIRED: frozenset[LinkModel] = frozenset({"ideal", "fibre", "xn"})
+#: Models that depend on who else sends at that moment: a sender must not ask them ahead of time.
+ASKED_AT_START: frozenset[LinkModel] = frozenset()
 
 
 class LinkSection(Section):
@@ -221,6 +223,11 @@ class LinksSection(Section):
     priorities: bool = False
     chunk_packets: Annotated[int, Field(ge=1)] = 16
     edges: tuple[EdgeSection, ...] = ()
+
+    @property
+    def models(self) -> frozenset[LinkModel]:
+        """All that some edge may have."""
+        return frozenset({self.model, *(edge.model for edge in self.edges if edge.model is not None)})
 
 
 @dataclass(frozen=True, slots=True)

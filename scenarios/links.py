@@ -21,7 +21,16 @@ from ..emulator.network.loss import BlockedTimes, IidLoss, LossProcess, Shadowed
 from ..emulator.network.medium import Medium, OwnMedium, ProcessorSharing, RoundRobin
 from ..emulator.network.port import Port
 from .link_replays import TraceShelf
-from .link_schema import WIRED, EdgeModel, EdgeSection, LinkModel, LinksSection, TraceSection, edge_model
+from .link_schema import (
+    ASKED_AT_START,
+    WIRED,
+    EdgeModel,
+    EdgeSection,
+    LinkModel,
+    LinksSection,
+    TraceSection,
+    edge_model,
+)
 from .schema import Scenario
 
 
@@ -161,6 +170,7 @@ class _Senders:
     def __init__(self, env: EmulatorEnvironment, section: LinksSection) -> None:
         self._env, self._section = env, section
         self._limit_bytes = section.queue_bytes or math.inf
+        self._goes_by_events = section.priorities or not section.models.isdisjoint(ASKED_AT_START)
         self._own: Medium = OwnMedium(env)
         self._shared = _shared_medium(env, section)
         self._radios: dict[NodeId, Fifo | Port] = {}
@@ -178,7 +188,7 @@ class _Senders:
     def _new(self, medium: Medium) -> Fifo | Port:
         """Whatever nobody can overtake or slow down is computed ahead, and the rest event by event."""
         has_classes = self._section.priorities
-        if medium is self._own and not has_classes:
+        if medium is self._own and not self._goes_by_events:
             return Fifo(self._env, self._limit_bytes)
         chunk_packets = self._section.chunk_packets if has_classes else None
         return Port(

@@ -68,6 +68,7 @@ class Network:
         if link is None:
             raise TopologyError(f"node {message.sender} sent to {message.receiver}, which is not its neighbor")
         in_flight = self._transport.submit(message)
+        self._recorder.offered(in_flight)
         decided = partial(self._decided, self._env.now, in_flight, link.packet_bytes)
         link.offer(in_flight.size_bytes, int(message.kind in _SECOND_CLASS), decided)
 

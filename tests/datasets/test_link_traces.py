@@ -14,12 +14,16 @@ from sheafedge.datasets import reception_traces, trace_table
 from sheafedge.datasets.link_traces import read_cicv5g, read_mahimahi, read_pensieve
 from sheafedge.datasets.reception_traces import read_receptions
 from sheafedge.emulator.contracts import DataError
+from sheafedge.emulator.network.channels.opportunity_trace import OPPORTUNITY_BYTES, OpportunityPace
 
 HEADER = "pub_time(ms) sub_time(ms) delay(ms) utmX(m) utmY(m) heading(rad) velocity(m/s) cellid(db) sinr(db) rsrp(db)"
 ROWS = [
     "1721200386667 1721200386709 42 328972.92 3463463.80 2.6 6.54 5C4225714 8 -71 ",
     "1721200386722 1721200386746 24 328972.58 3463463.99 2.6 6.50 5C4225714 -3 -90 ",
 ]
+
+HALF_A_MILLISECOND = 0.5e-3
+ROUNDING = 1e-9  # seconds; a millionth of a trace's grain
 
 Write = Callable[[str | bytes], Path]
 
@@ -210,3 +214,19 @@ def test_real_traces_have_the_sizes_and_means_that_are_known_of_them(link_traces
     receptions = read_receptions(link_traces_root / "rutgers_noise_-20_-10.npz")
     assert receptions.received.shape == (1624, 300)
     assert receptions.received.mean() == pytest.approx(0.7785, abs=5e-5)
+
+
+@pytest.mark.parametrize("file", ["Verizon-LTE-short.up", "ATT-LTE-driving-2016.down", "Verizon-EVDO-driving.up"])
+def test_a_real_trace_is_replayed_to_the_millisecond(file: str, link_traces_root: Path) -> None:
+    """A sender that never pauses sends one packet at every recorded instant, and goes on at the beginning."""
+    recorded_s = read_mahimahi(link_traces_root / "mahimahi" / file)
+    last = recorded_s[-3000:]  # of the first replay, and then of the second
+    pace, now_s = OpportunityPace(recorded_s), float(last[0]) - HALF_A_MILLISECOND
+    departures = []
+    for _ in range(6000):
+        now_s += pace(now_s, OPPORTUNITY_BYTES)
+        departures.append(now_s)
+    first = int(np.searchsorted(recorded_s, last[0]))
+    expected = np.concatenate([recorded_s[first:], recorded_s + recorded_s[-1]])[:6000]
+    np.testing.assert_allclose(departures, expected, rtol=0.0, atol=ROUNDING)
+    assert np.abs(np.array(departures) - np.roll(expected, 1)).max() > HALF_A_MILLISECOND  # negative control

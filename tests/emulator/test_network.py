@@ -90,7 +90,8 @@ def test_traffic_is_counted_in_total_by_kind_and_by_sender() -> None:
     site.send(encoder, encoder, prototypes, message(1, 0))
     size, small = HEADER_BYTES + 32, HEADER_BYTES + 16
     assert site.recorder.traffic.as_dict() == {
-        "messages": 4, "bytes": 3 * size + small, "lost_messages": 1, "dropped_messages": 0, "partial_messages": 1,
+        "messages": 4, "bytes": 3 * size + small, "waiting_messages": 0, "lost_messages": 1,
+        "dropped_messages": 0, "partial_messages": 1,
         "late_messages": 0, "lost_packets": 2, "retransmissions": 6,
         "by_kind": {
             "encoder": {"messages": 3, "bytes": 3 * size, "lost_messages": 0},
@@ -105,9 +106,10 @@ def test_traffic_is_counted_in_total_by_kind_and_by_sender() -> None:
 def test_a_link_that_decides_later_is_asked_once_and_heard_when_it_knows() -> None:
     site = Site(delay_s=3.0, decides_after_s=2.0)
     site.network.send(message(0, 1))
-    assert site.recorder.traffic.messages == 0
+    traffic = site.recorder.traffic
+    assert (traffic.messages, traffic.waiting_messages) == (1, 1)
     site.env.run(until=2.5)
-    assert (site.recorder.traffic.messages, site.arrived) == (1, [])
+    assert (traffic.messages, traffic.waiting_messages, site.arrived) == (1, 0, [])
     site.env.run()
     assert [at_s for at_s, _, _ in site.arrived] == [3.0]
 

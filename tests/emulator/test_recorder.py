@@ -30,22 +30,29 @@ def trace(*entries: Callable[[Recorder], object]) -> str:
 def sent(
     now_s: float = 1.0, offered: InFlight = OFFERED, fate: Delivery = ARRIVED, delivered: bool = True
 ) -> Callable[[Recorder], object]:
-    return lambda recorder: recorder.message(now_s, offered, fate, delivered)
+    return lambda recorder: tell(recorder, offered, fate, delivered, now_s)
 
 
 def seen(now_s: float = 2.0, node: int = 3, round_index: int = 0, **values: Any) -> Callable[[Recorder], object]:
     return lambda recorder: recorder.observation(now_s, node, round_index, values or {"loss": 0.5})
 
 
+def tell(recorder: Recorder, offered: InFlight, fate: Delivery, delivered: bool, now_s: float = 0.0) -> None:
+    """A message, and what became of it."""
+    recorder.offered(offered)
+    recorder.message(now_s, offered, fate, delivered)
+
+
 def test_every_message_is_counted_once_in_total_and_once_by_kind() -> None:
     recorder = quiet_recorder()
     projection = InFlight(SLOT._replace(kind=MessageKind.PROJECTION, modality=None, sender=4), 5, 30, 1, None)
-    recorder.message(0.0, OFFERED, ARRIVED, True)
-    recorder.message(0.0, OFFERED, losing(1, 2, n_retransmissions=3), True)
-    recorder.message(0.0, OFFERED, losing(0, 1, 2, 3), False)
-    recorder.message(0.0, projection, losing(0), False)
+    tell(recorder, OFFERED, ARRIVED, True)
+    tell(recorder, OFFERED, losing(1, 2, n_retransmissions=3), True)
+    tell(recorder, OFFERED, losing(0, 1, 2, 3), False)
+    tell(recorder, projection, losing(0), False)
     assert recorder.traffic.as_dict() == {
-        "messages": 4, "bytes": 330, "lost_messages": 2, "partial_messages": 1, "late_messages": 0,
+        "messages": 4, "bytes": 330, "waiting_messages": 0, "lost_messages": 2, "dropped_messages": 0,
+        "partial_messages": 1, "late_messages": 0,
         "lost_packets": 7, "retransmissions": 3,
         "by_kind": {
             "encoder": {"messages": 3, "bytes": 300, "lost_messages": 1},

@@ -86,6 +86,14 @@ def test_a_trace_loops_or_is_stretched_at_the_same_capacity() -> None:
     )
 
 
+def test_a_trace_can_be_stretched_to_years_and_squeezed_to_less_than_its_grain() -> None:
+    trace_s = np.array([*np.linspace(0.1, 1.0, 10), 2.0])
+    year_s = 3e7
+    assert OpportunityPace(trace_s, stretch_to_s=year_s)(year_s / 2 + 10.0, 1500) == pytest.approx(year_s / 2 - 10.0)
+    squeezed = OpportunityPace(trace_s, stretch_to_s=0.02)  # one opportunity in 20 ms
+    assert [squeezed(0.0, 1500), squeezed(0.0, 1500)] == pytest.approx([0.02, 0.04], abs=ROUNDING)
+
+
 def test_a_run_may_start_in_the_middle_of_a_trace() -> None:
     trace_s = np.array([0.1, 0.6, 1.0])
     assert OpportunityPace(trace_s, offset=0.5)(0.0, 1500) == pytest.approx(0.1, abs=ROUNDING)

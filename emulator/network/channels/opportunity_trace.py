@@ -33,17 +33,18 @@ class OpportunityPace:
     ) -> None:
         if len(opportunity_s) == 0 or not opportunity_s[-1] > 0.0:
             raise ConfigError("a trace of packet opportunities needs an instant after 0 s; choose another file")
-        if stretch_to_s is not None:
-            opportunity_s = _stretched(opportunity_s, stretch_to_s)
-        self._clock = TraceClock(float(opportunity_s[-1]), offset)
-        self._opportunity_s = opportunity_s
+        recorded_s = float(opportunity_s[-1])
+        self._scale = 1.0 if stretch_to_s is None else stretch_to_s / recorded_s
+        self._clock = TraceClock(recorded_s * self._scale, offset)
+        self._recorded_s = opportunity_s
+        self._per_replay = max(1, round(self._scale * len(opportunity_s)))
         self._next = 0  # counted over all replays
         self._left_bytes = 0  # of the opportunity before
 
     @property
     def mean_rate_bps(self) -> float:
         """Of a sender that always has something to send."""
-        return 8.0 * OPPORTUNITY_BYTES * len(self._opportunity_s) / self._clock.duration_s
+        return 8.0 * OPPORTUNITY_BYTES * self._per_replay / self._clock.duration_s
 
     def __call__(self, start_s: float, n_bytes: int) -> float:
         """Seconds until the last of these bytes has left."""
@@ -61,23 +62,13 @@ class OpportunityPace:
     def _first_from(self, start_s: float) -> int:
         """Number, over all replays, of the first opportunity that is not over at this instant."""
         lap, since_s = self._clock.locate(start_s)
-        at = int(self._opportunity_s.searchsorted(since_s - SAME_INSTANT_S, side="left"))
-        # At the very end of a replay: its last opportunities are those of this instant too.
-        if at == 0 and since_s <= SAME_INSTANT_S and lap > 0:
-            return (lap - 1) * len(self._opportunity_s) + self._first_of_last_instant()
-        return lap * len(self._opportunity_s) + at
-
-    def _first_of_last_instant(self) -> int:
-        return int(self._opportunity_s.searchsorted(self._opportunity_s[-1] - SAME_INSTANT_S, side="left"))
+        if lap > 0 and since_s <= SAME_INSTANT_S:  # the last ones of the replay before are those of this instant too
+            lap, since_s = lap - 1, self._clock.duration_s
+        at = int(self._recorded_s.searchsorted((since_s - SAME_INSTANT_S) / self._scale, side="left"))
+        return lap * self._per_replay + at * self._per_replay // len(self._recorded_s)
 
     def _instant_s(self, number: int) -> float:
-        lap, index = divmod(number, len(self._opportunity_s))
-        return self._clock.instant_s(lap, float(self._opportunity_s[index]))
-
-
-def _stretched(opportunity_s: NDArray[np.float64], duration_s: float) -> NDArray[np.float64]:
-    """[m] the same capacity at corresponding instants: opportunity number k moves to where number k / factor was."""
-    factor = duration_s / float(opportunity_s[-1])
-    n = max(1, round(factor * len(opportunity_s)))
-    source = np.minimum(np.ceil(np.arange(1, n + 1) * (len(opportunity_s) / n)).astype(np.int64), len(opportunity_s))
-    return np.asarray(factor * opportunity_s[source - 1], dtype=np.float64)
+        """When an opportunity is: stretched, it lies where the one of the same share of the recording lay."""
+        lap, index = divmod(number, self._per_replay)
+        at = -(-(index + 1) * len(self._recorded_s) // self._per_replay) - 1
+        return self._clock.instant_s(lap, self._scale * float(self._recorded_s[at]))
