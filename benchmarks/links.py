@@ -1,6 +1,6 @@
 """How many messages a second the links decide and deliver: prints JSON.
 
-    python benchmarks/links.py [--nodes 100] [--messages 50000] [--kilobytes 8]
+    python benchmarks/links.py [--nodes 100] [--messages 20000] [--kilobytes 8]
 
 Nodes on a ring with four neighbors each offer messages in bursts, one to every neighbor, so that queues form; 5 % of
 the packets are lost and repeated once. The first part asks links alone, on the clock, from the offer to the arrival,
@@ -200,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=100)
-    parser.add_argument("--messages", type=int, default=50_000)
+    parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--kilobytes", type=float, default=8.0)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
