@@ -43,6 +43,7 @@ from .encoders import OBJECTIVES, make_encoder, torch_seed
 from .links import LinkEnd, make_links
 from .live import LiveRows
 from .members import Member, members_of
+from .radio_links import RadioLinks, make_radio_links
 from .schema import NetworkSection, Scenario
 from .stability import limit_warnings
 
@@ -97,6 +98,7 @@ class Emulation:
     transport: Transport
     pool: ComputePool
     warnings: tuple[str, ...]
+    radio: RadioLinks | None = None
 
     @property
     def groups(self) -> dict[str, list[Client]]:
@@ -501,7 +503,10 @@ def _connect(
     inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients}
     deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
     ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
-    links = make_links(scenario, graph, env, ends, until_delivered=policy.waits)
+    radio = None
+    if "radio" in scenario.links.models:
+        radio = make_radio_links(scenario.links.radio, graph, env, {node: end.blocked for node, end in ends.items()})
+    links = make_links(scenario, graph, env, ends, radio, until_delivered=policy.waits)
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
     network = Network(env, transport, links, deliver, recorder)
@@ -526,5 +531,6 @@ def _connect(
     )
     names = tuple(group.name for group in scenario.clients.groups)
     return Emulation(
-        env, graph, names, clients, learners, stations, recorder, links, inboxes, network, transport, pool, warnings
-    )
+        env, graph, names, clients, learners, stations, recorder, links, inboxes, network, transport, pool, warnings,
+        radio,
+    )  # fmt: skip

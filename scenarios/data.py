@@ -38,12 +38,14 @@ class ClientData:
         train: samples that it learns from; in live mode those of what it has sensed so far.
         test: samples that only the scoring sees.
         blocked: when the line of sight of the base station is blocked; None where nobody knows.
+        station_index: of the base station among those of all recordings.
     """
 
     recording: str
     train: Samples | LiveRows
     test: Samples
     blocked: BlockedTimes | None = None
+    station_index: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,6 +113,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             else samples[client_id].take(rows.train),
             test=samples[client_id].take(rows.test),
             blocked=blocked[rows.recording_index],
+            station_index=rows.recording_index,
         )
         for client_id, rows in enumerate(shares)
     ]
@@ -156,7 +159,10 @@ def _partition(scenario: Scenario, samples: Sequence[Samples], assignment: Seque
 
 def _blocked_times(station: RecordedStation) -> BlockedTimes | None:
     label = next((name for name in BLOCKAGE_LABELS if name in station.field_names), None)
-    return None if label is None else BlockedTimes(station.read("time_s"), station.read(label))
+    if label is None:
+        return None
+    loss_db = station.read("los_loss_db").astype(np.float64) if "los_loss_db" in station.field_names else None
+    return BlockedTimes(station.read("time_s"), station.read(label), loss_db)
 
 
 def _size(station: RecordedStation, data: DataSection) -> int:

@@ -13,16 +13,17 @@ from ..emulator.contracts import ConfigError, NodeId
 from ..emulator.network.channels.fibre import FibreSettings
 from ..emulator.network.channels.gilbert_elliott import BURST_PRESETS, BurstSettings, bursts_of
 from ..emulator.network.channels.link_settings import LinkSettings
+from ..emulator.network.channels.radio_settings import RadioSettings
 from ..emulator.network.channels.sidelink import SidelinkSettings
 from ..emulator.network.channels.xn import XnSettings
 from .section import Probability, Section
 
 #: Every model has a maker in `scenarios.links.MODELS`.
-LinkModel = Literal["ideal", "constant", "gilbert_elliott", "fibre", "xn", "sidelink", "trace"]
+LinkModel = Literal["ideal", "constant", "gilbert_elliott", "radio", "fibre", "xn", "sidelink", "trace"]
 #: Wires: no radio, no medium to share, no blockers.
 WIRED: frozenset[LinkModel] = frozenset({"ideal", "fibre", "xn"})
 #: Models that depend on who else sends at that moment: a sender must not ask them ahead of time.
-ASKED_AT_START: frozenset[LinkModel] = frozenset()
+ASKED_AT_START: frozenset[LinkModel] = frozenset({"radio"})
 
 
 class LinkSection(Section):
@@ -202,7 +203,8 @@ class LinksSection(Section):
         model: of every edge that `edges` does not name.
         gilbert_elliott, fibre, xn, sidelink, trace: numbers of the models.
         queue_bytes: of messages that may wait at a sender; further ones are dropped. 0: no limit.
-        radio: "per_edge", every direction sends when it likes; "per_node", a node's radio sends one thing at a time.
+        radio: of all edges whose model is "radio"; they share one band.
+        transmitter: "per_edge", every direction sends when it likes; "per_node", a node sends one thing at a time.
         medium: "own"; or all radios share one, by "processor_sharing" or in "round_robin" over `blocks`.
         blocks: of the medium, for "round_robin".
         priorities: head and map vectors go before encoders, which are sent in chunks.
@@ -217,7 +219,8 @@ class LinksSection(Section):
     sidelink: SidelinkSettings = SidelinkSettings()
     trace: TraceSection = TraceSection()
     queue_bytes: Annotated[int, Field(ge=0)] = 0
-    radio: Literal["per_edge", "per_node"] = "per_edge"
+    radio: RadioSettings = RadioSettings()
+    transmitter: Literal["per_edge", "per_node"] = "per_edge"
     medium: Literal["own", "processor_sharing", "round_robin"] = "own"
     blocks: BlocksSection = BlocksSection()
     priorities: bool = False

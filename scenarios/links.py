@@ -31,6 +31,7 @@ from .link_schema import (
     TraceSection,
     edge_model,
 )
+from .radio_links import RadioLinks
 from .schema import Scenario
 
 
@@ -58,6 +59,7 @@ class Direction:
         sender, receiver: node ids.
         ends: of all nodes.
         traces: recorded links that were read before.
+        radio: the band of all edges with that model; None where there is none.
         until_delivered: repeat without limit.
     """
 
@@ -68,6 +70,7 @@ class Direction:
     receiver: NodeId
     ends: Mapping[NodeId, LinkEnd]
     traces: TraceShelf
+    radio: RadioLinks | None
     until_delivered: bool
 
     def stream(self, name: str) -> np.random.Generator:
@@ -90,6 +93,11 @@ def _gilbert_elliott(of: Direction) -> Channel:
 
 def _lossy(of: Direction, loss: LossProcess) -> Channel:
     return PacketChannel(of.edge.link.settings(until_delivered=of.until_delivered), _with_shadows(of, loss))
+
+
+def _radio(of: Direction) -> Channel:
+    assert of.radio is not None, "made wherever an edge may ask for it"
+    return of.radio.channel(of.sender, of.receiver, until_delivered=of.until_delivered)
 
 
 def _fibre(of: Direction) -> Channel:
@@ -124,6 +132,7 @@ MODELS: Mapping[LinkModel, Callable[[Direction], Channel]] = {
     "ideal": _ideal,
     "constant": _constant,
     "gilbert_elliott": _gilbert_elliott,
+    "radio": _radio,
     "fibre": _fibre,
     "xn": _xn,
     "sidelink": _sidelink,
@@ -136,6 +145,7 @@ def make_links(
     graph: nx.Graph[NodeId],
     env: EmulatorEnvironment,
     ends: Mapping[NodeId, LinkEnd],
+    radio: RadioLinks | None = None,
     *,
     until_delivered: bool,
 ) -> dict[tuple[NodeId, NodeId], Link]:
@@ -146,6 +156,7 @@ def make_links(
         graph: the edges.
         env: clock and streams.
         ends: what is known of every node.
+        radio: for edges with that model.
         until_delivered: repeat lost packets without limit.
 
     Raises:
@@ -159,7 +170,7 @@ def make_links(
     for sender, receiver in sorted([*graph.edges, *((b, a) for a, b in graph.edges)]):
         exception = _exception(scenario.links, ends, sender, receiver)
         edge = edge_model(scenario.links, scenario.link, exception)
-        direction = Direction(env, scenario, edge, sender, receiver, ends, traces, until_delivered)
+        direction = Direction(env, scenario, edge, sender, receiver, ends, traces, radio, until_delivered)
         links[sender, receiver] = senders.of(direction).link(MODELS[edge.model](direction))
     return links
 
@@ -179,7 +190,7 @@ class _Senders:
         """Who sends in this direction."""
         is_wired = direction.edge.model in WIRED
         medium = self._own if is_wired or self._shared is None else self._shared
-        if is_wired or self._section.radio == "per_edge":
+        if is_wired or self._section.transmitter == "per_edge":
             return self._new(medium)
         if direction.sender not in self._radios:
             self._radios[direction.sender] = self._new(medium)

@@ -26,6 +26,7 @@ from .evaluation import Evaluator, baseline_scores, best_model, by_group
 from .exports import export_clients
 from .inspection import plot_recording
 from .interrupts import StopRequest, stop_requests
+from .radio_links import RadioLinks, write_link_states
 from .run_folder import (
     RunFolder,
     default_target,
@@ -36,6 +37,7 @@ from .run_folder import (
 )
 from .schema import Scenario
 from .stability import StabilityWatch
+from .world_schema import WorldFile
 
 
 class Progress(Protocol):
@@ -199,6 +201,9 @@ class _Run:
     def _summary(self) -> dict[str, Any]:
         emulation = self._emulation
         trained_s = time.perf_counter()
+        if emulation.radio is not None:
+            with self._folder.writing():
+                write_link_states(self._folder.path / "links.jsonl", emulation.radio.log.states)
         groups = by_group(self._task, emulation.groups, self._evaluator.latest)
         baselines = {client.client_id: baseline_scores(self._task, client) for client in emulation.clients}
         reported = {group: best_model(self._task, models) for group, models in groups.items()}
@@ -328,7 +333,17 @@ class _Run:
         folder = self._folder.path / "pictures"
         with self._folder.writing():
             drawn = plot_recording(self._data.recordings[0], folder, tuple(range(n_stations)))
+            if self._emulation.radio is not None:
+                drawn.append(self._draw_links(self._emulation.radio, folder / "links.png"))
         return [f"{folder.name}/{path.name}" for path in drawn]
+
+    def _draw_links(self, radio: RadioLinks, path: Path) -> Path:
+        from .link_tracks import draw_run_links
+
+        scenario = self._scenario
+        world = WorldFile(scenario.recorded_world, scenario.seed) if scenario.data.source == "world" else None
+        draw_run_links(path, radio, [client.data for client in self._emulation.clients], world, scenario.name)
+        return path
 
 
 def _said(checkpoint: Checkpoint, name: str) -> Any:

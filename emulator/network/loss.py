@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,28 +169,43 @@ class BlockedTimes:
     Args:
         time_s: [n] instants of the frames, ascending.
         blocked: [n] what holds from each of them until the next.
+        loss_db: [n] of the line of sight, at least 0; None where nobody knows more than `blocked`.
+
+    Attributes:
+        time_s, blocked, loss_db: as given.
+        duration_s: of one turn.
 
     Raises:
         ConfigError: no frame.
     """
 
-    def __init__(self, time_s: NDArray[np.float64], blocked: NDArray[np.bool_]) -> None:
+    def __init__(
+        self,
+        time_s: NDArray[np.float64],
+        blocked: NDArray[np.bool_],
+        loss_db: NDArray[np.float64] | None = None,
+    ) -> None:
         if len(time_s) == 0:
             raise ConfigError("links follow a recording without frames; record longer, or set link.blockage_loss = 0")
-        self._time_s, self._blocked = time_s - time_s[0], blocked
+        self.time_s, self.blocked, self.loss_db = time_s, blocked, loss_db
+        self._time_s = time_s - time_s[0]
         self._first_s = float(time_s[0])
         step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 1.0
-        self._duration_s = float(self._time_s[-1]) + step_s
+        self.duration_s = float(self._time_s[-1]) + step_s
 
     @property
     def share(self) -> float:
         """Of the frames that are blocked."""
-        return float(self._blocked.mean())
+        return float(self.blocked.mean())
+
+    def recorded_s(self, now_s: Any) -> NDArray[np.float64]:
+        """[...] instants of the clock -> [...] instants of the recording that are played then."""
+        return np.asarray((np.asarray(now_s) - self._first_s) % self.duration_s + self._first_s)
 
     def __call__(self, now_s: float) -> bool:
         """Whether it is blocked at this instant."""
-        since_s = (now_s - self._first_s) % self._duration_s
-        return bool(self._blocked[np.searchsorted(self._time_s, since_s, side="right") - 1])
+        since_s = (now_s - self._first_s) % self.duration_s
+        return bool(self.blocked[np.searchsorted(self._time_s, since_s, side="right") - 1])
 
 
 class ShadowedLoss:

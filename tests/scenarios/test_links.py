@@ -194,7 +194,7 @@ def test_by_default_every_direction_sends_when_it_likes(plain: Scenario) -> None
 
 def test_one_radio_per_node_sends_one_thing_at_a_time_and_a_fibre_beside_it(plain: Scenario) -> None:
     exceptions = [{"clients": [2, 0], "model": "fibre"}]
-    found = arrivals(links_of(plain.edited({"links.radio": "per_node", "links.edges": exceptions})))
+    found = arrivals(links_of(plain.edited({"links.transmitter": "per_node", "links.edges": exceptions})))
     assert found[0, 1] == found[1, 0] == found[2, 1] == pytest.approx(0.001)
     assert found[1, 2] == pytest.approx(0.002)
     assert found[0, 2] == found[2, 0] < 1e-5

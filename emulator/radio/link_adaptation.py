@@ -1,0 +1,103 @@
+"""How fast a radio dares to send: channel quality indicators, and the outer loop that corrects the choice.
+
+The inner loop takes the highest rate whose block error rate at the reported SINR meets the target. Reports are old and
+curves are models, so an outer loop adds an offset to the report: a failed block lowers it by one step, a good one
+raises it by as much less as there may be more of those. In the long run that meets the target, whatever was wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import ConfigError
+from .block_error import capacity_gap_db, sinr_for_error_rate, width_db
+from .tables import table
+from .waves import Array
+
+#: Past this the outer loop stops: a link that is better than its highest rate, or worse than its lowest, would go on
+#: for ever, and take as long to come back.
+LARGEST_OFFSET_DB = 6.0
+#: Blocks below this length have no curve.
+FEWEST_BITS = 24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockRates:
+    """What a block can carry at each of the 15 indicators, worst first.
+
+    Attributes:
+        efficiency: [15] bit/s/Hz.
+        block_bytes: [15] payload of one block.
+        ten_percent_db: [15] SINR at which one block in ten fails.
+        width_db: [15] from 50 to 10 %.
+        needed_db: [15] SINR at which blocks fail as often as they may.
+    """
+
+    efficiency: Array
+    block_bytes: NDArray[np.int64]
+    ten_percent_db: Array
+    width_db: Array
+    needed_db: Array
+
+    @classmethod
+    def of(cls, symbols_per_block: float, *, target: float = 0.1, implementation_loss_db: float = 0.0) -> Self:
+        """Rates of blocks of this size.
+
+        Args:
+            symbols_per_block: bandwidth times duration, without overhead.
+            target: block error rate that the choice aims at.
+            implementation_loss_db: that receivers need beyond the curves.
+
+        Raises:
+            ConfigError: blocks of the lowest rate would have fewer than 24 bits.
+
+        Source: 3GPP TS 38.214, Table 5.2.2.1-2, for the efficiencies; SINR by the gap to capacity.
+        """
+        efficiency = table("cqi")["efficiency"]
+        n_bytes = np.floor(symbols_per_block * efficiency / 8.0).astype(np.int64)
+        if 8 * n_bytes[0] < FEWEST_BITS:
+            raise ConfigError(
+                f"a radio block would carry {8 * n_bytes[0]} bits at its lowest rate and needs {FEWEST_BITS};"
+                " raise links.radio.bandwidth_hz or links.radio.slot_s"
+            )
+        bits = 8 * n_bytes
+        needed_db = ten_percent_sinr_db(efficiency, capacity_gap_db(bits)) + implementation_loss_db
+        width = width_db(bits)
+        return cls(efficiency, n_bytes, needed_db, width, sinr_for_error_rate(target, needed_db, width))
+
+    def choose(self, sinr_db: float) -> int:
+        """Index of the highest rate that meets the target at this SINR; the lowest where none does."""
+        return max(0, int(np.searchsorted(self.needed_db, sinr_db, side="right")) - 1)
+
+
+def ten_percent_sinr_db(efficiency: Array, gap_db: Array | float) -> Array:
+    """SINR at which blocks of this spectral efficiency fail one time in ten: [...] bit/s/Hz -> [...] dB.
+
+    Source: Shannon, 10 log10(2^efficiency - 1), plus the gap that a real code needs.
+    """
+    return np.asarray(10.0 * np.log10(2.0**efficiency - 1.0) + gap_db)
+
+
+class OuterLoop:
+    """Offset to reported SINR that makes blocks fail as often as they may.
+
+    Args:
+        target: block error rate in (0, 1).
+        step_db: down for a failed block; up for a good one by step * target / (1 - target), 1/9 of it for 10 %.
+
+    Attributes:
+        offset_db: to add to what is reported; starts at 0 and stays within `LARGEST_OFFSET_DB`.
+    """
+
+    def __init__(self, target: float, step_db: float) -> None:
+        self.offset_db = 0.0
+        self._down_db, self._up_db = step_db, step_db * target / (1.0 - target)
+
+    def heard(self, n_good: int, n_failed: int) -> None:
+        """First copies of so many blocks were decoded, and of so many not."""
+        offset_db = self.offset_db + n_good * self._up_db - n_failed * self._down_db
+        self.offset_db = min(max(offset_db, -LARGEST_OFFSET_DB), LARGEST_OFFSET_DB)
