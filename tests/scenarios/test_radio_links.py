@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from doubles.radio_scenes import street
 from numpy.testing import assert_allclose
+from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.channels.link_state import LinkState
 from sheafedge.emulator.network.channels.radio_settings import RadioSettings
@@ -82,6 +83,33 @@ def test_a_run_over_radio_leaves_its_links_and_a_picture(tiny: Scenario, tmp_pat
     assert sum(row["n_lost_packets"] for row in rows) == result.summary["traffic"]["lost_packets"]
     assert "pictures/links.png" in result.summary["pictures"]
     assert (result.folder / "pictures" / "links.png").read_bytes().startswith(PNG_BEGINS_WITH)
+
+
+def test_one_edge_can_be_a_fibre_among_radios(tiny: Scenario, tmp_path: Path) -> None:
+    ends = []
+    for index, exceptions in enumerate(([], [{"clients": [0, 1], "model": "fibre"}])):
+        edits = {"links.model": "radio", "links.edges": exceptions}
+        folder = run_scenario(tiny.edited(edits), tmp_path / str(index)).folder
+        rows = [json.loads(line) for line in (folder / "links.jsonl").read_text(encoding="utf-8").splitlines()]
+        ends.append({frozenset((row["sender"], row["receiver"])) for row in rows})
+    assert ends[0] - ends[1] == {frozenset((0, 1))}
+
+
+def test_runs_without_radio_leave_nothing_of_it(tiny: Scenario, tmp_path: Path) -> None:
+    assert not (run_scenario(tiny, tmp_path / "constant").folder / "links.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("edits", "said"),
+    [
+        ({"links.radio.bandwidth_hz": 0}, r"links\.radio\.bandwidth_hz must lie in \[1e\+06, 1e\+10\], got 0"),
+        ({"links.radio.colour": 3}, r"links\.radio\.colour"),
+        ({"links.radio.transmissions": 0}, r"links\.radio\.transmissions must lie in \[1, 16\], got 0"),
+    ],
+)
+def test_wrong_settings_are_a_sentence(tiny: Scenario, edits: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        tiny.edited(edits)
 
 
 def test_the_same_seed_plays_the_same_radio_and_another_power_does_not(tiny: Scenario, tmp_path: Path) -> None:
