@@ -227,6 +227,8 @@ def test_a_recorded_fade_follows_the_frames_and_starts_again() -> None:
     fade = RecordedFade(when, loss_db, deepest_db=100.0)
     assert_allclose(fade(np.array([5.0, 5.25, 5.35, 5.45])), [0.0, 10.0, 20.0, 10.0], atol=1e-6)
     assert_allclose(fade(np.array([6.25, 106.25, 4.25])), 10.0, atol=1e-6)  # a second later, and earlier
+    at_first = RecordedFade(when, np.where(np.arange(10) == 0, 20.0, 0.0), deepest_db=100.0)
+    assert_allclose(at_first(np.array([5.95, 6.0])), [10.0, 20.0], atol=1e-6)  # from the last frame into the first
 
 
 def test_no_fade_is_deeper_than_its_reflections() -> None:
