@@ -40,10 +40,10 @@ from ..models.sheaf import aligned_starts, kronecker_starts, random_starts, stru
 from ..models.twin_model import TwinModel
 from .data import ClientData
 from .encoders import OBJECTIVES, make_encoder, torch_seed
-from .links import LinkEnd, make_links
+from .links import LinkEnd, make_links, radio_of
 from .live import LiveRows
 from .members import Member, members_of
-from .radio_links import RadioLinks, make_radio_links
+from .radio_links import RadioLinks
 from .schema import NetworkSection, Scenario
 from .stability import limit_warnings
 
@@ -503,9 +503,7 @@ def _connect(
     inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients}
     deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
     ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
-    radio = None
-    if "radio" in scenario.links.models:
-        radio = make_radio_links(scenario.links.radio, graph, env, {node: end.blocked for node, end in ends.items()})
+    radio = radio_of(scenario, graph, env, ends)
     links = make_links(scenario, graph, env, ends, radio, until_delivered=policy.waits)
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)

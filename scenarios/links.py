@@ -31,7 +31,7 @@ from .link_schema import (
     TraceSection,
     edge_model,
 )
-from .radio_links import RadioLinks
+from .radio_links import RadioLinks, make_radio_links
 from .schema import Scenario
 
 
@@ -140,6 +140,15 @@ MODELS: Mapping[LinkModel, Callable[[Direction], Channel]] = {
 }
 
 
+def radio_of(
+    scenario: Scenario, graph: nx.Graph[NodeId], env: EmulatorEnvironment, ends: Mapping[NodeId, LinkEnd]
+) -> RadioLinks | None:
+    """The band of all edges that follow the model "radio"; None where none does. Arguments as for `make_links`."""
+    if "radio" not in scenario.links.models:
+        return None
+    return make_radio_links(scenario.links.radio, graph, env, {node: end.blocked for node, end in ends.items()})
+
+
 def make_links(
     scenario: Scenario,
     graph: nx.Graph[NodeId],
@@ -156,7 +165,7 @@ def make_links(
         graph: the edges.
         env: clock and streams.
         ends: what is known of every node.
-        radio: for edges with that model.
+        radio: what `radio_of` made of the same.
         until_delivered: repeat lost packets without limit.
 
     Raises:

@@ -10,13 +10,13 @@ import networkx as nx
 import numpy as np
 import pytest
 from doubles.links import fate_of
-from sheafedge.emulator.contracts import ConfigError, DataError, Link
+from sheafedge.emulator.contracts import ConfigError, DataError, Delivery, Link
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.fifo import FifoLink
 from sheafedge.emulator.network.loss import BlockedTimes
 from sheafedge.emulator.network.port import PortLink
 from sheafedge.scenarios.link_schema import WIRED, LinkModel
-from sheafedge.scenarios.links import MODELS, LinkEnd, make_links
+from sheafedge.scenarios.links import MODELS, LinkEnd, make_links, radio_of
 from sheafedge.scenarios.schema import Scenario, load_scenario
 
 STANDARD_ERRORS = 5.0  # beyond them once in two million tests
@@ -66,7 +66,9 @@ def links_of(
 ) -> dict[Edge, Link]:
     env = env or EmulatorEnvironment(scenario.seed)
     ends = ends or {node: LinkEnd("camera+rf") for node in range(4)}
-    return make_links(scenario, nx.Graph(edges), env, ends, until_delivered=until_delivered)
+    graph = nx.Graph(edges)
+    radio = radio_of(scenario, graph, env, ends)
+    return make_links(scenario, graph, env, ends, radio, until_delivered=until_delivered)
 
 
 def test_every_model_has_a_maker() -> None:
@@ -86,8 +88,11 @@ def test_every_model_carries_messages_and_the_same_seed_carries_the_same(
     scenario = plain.edited({**edits, "network.missing": missing, "link.loss_probability": 0.1})
 
     def fates(seed: int) -> list[tuple[float, list[int]]]:
-        made = links_of(scenario.edited({"seed": seed}), until_delivered=missing == "wait")
-        delivered = [fate_of(link, 100_000) for _, link in sorted(made.items())]
+        env, delivered = EmulatorEnvironment(seed), list[Delivery]()
+        made = links_of(scenario.edited({"seed": seed}), env=env, until_delivered=missing == "wait")
+        for _, link in sorted(made.items()):
+            link.offer(100_000, 0, delivered.append)
+        env.run()
         return [(fate.arrival_s, fate.lost_packets.tolist()) for fate in delivered]
 
     assert len(fates(0)) == 6

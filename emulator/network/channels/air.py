@@ -22,8 +22,8 @@ class Air:
     """Received powers between stations whose beams point along their links.
 
     Of every direction only the last transmission is remembered. Three things do not disturb a receiver: its own
-    transmissions, those of its sender to others (which share that sender's power, not this band), and whatever is
-    decided after its own message was.
+    transmissions, those of its sender to others (which share that sender's power, not this band), and whatever
+    begins after its own message did.
 
     Args:
         settings: powers, beams and noise.
