@@ -297,14 +297,6 @@ class Channel(Protocol):
         """
         ...
 
-    def state(self) -> State:
-        """What decides of the next message, between two rounds."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Go on from there."""
-        ...
-
 
 class Transport(Protocol):
     """Carries the bytes and decides nothing. All transports give the same trajectory bit for bit.

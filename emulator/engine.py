@@ -48,10 +48,23 @@ class EmulatorEnvironment(simpy.Environment):
     def __init__(self, seed: int, start_s: float = 0.0) -> None:
         super().__init__(initial_time=start_s)
         self.seed = seed
+        self._streams: dict[str, np.random.Generator] = {}
 
     def stream(self, *name: object) -> np.random.Generator:
-        """`named_stream` of this run's seed; the caller keeps it."""
-        return named_stream(self.seed, *name)
+        """`named_stream` of this run's seed; the caller keeps it, and nobody else asks for that name."""
+        label = "/".join(map(str, name))
+        assert label not in self._streams, f"two have asked for the stream {label!r}"
+        self._streams[label] = draws = named_stream(self.seed, *name)
+        return draws
+
+    def state(self) -> State:
+        """The instant, and where the streams stand."""
+        return {"now_s": self.now, "streams": {name: stream_state(draws) for name, draws in self._streams.items()}}
+
+    def restore(self, state: State) -> None:
+        """Let the streams go on from there; the clock was started at that instant."""
+        for name, draws in self._streams.items():
+            restore_stream(draws, state["streams"][name])
 
     def at(self, instant_s: float) -> simpy.Event:
         """Event that fires at exactly this instant, or now if that is past; a timeout would round it."""

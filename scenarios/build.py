@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..datasets.private_rows import private_split
 from ..datasets.samples import Samples
-from ..emulator.contracts import ConfigError, Learner, Message, Modality, NodeId, Transport
+from ..emulator.contracts import ConfigError, Learner, Link, Message, Modality, NodeId, Transport
 from ..emulator.edge.device_profiles import DEVICE_PROFILES
 from ..emulator.engine import Barrier, EmulatorEnvironment, named_stream
 from ..emulator.network.errors import TransportError

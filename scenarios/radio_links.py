@@ -10,7 +10,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 
-from ..emulator.contracts import Channel, NodeId
+from ..emulator.contracts import Channel, NodeId, State
 from ..emulator.engine import EmulatorEnvironment
 from ..emulator.network.channels.air import Air, Direction
 from ..emulator.network.channels.link_state import LinkState
@@ -43,11 +43,13 @@ class RadioLinks:
 
     Attributes:
         settings: of every link.
+        air: that they share.
         channels: sender and receiver -> channel.
         log: how they were.
     """
 
     settings: RadioSettings
+    air: Air
     channels: Mapping[Direction, RadioChannel]
     log: LinkStateLog
 
@@ -55,6 +57,15 @@ class RadioLinks:
         """One direction; lost packets are repeated without limit where nobody does without them."""
         channel = self.channels[sender, receiver]
         return RepeatedChannel(channel, self.settings.retry_interval_s) if until_delivered else channel
+
+    def state(self) -> State:
+        """What is on air, and what was; every channel keeps its own memory."""
+        return {"air": self.air.state(), "log": [list(state) for state in self.log.states]}
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        self.air.restore(state["air"])
+        self.log.states = [LinkState(*values) for values in state["log"]]
 
 
 def make_radio_links(
@@ -101,7 +112,7 @@ def make_radio_links(
         )
         for link, (sender, receiver) in enumerate(directions)
     }
-    return RadioLinks(settings, channels, log)
+    return RadioLinks(settings, air, channels, log)
 
 
 def fade_of(blocked: BlockedTimes | None, settings: RadioSettings) -> Fade:

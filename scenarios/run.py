@@ -175,7 +175,7 @@ class _Run:
             self._data.clients,
             self._observe,
             self._on_observation,
-            start_s=None if checkpoint is None else _said(checkpoint, "emulation")["now_s"],
+            start_s=None if checkpoint is None else _said(checkpoint, "emulation")["clock"]["now_s"],
         )
         self._evaluator = Evaluator(self._task, self._emulation.clients, scenario.rounds, scenario.evaluate_every)
         self.watch = StabilityWatch(scenario, len(self._emulation.clients))

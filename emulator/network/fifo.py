@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import simpy
 
-from ..contracts import Channel, Delivery
+from ..contracts import Channel, Delivery, State
 from .refusal import refused
 
 
@@ -40,6 +40,17 @@ class Fifo:
             self._waiting_bytes -= waiting.popleft()[1]
         return self.free_at_s <= now_s or self._waiting_bytes + size_bytes <= self.limit_bytes
 
+    def state(self) -> State:
+        return {
+            "free_at_s": self.free_at_s,
+            "waiting": [list(message) for message in self._waiting],
+            "waiting_bytes": self._waiting_bytes,
+        }
+
+    def restore(self, state: State) -> None:
+        self.free_at_s, self._waiting_bytes = state["free_at_s"], state["waiting_bytes"]
+        self._waiting = deque((start_s, size_bytes) for start_s, size_bytes in state["waiting"])
+
     def joined(self, start_s: float, size_bytes: int, end_s: float) -> None:
         """A message was accepted."""
         self.free_at_s = end_s
@@ -52,7 +63,7 @@ class FifoLink:
     """One direction of an edge: a channel behind a `Fifo`, its `sender`."""
 
     def __init__(self, sender: Fifo, channel: Channel) -> None:
-        self.sender, self._channel = sender, channel
+        self.sender, self.channel = sender, channel
         self.packet_bytes = channel.packet_bytes
 
     def offer(self, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
@@ -63,7 +74,7 @@ class FifoLink:
             decided(refused(now_s, size_bytes, self.packet_bytes))
             return
         start_s = max(now_s, sender.free_at_s)
-        sent = self._channel.transmit(start_s, size_bytes)
+        sent = self.channel.transmit(start_s, size_bytes)
         end_s = start_s + sent.airtime_s
         sender.joined(start_s, size_bytes, end_s)
         decided(

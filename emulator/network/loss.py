@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError, State
-from ..engine import restore_stream, stream_state
+from ..memory import restore_to, state_of
 
 
 class LossProcess(Protocol):
@@ -28,14 +28,6 @@ class LossProcess(Protocol):
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where the transmission is lost, in order of sending."""
-        ...
-
-    def state(self) -> State:
-        """What decides of the next transmission."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Go on from there."""
         ...
 
 
@@ -80,12 +72,6 @@ class IidLoss:
     def mean_burst(self) -> float:
         """Mean run of consecutive losses, 1 / (1 - probability)."""
         return 1.0 / (1.0 - self._probability) if self._probability < 1.0 else math.inf
-
-    def state(self) -> State:
-        return stream_state(self._draws)
-
-    def restore(self, state: State) -> None:
-        restore_stream(self._draws, state)
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost. `random()` lies in [0, 1), so 0 and 1 are exact."""
@@ -133,11 +119,10 @@ class GilbertElliottLoss:
         return 1.0 / self._leave[True] if self._leave[True] > 0.0 else math.inf
 
     def state(self) -> State:
-        return {"is_bad": self._is_bad, "draws": stream_state(self._draws)}
+        return self._is_bad
 
     def restore(self, state: State) -> None:
-        self._is_bad = state["is_bad"]
-        restore_stream(self._draws, state["draws"])
+        self._is_bad = state
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost."""
@@ -248,11 +233,10 @@ class ShadowedLoss:
         return self._clear.mean_burst
 
     def state(self) -> State:
-        return {"clear": self._clear.state(), "draws": stream_state(self._draws)}
+        return state_of(self._clear)
 
     def restore(self, state: State) -> None:
-        self._clear.restore(state["clear"])
-        restore_stream(self._draws, state["draws"])
+        restore_to(self._clear, state)
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost; clear times draw nothing more than `clear` does."""

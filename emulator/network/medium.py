@@ -5,44 +5,75 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-import simpy
-
-from ..contracts import ConfigError
+from ..contracts import ConfigError, State
+from ..engine import EmulatorEnvironment
 
 #: Shares of a slot that are less than this many blocks above a whole number are rounding.
 _ROUNDING = 1e-9
 
 
+class Sender(Protocol):
+    """Whoever sends, one transmission at a time."""
+
+    def has_left(self) -> None:
+        """Its transmission has ended."""
+        ...
+
+
 class Medium(Protocol):
     """Carries transmissions, each as long as it takes beside the others."""
 
-    def carry(self, airtime_s: float, done: Callable[[], None]) -> None:
+    def carry(self, airtime_s: float, sender: Sender) -> None:
         """Start a transmission now.
 
         Args:
             airtime_s: how long it takes alone.
-            done: called at the simulated instant at which it ends, never before this returns.
+            sender: told at the simulated instant at which it ends, never before this returns.
         """
         ...
 
+    def state(self, numbers: Mapping[Sender, int]) -> State:
+        """What it carries, in terms of numbered senders."""
+        ...
 
-def call_after(env: simpy.Environment, delay_s: float, what: Callable[[], None]) -> None:
+    def restore(self, state: State, senders: Sequence[Sender]) -> None:
+        """Carry that on, for the senders of these numbers."""
+        ...
+
+
+def call_at(env: EmulatorEnvironment, instant_s: float, what: Callable[[], None]) -> None:
     """One event on the clock."""
-    env.timeout(delay_s).callbacks.append(lambda _: what())
+    env.at(instant_s).callbacks.append(lambda _: what())
 
 
 class OwnMedium:
     """Nobody else sends here."""
 
-    def __init__(self, env: simpy.Environment) -> None:
+    def __init__(self, env: EmulatorEnvironment) -> None:
         self._env = env
+        self._ends_s: dict[Sender, float] = {}
 
-    def carry(self, airtime_s: float, done: Callable[[], None]) -> None:
+    def carry(self, airtime_s: float, sender: Sender) -> None:
         """Takes the airtime."""
-        call_after(self._env, airtime_s, done)
+        self._carry_until(self._env.now + airtime_s, sender)
+
+    def state(self, numbers: Mapping[Sender, int]) -> State:
+        return [[numbers[sender], end_s] for sender, end_s in self._ends_s.items()]
+
+    def restore(self, state: State, senders: Sequence[Sender]) -> None:
+        for number, end_s in state:
+            self._carry_until(end_s, senders[number])
+
+    def _carry_until(self, end_s: float, sender: Sender) -> None:
+        self._ends_s[sender] = end_s
+        call_at(self._env, end_s, lambda: self._ended(sender))
+
+    def _ended(self, sender: Sender) -> None:
+        del self._ends_s[sender]
+        sender.has_left()
 
 
 class ProcessorSharing:
@@ -52,19 +83,29 @@ class ProcessorSharing:
     that starting or ending one costs an entry in a heap and not a walk over all.
     """
 
-    def __init__(self, env: simpy.Environment) -> None:
+    def __init__(self, env: EmulatorEnvironment) -> None:
         self._env = env
         self._served_s = 0.0  # airtime that everybody present has had since the medium was last idle
         self._since_s = env.now
-        self._ends: list[tuple[float, int, Callable[[], None]]] = []  # served_s at the end, order of starts
+        self._ends: list[tuple[float, int, Sender]] = []  # served_s at the end, order of starts
         self._n_started = self._alarm = 0
 
-    def carry(self, airtime_s: float, done: Callable[[], None]) -> None:
+    def carry(self, airtime_s: float, sender: Sender) -> None:
         """Takes the airtime, times the number of those who send, while they do."""
         self._advance()
-        heapq.heappush(self._ends, (self._served_s + airtime_s, self._n_started, done))
+        heapq.heappush(self._ends, (self._served_s + airtime_s, self._n_started, sender))
         self._n_started += 1
         self._set_alarm()
+
+    def state(self, numbers: Mapping[Sender, int]) -> State:
+        ends = [[end_s, number, numbers[sender]] for end_s, number, sender in self._ends]
+        return {"served_s": self._served_s, "since_s": self._since_s, "n_started": self._n_started, "ends": ends}
+
+    def restore(self, state: State, senders: Sequence[Sender]) -> None:
+        self._served_s, self._since_s, self._n_started = state["served_s"], state["since_s"], state["n_started"]
+        self._ends = [(end_s, number, senders[at]) for end_s, number, at in state["ends"]]
+        if self._ends:
+            self._set_alarm()
 
     def _advance(self) -> None:
         now_s = self._env.now
@@ -76,15 +117,15 @@ class ProcessorSharing:
         self._alarm += 1
         alarm = self._alarm
         wait_s = max(0.0, (self._ends[0][0] - self._served_s) * len(self._ends))
-        call_after(self._env, wait_s, lambda: self._ring(alarm))
+        call_at(self._env, self._since_s + wait_s, lambda: self._ring(alarm))
 
     def _ring(self, alarm: int) -> None:
         if alarm != self._alarm:
             return  # somebody started since, and another one is set
         self._advance()
-        end_s, _, done = heapq.heappop(self._ends)
+        end_s, _, sender = heapq.heappop(self._ends)
         self._served_s = max(self._served_s, end_s)
-        done()
+        sender.has_left()
         if self._ends and alarm == self._alarm:
             self._set_alarm()
 
@@ -104,30 +145,44 @@ class RoundRobin:
         ConfigError: no slot or no block.
     """
 
-    def __init__(self, env: simpy.Environment, slot_s: float, n_blocks: int) -> None:
+    def __init__(self, env: EmulatorEnvironment, slot_s: float, n_blocks: int) -> None:
         if not (slot_s > 0.0 and math.isfinite(slot_s)) or n_blocks < 1:
             raise ConfigError(f"a slot must last above 0 s and have 1 block or more, got {slot_s} s and {n_blocks}")
         self._env, self._slot_s, self._n_blocks = env, slot_s, n_blocks
-        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()  # blocks that are still needed, in turn
-        self._ending: list[Callable[[], None]] = []  # in the slot that is on
+        self._waiting: deque[tuple[int, Sender]] = deque()  # blocks that are still needed, in turn
+        self._ending: list[Sender] = []  # in the slot that is on
         self._slot: int | None = None  # number of the next slot to deal; None: nobody sends
 
-    def carry(self, airtime_s: float, done: Callable[[], None]) -> None:
+    def carry(self, airtime_s: float, sender: Sender) -> None:
         """Takes the blocks of the airtime, one at least."""
         needed = max(1, math.ceil(airtime_s / self._slot_s * self._n_blocks - _ROUNDING))
-        self._waiting.append((needed, done))
+        self._waiting.append((needed, sender))
         if self._slot is None:
             self._slot = math.ceil(self._env.now / self._slot_s - _ROUNDING)
             self._wait_for_slot()
 
+    def state(self, numbers: Mapping[Sender, int]) -> State:
+        return {
+            "slot": self._slot,
+            "waiting": [[needed, numbers[sender]] for needed, sender in self._waiting],
+            "ending": [numbers[sender] for sender in self._ending],
+        }
+
+    def restore(self, state: State, senders: Sequence[Sender]) -> None:
+        self._slot = state["slot"]
+        self._waiting = deque((needed, senders[number]) for needed, number in state["waiting"])
+        self._ending = [senders[number] for number in state["ending"]]
+        if self._slot is not None:
+            self._wait_for_slot()
+
     def _wait_for_slot(self) -> None:
         assert self._slot is not None
-        call_after(self._env, max(0.0, self._slot * self._slot_s - self._env.now), self._begin_slot)
+        call_at(self._env, self._slot * self._slot_s, self._begin_slot)
 
     def _begin_slot(self) -> None:
         ending, self._ending = self._ending, []
-        for done in ending:
-            done()
+        for sender in ending:
+            sender.has_left()
         if not self._waiting:
             self._slot = None
             return
@@ -141,10 +196,10 @@ class RoundRobin:
         while left and waiting:
             each = max(1, left // len(waiting))
             for _ in range(min(left, len(waiting))):
-                needed, done = waiting.popleft()
+                needed, sender = waiting.popleft()
                 got = min(each, needed)
                 left -= got
                 if needed > got:
-                    waiting.append((needed - got, done))
+                    waiting.append((needed - got, sender))
                 else:
-                    self._ending.append(done)
+                    self._ending.append(sender)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from ..contracts import (
 )
 from ..engine import EmulatorEnvironment
 from ..recorder import Recorder
+from .port import Offer
 
 #: Encoders are long; where a link has classes, all others go before them.
 _SECOND_CLASS = frozenset({MessageKind.ENCODER})
@@ -36,6 +36,26 @@ class _Flight(NamedTuple):
     arrival_s: float
     lost_packets: NDArray[np.int64]
     packet_bytes: int
+
+
+class _Offered:
+    """A message that its link has yet to decide about; called with its fate."""
+
+    __slots__ = ("_decided", "in_flight", "number", "offered_s", "packet_bytes")
+
+    def __init__(
+        self,
+        decided: Callable[[_Offered, Delivery], None],
+        number: int,
+        offered_s: float,
+        in_flight: InFlight,
+        packet_bytes: int,
+    ) -> None:
+        self._decided, self.number, self.offered_s = decided, number, offered_s
+        self.in_flight, self.packet_bytes = in_flight, packet_bytes
+
+    def __call__(self, delivery: Delivery) -> None:
+        self._decided(self, delivery)
 
 
 class Network:
@@ -59,7 +79,8 @@ class Network:
     ) -> None:
         self._env, self._transport, self._links = env, transport, links
         self._deliver, self._recorder = deliver, recorder
-        self._numbers = count()
+        self._numbers, self._flight_numbers = count(), count()
+        self._offers: dict[int, _Offered] = {}
         self._on_air: dict[int, _Flight] = {}
 
     def send(self, message: Message) -> None:
@@ -69,40 +90,62 @@ class Network:
             raise TopologyError(f"node {message.sender} sent to {message.receiver}, which is not its neighbor")
         in_flight = self._transport.submit(message)
         self._recorder.offered(in_flight)
-        decided = partial(self._decided, self._env.now, in_flight, link.packet_bytes)
-        link.offer(in_flight.size_bytes, int(message.kind in _SECOND_CLASS), decided)
-
-    def _decided(self, offered_s: float, in_flight: InFlight, packet_bytes: int, delivery: Delivery) -> None:
-        n_lost = len(delivery.lost_packets)
-        usable = n_lost == 0 or (in_flight.slot.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
-        self._recorder.message(offered_s, in_flight, delivery, usable)
-        if usable:
-            self._fly(_Flight(in_flight, delivery.arrival_s, delivery.lost_packets, packet_bytes))
+        offer = self._offer(next(self._numbers), self._env.now, in_flight, link.packet_bytes)
+        link.offer(in_flight.size_bytes, int(message.kind in _SECOND_CLASS), offer)
 
     def state(self) -> State:
-        """Messages on air, in the order in which they were sent."""
-        flights = []
-        for flight in self._on_air.values():
-            header, payload = self._transport.packed(flight.in_flight)
-            flights.append(
-                {
-                    "header": np.frombuffer(header, dtype=np.uint8),
-                    "payload": np.frombuffer(payload, dtype=np.uint8),
-                    "arrival_s": flight.arrival_s,
-                    "lost_packets": flight.lost_packets,
-                    "packet_bytes": flight.packet_bytes,
-                }
-            )
-        return flights
+        """Messages that wait in queues and messages on air, both in the order in which they got there."""
+        offers = [
+            {
+                **self._kept(offer.in_flight),
+                "number": offer.number,
+                "offered_s": offer.offered_s,
+                "packet_bytes": offer.packet_bytes,
+            }
+            for offer in self._offers.values()
+        ]
+        flights = [
+            {
+                **self._kept(flight.in_flight),
+                "arrival_s": flight.arrival_s,
+                "lost_packets": flight.lost_packets,
+                "packet_bytes": flight.packet_bytes,
+            }
+            for flight in self._on_air.values()
+        ]
+        return {"offers": offers, "flights": flights}
 
-    def restore(self, state: State) -> None:
-        """Let messages fly that were on air."""
-        for flight in state:
-            in_flight = self._transport.unpacked(flight["header"].tobytes(), flight["payload"].tobytes())
-            self._fly(_Flight(in_flight, flight["arrival_s"], flight["lost_packets"], flight["packet_bytes"]))
+    def restore(self, state: State) -> Mapping[int, Offer]:
+        """Let messages fly that were on air; those that waited are for the queues to take back, by their numbers."""
+        for kept in state["flights"]:
+            flight = _Flight(self._found(kept), kept["arrival_s"], kept["lost_packets"], kept["packet_bytes"])
+            self._fly(flight)
+        for kept in state["offers"]:
+            self._offer(kept["number"], kept["offered_s"], self._found(kept), kept["packet_bytes"])
+        self._numbers = count(1 + max(self._offers, default=-1))
+        return dict(self._offers)
+
+    def _kept(self, in_flight: InFlight) -> dict[str, State]:
+        header, payload = self._transport.packed(in_flight)
+        return {"header": np.frombuffer(header, dtype=np.uint8), "payload": np.frombuffer(payload, dtype=np.uint8)}
+
+    def _found(self, kept: State) -> InFlight:
+        return self._transport.unpacked(kept["header"].tobytes(), kept["payload"].tobytes())
+
+    def _offer(self, number: int, offered_s: float, in_flight: InFlight, packet_bytes: int) -> _Offered:
+        self._offers[number] = offer = _Offered(self._decided, number, offered_s, in_flight, packet_bytes)
+        return offer
+
+    def _decided(self, offer: _Offered, delivery: Delivery) -> None:
+        del self._offers[offer.number]
+        in_flight, n_lost = offer.in_flight, len(delivery.lost_packets)
+        usable = n_lost == 0 or (in_flight.slot.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
+        self._recorder.message(offer.offered_s, in_flight, delivery, usable)
+        if usable:
+            self._fly(_Flight(in_flight, delivery.arrival_s, delivery.lost_packets, offer.packet_bytes))
 
     def _fly(self, flight: _Flight) -> None:
-        number = next(self._numbers)
+        number = next(self._flight_numbers)
         self._on_air[number] = flight
         arrival = self._env.at(flight.arrival_s)
         arrival.callbacks.append(lambda _: self._arrive(number))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, cast
 
 import numpy as np
-import simpy
 from numpy.typing import NDArray
 
-from ..contracts import Channel, Delivery, Transmission
+from ..contracts import Channel, Delivery, State, Transmission
+from ..engine import EmulatorEnvironment
 from .loss import NO_PACKETS
 from .medium import Medium
 from .refusal import refused
@@ -19,10 +20,23 @@ from .refusal import refused
 N_CLASSES = 2
 
 
+class Offer(Protocol):
+    """Whom to tell the fate of a message, by a number that a checkpoint can name."""
+
+    number: int
+
+    def __call__(self, delivery: Delivery) -> None:
+        """This is it."""
+        ...
+
+
 class _Job:
     """A message on its way through a port."""
 
     __slots__ = ("airtime_s", "arrival_s", "channel", "decided", "left_bytes", "lost", "n_packets", "n_retransmissions")
+
+    #: What is kept of it beside its channel, its lost packets and whom to tell.
+    COUNTED = ("left_bytes", "arrival_s", "airtime_s", "n_packets", "n_retransmissions")
 
     def __init__(self, channel: Channel, size_bytes: int, decided: Callable[[Delivery], None]) -> None:
         self.channel, self.left_bytes, self.decided = channel, size_bytes, decided
@@ -38,6 +52,21 @@ class _Job:
         self.n_retransmissions += chunk.n_retransmissions
         self.airtime_s += chunk.airtime_s
         self.arrival_s = max(self.arrival_s, chunk.arrival_s(end_s))
+
+    def state(self, channels: Sequence[Channel]) -> State:
+        """All of it, with its channel as a number."""
+        offer = cast("Offer", self.decided)
+        counted = {name: getattr(self, name) for name in self.COUNTED}
+        return {**counted, "lost": list(self.lost), "channel": channels.index(self.channel), "offer": offer.number}
+
+    @classmethod
+    def restored(cls, state: State, channels: Sequence[Channel], offers: Mapping[int, Offer]) -> _Job:
+        """The job that this was said of."""
+        job = cls(channels[state["channel"]], 0, offers[state["offer"]])
+        for name in cls.COUNTED:
+            setattr(job, name, state[name])
+        job.lost = list(state["lost"])
+        return job
 
     def delivery(self) -> Delivery:
         """Its fate, when all chunks have left."""
@@ -62,22 +91,43 @@ class Port:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: EmulatorEnvironment,
         medium: Medium,
         *,
         limit_bytes: float = math.inf,
         has_classes: bool = False,
         chunk_packets: int | None = None,
     ) -> None:
-        self.env = env
-        self._medium, self._limit_bytes, self._chunk_packets = medium, limit_bytes, chunk_packets
+        self.env, self.medium = env, medium
+        self._limit_bytes, self._chunk_packets = limit_bytes, chunk_packets
+        self._channels: list[Channel] = []
         self._classes: Sequence[deque[_Job]] = [deque() for _ in range(N_CLASSES if has_classes else 1)]
         self._waiting_bytes = 0
         self._sending: tuple[_Job, Transmission, deque[_Job]] | None = None
 
     def link(self, channel: Channel) -> PortLink:
         """One more link that this sender serves."""
+        self._channels.append(channel)
         return PortLink(self, channel)
+
+    def state(self) -> State:
+        """Messages that wait and the one that is being sent; its medium knows how long that takes."""
+        sending = None
+        if self._sending is not None:
+            _, chunk, queue = self._sending
+            number = next(number for number, each in enumerate(self._classes) if each is queue)
+            sending = {"class": number, "chunk": list(chunk)}
+        waiting = [[job.state(self._channels) for job in queue] for queue in self._classes]
+        return {"waiting": waiting, "waiting_bytes": self._waiting_bytes, "sending": sending}
+
+    def restore(self, state: State, offers: Mapping[int, Offer]) -> None:
+        """Go on with those messages, whose fates are to be told to these offers, by their numbers."""
+        for queue, jobs in zip(self._classes, state["waiting"], strict=True):
+            queue.extend(_Job.restored(job, self._channels, offers) for job in jobs)
+        self._waiting_bytes = state["waiting_bytes"]
+        if (sending := state["sending"]) is not None:
+            queue = self._classes[sending["class"]]
+            self._sending = queue[0], Transmission(*sending["chunk"]), queue
 
     def take(self, channel: Channel, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
         """A message for one of its links."""
@@ -101,9 +151,10 @@ class Port:
         job.left_bytes -= n_bytes
         self._waiting_bytes -= n_bytes
         self._sending = job, chunk, queue
-        self._medium.carry(chunk.airtime_s, self._has_left)
+        self.medium.carry(chunk.airtime_s, self)
 
-    def _has_left(self) -> None:
+    def has_left(self) -> None:
+        """The chunk that was being sent has left; see `Sender`."""
         assert self._sending is not None, "the medium carried what nobody sent"
         job, chunk, queue = self._sending
         job.sent(chunk, self.env.now)
@@ -120,9 +171,9 @@ class PortLink:
     """One direction of an edge: a channel behind a `Port`."""
 
     def __init__(self, port: Port, channel: Channel) -> None:
-        self._port, self._channel = port, channel
+        self.sender, self.channel = port, channel
         self.packet_bytes = channel.packet_bytes
 
     def offer(self, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
         """Decides when the last of the message has left."""
-        self._port.take(self._channel, size_bytes, priority, decided)
+        self.sender.take(self.channel, size_bytes, priority, decided)

@@ -32,6 +32,8 @@ HARD = {
     "export.onnx": True,
     "export.pictures": 0,
 }
+#: Far too slow for what is sent in a round: queues are never empty.
+CROWDED = {"link.rate_bps": 2e6, "network.deadline_s": 0.02}
 CASES: dict[str, dict[str, Any]] = {
     "stale": {},
     "skip, over ZeroMQ, in threads": {
@@ -48,6 +50,12 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "full models averaged": {"algorithm": "dpsgd"},
     "centralized": {"algorithm": "centralized"},
+    "eight bits": {"sharing.codec": "int8"},
+    "projections go first, in chunks": {**CROWDED, "links.priorities": True, "links.chunk_packets": 2},
+    "a medium shared by all": {**CROWDED, "links.medium": "processor_sharing"},
+    "resource blocks in turn": {**CROWDED, "links.medium": "round_robin"},
+    "full queues": {**CROWDED, "links.transmitter": "per_node", "links.queue_bytes": 3000},
+    "radio": {"links.model": "radio", "links.radio.tx_power_dbm": -10.0, "network.deadline_s": 0.003},
     "live": {
         "data.mode": "live",
         "data.split": "time",
@@ -59,7 +67,7 @@ CASES: dict[str, dict[str, Any]] = {
         "live.round_every_s": 5.0,
     },
 }
-BURSTS = {"link.loss_model": "gilbert_elliott"}
+BURSTS = {"links.model": "gilbert_elliott"}
 
 
 def scenario(case: str) -> Scenario:
@@ -101,7 +109,8 @@ def left(folder: Path) -> dict[str, Any]:
 def test_an_interrupted_run_goes_on_bit_for_bit(case: str, tmp_path: Path) -> None:
     chosen = scenario(case)
     undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
-    assert case == "centralized" or undisturbed.summary["traffic"]["lost_packets"] > 0
+    traffic = undisturbed.summary["traffic"]
+    assert case == "centralized" or traffic["lost_packets"] + traffic["late_messages"] > 0
     aside = stopped(chosen, tmp_path / "run", round_index=1)
     resumed = resume_run(aside)
     assert resumed.folder == tmp_path / "run"
@@ -125,15 +134,19 @@ def test_messages_on_air_at_the_checkpoint_arrive(tmp_path: Path) -> None:
     from sheafedge.scenarios.checkpoint import read_checkpoint
 
     aside = stopped(scenario("stale"), tmp_path / "run", round_index=1)
-    assert read_checkpoint(aside / "checkpoint").state["emulation"]["network"]
+    assert read_checkpoint(aside / "checkpoint").state["emulation"]["network"]["flights"]
     late_before = read_checkpoint(aside / "checkpoint").state["emulation"]["recorder"]["traffic"]["late_messages"]
     assert resume_run(aside).summary["traffic"]["late_messages"] > late_before
 
 
-def change(tree: Any, keys: list[str], value: Any) -> None:
-    for key in keys[:-1]:
-        tree = tree[key]
-    tree[keys[-1]] = value
+def test_messages_in_queues_at_the_checkpoint_are_sent(tmp_path: Path) -> None:
+    from sheafedge.scenarios.checkpoint import read_checkpoint
+
+    for case in ("projections go first, in chunks", "a medium shared by all", "resource blocks in turn"):
+        aside = stopped(scenario(case), tmp_path / case.replace(" ", "-").replace(",", ""), round_index=1)
+        kept = read_checkpoint(aside / "checkpoint").state["emulation"]
+        assert kept["network"]["offers"], case
+        assert any(sender["sending"] for sender in kept["senders"]), case
 
 
 def test_a_run_that_forgets_a_stream_is_another_run(tmp_path: Path) -> None:
@@ -144,9 +157,9 @@ def test_a_run_that_forgets_a_stream_is_another_run(tmp_path: Path) -> None:
     undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
     aside = stopped(chosen, tmp_path / "run", round_index=1)
     found = read_checkpoint(aside / "checkpoint")
-    links = found.state["emulation"]["links"]
-    first, second = sorted(links)[:2]
-    links[first], links[second] = links[second], links[first]
+    streams = found.state["emulation"]["clock"]["streams"]
+    first, second = sorted(streams)[:2]
+    streams[first], streams[second] = streams[second], streams[first]
     write_checkpoint(aside / "checkpoint", found.rounds_done, found.state)
     assert resume_run(aside).summary["trace_hash"] != undisturbed.summary["trace_hash"]
 

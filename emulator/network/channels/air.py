@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import ConfigError, NodeId
+from ...contracts import ConfigError, NodeId, State
 from ...radio.link_budget import noise_floor_dbm, off_beam_loss_db
 from ...radio.waves import Array
 from .radio_settings import RadioSettings
@@ -64,6 +64,13 @@ class Air:
     def occupied(self, link: int, start_s: float, until_s: float, fade_db: float) -> None:
         """A link transmits from one instant to another, weakened by what stands in its sender's way."""
         self._start_s[link], self._until_s[link], self._fade_db[link] = start_s, until_s, fade_db
+
+    def state(self) -> State:
+        return [values.copy() for values in (self._start_s, self._until_s, self._fade_db)]
+
+    def restore(self, state: State) -> None:
+        for values, remembered in zip((self._start_s, self._until_s, self._fade_db), state, strict=True):
+            values[:] = remembered
 
     def interference_mw(self, link: int, time_s: Array) -> Array:
         """[...] instants -> [...] what the receiver of a link gets of others, before what stands in its own way."""

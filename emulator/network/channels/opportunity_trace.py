@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import ConfigError
+from ...contracts import ConfigError, State
 from .trace_clock import SAME_INSTANT_S, TraceClock
 
 #: Bytes that may leave at every instant of a mahimahi trace.
@@ -45,6 +45,12 @@ class OpportunityPace:
     def mean_rate_bps(self) -> float:
         """Of a sender that always has something to send."""
         return 8.0 * OPPORTUNITY_BYTES * self._per_replay / self._clock.duration_s
+
+    def state(self) -> State:
+        return [self._next, self._left_bytes]
+
+    def restore(self, state: State) -> None:
+        self._next, self._left_bytes = state
 
     def __call__(self, start_s: float, n_bytes: int) -> float:
         """Seconds until the last of these bytes has left."""

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import ConfigError, Transmission
+from ...contracts import ConfigError, State, Transmission
+from ...memory import restore_to, state_of
 from ..loss import LossProcess
 from .link_settings import LinkSettings
 
@@ -73,6 +74,13 @@ class PacketChannel:
             settings.propagation_s,
             settings.processing_s,
         )
+
+    def state(self) -> State:
+        return [state_of(part) for part in (self._loss, self._pace, self._latency)]
+
+    def restore(self, state: State) -> None:
+        for part, remembered in zip((self._loss, self._pace, self._latency), state, strict=True):
+            restore_to(part, remembered)
 
     def _repeated(
         self, missing: NDArray[np.int64], n_packets: int, size_bytes: int

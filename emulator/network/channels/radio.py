@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...contracts import NodeId, Transmission
+from ...contracts import NodeId, State, Transmission
 from ...radio.block_error import transmit_blocks
 from ...radio.link_adaptation import BlockRates, OuterLoop
 from ...radio.waves import SPEED_OF_LIGHT_M_PER_S, Array
@@ -89,6 +89,12 @@ class RadioChannel:
             n_packets=n_packets,
             n_retransmissions=sum(int((stretch.copies - 1).sum()) for stretch in stretches),
         )
+
+    def state(self) -> State:
+        return self.outer_loop.offset_db
+
+    def restore(self, state: State) -> None:
+        self.outer_loop.offset_db = state
 
     def snr_db(self, time_s: Array) -> Array:
         """[n] instants -> [n] dB of signal over noise, without interference."""

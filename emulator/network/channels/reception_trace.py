@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import ConfigError
+from ...contracts import ConfigError, State
 
 
 class RecordedLoss:
@@ -39,6 +39,12 @@ class RecordedLoss:
         """Mean run of losses, the trace taken as a ring."""
         n_ends = int((self._lost & ~np.roll(self._lost, -1)).sum())
         return float(self._lost.sum()) / n_ends if n_ends else (math.inf if self._lost.all() else 1.0)
+
+    def state(self) -> State:
+        return self._next
+
+    def restore(self, state: State) -> None:
+        self._next = state
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...contracts import Channel, ConfigError, Transmission
+from ...contracts import Channel, ConfigError, State, Transmission
+from ...memory import restore_to, state_of
 
 #: Rounds after which a message is given up with an error.
 MAX_ROUNDS = 10_000
@@ -27,6 +28,12 @@ class RepeatedChannel:
     def packet_bytes(self) -> int:
         """Of the channel."""
         return self._channel.packet_bytes
+
+    def state(self) -> State:
+        return state_of(self._channel)
+
+    def restore(self, state: State) -> None:
+        restore_to(self._channel, state)
 
     def transmit(self, start_s: float, size_bytes: int) -> Transmission:
         """Fate of a message whose transmission starts at this instant.
