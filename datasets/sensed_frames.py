@@ -6,6 +6,7 @@ Replay appends a recording out of its file, a live station what its sensors hand
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -215,6 +216,19 @@ class SensedFrames:
                 self._kept[name] = _GrowingRows(rows, self._capacity)
             self._kept[name].append(rows)
         self.n_frames += n_new
+
+    def showing(self, modality: Modality, rows: NDArray[np.integer[Any]]) -> Self:
+        """The same base station, one sensor of which shows in every row what it saw in another.
+
+        Args:
+            modality: of the sensor; powers that are kept for labels stay as they are.
+            rows: [n_frames] the row that it shows.
+        """
+        other = copy(self)
+        frames = self.frames(modality)[rows]
+        other._kept = {**self._kept, modality: _GrowingRows(frames, len(frames))}
+        other._kept[modality].append(frames)
+        return other
 
     def _check_fields(self, fields: Mapping[str, NDArray[Any]]) -> None:
         columns = (name for name in self.columns if name not in _REQUIRED_COLUMNS)

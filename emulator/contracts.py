@@ -321,6 +321,16 @@ class Transport(Protocol):
         """A message that was kept, at the hub again."""
         ...
 
+    def forward_damaged(
+        self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
+    ) -> Message:
+        """The same, after these bits of what survived were flipped on their way to the receiver.
+
+        Raises:
+            WireError: the receiver has noticed, and refuses the message.
+        """
+        ...
+
     def close(self) -> None:
         """Free sockets; safe to call twice."""
         ...

@@ -10,9 +10,12 @@ from heapq import heappush
 
 import numpy as np
 import simpy
-from simpy.events import NORMAL
+from simpy.events import NORMAL, EventPriority
 
 from .contracts import State
+
+#: Behind SimPy's own priorities, urgent (0) and normal (1).
+_LAST = EventPriority(2)
 
 
 def named_stream(seed: int, *name: object) -> np.random.Generator:
@@ -73,9 +76,21 @@ class EmulatorEnvironment(simpy.Environment):
         heappush(self._queue, (max(instant_s, self._now), NORMAL, next(self._eid), event))
         return event
 
+    def end_of_instant(self) -> simpy.Event:
+        """Event that fires at this instant, after everything else that happens in it without taking time."""
+        event = self.event()
+        event._ok, event._value = True, None
+        heappush(self._queue, (self._now, _LAST, next(self._eid), event))
+        return event
+
 
 class Barrier:
-    """Where processes wait for each other: the synchronous rounds of base stations that share a time reference."""
+    """Where processes wait for each other: the synchronous rounds of base stations that share a time reference.
+
+    Args:
+        env: the clock.
+        n_parties: how many take part; each may leave, and join again while nobody waits.
+    """
 
     def __init__(self, env: simpy.Environment, n_parties: int) -> None:
         self._env, self._n_parties = env, n_parties
@@ -86,7 +101,20 @@ class Barrier:
         """Event that fires when all parties wait here; the barrier is then ready for the next time."""
         gate = self._gate
         self._n_waiting += 1
-        if self._n_waiting == self._n_parties:
+        self._open_if_complete()
+        return gate
+
+    def leave(self) -> None:
+        """A party that does not wait here takes part no longer; the others go on if they waited only for it."""
+        self._n_parties -= 1
+        self._open_if_complete()
+
+    def join(self) -> None:
+        """A party that had left takes part again."""
+        self._n_parties += 1
+
+    def _open_if_complete(self) -> None:
+        if 0 < self._n_waiting == self._n_parties:
+            gate = self._gate
             self._n_waiting, self._gate = 0, self._env.event()
             gate.succeed()
-        return gate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -30,8 +30,11 @@ class Traffic:
         waiting_messages: offered, and not decided so far; in a queue when the run ended.
         lost_messages: never arrived, or too broken to use.
         dropped_messages: those of them that a full queue refused; their packets count as lost.
+        dropped_by_faults: those of them that met an edge that was down, or a node that was off.
+        corrupted_messages: those of them that arrived with bits flipped, and were refused.
         partial_messages: arrived with some packets missing, and were used.
         late_messages: arrived after their phase had ended.
+        overtaken_messages: never used in asynchronous mode, because a newer one had come.
         lost_packets, retransmissions: after and during the link's own repeats.
         by_kind: kind -> counters.
     """
@@ -41,8 +44,11 @@ class Traffic:
     waiting_messages: int = 0
     lost_messages: int = 0
     dropped_messages: int = 0
+    dropped_by_faults: int = 0
+    corrupted_messages: int = 0
     partial_messages: int = 0
     late_messages: int = 0
+    overtaken_messages: int = 0
     lost_packets: int = 0
     retransmissions: int = 0
     by_kind: dict[str, KindTraffic] = field(default_factory=dict)
@@ -56,11 +62,32 @@ class Traffic:
 ObservationSink = Callable[[NodeId, int, float, Mapping[str, Any]], None]
 
 
+@dataclass(slots=True)
+class Staleness:
+    """How old words were that nodes used which wait for nobody, in rounds of the user minus rounds of the sender.
+
+    Attributes:
+        used: messages, each as often as it was used.
+        total, largest: of their ages; below 0 where the sender was ahead.
+    """
+
+    used: int = 0
+    total: int = 0
+    largest: int | None = None
+
+    def as_dict(self) -> dict[str, float]:
+        """Figures for people; none where nothing was used."""
+        if self.largest is None:
+            return {"used": 0}
+        return {"used": self.used, "mean": self.total / self.used, "max": self.largest}
+
+
 class Recorder:
     """Listens to the network and the nodes; never influences them."""
 
     def __init__(self, kinds: frozenset[MessageKind], on_observation: ObservationSink) -> None:
         self.traffic = Traffic(by_kind={str(kind): KindTraffic() for kind in sorted(kinds)})
+        self.staleness = Staleness()
         self.bytes_sent: dict[NodeId, int] = defaultdict(int)
         self.energy_j: dict[NodeId, float] = defaultdict(float)
         self._on_observation = on_observation
@@ -101,14 +128,17 @@ class Recorder:
         kind.bytes += in_flight.size_bytes
         self.bytes_sent[in_flight.slot.sender] += in_flight.size_bytes
 
-    def message(self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool) -> None:
-        """This is the fate of a message that was `offered` at this instant."""
+    def message(
+        self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool, *, by_fault: bool = False
+    ) -> None:
+        """This is the fate of a message that was `offered` at this instant; `by_fault` where its link let it pass."""
         slot, n_lost = in_flight.slot, len(delivery.lost_packets)
         self.traffic.waiting_messages -= 1
         self.traffic.lost_packets += n_lost
         self.traffic.retransmissions += delivery.n_retransmissions
         self.traffic.lost_messages += not delivered
         self.traffic.dropped_messages += delivery.dropped
+        self.traffic.dropped_by_faults += by_fault
         self.traffic.partial_messages += delivered and n_lost > 0
         self.traffic.by_kind[str(slot.kind)].lost_messages += not delivered
         self._happened(  # field by field: a dataclass's own repr costs more than the hash
@@ -119,10 +149,29 @@ class Recorder:
             + delivery.lost_packets.tobytes()
         )
 
+    def refused(self, in_flight: InFlight) -> None:
+        """A message arrived damaged, and its receiver would not have it."""
+        self.traffic.lost_messages += 1
+        self.traffic.corrupted_messages += 1
+        self.traffic.by_kind[str(in_flight.slot.kind)].lost_messages += 1
+        self._happened(f"refused {in_flight.slot} {in_flight.receiver}".encode())
+
     def late(self, message: Message) -> None:
         """A message arrived after its phase had ended."""
         self.traffic.late_messages += 1
         self._happened(f"late {message.slot} {message.receiver}".encode())
+
+    def overtaken(self, message: Message) -> None:
+        """A newer message about the same had come before this one was used."""
+        self.traffic.overtaken_messages += 1
+        self._happened(f"overtaken {message.slot} {message.receiver}".encode())
+
+    def used(self, ages: Sequence[int]) -> None:
+        """A node that waits for nobody has used words of these ages."""
+        self.staleness.used += len(ages)
+        self.staleness.total += sum(ages)
+        if ages:
+            self.staleness.largest = max(ages) if self.staleness.largest is None else max(self.staleness.largest, *ages)
 
     def computed(self, node: NodeId, energy_j: float) -> None:
         """A node has spent this much energy on computing."""

@@ -20,6 +20,8 @@ from .twin_model import TwinModel
 class ClientSetup:
     """One client before its first round.
 
+    Mixing weights may be others in every round, where neighbors move; learners read them when they mix.
+
     Attributes:
         client_id: its node id.
         group: name of its group; clients of a group own the same modalities.

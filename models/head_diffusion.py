@@ -29,11 +29,7 @@ class HeadDiffusion:
         self._client_id, self._head, self._redrawn = setup.client_id, head, setup.redrawn_maps
         self._storage, self._n_outputs = setup.sheaf.map_storage, model.layout.n_outputs
         self.maps = self._stored(setup.map_starts)
-        parts = [
-            head.new_full((rows.stop - rows.start,), setup.head_mixing[neighbor] * setup.sheaf.diffusion)
-            for neighbor, rows in self.maps.rows.items()
-        ]
-        self._weights = torch.cat([head.new_zeros(0), *parts])
+        self._mixing, self._diffusion = setup.head_mixing, setup.sheaf.diffusion
         self._trust_scale = setup.sheaf.edge_trust
         self._projected = head.new_zeros(self.maps.n_rows)
         self.relative_residual = 0.0
@@ -65,7 +61,7 @@ class HeadDiffusion:
 
         So does what is not trusted of a weight: both ends of an edge trust alike, so the mean of heads stays.
         """
-        own, weights = self._projected, self._weights.clone()
+        own, weights = self._projected, self._row_weights()
         peer, heard = torch.zeros_like(own), torch.zeros_like(own)
         for message in arrived:  # copied first: a sum over a received buffer may depend on where in memory it lies
             rows = self.maps.rows[message.sender]
@@ -90,6 +86,14 @@ class HeadDiffusion:
         self.maps.resume(parts["maps"])
         self._projected = parts["projected"].tensor(self._projected)
         self.relative_residual = parts["relative_residual"].number()
+
+    def _row_weights(self) -> Tensor:
+        """[n_rows] share of every neighbor's way that is gone in this round."""
+        parts = [
+            self._head.new_full((rows.stop - rows.start,), self._mixing[neighbor] * self._diffusion)
+            for neighbor, rows in self.maps.rows.items()
+        ]
+        return torch.cat([self._head.new_zeros(0), *parts])
 
     def _stored(self, starts: Mapping[NodeId, Tensor]) -> RestrictionMaps:
         return stored_maps(self._storage, starts, self._head, self._n_outputs)

@@ -27,7 +27,8 @@ class SharedVector:
     Attributes:
         kind, modality: how messages name it.
         vector: [n] changed in place when it is mixed.
-        weights: neighbor -> mixing weight; these neighbors share one of the same size.
+        weights: neighbor -> mixing weight, by number; these neighbors share one of the same size. Read anew whenever
+            something is mixed, because neighbors that move weigh something else in every round.
     """
 
     kind: MessageKind
@@ -103,7 +104,7 @@ class VectorGossip:
         self._sharing = sharing or SharingSettings()
         make_codec = CODECS[self._sharing.codec]
         self._averaged = [
-            _Averaged(one, dict(sorted(one.weights.items())), make_codec(to_payload(one.vector), self._sharing))
+            _Averaged(one, one.weights, make_codec(to_payload(one.vector), self._sharing))
             for one in shared
             if one.weights
         ]

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -15,19 +16,21 @@ from torch import Tensor
 
 from ..datasets.private_rows import private_split
 from ..datasets.samples import Samples
-from ..emulator.contracts import ConfigError, Learner, Link, Message, Modality, NodeId, Transport
-from ..emulator.edge.device_profiles import DEVICE_PROFILES
+from ..emulator.contracts import ConfigError, DeviceProfile, Learner, Link, Message, Modality, NodeId, Transport
 from ..emulator.engine import Barrier, EmulatorEnvironment, named_stream
+from ..emulator.faults.fault_plan import FaultPlan
 from ..emulator.network.errors import TransportError
 from ..emulator.network.memory_transport import MemoryTransport
 from ..emulator.network.network import Network
 from ..emulator.network.topology import build_topology, modality_subgraph
 from ..emulator.network.wire import Wire
 from ..emulator.network.zmq_transport import ZmqTransport
+from ..emulator.nodes.asynchronous_station import AsynchronousStation
 from ..emulator.nodes.base_station import BaseStation, RoundPace, Surroundings
 from ..emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from ..emulator.nodes.inbox import Inbox
 from ..emulator.nodes.learner_host import LocalHost
+from ..emulator.nodes.mailbox import Mailbox
 from ..emulator.nodes.missing import MISSING_POLICIES
 from ..emulator.nodes.sensing import SensorClock, sensing
 from ..emulator.recorder import ObservationSink, Recorder
@@ -39,14 +42,19 @@ from ..models.head import HeadLayout, chosen_outputs, initial_head
 from ..models.sheaf import aligned_starts, kronecker_starts, random_starts, structured_starts
 from ..models.twin_model import TwinModel
 from .data import ClientData
+from .devices import client_devices
 from .encoders import OBJECTIVES, make_encoder, torch_seed
+from .faults import fault_plan
 from .links import LinkEnd, make_links, radio_of
 from .live import LiveRows
 from .members import Member, members_of
+from .mobility import MixingWeights, MovingNeighbors, moving_neighbors
 from .radio_links import RadioLinks
 from .schema import NetworkSection, Scenario
 from .stability import limit_warnings
 
+#: Of clients that move and have a map for each other: with heads of 4160 numbers their maps grow by 16 MB per round.
+MOST_MAPPED_CLIENTS = 32
 MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "aligned" needs the outputs as well
 
 
@@ -83,7 +91,12 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """Everything of a run, before its first event."""
+    """Everything of a run, before its first event.
+
+    Attributes:
+        stations: that play their rounds in step; none where each goes at its own pace.
+        own_pace: that do so.
+    """
 
     env: EmulatorEnvironment
     graph: nx.Graph[NodeId]
@@ -91,6 +104,7 @@ class Emulation:
     clients: tuple[Client, ...]
     learners: tuple[Learner, ...]
     stations: tuple[BaseStation, ...]
+    own_pace: tuple[AsynchronousStation, ...]
     recorder: Recorder
     links: Mapping[tuple[NodeId, NodeId], Link]
     inboxes: Mapping[NodeId, Inbox]
@@ -99,6 +113,11 @@ class Emulation:
     pool: ComputePool
     warnings: tuple[str, ...]
     radio: RadioLinks | None = None
+
+    @property
+    def in_step(self) -> bool:
+        """Whether rounds begin and end for all together."""
+        return not self.own_pace
 
     @property
     def groups(self) -> dict[str, list[Client]]:
@@ -159,7 +178,8 @@ def build(
     """
     algorithm = find_algorithm(scenario.algorithm)
     device = choose_device(scenario.compute.device)
-    _check_profile(scenario.compute.profile)
+    _check_pace(scenario, algorithm)
+    devices = client_devices(scenario)
     clients = make_clients(scenario, algorithm, data, device, dtype)
     modalities_of = {client.client_id: frozenset(client.modalities) for client in clients}
     graph = build_topology(
@@ -173,14 +193,21 @@ def build(
     warnings = coupling_warnings(scenario, graph)
     _check_heads(scenario, algorithm, clients, graph)
     _check_maps(scenario, algorithm)
+    _check_mobility(scenario, algorithm)
     starts = map_starts(scenario, clients, graph) if algorithm.maps_heads else {}
     if algorithm.couples_heads:
         heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
         warnings += limit_warnings(scenario, starts, heads)
     links = _with_groups_linked(graph, clients) if algorithm.links_groups else graph
-    learners = make_learners(scenario, algorithm, clients, graph, links, starts)
+    faults = fault_plan(scenario, links)
+    moves = scenario.topology.kind == "mobile"
+    moving = moving_neighbors(scenario, graph, faults, partial(_weights, scenario, clients)) if moves else None
+    weights = _weights(scenario, clients, graph, links) if moving is None else moving.weights
+    learners = make_learners(scenario, algorithm, clients, graph, weights, starts)
     env = EmulatorEnvironment(scenario.seed, _first_instant_s(scenario) if start_s is None else start_s)
-    return _connect(scenario, algorithm, env, links, clients, learners, observe, on_observation, warnings)
+    return _connect(
+        scenario, algorithm, env, links, clients, learners, devices, faults, moving, observe, on_observation, warnings
+    )
 
 
 def make_clients(
@@ -227,19 +254,16 @@ def make_learners(
     algorithm: Algorithm,
     clients: tuple[Client, ...],
     graph: nx.Graph[NodeId],
-    links: nx.Graph[NodeId],
+    weights: Mapping[NodeId, MixingWeights],
     starts: Mapping[NodeId, Mapping[NodeId, Tensor]],
 ) -> tuple[Learner, ...]:
     """One learner per client, with its neighbors' weights and initial maps.
 
     Args:
         graph: of the scenario, along which encoders and heads are shared.
-        links: the same, or with more edges inside groups, along which whole models are.
+        weights: client -> what its neighbors weigh.
         starts: client -> neighbor -> initial map.
     """
-    mixing = mixing_weights(clients, graph, personal=scenario.training.personal_encoders)
-    in_whole = neighbor_weights(graph)
-    in_group = group_weights(clients, links)
     setups = []
     for client in clients:
         me = client.client_id
@@ -253,12 +277,12 @@ def make_learners(
             training=scenario.training,
             sheaf=scenario.sheaf,
             sharing=scenario.sharing,
-            mixing=mixing[me],
+            mixing=weights[me].encoders,
             private=client.private,
             private_rounds=(scenario.rounds + 1) // 2,
             twin=client.twin,
-            head_mixing=in_whole[me],
-            group_mixing=in_group[me],
+            head_mixing=weights[me].everything,
+            group_mixing=weights[me].group,
             map_starts=starts.get(me, {}),
             redrawn_maps=redrawn_maps(scenario, client, [clients[peer] for peer in sorted(graph[me])])
             if scenario.sheaf.rotate_index
@@ -266,6 +290,25 @@ def make_learners(
         )
         setups.append(setup)
     return tuple(algorithm.learners(setups))
+
+
+def _weights(
+    scenario: Scenario,
+    clients: tuple[Client, ...],
+    graph: nx.Graph[NodeId],
+    links: nx.Graph[NodeId] | None = None,
+) -> dict[NodeId, MixingWeights]:
+    """What the neighbors of every client weigh.
+
+    Args:
+        scenario: with the encoders that are personal.
+        clients: of the run.
+        graph: along which encoders and heads are shared.
+        links: the same, or with more edges inside groups, along which whole models are.
+    """
+    encoders = mixing_weights(clients, graph, personal=scenario.training.personal_encoders)
+    whole, group = neighbor_weights(graph), group_weights(clients, graph if links is None else links)
+    return {node: MixingWeights(encoders[node], whole[node], group[node]) for node in sorted(graph)}
 
 
 def mixing_weights(
@@ -377,6 +420,27 @@ def redrawn_maps(
     return of_round
 
 
+def _check_mobility(scenario: Scenario, algorithm: Algorithm) -> None:
+    """Refuse to move what must stay in reach, and maps for more edges than memory holds.
+
+    Raises:
+        ConfigError: either is asked for.
+    """
+    if scenario.topology.kind != "mobile":
+        return
+    if algorithm.links_groups:
+        raise ConfigError(
+            f"algorithm {scenario.algorithm!r} links all members of a group, which topology.kind = 'mobile' cannot"
+            " promise; use another of either"
+        )
+    if algorithm.maps_heads and scenario.clients.n_clients > MOST_MAPPED_CLIENTS:
+        raise ConfigError(
+            f"algorithm {scenario.algorithm!r} has a map for every edge that topology.kind = 'mobile' can ever make,"
+            f" {scenario.clients.n_clients - 1} per client; set clients.n_clients to at most {MOST_MAPPED_CLIENTS}, or"
+            " use an algorithm without maps"
+        )
+
+
 def _check_maps(scenario: Scenario, algorithm: Algorithm) -> None:
     """Refuse maps that are to learn and to be drawn anew, and maps along which averages would grow.
 
@@ -476,9 +540,19 @@ def _make_transport(section: NetworkSection, wire: Wire) -> Transport:
         raise ConfigError(f"network.address: {error}") from None
 
 
-def _check_profile(name: str) -> None:
-    if name not in DEVICE_PROFILES:
-        raise ConfigError(f"unknown compute.profile {name!r}; choose one of: {', '.join(sorted(DEVICE_PROFILES))}")
+def _check_pace(scenario: Scenario, algorithm: Algorithm) -> None:
+    """Refuse to let clients go apart that train one model together.
+
+    Raises:
+        ConfigError: their own paces, or nodes that are off, are asked for.
+    """
+    if not algorithm.pooled:
+        return
+    if scenario.network.mode == "asynchronous" or any(fault.kind == "node_off" for fault in scenario.faults):
+        raise ConfigError(
+            f"algorithm {scenario.algorithm!r} trains one model for all clients, which cannot go at a pace of their own"
+            " or be off; set network.mode = 'synchronous' and leave 'node_off' out of faults"
+        )
 
 
 def _first_instant_s(scenario: Scenario) -> float:
@@ -492,6 +566,9 @@ def _connect(
     graph: nx.Graph[NodeId],
     clients: tuple[Client, ...],
     learners: tuple[Learner, ...],
+    devices: Mapping[NodeId, DeviceProfile],
+    faults: FaultPlan,
+    moving: MovingNeighbors | None,
     observe: Callable[[Learner, int], Mapping[str, Any]],
     on_observation: ObservationSink,
     warnings: tuple[str, ...],
@@ -500,14 +577,16 @@ def _connect(
     live = scenario.data.mode == "live"
     recorder = Recorder(algorithm.kinds, on_observation)
     policy = MISSING_POLICIES[scenario.network.missing]
-    inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients}
-    deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
+    in_step = scenario.network.mode == "synchronous"
+    inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients if in_step}
+    mailboxes = {client.client_id: Mailbox(policy(), recorder) for client in clients if not in_step}
+    deliver: dict[NodeId, Callable[[Message], None]] = {node: box.put for node, box in (inboxes | mailboxes).items()}
     ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
     radio = radio_of(scenario, graph, env, ends)
     links = make_links(scenario, graph, env, ends, radio, until_delivered=policy.waits)
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
-    network = Network(env, transport, links, deliver, recorder)
+    network = Network(env, transport, links, deliver, recorder, faults)
     surroundings = Surroundings(
         env=env,
         network=network,
@@ -515,20 +594,25 @@ def _connect(
         recorder=recorder,
         deadline_s=None if policy.waits else scenario.network.deadline_s,
         pace=RoundPace(scenario.live.warm_up_s, scenario.live.round_every_s) if live else None,
+        faults=faults,
+        meet=None if moving is None else moving.meet,
     )
-    profile = DEVICE_PROFILES[scenario.compute.profile]
-    stations = tuple(
-        BaseStation(
-            LocalHost(learner, pool, observe),
-            profile,
-            inboxes[learner.client_id],
-            surroundings,
-            _start_sensing(env, scenario, client),
-        )
+    lives = [
+        (LocalHost(learner, pool, observe), devices[learner.client_id], _start_sensing(env, scenario, client))
         for learner, client in zip(learners, clients, strict=True)
+    ]
+    stations = tuple(
+        BaseStation(host, device, inboxes[host.client_id], surroundings, begin)
+        for host, device, begin in lives
+        if in_step
+    )
+    own_pace = tuple(
+        AsynchronousStation(host, device, mailboxes[host.client_id], surroundings, begin)
+        for host, device, begin in lives
+        if not in_step
     )
     names = tuple(group.name for group in scenario.clients.groups)
     return Emulation(
-        env, graph, names, clients, learners, stations, recorder, links, inboxes, network, transport, pool, warnings,
-        radio,
+        env, graph, names, clients, learners, stations, own_pace, recorder, links, inboxes, network, transport, pool,
+        warnings, radio,
     )  # fmt: skip

@@ -27,6 +27,7 @@ from .members import members_of
 from .record import Progress
 from .recording_cache import cached_recording
 from .schema import Scenario
+from .sensor_clocks import as_clocks_show
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,7 +103,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]
             kept = kept_frames(scenario, [members[sharer].modalities for sharer in sharers])
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
-        samples.append(member.samples(frames[key]))
+        samples.append(member.samples(as_clocks_show(scenario, member, frames[key])))
     shares = _partition(scenario, samples, assignment)
     blocked = [_blocked_times(station) for station in stations]
     return [

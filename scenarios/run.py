@@ -16,6 +16,7 @@ import torch
 
 from .. import __version__
 from ..emulator.contracts import ConfigError, NodeId, State
+from ..emulator.nodes.asynchronous_station import play_at_own_pace
 from ..emulator.nodes.base_station import play_rounds
 from .build import Emulation, build, choose_device, find_algorithm
 from .checkpoint import Checkpoint
@@ -163,9 +164,10 @@ class _Run:
     def __init__(
         self, scenario: Scenario, progress: Progress, every: int, checkpoint: Checkpoint | None = None
     ) -> None:
-        self._scenario, self._progress, self._every = scenario, progress, every
+        self._scenario, self._progress = scenario, progress
+        self._every = every if scenario.network.mode == "synchronous" else 0  # else rounds have no ends in common
         self._started_s = time.perf_counter()
-        self._pending: list[Mapping[str, Any]] = []
+        self._pending: dict[int, list[Mapping[str, Any]]] = {}
         self._task = scenario.question
         self._data = load_data(scenario, progress.recording)
         self._loaded_s = time.perf_counter()
@@ -214,6 +216,7 @@ class _Run:
             "groups": self._reported(emulation, groups),
             "baselines": by_group(self._task, emulation.groups, baselines),
             "traffic": emulation.recorder.traffic.as_dict(),
+            **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
             "exports": self._export(emulation, reported),
             "export_time_s": time.perf_counter() - trained_s,
             "pictures": self._draw(),
@@ -280,10 +283,10 @@ class _Run:
         }
         self._folder.add_row(row)
         self.watch.see(row)
-        self._pending.append(row)
-        if len(self._pending) == len(self._emulation.clients):
-            self._progress.round_ended(round_index, now_s, self._mean_score(self._pending))
-            self._pending = []
+        pending = self._pending.setdefault(round_index, [])
+        pending.append(row)
+        if len(pending) == len(self._emulation.clients):
+            self._progress.round_ended(round_index, now_s, self._mean_score(self._pending.pop(round_index)))
 
     def _facts(self, emulation: Emulation) -> dict[str, Any]:
         scenario = self._scenario
@@ -355,10 +358,16 @@ def _said(checkpoint: Checkpoint, name: str) -> Any:
 def emulate(
     emulation: Emulation, rounds: int, first_round: int = 0, round_ended: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Play the simulated clock until every base station has finished its rounds; see `play_rounds`."""
+    """Play the simulated clock until every base station has finished its rounds; see `play_rounds`.
+
+    Base stations that go at their own pace are played to their ends at once.
+    """
     gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
     try:
-        play_rounds(emulation.env, emulation.stations, range(first_round, rounds), round_ended)
+        if emulation.in_step:
+            play_rounds(emulation.env, emulation.stations, range(first_round, rounds), round_ended)
+        else:
+            play_at_own_pace(emulation.env, emulation.own_pace, rounds)
     finally:
         gc.unfreeze()
 

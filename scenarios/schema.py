@@ -18,7 +18,9 @@ from pydantic import Field
 from ..emulator.contracts import MODALITIES, ConfigError, Modality
 from ..models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from .data_schema import CodebookSize, DataSection, LiveSection, first_repeated
+from .fault_schema import FaultSection, check_faults
 from .link_schema import LinkSection, LinksSection, check_links
+from .mobility_schema import MobilitySection
 from .section import Probability, Section
 from .tasks.table import TASKS
 from .tasks.task import Task
@@ -42,6 +44,7 @@ class GroupSection(Section):
         modalities: what they own.
         share: of all clients; the shares of a scenario add up to 1.
         n_beams, horizon: of their question, where it is not that of `[data]`.
+        profile: emulated device, where it is not that of `[compute]`.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -49,6 +52,7 @@ class GroupSection(Section):
     share: Probability
     n_beams: CodebookSize | None = None
     horizon: Annotated[int, Field(ge=1)] | None = None
+    profile: str | None = None
 
     @pydantic.model_validator(mode="after")
     def _owns_each_once(self) -> Self:
@@ -74,9 +78,11 @@ class ClientsSection(Section):
 
 
 class TopologySection(Section):
-    """Who is whose neighbor; edges join only clients that share a modality."""
+    """Who is whose neighbor; edges join only clients that share a modality. Where they are "mobile", `[mobility]` tells
+    who is in range of whom when a round begins.
+    """
 
-    kind: Literal["erdos_renyi", "ring", "regular", "star", "complete", "edge_list"] = "erdos_renyi"
+    kind: Literal["erdos_renyi", "ring", "regular", "star", "complete", "edge_list", "mobile"] = "erdos_renyi"
     edge_probability: Probability = 0.3
     degree: Annotated[int, Field(ge=1)] = 4
     edge_list: str = ""
@@ -92,16 +98,34 @@ class NetworkSection(Section):
     """How messages travel and what a missing one means.
 
     Attributes:
+        mode: "synchronous" has all begin a phase together; "asynchronous" lets each go on at its own pace, with the
+            newest that it has heard.
         transport: "zmq" or "memory"; the same trajectory.
         address: of the ZeroMQ hub; empty picks an in-process one.
         missing: "skip" does without, "stale" uses the neighbor's last words, "wait" repeats until delivered.
-        deadline_s: simulated time after the start of a phase when missing messages are given up.
+            Asynchronous clients use a message once, or with "stale" until a newer one comes.
+        deadline_s: simulated time after the start of a phase when missing messages are given up; nobody waits in
+            asynchronous mode.
     """
+
+    mode: Literal["synchronous", "asynchronous"] = "synchronous"
 
     transport: Literal["zmq", "memory"] = "zmq"
     address: str = ""
     missing: Literal["skip", "stale", "wait"] = "skip"
     deadline_s: Annotated[float, Field(gt=0.0)] = 0.1
+
+
+class StragglersSection(Section):
+    """Clients that are slow for no reason that anybody sees: other work, heat, a bad day.
+
+    Attributes:
+        share: of all clients, drawn once.
+        factor: that all their computing takes longer.
+    """
+
+    share: Probability = 0.0
+    factor: Annotated[float, Field(ge=1.0, le=1e6)] = 4.0
 
 
 class ComputeSection(Section):
@@ -111,12 +135,14 @@ class ComputeSection(Section):
         device: torch device; "auto" takes a GPU where there is one.
         executor, threads: pool of the real work; every job's arithmetic runs on one thread.
         profile: emulated device that simulated compute time comes from.
+        stragglers: clients that take longer than their device.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     executor: Literal["threads", "serial"] = "threads"
     threads: Annotated[int, Field(ge=1)] = 2
     profile: str = "edge_cpu"
+    stragglers: StragglersSection = StragglersSection()
 
 
 class ExportSection(Section):
@@ -145,8 +171,8 @@ class Scenario(Section):
         evaluate_every: score every so many rounds, and always in the last.
         checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
         world: what is recorded, for `data.source = "world"`.
-        data, live, clients, topology, model, training, sheaf, sharing: see there.
-        link, links, network, compute, export: see there.
+        data, live, clients, topology, mobility, model, training, sheaf, sharing: see there.
+        link, links, network, compute, export, faults: see there.
     """
 
     name: str
@@ -162,6 +188,7 @@ class Scenario(Section):
     live: LiveSection = LiveSection()
     clients: ClientsSection
     topology: TopologySection = TopologySection()
+    mobility: MobilitySection = MobilitySection()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
     sheaf: SheafSettings = SheafSettings()
@@ -171,6 +198,7 @@ class Scenario(Section):
     network: NetworkSection = NetworkSection()
     compute: ComputeSection = ComputeSection()
     export: ExportSection = ExportSection()
+    faults: tuple[FaultSection, ...] = ()
 
     @pydantic.field_validator("name")
     @classmethod
@@ -293,6 +321,47 @@ class Scenario(Section):
             waits=self.network.missing == "wait",
             is_live=self.data.mode == "live",
         )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _faults_can_happen(self) -> Self:
+        check_faults(
+            self.faults,
+            n_clients=self.clients.n_clients,
+            waits=self.network.missing == "wait",
+            in_step=self.network.mode == "synchronous",
+        )
+        drifts = any(fault.kind == "clock_drift" for fault in self.faults)
+        if drifts and (self.data.mode == "live" or self.data.source == "deepsense"):
+            found = "data.mode = 'live'" if self.data.mode == "live" else "data.source = 'deepsense'"
+            raise ConfigError(
+                f"faults: 'clock_drift' shifts recorded frames by their time stamps, which {found} does not allow;"
+                " replay a world or a recording, or leave it out"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _has_rounds_in_common(self) -> Self:
+        if self.network.mode == "synchronous":
+            return self
+        refused = {
+            "network.missing = 'wait'": (self.network.missing == "wait", "nobody waits; use 'skip' or 'stale'"),
+            "sheaf.exchange = 'single'": (
+                self.sheaf.exchange == "single",
+                "the ends of an edge do not see the same residual; use 'double'",
+            ),
+            "sheaf.rotate_index = true": (
+                self.sheaf.rotate_index,
+                "neighbors are in other rounds and compare other coordinates; set it to false",
+            ),
+            "topology.kind = 'mobile'": (
+                self.topology.kind == "mobile",
+                "rounds have no beginning in common at which neighbors could be told; choose another",
+            ),
+        }
+        for said, (is_asked, reason) in refused.items():
+            if is_asked:
+                raise ConfigError(f"{said} does not go with network.mode = 'asynchronous', where {reason}")
         return self
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -80,7 +80,7 @@ class StabilityWatch:
         clamped = scenario.sheaf.clamp_map_step
         self._remedy = "lower sheaf.map_step_size" + ("" if clamped else " or set sheaf.clamp_map_step = true")
         self._said: dict[str, str] = {}
-        self._rows: list[Mapping[str, Any]] = []
+        self._rows: dict[int, list[Mapping[str, Any]]] = {}
         self._first: Mapping[str, float] | None = None
         self._last: Mapping[str, float] = {}
         self._largest_map_step = 0.0
@@ -94,10 +94,10 @@ class StabilityWatch:
         if "sheaf_energy" not in row:
             return
         self._look_at_maps(row)
-        self._rows.append(row)
-        if len(self._rows) == self._n_clients:
-            self._look_at_round()
-            self._rows = []
+        rows = self._rows.setdefault(row["round"], [])
+        rows.append(row)
+        if len(rows) == self._n_clients:
+            self._look_at_round(self._rows.pop(row["round"]))
 
     def summary(self) -> dict[str, float]:
         """Figures after the first and after the last round: energy and norm of all clients, smallest share of any."""
@@ -134,8 +134,7 @@ class StabilityWatch:
                 f" has overshot, stable is below {UNSTABLE_FROM:g}; {self._remedy}",
             )
 
-    def _look_at_round(self) -> None:
-        rows = self._rows
+    def _look_at_round(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._last = seen = {
             "energy": sum(row["sheaf_energy"] for row in rows),
             "map_norm": math.hypot(*(row["map_norm"] for row in rows)),

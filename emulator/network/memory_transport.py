@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import InFlight, Message
+from .damage import decode_damaged
 from .errors import TransportError
 from .wire import Header, Wire, WireFrames
 
@@ -46,6 +47,18 @@ class MemoryTransport:
     def unpacked(self, header: bytes, payload: bytes) -> InFlight:
         frames = WireFrames(header, memoryview(payload))
         return at_hub(self._wire.read_header(header, len(payload)), frames, frames)
+
+    def forward_damaged(
+        self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
+    ) -> Message:
+        """As `forward`, with bits flipped behind the hub.
+
+        Raises:
+            WireError: the receiver has noticed.
+            TransportError: the transport was closed.
+        """
+        self._check_open()
+        return decode_damaged(self._wire, in_flight.frames, lost_packets, packet_bytes, flipped_bits)
 
     def close(self) -> None:
         """Refuse further messages; safe to call twice."""

@@ -22,7 +22,9 @@ from ..contracts import (
     Transport,
 )
 from ..engine import EmulatorEnvironment
+from ..faults.fault_plan import NO_FAULTS, FaultPlan
 from ..recorder import Recorder
+from .errors import WireError
 from .port import Offer
 
 #: Encoders are long; where a link has classes, all others go before them.
@@ -67,6 +69,7 @@ class Network:
         links: (sender, receiver) -> link of that direction.
         deliver: receiver -> where its messages go when they arrive.
         recorder: told of every message and its fate.
+        faults: what fails on the way, beside what links lose.
     """
 
     def __init__(
@@ -76,9 +79,10 @@ class Network:
         links: Mapping[tuple[NodeId, NodeId], Link],
         deliver: Mapping[NodeId, Callable[[Message], None]],
         recorder: Recorder,
+        faults: FaultPlan = NO_FAULTS,
     ) -> None:
         self._env, self._transport, self._links = env, transport, links
-        self._deliver, self._recorder = deliver, recorder
+        self._deliver, self._recorder, self._faults = deliver, recorder, faults
         self._numbers, self._flight_numbers = count(), count()
         self._offers: dict[int, _Offered] = {}
         self._on_air: dict[int, _Flight] = {}
@@ -138,10 +142,11 @@ class Network:
 
     def _decided(self, offer: _Offered, delivery: Delivery) -> None:
         del self._offers[offer.number]
-        in_flight, n_lost = offer.in_flight, len(delivery.lost_packets)
-        usable = n_lost == 0 or (in_flight.slot.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
-        self._recorder.message(offer.offered_s, in_flight, delivery, usable)
-        if usable:
+        in_flight, slot, n_lost = offer.in_flight, offer.in_flight.slot, len(delivery.lost_packets)
+        usable = n_lost == 0 or (slot.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
+        cut_off = usable and self._faults.loses(slot.sender, in_flight.receiver, offer.offered_s, delivery.arrival_s)
+        self._recorder.message(offer.offered_s, in_flight, delivery, usable and not cut_off, by_fault=cut_off)
+        if usable and not cut_off:
             self._fly(_Flight(in_flight, delivery.arrival_s, delivery.lost_packets, offer.packet_bytes))
 
     def _fly(self, flight: _Flight) -> None:
@@ -152,5 +157,14 @@ class Network:
 
     def _arrive(self, number: int) -> None:
         flight = self._on_air.pop(number)
-        message = self._transport.forward(flight.in_flight, flight.lost_packets, flight.packet_bytes)
-        self._deliver[flight.in_flight.receiver](message)
+        in_flight, arrival_s, lost_packets, packet_bytes = flight
+        flipped_bits = self._faults.flipped_bits(in_flight, arrival_s)
+        if flipped_bits is None:
+            message = self._transport.forward(in_flight, lost_packets, packet_bytes)
+        else:
+            try:
+                message = self._transport.forward_damaged(in_flight, lost_packets, packet_bytes, flipped_bits)
+            except WireError:
+                self._recorder.refused(in_flight)
+                return
+        self._deliver[in_flight.receiver](message)

@@ -158,6 +158,7 @@ TOPOLOGIES: dict[str, Generator] = {
     "star": star_edges,
     "complete": complete_edges,
     "edge_list": listed_edges,
+    "mobile": complete_edges,  # whoever can ever meet; who does, `MovingGraph` knows
 }
 
 _DRAWN_KINDS = frozenset({"erdos_renyi", "regular"})
@@ -169,6 +170,7 @@ _REMEDIES = {
     "star": "the center must own every modality that several clients own, so let one client own them all",
     "complete": "let them share the modality",  # cannot happen: two owners of a modality always have an edge here
     "edge_list": "add an edge between them to topology.edge_list",
+    "mobile": "let them share the modality",  # cannot happen either
 }
 
 

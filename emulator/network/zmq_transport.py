@@ -10,6 +10,7 @@ import zmq
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError, InFlight, Message
+from .damage import decode_damaged
 from .errors import TransportError
 from .hub import Hub
 from .memory_transport import at_hub
@@ -96,6 +97,20 @@ class ZmqTransport:
     def unpacked(self, header: bytes, payload: bytes) -> InFlight:
         frames = WireFrames(header, memoryview(payload))
         return at_hub(self._wire.read_header(header, len(payload)), frames, (header, zmq.Frame(payload)))
+
+    def forward_damaged(
+        self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
+    ) -> Message:
+        """As `forward`, with bits flipped; not over the socket, because nobody answers for what a worker refuses.
+
+        Raises:
+            WireError: the receiver has noticed.
+            TransportError: the transport was closed.
+        """
+        self._check_open()
+        header, payload = in_flight.frames
+        frames = WireFrames(header, payload.buffer)
+        return decode_damaged(self._wire, frames, lost_packets, packet_bytes, flipped_bits)
 
     def close(self) -> None:
         """Free the sockets, and the context unless it is shared; safe to call twice."""

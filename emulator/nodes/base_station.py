@@ -5,18 +5,21 @@ The node never asks which algorithm it plays, what a link does, or where its wor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import simpy
 
-from ..contracts import DeviceProfile
-from ..engine import Barrier
+from ..contracts import DeviceProfile, NodeId, Phase
+from ..engine import Barrier, EmulatorEnvironment
+from ..faults.fault_plan import NO_FAULTS, FaultPlan
 from ..network.network import Network
 from ..ranges import check_ranges
 from ..recorder import Recorder
 from .inbox import Inbox
-from .learner_host import Arrived, LearnerHost
+from .learner_host import Arrived, LearnerHost, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +57,26 @@ class Surroundings:
         recorder: listens.
         deadline_s: simulated time after the start of a phase at which missing messages are given up; None: never.
         pace: when rounds begin; None: the first at once, each right after the one before.
+        faults: when base stations are off.
+        meet: tells a client at the beginning of a round who its neighbors are in it; None: always the same.
     """
 
-    env: simpy.Environment
+    env: EmulatorEnvironment
     network: Network
     barrier: Barrier
     recorder: Recorder
     deadline_s: float | None
     pace: RoundPace | None = None
+    faults: FaultPlan = NO_FAULTS
+    meet: Callable[[NodeId, float], frozenset[NodeId]] | None = None
 
 
 class BaseStation:
     """One node: a learner on a device, with an inbox.
+
+    A node that goes off leaves its round at that instant, and nobody waits for it any more. Work that it could not
+    finish is not done, and what it had not yet learned from is forgotten; all else it remembers. It takes part again
+    from the next round on that begins when it is on. It is looked at all the same, as it stands.
 
     Args:
         host, device, inbox: what it is.
@@ -84,38 +95,91 @@ class BaseStation:
     ) -> None:
         self._host, self._device, self._inbox = host, device, inbox
         self._around, self._begin_round = surroundings, begin_round
+        self._takes_part = True
+        self._neighbors: frozenset[NodeId] | None = None
 
     def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
         """The node's life for one round, from its beginning until it has been looked at."""
         env, host = self._around.env, self._host
         yield from self._begin(round_index)
+        off_s = self._around.faults.goes_off_s(host.client_id, env.now)
+        self._set_part(off_s > env.now)
         arrived: Arrived | None = None
         for phase in host.phases(round_index):
-            started_s = env.now
-            ticket = host.turn(arrived, phase.name, round_index)
-            yield env.timeout(self._busy(phase.flops))
-            turn = ticket.result()
-            for message in turn.messages:
-                self._around.network.send(message)
-            deadline_s = None if self._around.deadline_s is None else started_s + self._around.deadline_s
-            messages = yield from self._inbox.gather(round_index, phase.name, turn.expected, deadline_s)
-            arrived = Arrived(phase.name, round_index, messages)
-            yield self._around.barrier.wait()
+            if not self._takes_part:
+                break
+            arrived = yield from self._play_phase(phase, round_index, arrived, off_s)
+        if not self._takes_part:
+            arrived = None
+            self._inbox.begin_round(round_index + 1)
         look = host.look(arrived, round_index)
         yield env.timeout(0.0)  # lets all nodes ask before the first one waits
-        self._around.recorder.observation(env.now, host.client_id, round_index, look.result())
+        seen = {**look.result(), **self._told()}
+        self._around.recorder.observation(env.now, host.client_id, round_index, seen)
+
+    def _play_phase(
+        self, phase: Phase, round_index: int, arrived: Arrived | None, off_s: float
+    ) -> Generator[simpy.Event, object, Arrived | None]:
+        """One phase, until all have ended it, or until the node goes off."""
+        env, started_s, busy_s = self._around.env, self._around.env.now, self._device.seconds(phase.flops)
+        if off_s <= started_s + busy_s:
+            self._spend(off_s - started_s)
+            yield env.at(off_s)
+            self._set_part(False)
+            return None
+        ticket = self._host.turn(arrived, phase.name, round_index)
+        self._spend(busy_s)
+        yield env.timeout(busy_s)
+        turn = self._among_neighbors(ticket.result())
+        for message in turn.messages:
+            self._around.network.send(message)
+        messages = yield from self._inbox.gather(round_index, phase.name, turn.expected, self._until(started_s, off_s))
+        self._set_part(off_s > env.now)
+        if self._takes_part:
+            yield self._around.barrier.wait()
+            self._set_part(off_s > env.now)  # the others have seen that it had come so far
+        return Arrived(phase.name, round_index, messages)
 
     def _begin(self, round_index: int) -> Generator[simpy.Event, object, None]:
         env, pace = self._around.env, self._around.pace
         if pace is not None and env.now < pace.start_s(round_index):
             yield env.timeout(pace.start_s(round_index) - env.now)
+        if (start_s := self._around.faults.somebody_on_s(env.now)) > env.now:
+            yield env.at(start_s)
         if self._begin_round is not None:
             self._begin_round(env.now)
+        if self._around.meet is not None:
+            self._neighbors = self._around.meet(self._host.client_id, env.now)
 
-    def _busy(self, flops: float) -> float:
-        seconds = self._device.seconds(flops)
+    def _among_neighbors(self, turn: Turn) -> Turn:
+        """What of a turn concerns those that are there in this round."""
+        if self._neighbors is None:
+            return turn
+        messages = [message for message in turn.messages if message.receiver in self._neighbors]
+        return Turn(messages, frozenset(slot for slot in turn.expected if slot.sender in self._neighbors))
+
+    def _told(self) -> dict[str, Any]:
+        """What a row says of the node beside its learner: nothing, where it is on and its neighbors stay."""
+        off = {} if self._takes_part else {"off": True}
+        return off if self._neighbors is None else {**off, "neighbors": len(self._neighbors)}
+
+    def _set_part(self, takes_part: bool) -> None:
+        """Join the others at the barrier, or leave them."""
+        if takes_part and not self._takes_part:
+            self._around.barrier.join()
+        if self._takes_part and not takes_part:
+            self._around.barrier.leave()
+        self._takes_part = takes_part
+
+    def _until(self, started_s: float, off_s: float) -> float | None:
+        """How long to wait for the messages of a phase that started then."""
+        deadline_s = self._around.deadline_s
+        if deadline_s is None:
+            return off_s if off_s < math.inf else None
+        return min(started_s + deadline_s, off_s)
+
+    def _spend(self, seconds: float) -> None:
         self._around.recorder.computed(self._host.client_id, seconds * self._device.power_w)
-        return seconds
 
 
 def play_rounds(

@@ -12,15 +12,18 @@ from .missing import MissingPolicy
 
 
 class Inbox:
-    """Files messages by slot; early ones are kept, late ones go to the policy."""
+    """Files messages by slot; early ones are kept, late ones go to the policy.
+
+    A round is over when its last phase has ended, or when the node leaves it; what comes for it then is late.
+    """
 
     def __init__(self, env: simpy.Environment, policy: MissingPolicy, recorder: Recorder) -> None:
         self._env, self._policy, self._recorder = env, policy, recorder
         self._arrived: dict[MessageSlot, Message] = {}
         self._awaited: set[MessageSlot] = set()
         self._complete: simpy.Event | None = None
-        self._ended: set[tuple[int, str]] = set()
-        self._next_round = 0  # all before have ended
+        self._round_index = 0
+        self._ended: set[str] = set()
 
     def state(self) -> State:
         """What it knows between two rounds, when nobody waits and no phase is open."""
@@ -28,13 +31,19 @@ class Inbox:
 
     def restore(self, state: State, next_round: int) -> None:
         """Go on with a round; messages of those before are late."""
-        self._next_round = next_round
+        self.begin_round(next_round)
         self._policy.restore(state["policy"])
+
+    def begin_round(self, round_index: int) -> None:
+        """All rounds before this one are over."""
+        self._round_index = round_index
+        self._ended.clear()
+        self._arrived = {slot: message for slot, message in self._arrived.items() if slot.round_index >= round_index}
 
     def put(self, message: Message) -> None:
         """A message is there now."""
         slot = message.slot
-        if slot.round_index < self._next_round or (slot.round_index, slot.phase) in self._ended:
+        if self._is_over(slot):
             self._recorder.late(message)
             self._policy.late(message)
             return
@@ -56,6 +65,8 @@ class Inbox:
         Returns:
             messages to absorb, by the missing-message policy, ordered by sender, kind and modality.
         """
+        if round_index > self._round_index:
+            self.begin_round(round_index)
         self._awaited = {slot for slot in expected if slot not in self._arrived}
         if self._awaited:
             self._complete = self._env.event()
@@ -64,7 +75,11 @@ class Inbox:
             else:
                 yield self._complete | self._env.timeout(max(0.0, deadline_s - self._env.now))
             self._complete = None
-        self._ended.add((round_index, phase))
+        self._ended.add(phase)
         arrived = {slot: self._arrived.pop(slot) for slot in expected if slot in self._arrived}
         messages = self._policy.complete(expected, arrived)
         return sorted(messages, key=lambda m: (m.sender, m.kind, m.modality or ""))
+
+    def _is_over(self, slot: MessageSlot) -> bool:
+        before = slot.round_index < self._round_index
+        return before or (slot.round_index == self._round_index and slot.phase in self._ended)

@@ -10,6 +10,9 @@ import numpy as np
 
 from ..contracts import Message, MessageKind, MessageSlot, Modality, NodeId, State
 
+#: Phase, sender, kind and modality.
+Topic = tuple[str, NodeId, MessageKind, Modality | None]
+
 
 class MissingPolicy(Protocol):
     """Decides what a learner absorbs when a phase ends.
@@ -67,7 +70,7 @@ class Stale:
     waits = False
 
     def __init__(self) -> None:
-        self._said: dict[tuple[str, NodeId, MessageKind, Modality | None], Message] = {}
+        self._said: dict[Topic, Message] = {}
 
     def complete(self, expected: frozenset[MessageSlot], arrived: Mapping[MessageSlot, Message]) -> list[Message]:
         messages = []
@@ -75,7 +78,7 @@ class Stale:
             message = arrived.get(slot)
             if message is not None:
                 self._remember(message)
-            said = self._said.get(_topic(slot))
+            said = self._said.get(topic_of(slot))
             if said is not None:
                 messages.append(said)
         return messages
@@ -88,21 +91,22 @@ class Stale:
 
     def restore(self, state: State) -> None:
         messages = [_message(plain) for plain in state]
-        self._said = {_topic(message.slot): message for message in messages}
+        self._said = {topic_of(message.slot): message for message in messages}
 
     def _remember(self, message: Message) -> None:
         """Keep the newest value of every coordinate; a message that was overtaken on its way only fills gaps."""
-        before = self._said.get(_topic(message.slot))
+        before = self._said.get(topic_of(message.slot))
         if before is not None and before.round_index > message.round_index:
             before, message = message, before
         if before is not None and message.received is not None:
             payload = np.where(message.received, message.payload, before.payload)
             known = None if before.received is None else message.received | before.received
             message = replace(message, payload=payload, received=None if known is None or known.all() else known)
-        self._said[_topic(message.slot)] = message
+        self._said[topic_of(message.slot)] = message
 
 
-def _topic(slot: MessageSlot) -> tuple[str, NodeId, MessageKind, Modality | None]:
+def topic_of(slot: MessageSlot) -> Topic:
+    """What a message is about, whatever its round."""
     return slot.phase, slot.sender, slot.kind, slot.modality
 
 

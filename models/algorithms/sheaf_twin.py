@@ -48,7 +48,7 @@ class SheafTwin:
         return tuple(Phase(phase.name, phase.flops + self._own.flops) for phase in self.shared.phases(round_index))
 
     def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        if round_index == self._private_rounds:
+        if round_index >= self._private_rounds:  # a client may have missed the round itself
             self._rows.release()
         self._own.train(round_index)
         return self.shared.compute(phase, round_index)

@@ -38,6 +38,7 @@ class Algorithm:
         equal_outputs: it averages what neighbors know of their classes, which must be as many.
         private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
             gets a twin of the model.
+        pooled: all clients share one model, and train it in step.
         links_groups: members of a group are linked with each other, whatever the graph.
     """
 
@@ -51,6 +52,7 @@ class Algorithm:
     equal_heads: bool = False
     equal_outputs: bool = False
     links_groups: bool = False
+    pooled: bool = False
     private_share: float = 0.0
 
 
@@ -139,5 +141,5 @@ ALGORITHMS: dict[str, Algorithm] = {
     ),
     "local": Algorithm(one_by_one(local), frozenset(), "no communication, fused model"),
     "local_unimodal": Algorithm(one_by_one(local), frozenset(), "no communication, best unimodal model", unimodal=True),
-    "centralized": Algorithm(centralized, frozenset(), "all rows in one place, a reference"),
+    "centralized": Algorithm(centralized, frozenset(), "all rows in one place, a reference", pooled=True),
 }

@@ -95,3 +95,38 @@ def test_a_party_that_never_comes_holds_all_others() -> None:
     gates.append(barrier.wait())
     assert all(gate.triggered for gate in gates)
     assert not barrier.wait().triggered  # and the next time begins anew
+
+
+def test_who_leaves_a_barrier_is_not_waited_for_and_may_come_back() -> None:
+    """Three parties; one leaves at 2, while the others wait, and joins again for the next time."""
+    env = EmulatorEnvironment(seed=0)
+    barrier, passed = Barrier(env, 3), []
+
+    def waits(name: str, at_s: list[float]) -> Generator[simpy.Event, object, None]:
+        for instant_s in at_s:
+            yield env.timeout(max(0.0, instant_s - env.now))
+            yield barrier.wait()
+            passed.append((name, env.now))
+
+    def leaves() -> Generator[simpy.Event, object, None]:
+        yield env.timeout(2.0)
+        barrier.leave()
+        yield env.timeout(0.5)
+        barrier.join()
+        yield env.timeout(3.5)
+        yield barrier.wait()
+        passed.append(("back", env.now))
+
+    for process in (waits("one", [1.0, 3.0]), waits("other", [0.0, 4.0]), leaves()):
+        env.process(process)
+    env.run()
+    assert passed == [("other", 2.0), ("one", 2.0), ("one", 6.0), ("other", 6.0), ("back", 6.0)]
+
+
+def test_a_barrier_that_all_have_left_holds_nobody() -> None:
+    env = EmulatorEnvironment(seed=0)
+    barrier = Barrier(env, 2)
+    barrier.leave()
+    barrier.leave()
+    barrier.join()
+    assert barrier.wait().triggered

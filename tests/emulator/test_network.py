@@ -93,6 +93,7 @@ def test_traffic_is_counted_in_total_by_kind_and_by_sender() -> None:
         "messages": 4, "bytes": 3 * size + small, "waiting_messages": 0, "lost_messages": 1,
         "dropped_messages": 0, "partial_messages": 1,
         "late_messages": 0, "lost_packets": 2, "retransmissions": 6,
+        "dropped_by_faults": 0, "corrupted_messages": 0, "overtaken_messages": 0,
         "by_kind": {
             "encoder": {"messages": 3, "bytes": 3 * size, "lost_messages": 0},
             "projection": {"messages": 0, "bytes": 0, "lost_messages": 0},

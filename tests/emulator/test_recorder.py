@@ -54,6 +54,7 @@ def test_every_message_is_counted_once_in_total_and_once_by_kind() -> None:
         "messages": 4, "bytes": 330, "waiting_messages": 0, "lost_messages": 2, "dropped_messages": 0,
         "partial_messages": 1, "late_messages": 0,
         "lost_packets": 7, "retransmissions": 3,
+        "dropped_by_faults": 0, "corrupted_messages": 0, "overtaken_messages": 0,
         "by_kind": {
             "encoder": {"messages": 3, "bytes": 300, "lost_messages": 1},
             "projection": {"messages": 1, "bytes": 30, "lost_messages": 1},

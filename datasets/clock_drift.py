@@ -1,0 +1,56 @@
+"""Sensors whose clocks run ahead: what they show in a row is what they saw a while before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ClockDrift:
+    """How far a sensor's clock is ahead of the one that labels and other sensors follow.
+
+    A clock that falls behind is no case of its own: whoever takes the newest frame that there is sees no older ones.
+
+    Attributes:
+        ppm: parts per million that it runs too fast, from the start of the recording on.
+        jump_s: by which it jumps ahead, once.
+        jump_at_s: instant of the recording at which it does.
+    """
+
+    ppm: float = 0.0
+    jump_s: float = 0.0
+    jump_at_s: float = 0.0
+
+    def ahead_s(self, time_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """[n] how far it is ahead when it shows these instants."""
+        jumped: NDArray[np.float64] = np.where(time_s >= self.jump_at_s, self.jump_s, 0.0)
+        return 1e-6 * self.ppm * (time_s - time_s[:1]) + jumped
+
+
+def rows_seen(time_s: NDArray[np.float64], sequence: NDArray[np.int64], drift: ClockDrift) -> NDArray[np.int64]:
+    """Which row a sensor really saw, for every row that carries its time stamp.
+
+    Args:
+        time_s: [n] instants of the rows, ascending inside a sequence.
+        sequence: [n] whose frames are contiguous; nothing before its first frame is ever shown.
+        drift: of the sensor's clock.
+
+    Returns:
+        [n] nearest rows of the same sequence, none later than the row itself.
+    """
+    rows = np.arange(len(time_s))
+    if len(time_s) == 0:
+        return rows
+    taken_s = time_s - drift.ahead_s(time_s)
+    seen = np.empty_like(rows)
+    begins = np.flatnonzero(np.diff(sequence, prepend=sequence[0] - 1))
+    for begin, end in zip(begins, [*begins[1:], len(rows)], strict=True):
+        instants_s = time_s[begin:end]
+        after = np.searchsorted(instants_s, taken_s[begin:end]).clip(0, end - begin - 1)
+        before = (after - 1).clip(0)
+        is_nearer = taken_s[begin:end] - instants_s[before] < instants_s[after] - taken_s[begin:end]
+        seen[begin:end] = begin + np.where(is_nearer, before, after)
+    return np.minimum(seen, rows)

@@ -1,0 +1,110 @@
+"""All faults of a run, as one value that is asked by time. What does not fail is not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import InFlight, NodeId
+from ..engine import named_stream
+from .outages import Timetable
+
+Edge = tuple[NodeId, NodeId]
+
+#: Bits that are flipped in a corrupted message, at least 1 and at most so many: a burst of noise, not of malice.
+MAX_FLIPPED_BITS = 8
+
+
+def edge_of(one: NodeId, other: NodeId) -> Edge:
+    """An edge by its ends, whichever comes first."""
+    return (one, other) if one < other else (other, one)
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    """Bits of some messages are flipped on their way.
+
+    Attributes:
+        edges: where; None: everywhere.
+        share: of the messages that arrive while it lasts.
+        times: when.
+        name: of its random stream; a message's fate depends on nothing but this and the message's own names.
+    """
+
+    edges: frozenset[Edge] | None
+    share: float
+    times: Timetable
+    name: str
+
+    def concerns(self, edge: Edge, arrival_s: float) -> bool:
+        """Whether a message that arrives over this edge at this instant may be hit."""
+        return (self.edges is None or edge in self.edges) and self.times.is_out(arrival_s)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultPlan:
+    """When nodes are off and edges down, and which messages are damaged.
+
+    Attributes:
+        seed: of the draws per message.
+        everybody: all nodes of the run.
+        nodes: those that are off at times.
+        edges: those that are down at times.
+        corruptions: of messages.
+    """
+
+    seed: int = 0
+    everybody: frozenset[NodeId] = frozenset()
+    nodes: Mapping[NodeId, Timetable] = field(default_factory=dict)
+    edges: Mapping[Edge, Timetable] = field(default_factory=dict)
+    corruptions: tuple[Corruption, ...] = ()
+
+    def is_off(self, node: NodeId, now_s: float) -> bool:
+        """Whether a node is off at this instant."""
+        return self._node(node).is_out(now_s)
+
+    def goes_off_s(self, node: NodeId, now_s: float) -> float:
+        """When a node goes off next; this instant or before where it is off, infinity where it never does."""
+        return self._node(node).goes_out_s(now_s)
+
+    def back_s(self, node: NodeId, now_s: float) -> float:
+        """The first instant from this one on at which a node is on."""
+        return self._node(node).back_s(now_s)
+
+    def somebody_on_s(self, now_s: float) -> float:
+        """The first instant from this one on at which any node is on."""
+        if self.everybody <= self.nodes.keys():
+            return min((self.back_s(node, now_s) for node in self.everybody), default=now_s)
+        return now_s
+
+    def loses(self, sender: NodeId, receiver: NodeId, offered_s: float, arrival_s: float) -> bool:
+        """Whether a message is lost because its edge was down, or one of its ends off, while it was on its way.
+
+        Its sender need not stay on once a message is on air, but must be on when it is offered.
+        """
+        edge = self.edges.get(edge_of(sender, receiver))
+        if edge is not None and edge.touches(offered_s, arrival_s):
+            return True
+        return self.is_off(sender, offered_s) or self.is_off(receiver, arrival_s)
+
+    def flipped_bits(self, in_flight: InFlight, arrival_s: float) -> NDArray[np.int64] | None:
+        """Numbers of the bits that a message arrives with wrong, counted modulo its length; None: it is sound."""
+        edge = edge_of(in_flight.slot.sender, in_flight.receiver)
+        for corruption in self.corruptions:
+            if corruption.concerns(edge, arrival_s):
+                draws = named_stream(self.seed, corruption.name, *in_flight.slot, in_flight.receiver)
+                if draws.random() < corruption.share:
+                    return draws.integers(0, 1 << 62, size=int(draws.integers(1, MAX_FLIPPED_BITS + 1)))
+        return None
+
+    def _node(self, node: NodeId) -> Timetable:
+        return self.nodes.get(node, _ALWAYS_ON)
+
+
+_ALWAYS_ON = Timetable()
+
+#: The plan of a run in which nothing fails.
+NO_FAULTS = FaultPlan()

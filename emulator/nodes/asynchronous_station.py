@@ -1,0 +1,109 @@
+"""A base station that goes on at its own pace: compute, send, use the newest that it has heard, again.
+
+Nobody waits for anybody: there is no barrier and no deadline. How old the words were that it used is in its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import simpy
+
+from ..contracts import DeviceProfile, Phase
+from ..engine import EmulatorEnvironment
+from .base_station import Surroundings
+from .learner_host import Arrived, LearnerHost, Turn
+from .mailbox import Mailbox
+
+
+class AsynchronousStation:
+    """One node: a learner on a device, with a mailbox.
+
+    A node that is off stands still. Work that it could not finish it begins anew when it is back, and goes on.
+
+    Args:
+        host, device, mailbox: what it is.
+        surroundings: shared with the others; their barrier and deadline are not asked for.
+        begin_round: told the simulated instant at which a round of its own begins, on the clock's own thread.
+    """
+
+    def __init__(
+        self,
+        host: LearnerHost,
+        device: DeviceProfile,
+        mailbox: Mailbox,
+        surroundings: Surroundings,
+        begin_round: Callable[[float], None] | None = None,
+    ) -> None:
+        self._host, self._device, self._mailbox = host, device, mailbox
+        self._around, self._begin_round = surroundings, begin_round
+
+    def live(self, rounds: int) -> Generator[simpy.Event, object, None]:
+        """The node's life: so many rounds of its own, however far the others are."""
+        for round_index in range(rounds):
+            yield from self._begin(round_index)
+            yield from self._play_round(round_index)
+
+    def _play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
+        env, host, recorder = self._around.env, self._host, self._around.recorder
+        arrived: Arrived | None = None
+        staleness: list[int] = []
+        for phase in host.phases(round_index):
+            turn = yield from self._work(arrived, phase, round_index)
+            for message in turn.messages:
+                self._around.network.send(message)
+            yield env.end_of_instant()  # what is sent in this instant and takes no time is heard in it
+            messages = self._mailbox.take(turn.expected)
+            staleness += [round_index - message.round_index for message in messages]
+            arrived = Arrived(phase.name, round_index, messages)
+        look = host.look(arrived, round_index)
+        yield env.timeout(0.0)  # lets others ask before this one waits
+        recorder.used(staleness)
+        recorder.observation(env.now, host.client_id, round_index, {**look.result(), **_told(staleness)})
+
+    def _work(self, arrived: Arrived | None, phase: Phase, round_index: int) -> Generator[simpy.Event, object, Turn]:
+        """The work of a phase, in a stretch of time in which the node is on to the end."""
+        env, faults, node = self._around.env, self._around.faults, self._host.client_id
+        busy_s = self._device.seconds(phase.flops)
+        while (off_s := faults.goes_off_s(node, env.now)) <= env.now + busy_s:
+            if off_s > env.now:
+                self._spend(off_s - env.now)
+                yield env.at(off_s)
+            yield env.at(faults.back_s(node, env.now))
+        ticket = self._host.turn(arrived, phase.name, round_index)
+        self._spend(busy_s)
+        yield env.timeout(busy_s)
+        return ticket.result()
+
+    def _begin(self, round_index: int) -> Generator[simpy.Event, object, None]:
+        env, pace = self._around.env, self._around.pace
+        if pace is not None and env.now < pace.start_s(round_index):
+            yield env.timeout(pace.start_s(round_index) - env.now)
+        if self._begin_round is not None:
+            self._begin_round(env.now)
+
+    def _spend(self, seconds: float) -> None:
+        self._around.recorder.computed(self._host.client_id, seconds * self._device.power_w)
+
+
+def play_at_own_pace(env: EmulatorEnvironment, stations: Sequence[AsynchronousStation], rounds: int) -> None:
+    """Play the clock until every base station has finished its rounds.
+
+    Args:
+        env: the clock.
+        stations: all.
+        rounds: of each.
+    """
+    env.run(until=env.all_of([env.process(station.live(rounds)) for station in stations]))
+
+
+def _told(staleness: Sequence[int]) -> dict[str, Any]:
+    """What a row says of the age of words in rounds; nothing where nothing was heard."""
+    if not staleness:
+        return {"heard": 0}
+    return {
+        "heard": len(staleness),
+        "staleness_mean": sum(staleness) / len(staleness),
+        "staleness_max": max(staleness),
+    }
