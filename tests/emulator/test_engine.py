@@ -48,14 +48,37 @@ def test_streams_of_different_names_are_uncorrelated() -> None:
     assert np.abs(correlations).max() < STANDARD_ERRORS / np.sqrt(N_DRAWS)
 
 
-def test_asking_for_a_stream_again_starts_it_again_and_moves_no_other() -> None:
+def test_using_a_stream_moves_no_other_and_nobody_else_gets_it() -> None:
     env = EmulatorEnvironment(seed=1)
     losses = env.stream("link", 0, 1)
     before = losses.random(2).tolist()
     env.stream("sensor", 0).random(1000)
     after = losses.random(2).tolist()
     assert before + after == first_draws(1, "link", 0, 1)
-    assert env.stream("link", 0, 1).random(2).tolist() == before
+    with pytest.raises(AssertionError, match="two have asked for the stream 'link/0/1'"):
+        env.stream("link", 0, 1)
+
+
+def test_streams_go_on_where_they_stood() -> None:
+    env, other = EmulatorEnvironment(seed=1), EmulatorEnvironment(seed=1, start_s=3.0)
+    losses, restored = env.stream("link", 0, 1), other.stream("link", 0, 1)
+    losses.random(5)
+    losses.integers(9)  # leaves half of a 64-bit draw
+    other.restore(env.state())
+    assert (
+        restored.integers(1000, size=9, dtype=np.uint32).tolist()
+        == losses.integers(1000, size=9, dtype=np.uint32).tolist()
+    )
+
+
+@pytest.mark.parametrize("instant_s", [0.1 + 0.2, 1e9 + 0.3])
+def test_an_event_fires_at_its_instant_to_the_last_bit(instant_s: float) -> None:
+    env = EmulatorEnvironment(seed=1)
+    env.run(until=env.timeout(0.1))
+    env.run(until=env.at(instant_s))
+    assert env.now == instant_s
+    env.run(until=env.at(0.0))  # what is past is now
+    assert env.now == instant_s
 
 
 def test_two_environments_live_side_by_side() -> None:

@@ -12,6 +12,7 @@ from doubles.links import SlowChannel
 from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import Delivery
+from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.channels.link_settings import LinkSettings
 from sheafedge.emulator.network.channels.packet_channel import PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
@@ -29,7 +30,7 @@ Sender = Fifo | Port
 class Offers:
     """Messages offered at instants, and what became of them, in the order of decisions."""
 
-    def __init__(self, env: simpy.Environment) -> None:
+    def __init__(self, env: EmulatorEnvironment) -> None:
         self.env = env
         self.fates: dict[str, Delivery] = {}
         self.decided_s: dict[str, float] = {}
@@ -49,11 +50,11 @@ class Offers:
         return {name: fate.arrival_s for name, fate in self.fates.items()}
 
 
-def fifo(env: simpy.Environment, limit_bytes: float = math.inf) -> Sender:
+def fifo(env: EmulatorEnvironment, limit_bytes: float = math.inf) -> Sender:
     return Fifo(env, limit_bytes)
 
 
-def port(env: simpy.Environment, limit_bytes: float = math.inf) -> Sender:
+def port(env: EmulatorEnvironment, limit_bytes: float = math.inf) -> Sender:
     return Port(env, OwnMedium(env), limit_bytes=limit_bytes)
 
 
@@ -66,7 +67,7 @@ BOTH = pytest.mark.parametrize("make", [fifo, port])
 @BOTH
 def test_a_radio_sends_one_thing_at_a_time_to_whomever(make: Callable[..., Sender]) -> None:
     """Two links of one sender: 10 bytes at 1 byte/s, then 5 to somebody else, then 2 after a pause."""
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     sender, offers = make(env), Offers(env)
     one, other = sender.link(SlowChannel(delay_s=0.5)), sender.link(SlowChannel(delay_s=0.5))
     for at_s, name, link, size in [
@@ -82,7 +83,7 @@ def test_a_radio_sends_one_thing_at_a_time_to_whomever(make: Callable[..., Sende
 @BOTH
 def test_senders_of_their_own_do_not_wait_for_each_other(make: Callable[..., Sender]) -> None:
     """The negative control."""
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     offers = Offers(env)
     for name in ("a", "b"):
         offers.at(0.0, name, make(env).link(SlowChannel()), 10)
@@ -94,7 +95,7 @@ def test_a_message_that_does_not_fit_into_the_queue_is_dropped_and_the_next_shor
     make: Callable[..., Sender],
 ) -> None:
     """A limit of 8 bytes: the one being sent does not count, 6 wait, 3 are too many, 2 fit; later there is room."""
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     offers, channel = Offers(env), SlowChannel()
     link = make(env, 8).link(channel)
     for at_s, name, size in [
@@ -114,7 +115,7 @@ def test_a_message_that_does_not_fit_into_the_queue_is_dropped_and_the_next_shor
 
 @BOTH
 def test_an_idle_sender_takes_a_message_that_is_longer_than_its_queue(make: Callable[..., Sender]) -> None:
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     offers = Offers(env)
     offers.at(0.0, "a", make(env, 8).link(SlowChannel()), 100)
     assert offers.arrivals() == {"a": 100.0}
@@ -122,7 +123,7 @@ def test_an_idle_sender_takes_a_message_that_is_longer_than_its_queue(make: Call
 
 def waits_s(sizes_bytes: np.ndarray, gaps_s: np.ndarray, make: Callable[..., Sender]) -> np.ndarray:
     """[n] time between offer and beginning, over a channel of one byte per microsecond."""
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     link = make(env).link(PacketChannel(LinkSettings(8e6), Lossless()))
     waits = np.empty(len(gaps_s))
 
@@ -172,7 +173,7 @@ def test_what_is_computed_ahead_is_what_happens_event_by_event(
     """Three lossy links of one radio."""
     fates = []
     for make in (fifo, port):
-        env = simpy.Environment()
+        env = EmulatorEnvironment(seed=0)
         sender, told = make(env, limit_bytes), Offers(env)
         settings = LinkSettings(8.0, 0.25, 0.125, packet_bytes=8, retry_limit=2, retry_interval_s=0.1)
         links = [sender.link(PacketChannel(settings, IidLoss(0.3, np.random.default_rng(link)))) for link in range(3)]
@@ -194,14 +195,14 @@ def test_what_is_computed_ahead_is_what_happens_event_by_event(
 # --- classes and chunks -----------------------------------------------------------------------------------------------
 
 
-def with_classes(env: simpy.Environment, **options: object) -> Port:
+def with_classes(env: EmulatorEnvironment, **options: object) -> Port:
     options = {"has_classes": True, "chunk_packets": 2, **options}
     return Port(env, OwnMedium(env), **options)  # type: ignore[arg-type]
 
 
 def test_a_projection_waits_for_a_chunk_of_an_encoder_and_not_for_all_of_it() -> None:
     """An encoder of 10 packets in chunks of 16 s; a projection at 20 s goes at 32 s, and the encoder ends 5 s later."""
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     offers, link = Offers(env), with_classes(env).link(SlowChannel())
     offers.at(0.0, "encoder", link, 80, SECOND)
     offers.at(20.0, "projection", link, 5, FIRST)
@@ -213,7 +214,7 @@ def test_without_chunks_or_without_classes_it_waits_for_all_of_it(
     options: dict[str, object], projection_s: float
 ) -> None:
     """The negative control."""
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     offers, link = Offers(env), with_classes(env, **options).link(SlowChannel())
     offers.at(0.0, "encoder", link, 80, SECOND)
     offers.at(20.0, "projection", link, 5, FIRST)
@@ -221,7 +222,7 @@ def test_without_chunks_or_without_classes_it_waits_for_all_of_it(
 
 
 def test_classes_go_in_order_and_inside_a_class_the_first_comes_first() -> None:
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     offers, sender = Offers(env), with_classes(env)
     one, other = sender.link(SlowChannel()), sender.link(SlowChannel())
     offers.at(0.0, "encoder 1", one, 16, SECOND)
@@ -240,7 +241,7 @@ def test_classes_go_in_order_and_inside_a_class_the_first_comes_first() -> None:
 
 def test_lost_packets_of_chunks_are_counted_through_the_message() -> None:
     """Chunks of two packets: packet 1 of the first, 0 of the third, which is the message's last and short."""
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     offers, link = Offers(env), with_classes(env).link(SlowChannel([1], [], [0]))
     offers.at(0.0, "encoder", link, 8 * 4 + 3, SECOND)
     offers.arrivals()
@@ -250,7 +251,7 @@ def test_lost_packets_of_chunks_are_counted_through_the_message() -> None:
 
 def test_a_message_arrives_with_the_latest_of_its_chunks() -> None:
     """The first chunk is repeated and so late that the second is there before it."""
-    env = simpy.Environment()
+    env = EmulatorEnvironment(seed=0)
     settings = LinkSettings(64.0, packet_bytes=8, retry_limit=1, retry_interval_s=50.0)
     lost_once = PacketChannel(settings, _FirstLost())
     offers, link = Offers(env), with_classes(env, chunk_packets=1).link(lost_once)
@@ -287,7 +288,7 @@ def test_every_offered_message_is_decided_exactly_once_and_before_it_arrives(
     medium: str, options: dict[str, object]
 ) -> None:
     """Eight radios, three links each, under load; every packet is delivered, lost, or was never sent."""
-    env, draws = simpy.Environment(), np.random.default_rng(11)
+    env, draws = EmulatorEnvironment(seed=0), np.random.default_rng(11)
     shared = MEDIA[medium](env)  # type: ignore[operator]
     offers, n_messages = Offers(env), 600
     settings = LinkSettings(8e3, 0.02, packet_bytes=40, retry_limit=1, retry_interval_s=0.01)

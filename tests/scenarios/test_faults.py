@@ -164,7 +164,7 @@ def test_a_run_with_faults_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(
         first = built()
         emulate(first, stopped_after)
         state = emulation_state(first)
-        second = built(state["now_s"])
+        second = built(state["clock"]["now_s"])
         restore_emulation(second, state, stopped_after)
         emulate(second, 8, stopped_after)
         assert second.recorder.trace_hash == whole.recorder.trace_hash

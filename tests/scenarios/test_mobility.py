@@ -172,7 +172,7 @@ def test_a_run_on_the_move_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(
     emulate(whole, 8)
     emulate(first, 3)
     state = emulation_state(first)
-    second = built(state["now_s"])
+    second = built(state["clock"]["now_s"])
     restore_emulation(second, state, 3)
     emulate(second, 8, 3)
     assert second.recorder.trace_hash == whole.recorder.trace_hash
