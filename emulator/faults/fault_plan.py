@@ -81,14 +81,12 @@ class FaultPlan:
         return now_s
 
     def loses(self, sender: NodeId, receiver: NodeId, offered_s: float, arrival_s: float) -> bool:
-        """Whether a message is lost because its edge was down, or one of its ends off, while it was on its way.
+        """Whether a message is lost because its edge was down, or one of its ends off, at any instant of its way.
 
-        Its sender need not stay on once a message is on air, but must be on when it is offered.
+        The way begins when the message is offered: whatever waits in a queue of a node that goes off is lost.
         """
-        edge = self.edges.get(edge_of(sender, receiver))
-        if edge is not None and edge.touches(offered_s, arrival_s):
-            return True
-        return self.is_off(sender, offered_s) or self.is_off(receiver, arrival_s)
+        edge = self.edges.get(edge_of(sender, receiver), _ALWAYS_ON)
+        return any(part.touches(offered_s, arrival_s) for part in (edge, self._node(sender), self._node(receiver)))
 
     def flipped_bits(self, in_flight: InFlight, arrival_s: float) -> NDArray[np.int64] | None:
         """Numbers of the bits that a message arrives with wrong, counted modulo its length; None: it is sound."""

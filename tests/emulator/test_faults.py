@@ -106,14 +106,24 @@ def test_every_station_is_looked_at_in_every_round() -> None:
 
 
 def test_what_comes_for_a_round_that_a_node_has_left_is_late() -> None:
-    """Station 2 is back at 1.625, before the message of 1 arrives at 1.75; it has no round to use it in."""
-    played = Stations([HEAVY], faults=plan(nodes={2: out((1.5, 1.625))}), deadline_s=5.0).play(1)
-    assert played.recorder.traffic.late_messages == 1
+    """Station 2 is back at 1.375, before 1 speaks at 1.5; it has no round to use that in."""
+    played = Stations([HEAVY], faults=plan(nodes={2: out((1.25, 1.375))}), deadline_s=5.0).play(1)
+    assert (played.recorder.traffic.late_messages, played.recorder.traffic.dropped_by_faults) == (1, 1)
+
+
+@pytest.mark.parametrize(("node", "outage"), [(0, (2.625, 2.6875)), (1, (2.625, 2.6875)), (0, (2.75, 3.0))])
+def test_a_message_is_lost_if_one_of_its_ends_goes_off_while_it_is_on_its_way(
+    node: int, outage: tuple[float, float]
+) -> None:
+    """Station 0 sends at 2.5, to be heard at 2.75; what waits in the queue of a node that is off never leaves it."""
+    played = Stations([HEAVY], faults=plan(nodes={node: out(outage)}), deadline_s=5.0).play(1)
+    assert 0 not in [sender for senders in played.heard(1) for sender in senders]
+    assert played.recorder.traffic.dropped_by_faults == 1
 
 
 def test_under_stale_a_late_word_counts_in_the_next_round() -> None:
     """And a neighbor that is off is represented by its last words."""
-    faults = plan(nodes={0: out((2.75, 100.0))})
+    faults = plan(nodes={0: out((2.8125, 100.0))})
     skipped = Stations([HEAVY], faults=faults, deadline_s=4.0).play(3)
     stale = Stations([HEAVY], faults=faults, deadline_s=4.0, policy="stale").play(3)
     assert (skipped.heard(1), stale.heard(1)) == ([(0, 2), (2,), (2,)], [(0, 2)] * 3)
