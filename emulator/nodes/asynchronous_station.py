@@ -10,11 +10,14 @@ from typing import Any
 
 import simpy
 
-from ..contracts import DeviceProfile, Phase
+from ..contracts import ConfigError, DeviceProfile, Phase
 from ..engine import EmulatorEnvironment
 from .base_station import Surroundings
 from .learner_host import Arrived, LearnerHost, Turn
 from .mailbox import Mailbox
+
+#: Who was off so often in one piece of work will never finish it.
+MOST_BEGINNINGS = 1000
 
 
 class AsynchronousStation:
@@ -64,17 +67,32 @@ class AsynchronousStation:
 
     def _work(self, arrived: Arrived | None, phase: Phase, round_index: int) -> Generator[simpy.Event, object, Turn]:
         """The work of a phase, in a stretch of time in which the node is on to the end."""
-        env, faults, node = self._around.env, self._around.faults, self._host.client_id
         busy_s = self._device.seconds(phase.flops)
-        while (off_s := faults.goes_off_s(node, env.now)) <= env.now + busy_s:
+        yield from self._until_on_for(busy_s)
+        ticket = self._host.turn(arrived, phase.name, round_index)
+        self._spend(busy_s)
+        yield self._around.env.timeout(busy_s)
+        return ticket.result()
+
+    def _until_on_for(self, busy_s: float) -> Generator[simpy.Event, object, None]:
+        """Begin work of this length, again and again, until it would not be cut off.
+
+        Raises:
+            ConfigError: it never fits between two outages.
+        """
+        env, faults, node = self._around.env, self._around.faults, self._host.client_id
+        for _ in range(MOST_BEGINNINGS):
+            off_s = faults.goes_off_s(node, env.now)
+            if off_s > env.now + busy_s:
+                return
             if off_s > env.now:
                 self._spend(off_s - env.now)
                 yield env.at(off_s)
             yield env.at(faults.back_s(node, env.now))
-        ticket = self._host.turn(arrived, phase.name, round_index)
-        self._spend(busy_s)
-        yield env.timeout(busy_s)
-        return ticket.result()
+        raise ConfigError(
+            f"client {node} was off {MOST_BEGINNINGS} times before it could finish {busy_s:.3g} s of work; give its"
+            " faults of kind 'node_off' a longer mean_up_s, or leave it out"
+        )
 
     def _begin(self, round_index: int) -> Generator[simpy.Event, object, None]:
         env, pace = self._around.env, self._around.pace

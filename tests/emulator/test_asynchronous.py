@@ -9,8 +9,9 @@ from __future__ import annotations
 import pytest
 from doubles.emulation import message, quiet_recorder
 from doubles.stations import DEVICES, HEAVY, LIGHT, Stations, out, plan
-from sheafedge.emulator.contracts import DeviceProfile
-from sheafedge.emulator.engine import EmulatorEnvironment
+from sheafedge.emulator.contracts import ConfigError, DeviceProfile
+from sheafedge.emulator.engine import EmulatorEnvironment, named_stream
+from sheafedge.emulator.faults.outages import RandomOutages, Timetable
 from sheafedge.emulator.nodes.mailbox import Mailbox
 from sheafedge.emulator.nodes.missing import Skip, Stale
 
@@ -116,11 +117,13 @@ def test_words_that_were_overtaken_on_their_way_are_not_used(policy: type[Skip],
 
 def test_topics_are_told_apart_by_phase_sender_kind_and_modality() -> None:
     box = Mailbox(Skip(), quiet_recorder())
-    others = [message(0), message(2), message(0, phase="other"), message(0, modality="rf")]
-    for other in others:
+    others = [message(0), message(0, modality="rf"), message(2)]
+    elsewhere = message(0, phase="other")
+    for other in (elsewhere, *reversed(others)):
         box.put(other)
-    assert box.take(frozenset(other.slot for other in others)) == [others[0], others[2], others[3], others[1]]
+    assert box.take(frozenset(other.slot for other in others)) == others
     assert box.take(frozenset(other.slot for other in others)) == []
+    assert box.take(frozenset({elsewhere.slot})) == [elsewhere]
 
 
 def test_what_was_lost_of_a_newer_word_is_filled_with_an_older_one_under_stale() -> None:
@@ -149,6 +152,14 @@ def test_a_station_whose_work_fits_between_two_outages_by_no_instant_waits_for_l
     run = Stations([HEAVY], in_step=False, faults=plan(nodes={2: out((0.0, 1.0), (2.0, 3.0))})).play(1)
     assert run.ended_s(2) == [4.0]
     assert run.recorder.energy_j[2] == 8.0 * 2.0
+
+
+def test_a_station_that_is_never_on_for_long_enough_stops_the_run_with_a_sentence() -> None:
+    seldom = Timetable([RandomOutages(named_stream(0, "fault"), mean_up_s=0.03, mean_down_s=0.03)])
+    with pytest.raises(ConfigError, match="client 2 was off 1000 times before it could finish 1 s of work"):
+        played(faults=plan(nodes={2: seldom}))
+    often = Timetable([RandomOutages(named_stream(0, "fault"), mean_up_s=1.0, mean_down_s=0.03)])
+    assert len(played(faults=plan(nodes={2: often})).ended_s(2)) == 3
 
 
 def test_the_end_of_an_instant_comes_after_everything_in_it_that_takes_no_time() -> None:
