@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import torch
@@ -29,7 +29,7 @@ from ..emulator.nodes.asynchronous_station import AsynchronousStation
 from ..emulator.nodes.base_station import BaseStation, RoundPace, Surroundings
 from ..emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from ..emulator.nodes.inbox import Inbox
-from ..emulator.nodes.learner_host import LocalHost
+from ..emulator.nodes.learner_host import LearnerHost, LocalHost
 from ..emulator.nodes.mailbox import Mailbox
 from ..emulator.nodes.missing import MISSING_POLICIES
 from ..emulator.nodes.sensing import SensorClock, sensing
@@ -89,11 +89,40 @@ class Client:
         return self.models[name] if self.twin is None else self.twin
 
 
+class Assembly(NamedTuple):
+    """What learns, before there is a clock.
+
+    Attributes:
+        algorithm: of all.
+        graph: along which messages go.
+        clients: all of them.
+        learners: of those that were asked for.
+        devices: client -> its emulated device.
+        faults: what fails when.
+        moving: who are neighbors when; None: always the same.
+        warnings: what is risky about the step sizes.
+    """
+
+    algorithm: Algorithm
+    graph: nx.Graph[NodeId]
+    clients: tuple[Client, ...]
+    learners: tuple[Learner, ...]
+    devices: Mapping[NodeId, DeviceProfile]
+    faults: FaultPlan
+    moving: MovingNeighbors | None
+    warnings: tuple[str, ...]
+
+
+#: Where learners are to live that do not live here, given what was built here.
+Hosts = Callable[[Assembly], Sequence[LearnerHost]]
+
+
 @dataclass(frozen=True, slots=True)
 class Emulation:
     """Everything of a run, before its first event.
 
     Attributes:
+        learners: built here; where `hosts` are elsewhere, they learn nothing until they are given what those remember.
         stations: that play their rounds in step; none where each goes at its own pace.
         own_pace: that do so.
     """
@@ -103,6 +132,7 @@ class Emulation:
     group_names: tuple[str, ...]
     clients: tuple[Client, ...]
     learners: tuple[Learner, ...]
+    hosts: tuple[LearnerHost, ...]
     stations: tuple[BaseStation, ...]
     own_pace: tuple[AsynchronousStation, ...]
     recorder: Recorder
@@ -162,6 +192,7 @@ def build(
     *,
     dtype: torch.dtype = torch.float32,
     start_s: float | None = None,
+    hosts: Hosts | None = None,
 ) -> Emulation:
     """Wire a scenario.
 
@@ -172,10 +203,24 @@ def build(
         on_observation: is told what it saw.
         dtype: of models and messages; float64 serves exact tests.
         start_s: simulated instant at which the clock starts; None: when the scenario's first round may begin.
+        hosts: where learners live; None: here.
 
     Raises:
         ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
     """
+    assembly = assemble(scenario, data, dtype=dtype)
+    env = EmulatorEnvironment(scenario.seed, _first_instant_s(scenario) if start_s is None else start_s)
+    return _connect(scenario, env, assembly, observe, on_observation, hosts)
+
+
+def assemble(
+    scenario: Scenario,
+    data: list[ClientData],
+    *,
+    dtype: torch.dtype = torch.float32,
+    only: Collection[NodeId] | None = None,
+) -> Assembly:
+    """Clients, their graph, and learners of all or only of some; errors as of `build`."""
     algorithm = find_algorithm(scenario.algorithm)
     device = choose_device(scenario.compute.device)
     _check_pace(scenario, algorithm)
@@ -195,7 +240,7 @@ def build(
     _check_maps(scenario, algorithm)
     _check_mobility(scenario, algorithm)
     starts = map_starts(scenario, clients, graph) if algorithm.maps_heads else {}
-    if algorithm.couples_heads:
+    if algorithm.couples_heads and only is None:
         heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
         warnings += limit_warnings(scenario, starts, heads)
     links = _with_groups_linked(graph, clients) if algorithm.links_groups else graph
@@ -203,11 +248,8 @@ def build(
     moves = scenario.topology.kind == "mobile"
     moving = moving_neighbors(scenario, graph, faults, partial(_weights, scenario, clients)) if moves else None
     weights = _weights(scenario, clients, graph, links) if moving is None else moving.weights
-    learners = make_learners(scenario, algorithm, clients, graph, weights, starts)
-    env = EmulatorEnvironment(scenario.seed, _first_instant_s(scenario) if start_s is None else start_s)
-    return _connect(
-        scenario, algorithm, env, links, clients, learners, devices, faults, moving, observe, on_observation, warnings
-    )
+    learners = make_learners(scenario, algorithm, clients, graph, weights, starts, only)
+    return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings)
 
 
 def make_clients(
@@ -256,6 +298,7 @@ def make_learners(
     graph: nx.Graph[NodeId],
     weights: Mapping[NodeId, MixingWeights],
     starts: Mapping[NodeId, Mapping[NodeId, Tensor]],
+    only: Collection[NodeId] | None = None,
 ) -> tuple[Learner, ...]:
     """One learner per client, with its neighbors' weights and initial maps.
 
@@ -263,9 +306,10 @@ def make_learners(
         graph: of the scenario, along which encoders and heads are shared.
         weights: client -> what its neighbors weigh.
         starts: client -> neighbor -> initial map.
+        only: clients that get one; None: all.
     """
     setups = []
-    for client in clients:
+    for client in (client for client in clients if only is None or client.client_id in only):
         me = client.client_id
         setup = ClientSetup(
             client_id=me,
@@ -561,19 +605,14 @@ def _first_instant_s(scenario: Scenario) -> float:
 
 def _connect(
     scenario: Scenario,
-    algorithm: Algorithm,
     env: EmulatorEnvironment,
-    graph: nx.Graph[NodeId],
-    clients: tuple[Client, ...],
-    learners: tuple[Learner, ...],
-    devices: Mapping[NodeId, DeviceProfile],
-    faults: FaultPlan,
-    moving: MovingNeighbors | None,
+    assembly: Assembly,
     observe: Callable[[Learner, int], Mapping[str, Any]],
     on_observation: ObservationSink,
-    warnings: tuple[str, ...],
+    hosts_of: Hosts | None,
 ) -> Emulation:
     """Clock, links, transport and processes around the learners."""
+    algorithm, graph, clients, learners, devices, faults, moving, warnings = assembly
     live = scenario.data.mode == "live"
     recorder = Recorder(algorithm.kinds, on_observation)
     policy = MISSING_POLICIES[scenario.network.missing]
@@ -597,9 +636,11 @@ def _connect(
         faults=faults,
         meet=None if moving is None else moving.meet,
     )
+    hosts: tuple[LearnerHost, ...]
+    hosts = tuple(hosts_of(assembly) if hosts_of else (LocalHost(learner, pool, observe) for learner in learners))
     lives = [
-        (LocalHost(learner, pool, observe), devices[learner.client_id], _start_sensing(env, scenario, client))
-        for learner, client in zip(learners, clients, strict=True)
+        (host, devices[host.client_id], _start_sensing(env, scenario, client))
+        for host, client in zip(hosts, clients, strict=True)
     ]
     stations = tuple(
         BaseStation(host, device, inboxes[host.client_id], surroundings, begin)
@@ -613,6 +654,6 @@ def _connect(
     )
     names = tuple(group.name for group in scenario.clients.groups)
     return Emulation(
-        env, graph, names, clients, learners, stations, own_pace, recorder, links, inboxes, network, transport, pool,
-        warnings, radio,
+        env, graph, names, clients, learners, hosts, stations, own_pace, recorder, links, inboxes, network, transport,
+        pool, warnings, radio,
     )  # fmt: skip

@@ -13,9 +13,11 @@ from ..emulator.contracts import ConfigError, SheafedgeError
 from .calibration.commands import add_calibration_commands
 from .compare.commands import add_comparison_commands
 from .recording_commands import add_recording_commands
+from .worker_commands import add_worker_commands
 
 if TYPE_CHECKING:
     from .schema import Scenario
+    from .worker_options import Workers
 
 app = typer.Typer(
     help="Emulate base stations that sense, train together over lossy links, and hand out ONNX models.",
@@ -26,6 +28,7 @@ app = typer.Typer(
 add_comparison_commands(app)
 add_recording_commands(app)
 add_calibration_commands(app)
+add_worker_commands(app)
 
 #: What typer raises where it cannot read the command line; of this family it exports a child only.
 CommandLineError: type[Exception] = typer.BadParameter.mro()[1]
@@ -65,12 +68,27 @@ def run(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FOLDER", help="Go on with a run that was interrupted or killed, bit for bit."),
     ] = None,
+    workers: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Share the clients among so many processes; the results stay the same."),
+    ] = None,
+    hub: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Wait for the workers at tcp://HOST:PORT, where sheafedge worker joins, instead."),
+    ] = None,
+    keys: Annotated[Optional[Path], typer.Option(help="Folder of keys for --hub; see sheafedge keys.")] = None,  # noqa: UP045
+    worker_silence_s: Annotated[
+        float, typer.Option(help="A worker that gives no sign of life for so many seconds is lost.")
+    ] = 6.0,
 ) -> None:
     """Run a scenario: train, score, export, and leave a run folder."""
+    from .worker_options import workers_wanted
+
+    wanted = workers_wanted(workers, hub, keys, worker_silence_s)
     if resume is not None:
         if scenario is not None or set_ or out is not None or device is not None:
             raise ConfigError("--resume takes all from the folder; leave out the scenario, --set, --out and --device")
-        _play(resume)
+        _play(resume, workers=wanted)
         return
     if scenario is None:
         raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge scenarios")
@@ -80,10 +98,10 @@ def run(
     edits = dict(parse_assignment(text) for text in set_ or [])
     if device is not None:
         edits["compute.device"] = device
-    _play(load_scenario(scenario).edited(edits), out)
+    _play(load_scenario(scenario).edited(edits), out, wanted)
 
 
-def _play(what: Scenario | Path, out: Path | None = None) -> None:
+def _play(what: Scenario | Path, out: Path | None = None, workers: Workers | None = None) -> None:
     """Run a scenario, or go on with what is in a folder."""
     from rich.console import Console
 
@@ -92,13 +110,16 @@ def _play(what: Scenario | Path, out: Path | None = None) -> None:
     from .run_folder import interrupted_run
 
     console = Console(emoji=False)
+    if workers is not None and workers.hub is not None:
+        said = f"waiting for {workers.n_workers} workers; they join with: sheafedge worker --hub {workers.hub}"
+        console.print(said, soft_wrap=True, markup=False)
     try:
         if isinstance(what, Path):
             with LiveProgress(console, interrupted_run(what).scenario) as progress:
-                result = resume_run(what, progress)
+                result = resume_run(what, progress, workers)
         else:
             with LiveProgress(console, what) as progress:
-                result = run_scenario(what, out, progress)
+                result = run_scenario(what, out, progress, workers=workers)
     except KeyboardInterrupt as interrupt:
         typer.echo(_one_line("interrupted", interrupt), err=True)
         raise typer.Exit(130) from None

@@ -26,7 +26,7 @@ def emulation_state(emulation: Emulation) -> State:
         "media": [medium.state(numbers) for medium in _media(ports)],
         "radio": state_of(emulation.radio),
         "inboxes": {str(node): inbox.state() for node, inbox in emulation.inboxes.items()},
-        "learners": [learner.state() for learner in emulation.learners],
+        "learners": [ticket.result() for ticket in [host.state() for host in emulation.hosts]],
     }
 
 
@@ -44,8 +44,9 @@ def restore_emulation(emulation: Emulation, state: State, next_round: int) -> No
     restore_to(emulation.radio, state["radio"])
     for node, inbox in emulation.inboxes.items():
         inbox.restore(state["inboxes"][str(node)], next_round)
-    for learner, learned in zip(emulation.learners, state["learners"], strict=True):
-        learner.restore(learned)
+    restored = [host.restore(learned) for host, learned in zip(emulation.hosts, state["learners"], strict=True)]
+    for ticket in restored:
+        ticket.result()
     offers = emulation.network.restore(state["network"])
     senders = _senders(emulation.links.values())
     for sender, remembered in zip(senders, state["senders"], strict=True):

@@ -29,7 +29,7 @@ class Evaluator:
         rounds, every: score every so many rounds, and always in the last.
 
     Attributes:
-        latest: client -> scores of its models when they were last looked at; after the last round, the final ones.
+        latest: client -> scores of its models when they were last seen; after the last round, the final ones.
     """
 
     def __init__(self, task: Task, clients: Sequence[Client], rounds: int, every: int) -> None:
@@ -39,11 +39,16 @@ class Evaluator:
         self.latest: dict[NodeId, NamedScores] = {}
 
     def observe(self, learner: Learner, round_index: int) -> Mapping[str, Any]:
-        """Health of the learner and, when it is time, scores of its models."""
+        """Health of the learner and, when it is time, scores of its models; touches nothing here."""
         seen: dict[str, Any] = dict(learner.health())
         if (round_index + 1) % self._every == 0 or round_index + 1 == self._rounds:
-            seen["models"] = self.latest[learner.client_id] = self.scores(learner)
+            seen["models"] = self.scores(learner)
         return seen
+
+    def see(self, client: NodeId, seen: Mapping[str, Any]) -> None:
+        """Keep the scores among what was observed of a client, wherever its learner lives."""
+        if "models" in seen:
+            self.latest[client] = seen["models"]
 
     def scores(self, learner: Learner) -> dict[str, Scores]:
         """Scores of every model of a learner on its client's held-out rows."""

@@ -38,6 +38,8 @@ from .run_folder import (
 )
 from .schema import Scenario
 from .stability import StabilityWatch
+from .worker_options import Workers
+from .workers import Crew, bring_home, crew_of
 from .world_schema import WorldFile
 
 
@@ -100,7 +102,12 @@ class RunResult:
 
 
 def run_scenario(
-    scenario: Scenario, out: Path | None = None, progress: Progress | None = None, *, checkpoints: bool = True
+    scenario: Scenario,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    *,
+    checkpoints: bool = True,
+    workers: Workers | None = None,
 ) -> RunResult:
     """Run a scenario from nothing to exported models.
 
@@ -109,8 +116,10 @@ def run_scenario(
         out: name of the run folder; None picks a new one under `runs/`.
         progress: is told how far it is.
         checkpoints: write them as the scenario says; otherwise never.
+        workers: where its clients live; None: in this process. The results are the same.
 
     Raises:
+        WorkerLost: a worker died.
         SheafedgeError: a field, a file, the training or an export is wrong; the message says which and what to do.
     """
     find_algorithm(scenario.algorithm)  # before reading or recording any data
@@ -120,19 +129,21 @@ def run_scenario(
     # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.
     with (
         one_torch_thread(),
-        closing(_Run(scenario, progress or NoProgress(), every=scenario.checkpoint_every if checkpoints else 0)) as run,
+        crew_of(scenario, workers) as crew,
+        closing(_Run(scenario, progress or NoProgress(), scenario.checkpoint_every if checkpoints else 0, crew)) as run,
         open_run_folder(target) as folder,
     ):
         folder.write_scenario(scenario)
         return run.finished(folder)
 
 
-def resume_run(path: Path, progress: Progress | None = None) -> RunResult:
+def resume_run(path: Path, progress: Progress | None = None, workers: Workers | None = None) -> RunResult:
     """Go on with a run that was interrupted, killed or failed, as if it had never stopped.
 
     Args:
         path: its folder.
         progress: is told how far it is.
+        workers: where its clients live from now on, whether they did before or not.
 
     Raises:
         SheafedgeError: nothing there can go on, or whatever `run_scenario` raises.
@@ -142,7 +153,8 @@ def resume_run(path: Path, progress: Progress | None = None) -> RunResult:
     scenario, checkpoint = interrupted.scenario, interrupted.checkpoint
     with (
         one_torch_thread(),
-        closing(_Run(scenario, progress or NoProgress(), scenario.checkpoint_every, checkpoint)) as run,
+        crew_of(scenario, workers) as crew,
+        closing(_Run(scenario, progress or NoProgress(), scenario.checkpoint_every, crew, checkpoint)) as run,
         reopened_run_folder(interrupted) as folder,
     ):
         return run.finished(folder)
@@ -155,6 +167,7 @@ class _Run:
         scenario: what to run.
         progress: is told how far it is.
         every: write a checkpoint after so many rounds; 0: never.
+        crew: workers in which its clients live; None: they live here.
         checkpoint: where to go on; None: at the beginning.
 
     Attributes:
@@ -162,15 +175,21 @@ class _Run:
     """
 
     def __init__(
-        self, scenario: Scenario, progress: Progress, every: int, checkpoint: Checkpoint | None = None
+        self,
+        scenario: Scenario,
+        progress: Progress,
+        every: int,
+        crew: Crew | None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
-        self._scenario, self._progress = scenario, progress
+        self._scenario, self._progress, self._crew = scenario, progress, crew
         self._every = every if scenario.network.mode == "synchronous" else 0  # else rounds have no ends in common
         self._started_s = time.perf_counter()
         self._pending: dict[int, list[Mapping[str, Any]]] = {}
         self._task = scenario.question
         self._data = load_data(scenario, progress.recording)
         self._loaded_s = time.perf_counter()
+        self._waited_s = 0.0
         self._rounds_done = 0 if checkpoint is None else checkpoint.rounds_done
         self._emulation = build(
             scenario,
@@ -178,7 +197,9 @@ class _Run:
             self._observe,
             self._on_observation,
             start_s=None if checkpoint is None else _said(checkpoint, "emulation")["clock"]["now_s"],
+            hosts=None if crew is None else crew.hosts,
         )
+        self._worker_warnings = self._settle()
         self._evaluator = Evaluator(self._task, self._emulation.clients, scenario.rounds, scenario.evaluate_every)
         self.watch = StabilityWatch(scenario, len(self._emulation.clients))
         if checkpoint is not None:
@@ -191,6 +212,8 @@ class _Run:
         # Without checkpoints nothing is gained by waiting for the end of a round.
         with stop_requests(self._progress.stopping) if self._every else nullcontext(StopRequest()) as self._stop:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
+        if self._crew is not None:
+            bring_home(self._emulation)
         summary = self._summary()
         folder.write_summary(summary)
         folder.drop_checkpoints()
@@ -212,7 +235,7 @@ class _Run:
         return {
             **self._facts(emulation),
             "recording_time_s": self._loaded_s - self._started_s,
-            "wall_time_s": trained_s - self._loaded_s,
+            "wall_time_s": trained_s - self._loaded_s - self._waited_s,
             "groups": self._reported(emulation, groups),
             "baselines": by_group(self._task, emulation.groups, baselines),
             "traffic": emulation.recorder.traffic.as_dict(),
@@ -221,8 +244,11 @@ class _Run:
             "export_time_s": time.perf_counter() - trained_s,
             "pictures": self._draw(),
             **({"sheaf": sheaf} if (sheaf := self.watch.summary()) else {}),
-            "warnings": [*emulation.warnings, *self.watch.warnings],
-            "environment": _environment(self._scenario),
+            "warnings": [*emulation.warnings, *self._worker_warnings, *self._refusals(), *self.watch.warnings],
+            "environment": {
+                **_environment(self._scenario),
+                "workers": 0 if self._crew is None else self._crew.n_workers,
+            },
         }
 
     def _round_ended(self, round_index: int) -> None:
@@ -267,11 +293,28 @@ class _Run:
                 f"checkpoint {checkpoint.path} does not fit the scenario.toml beside it ({error}); start the run anew"
             ) from None
 
+    def _settle(self) -> tuple[str, ...]:
+        """Let the workers build their clients; says so where they are not those of this process."""
+        if self._crew is None:
+            return ()
+        begun_s = time.perf_counter()
+        try:
+            self._crew.fill()
+            self._waited_s = time.perf_counter() - begun_s
+        except BaseException:
+            self.close()
+            raise
+        return self._crew.different_starts(self._emulation.learners)
+
+    def _refusals(self) -> tuple[str, ...]:
+        return () if self._crew is None else self._crew.refusals()
+
     def _observe(self, learner: Any, round_index: int) -> Mapping[str, Any]:
         return self._evaluator.observe(learner, round_index)
 
     def _on_observation(self, node: NodeId, round_index: int, now_s: float, seen: Mapping[str, Any]) -> None:
         recorder = self._emulation.recorder
+        self._evaluator.see(node, seen)
         row = {
             "round": round_index,
             "client": node,

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from ..contracts import Learner, Message, MessageSlot, NodeId, Phase
+from ..contracts import Learner, Message, MessageSlot, NodeId, Phase, State
 from .compute_pool import ComputePool
 
 #: Looks at a learner at the end of a round, told which.
@@ -50,6 +50,14 @@ class LearnerHost(Protocol):
         """Absorb what has arrived, if anything, then report on the round."""
         ...
 
+    def state(self) -> Future[State]:
+        """A copy of all that the learner remembers."""
+        ...
+
+    def restore(self, state: State) -> Future[None]:
+        """Let the learner go on from a state; raises what `Learner.restore` raises."""
+        ...
+
 
 class LocalHost:
     """A learner in this process.
@@ -72,6 +80,12 @@ class LocalHost:
 
     def look(self, arrived: Arrived | None, round_index: int) -> Future[Mapping[str, Any]]:
         return self._pool.submit(partial(take_look, self._learner, self._observe, arrived, round_index))
+
+    def state(self) -> Future[State]:
+        return self._pool.submit(self._learner.state)
+
+    def restore(self, state: State) -> Future[None]:
+        return self._pool.submit(partial(self._learner.restore, state))
 
 
 def take_turn(learner: Learner, arrived: Arrived | None, phase: str, round_index: int) -> Turn:

@@ -38,7 +38,7 @@ class Algorithm:
         equal_outputs: it averages what neighbors know of their classes, which must be as many.
         private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
             gets a twin of the model.
-        pooled: all clients share one model, and train it in step.
+        pooled: all clients share one model and one trainer: they train in step, and live in one process.
         links_groups: members of a group are linked with each other, whatever the graph.
     """
 

@@ -1,0 +1,136 @@
+"""What engine and workers say to each other: a checked msgpack header, and frames of raw numbers. Never pickle.
+
+`docs/protocol.md` tells the story; the tables below are its last word. A packet of a type has exactly the fields of
+that type. Any msgpack library reads and writes it, and CRC-32 is in every standard library.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgpack
+
+from .errors import WireError
+
+PACKET_VERSION = 1
+
+Frame = bytes | memoryview
+#: A header holds no numbers of models; a thousand neighbors take a tenth of this.
+MOST_HEADER_BYTES = 1 << 24
+#: ZeroMQ hangs up on whoever announces a longer frame, before it allocates memory for it.
+MOST_FRAME_BYTES = 1 << 30
+
+_TICKET: Mapping[str, tuple[type, ...]] = {"ticket": (int,)}
+_ASKED: Mapping[str, tuple[type, ...]] = {"ticket": (int,), "client": (int,)}
+_WORK: Mapping[str, tuple[type, ...]] = {**_ASKED, "round": (int,), "arrived": (list, type(None)), "messages": (list,)}
+_TREE: Mapping[str, tuple[type, ...]] = {"tree": (str,), "arrays": (list,)}
+
+#: Type of a packet -> its fields and their types, beside version, type and checksum.
+FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    # a worker comes
+    "hello": {"release": (str, type(None)), "name": (str,), "seat": (int, type(None))},
+    "welcome": {
+        "scenario": (str,),
+        "clients": (list,),
+        "seat": (int,),
+        "beat_s": (float,),
+        "silence_s": (float,),
+    },
+    "refused": {"sentence": (str,)},
+    "ready": {"clients": (list,), "starts": (list,)},
+    # both ways, as long as it is there
+    "alive": {},
+    # the engine asks
+    "phases": {**_ASKED, "round": (int,)},
+    "turn": {**_WORK, "phase": (str,)},
+    "look": _WORK,
+    "state": _ASKED,
+    "restore": {**_ASKED, **_TREE},
+    "stop": {},
+    # the worker answers
+    "phases_done": {**_TICKET, "phases": (list,)},
+    "turn_done": {**_TICKET, "messages": (list,), "expected": (list,)},
+    "look_done": {**_TICKET, "row": (dict,), "phases": (list,)},
+    "state_done": {**_TICKET, **_TREE},
+    "restore_done": _TICKET,
+    "failed": {"ticket": (int, type(None)), "error": (str,), "sentence": (str,)},
+    "leaving": {"sentence": (str,)},
+}
+
+
+class Packet(NamedTuple):
+    """One thing said.
+
+    Attributes:
+        type: a name of `FIELDS`.
+        fields: exactly those of its type.
+        frames: raw numbers that fields refer to by their place.
+    """
+
+    type: str
+    fields: Mapping[str, Any]
+    frames: Sequence[Frame] = ()
+
+
+def pack_packet(packet: Packet) -> list[Frame]:
+    """Header and frames.
+
+    Raises:
+        WireError: its fields are not those of its type, or cannot be written.
+    """
+    _check_fields(packet.type, packet.fields)
+    said = {"version": PACKET_VERSION, "type": packet.type, "checksum": _checksum(packet.frames), **packet.fields}
+    try:
+        return [msgpack.packb(said), *packet.frames]
+    except (ValueError, TypeError, OverflowError) as error:
+        raise WireError(f"packet {packet.type!r} cannot be written: {error}") from None
+
+
+def unpack_packet(parts: Sequence[Frame]) -> Packet:
+    """The packet in these frames; what its fields say of messages, trees and slots is not yet looked at.
+
+    Raises:
+        WireError: they are anything but what `pack_packet` makes.
+    """
+    if not parts:
+        raise WireError("a packet has a header")
+    header = memoryview(parts[0])
+    if header.nbytes > MOST_HEADER_BYTES:
+        raise WireError(f"header of {header.nbytes} bytes is longer than {MOST_HEADER_BYTES}")
+    try:
+        said = msgpack.unpackb(header)
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise WireError(f"header of {header.nbytes} bytes is not msgpack: {error}") from None
+    if type(said) is not dict or "version" not in said:
+        raise WireError("header is not a map with a version")
+    if type(said["version"]) is not int or said["version"] != PACKET_VERSION:
+        raise WireError(
+            f"packet speaks version {str(said['version'])[:20]!r}, this end {PACKET_VERSION}; use one release"
+        )
+    kind, checksum = said.pop("type", None), said.pop("checksum", None)
+    del said["version"]
+    _check_fields(kind, said)
+    if type(checksum) is not int or checksum != _checksum(parts[1:]):
+        raise WireError(f"frames of a packet {kind!r} do not match its checksum")
+    return Packet(cast("str", kind), said, list(parts[1:]))
+
+
+def _checksum(frames: Sequence[Frame]) -> int:
+    checksum = 0
+    for frame in frames:
+        checksum = zlib.crc32(frame, checksum)
+    return checksum
+
+
+def _check_fields(kind: object, fields: Mapping[str, Any]) -> None:
+    if type(kind) is not str or kind not in FIELDS:
+        raise WireError(f"no packet is of type {str(kind)[:20]!r}")
+    expected = FIELDS[kind]
+    if fields.keys() != expected.keys():
+        wrong = ", ".join(sorted(str(name)[:20] for name in fields.keys() ^ expected.keys()))
+        raise WireError(f"packet {kind!r} has missing or unknown fields: {wrong}")
+    for name, types in expected.items():
+        if type(fields[name]) not in types:  # exactly: a bool is no number here
+            raise WireError(f"field {name} of {kind!r} must be {types[0].__name__}, got {type(fields[name]).__name__}")

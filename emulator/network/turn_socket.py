@@ -1,0 +1,112 @@
+"""The engine's socket for workers: one thread reads and writes it; any other may ring the bell to wake that one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import zmq
+
+from .curve_keys import CurveKeys, Door, use_keys
+from .errors import TransportError
+from .packets import MOST_FRAME_BYTES, Frame
+
+#: Packets before somebody else gets a turn; fewer mean that nothing more has come.
+READ_AT_ONCE = 256
+_LINGER_MS = 300  # for the last word to workers
+
+
+class TurnSocket:
+    """A ROUTER, with a door that checks keys where there are any.
+
+    Args:
+        address: `ipc://FILE` or `tcp://HOST:PORT` to listen at.
+        keys: of the engine; None lets everybody in who can reach the address.
+
+    Attributes:
+        address: as given.
+
+    Raises:
+        TransportError: the address cannot be used.
+    """
+
+    def __init__(self, address: str, keys: CurveKeys | None) -> None:
+        self.address = address
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._bell, self._heard_bell = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
+        self._ringing = threading.Lock()
+        self._socket = self._context.socket(zmq.ROUTER)
+        self._door: Door | None = None
+        for option, value in (
+            (zmq.ROUTER_MANDATORY, 1),  # a vanished worker is an error, not silence
+            (zmq.MAXMSGSIZE, MOST_FRAME_BYTES),
+            (zmq.SNDHWM, 0),  # at most one question per client waits here
+            (zmq.LINGER, _LINGER_MS),
+        ):
+            self._socket.setsockopt(option, value)
+        try:
+            self._heard_bell.bind("inproc://bell")
+            self._bell.connect("inproc://bell")
+            if keys is not None:
+                self._door = Door(self._context, keys)
+                use_keys(self._socket, keys, "engine")
+            self._socket.bind(address.replace("//localhost:", "//127.0.0.1:"))
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise TransportError(
+                f"workers cannot join at {address!r} ({error}); give another address that this host has"
+            ) from None
+        self._poller = zmq.Poller()
+        for socket in (self._socket, self._heard_bell, *([self._door.socket] if self._door else [])):
+            self._poller.register(socket, zmq.POLLIN)
+
+    @property
+    def n_strangers(self) -> int:
+        """How many came without the right key."""
+        return self._door.n_refused if self._door else 0
+
+    def ring(self) -> None:
+        """Let `received` return now; from any thread."""
+        with self._ringing:
+            try:
+                self._bell.send(b"", zmq.NOBLOCK)
+            except zmq.ZMQError:
+                return  # it rings already, or everything is closed
+
+    def received(self, wait_ms: int) -> Iterator[tuple[bytes, list[Frame]]]:
+        """What has come, with the identity of its sender; waits for the first of it, or for the bell."""
+        events = dict(self._poller.poll(wait_ms))
+        if self._heard_bell in events:
+            while self._heard_bell.poll(0):
+                self._heard_bell.recv()
+        if self._door is not None and self._door.socket in events:
+            self._door.answer()
+        for _ in range(READ_AT_ONCE):
+            if not self._socket.poll(0):
+                return
+            identity, *parts = self._socket.recv_multipart(copy=False)
+            yield identity.bytes, [part.buffer for part in parts]
+
+    def send(self, identity: bytes, parts: Sequence[Frame]) -> str:
+        """Send to a worker; returns why that cannot be, empty where it can."""
+        try:
+            self._socket.send_multipart([identity, *parts], zmq.NOBLOCK)
+        except zmq.ZMQError as error:
+            return str(error)
+        return ""
+
+    def hang_up(self) -> None:
+        """Close what the polling thread uses, by itself."""
+        self._socket.close()
+        self._heard_bell.close()
+        if self._door is not None:
+            self._door.close()
+
+    def close(self) -> None:
+        """Free the rest, after the polling thread has hung up, and remove the file of an `ipc://` address."""
+        with self._ringing:
+            self._bell.close()
+        self._context.term()
+        if self.address.startswith("ipc://"):
+            Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)

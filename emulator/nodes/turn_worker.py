@@ -1,0 +1,253 @@
+"""A worker process: takes a seat at the engine, builds its clients, and answers until it is told to stop.
+
+Its main thread keeps the socket and gives signs of life; a second one builds and works, however long that takes.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import zmq
+
+from ..contracts import NodeId
+from ..network.curve_keys import CurveKeys, use_keys
+from ..network.errors import TransportError, WireError
+from ..network.packets import MOST_FRAME_BYTES, Packet, pack_packet, unpack_packet
+from .told_errors import told
+from .worker_bench import ASKED, Bench
+from .worker_limits import WorkerLimits
+
+_TICK_MS = 200
+_LINGER_MS = 500
+_PATIENCE_S = 1.0  # for the work that is being done when the worker is to end
+
+#: Makes the clients of a worker from a scenario; also returns the digests of their states as they start.
+Build = Callable[[str, Sequence[NodeId]], tuple[Bench, list[str]]]
+
+
+class ParentGoneError(TransportError):
+    """The process that started this worker is no more, whatever ended it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Where the engine is, and how to come in.
+
+    Attributes:
+        address: where it listens.
+        release: of this program.
+        name: of this worker, for people.
+        seat: which one to take; None: any.
+        keys: of the workers; needed beyond loopback.
+        parent: file descriptor that ends when the process that started this one does; None: nobody did.
+        limits: of waits; silence and signs of life are as the engine says, once it has spoken.
+    """
+
+    address: str
+    release: str
+    name: str
+    seat: int | None = None
+    keys: CurveKeys | None = None
+    parent: int | None = None
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
+
+
+class TurnWorker:
+    """One worker process.
+
+    Args:
+        engine: to work for.
+        build: makes its clients.
+
+    Attributes:
+        n_refused: packets that were none.
+
+    Raises:
+        TransportError: the address cannot be used.
+    """
+
+    def __init__(self, engine: Engine, build: Build) -> None:
+        self._engine, self._build = engine, build
+        self._silence_s, self._beat_s = engine.limits.join_s, engine.limits.beat_s
+        self._heard_s, self._has_heard = time.monotonic(), False
+        self._inbox: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
+        self._outbox: queue.SimpleQueue[Packet] = queue.SimpleQueue()
+        self._work = threading.Thread(target=self._live_to_work, name="work", daemon=True)
+        self.n_refused = 0
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._bell, self._heard_bell = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
+        self._heard_bell.bind("inproc://bell")
+        self._bell.connect("inproc://bell")
+        self._socket = self._context.socket(zmq.DEALER)
+        for option, value in (
+            (zmq.MAXMSGSIZE, MOST_FRAME_BYTES),
+            (zmq.RCVHWM, 0),  # at most one question per client waits here
+            (zmq.SNDHWM, 0),
+            (zmq.LINGER, _LINGER_MS),
+        ):
+            self._socket.setsockopt(option, value)
+        if engine.keys is not None:
+            use_keys(self._socket, engine.keys, "worker")
+        try:
+            self._socket.connect(engine.address)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise TransportError(f"worker cannot connect to {engine.address!r} ({error})") from None
+
+    def serve(self) -> None:
+        """Work until the engine says stop.
+
+        Raises:
+            TransportError: the engine did not answer, refused this worker, or is gone.
+        """
+        reason = "it was interrupted"
+        try:
+            engine = self._engine
+            self._say(Packet("hello", {"release": engine.release, "name": engine.name, "seat": engine.seat}))
+            self._live()
+            reason = ""
+        except TransportError as error:
+            reason = str(error)
+            raise
+        finally:
+            if reason:
+                self._say(Packet("leaving", {"sentence": reason}))
+            self._close()
+
+    def _live(self) -> None:
+        """Until the engine says stop."""
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        poller.register(self._heard_bell, zmq.POLLIN)
+        if self._engine.parent is not None:
+            poller.register(self._engine.parent, zmq.POLLIN)  # readable at its end too; nobody ever writes into it
+        beat_at_s = time.monotonic() + self._beat_s
+        while True:
+            events = dict(poller.poll(_TICK_MS))
+            if self._has_stopped():
+                return
+            self._send_answers()
+            now_s = time.monotonic()
+            if now_s >= beat_at_s:
+                self._say(Packet("alive", {}))
+                beat_at_s = now_s + self._beat_s
+            if self._engine.parent in events:
+                raise ParentGoneError("the process that started this worker is gone")
+            if now_s - self._heard_s > self._silence_s:
+                raise TransportError(self._silence())
+
+    def _has_stopped(self) -> bool:
+        """Read what has come; whether it is over."""
+        while self._socket.poll(0):
+            parts = [frame.buffer for frame in self._socket.recv_multipart(copy=False)]
+            try:
+                packet = unpack_packet(parts)
+            except WireError:
+                self.n_refused += 1
+                continue
+            self._heard_s = time.monotonic()
+            if not self._has_heard:
+                self._has_heard, self._silence_s = True, self._engine.limits.silence_s
+            if packet.type == "stop":
+                return True
+            self._take(packet)
+        return False
+
+    def _take(self, packet: Packet) -> None:
+        if packet.type == "refused":
+            raise TransportError(f"the engine refuses this worker: {packet.fields['sentence']}")
+        if packet.type == "welcome" and not self._work.is_alive():
+            self._silence_s, self._beat_s = packet.fields["silence_s"], packet.fields["beat_s"]
+            self._work.start()
+            self._inbox.put(packet)
+        elif packet.type in ASKED:
+            self._inbox.put(packet)
+        elif packet.type != "alive":
+            self.n_refused += 1
+
+    def _send_answers(self) -> None:
+        while self._heard_bell.poll(0):
+            self._heard_bell.recv()
+        while not self._outbox.empty():
+            self._say(self._outbox.get())
+
+    def _say(self, packet: Packet) -> None:
+        try:
+            self._socket.send_multipart(pack_packet(packet), zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return  # nobody is connected: silence will tell
+
+    def _silence(self) -> str:
+        engine = self._engine
+        if self._has_heard:
+            return f"the engine at {engine.address} has been silent for {self._silence_s:g} s"
+        keys = "that --keys are those of the engine" if engine.keys else "that it uses no --keys either"
+        return (
+            f"no engine answered at {engine.address} within {self._silence_s:g} s; check that it runs (sheafedge run"
+            f" SCENARIO --workers N --hub ADDRESS), that the address is right, and {keys}"
+        )
+
+    def _close(self) -> None:
+        self._inbox.put(None)
+        self._socket.close()
+        self._heard_bell.close()
+        if self._work.is_alive():
+            self._work.join(_PATIENCE_S)
+        if not self._work.is_alive():  # else it still has an end of the bell, and the process is about to end anyway
+            self._bell.close()
+            self._context.term()
+
+    # --- the thread that works ------------------------------------------------------------------------------------
+
+    def _live_to_work(self) -> None:
+        bench: Bench | None = None
+        while (packet := self._inbox.get()) is not None:
+            if packet.type == "welcome":
+                bench = self._built(packet)
+            elif bench is not None:
+                self._ring(bench.answer(packet))
+
+    def _built(self, welcome: Packet) -> Bench | None:
+        clients = welcome.fields["clients"]
+        try:
+            bench, starts = self._build(welcome.fields["scenario"], clients)
+        except Exception as error:  # noqa: BLE001 - told to the engine, which raises it
+            name, sentence = told(error)
+            self._ring(Packet("failed", {"ticket": None, "error": name, "sentence": sentence}))
+            return None
+        self._ring(Packet("ready", {"clients": clients, "starts": starts}))
+        return bench
+
+    def _ring(self, packet: Packet) -> None:
+        self._outbox.put(packet)
+        try:
+            self._bell.send(b"", zmq.NOBLOCK)
+        except zmq.ZMQError:
+            return  # it rings already, or the worker ends
+
+
+def process_name() -> str:
+    """Of this process, for people."""
+    return f"pid {os.getpid()} on {socket.gethostname()}"
+
+
+def forget_address(address: str) -> None:
+    """Remove the file of an `ipc://` address, and its folder where nothing else is in it.
+
+    For workers whose engine was killed: nobody else is left to do it.
+    """
+    if not address.startswith("ipc://"):
+        return
+    path = Path(address.removeprefix("ipc://"))
+    try:
+        path.unlink(missing_ok=True)
+        path.parent.rmdir()
+    except OSError:
+        return  # a brother was faster, or it was not ours

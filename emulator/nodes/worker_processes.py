@@ -1,0 +1,80 @@
+"""Worker processes on this machine: started, watched, and never left behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+_STOPPING_S = 2.0  # for a process that was told to stop, and again for one that was terminated
+
+
+class WorkerProcesses:
+    """Processes of this run, one per seat. They hold the other end of a pipe, which ends with this process.
+
+    Args:
+        command: seat -> what to start.
+    """
+
+    def __init__(self, command: Callable[[int], Sequence[str]]) -> None:
+        self._command = command
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def pids(self) -> dict[int, int]:
+        """Seat -> process id."""
+        return {seat: process.pid for seat, process in self._processes.items()}
+
+    def start(self, seat: int) -> None:
+        """Start the process of a seat; one that is still there is ended first."""
+        if before := self._processes.pop(seat, None):
+            _end([before], 0.0)
+        self._processes[seat] = subprocess.Popen(  # noqa: S603 - our own program
+            self._command(seat),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # the keyboard speaks to the engine alone, which tells the workers
+        )
+
+    def ended(self, seat: int) -> str | None:
+        """Why the process of a seat is no more; None: it is, or there was none."""
+        process = self._processes.get(seat)
+        code = None if process is None else process.poll()
+        if code is None:
+            return None
+        if code < 0:
+            return f"it was killed by {_signal_name(-code)}, perhaps for want of memory"
+        return f"it ended by itself with exit code {code}"
+
+    def close(self) -> None:
+        """End them all; safe to call twice."""
+        processes = list(self._processes.values())
+        self._processes.clear()
+        _end(processes, _STOPPING_S)
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]], patience_s: float) -> None:
+    _wait(processes, patience_s)
+    for process in processes:
+        process.terminate()
+    _wait(processes, _STOPPING_S)
+    for process in processes:
+        process.kill()
+        process.wait()
+        if process.stdin is not None:  # not before: at its end a worker takes this process for dead
+            process.stdin.close()
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]], patience_s: float) -> None:
+    until_s = time.monotonic() + patience_s
+    for process in processes:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, until_s - time.monotonic()))
+
+
+def _signal_name(number: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"
