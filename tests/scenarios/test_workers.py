@@ -24,7 +24,7 @@ from sheafedge.emulator.nodes.learner_host import LearnerHost
 from sheafedge.scenarios import exports
 from sheafedge.scenarios.build import assemble, build
 from sheafedge.scenarios.data import load_data
-from sheafedge.scenarios.run import RunResult, run_scenario
+from sheafedge.scenarios.run import NoProgress, RunResult, resume_run, run_scenario
 from sheafedge.scenarios.state_digest import state_digest
 from sheafedge.scenarios.worker_options import Workers
 from sheafedge.scenarios.workers import bring_home, crew_of
@@ -285,6 +285,28 @@ def test_a_new_worker_goes_on_for_a_lost_one(tmp_path: Path) -> None:
         assert [state_digest(state) for state in after] == [state_digest(state) for state in before]
         assert lost not in crew.processes.pids.values()
         emulation.close()
+
+
+class Killing(NoProgress):
+    """Ends a worker when the second round has ended."""
+
+    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
+        if round_index == 1:
+            os.kill(children_of(os.getpid())[0], signal.SIGKILL)
+
+
+@needs_proc
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [None, Workers(1)], ids=["here", "in a worker"])
+def test_a_run_that_lost_a_worker_goes_on_wherever_its_clients_live_then(
+    workers: Workers | None, tmp_path: Path
+) -> None:
+    edits = {**LOSSY, "rounds": 5, "checkpoint_every": 1}
+    with pytest.raises(WorkerLost, match="SIGKILL") as told:
+        run_scenario(tiny(edits), tmp_path / "run", Killing(), workers=Workers(2))
+    assert told.value.clients in {(0, 2, 4), (1, 3)}
+    resumed = resume_run(tmp_path / "run.failed", workers=workers)
+    assert results(resumed) == results(ran(tmp_path / "here", edits, 0))
 
 
 def wait_for_loss(host: LearnerHost) -> None:
