@@ -13,7 +13,7 @@ def as_clocks_show(scenario: Scenario, member: Member, sensed: SensedFrames) -> 
     """What a client takes for its frames; labels, received powers and all other sensors keep the right time.
 
     Raises:
-        ConfigError: the clock of a sensor is to drift that the client does not have.
+        ConfigError: the clock of a sensor is to drift that the client does not have, or that gives the labels too.
     """
     shown = sensed
     for fault in scenario.faults:
@@ -24,6 +24,11 @@ def as_clocks_show(scenario: Scenario, member: Member, sensed: SensedFrames) -> 
             raise ConfigError(
                 f"faults: 'clock_drift' names modality {modality!r} of client {member.client_id}, which has"
                 f" {', '.join(member.modalities)}; choose one of these"
+            )
+        if modality in scenario.question.swept:
+            raise ConfigError(
+                f"faults: 'clock_drift' of {modality!r} has nothing to shift in task {scenario.task!r}, whose answers"
+                " come from the same sweeps as its inputs; choose another modality, or leave it out"
             )
         drift = ClockDrift(fault.ppm, fault.jump_s, fault.at_s or 0.0)
         rows = rows_seen(sensed.column("time_s"), sensed.column("sequence"), drift)

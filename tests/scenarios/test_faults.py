@@ -218,6 +218,11 @@ def test_a_sensor_that_a_client_does_not_have_cannot_drift() -> None:
         load_data(drifting(modality="lidar", jump_s=1.0))
 
 
+def test_a_sensor_that_gives_inputs_and_labels_cannot_drift_from_them() -> None:
+    with pytest.raises(ConfigError, match="'clock_drift' of 'rf' has nothing to shift in task 'beam_tracking'"):
+        load_data(drifting(modality="rf", jump_s=1.0))
+
+
 def test_sensors_that_have_not_sensed_yet_cannot_be_shifted() -> None:
     drift = {"kind": "clock_drift", "nodes": [0], "modality": "rf", "jump_s": 1.0}
     with pytest.raises(ConfigError, match=r"which data\.mode = 'live' does not allow; replay"):
