@@ -214,6 +214,7 @@ class _Run:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
         if self._crew is not None:
             bring_home(self._emulation)
+            self._crew.dismiss()
         summary = self._summary()
         folder.write_summary(summary)
         folder.drop_checkpoints()

@@ -33,6 +33,8 @@ def worker(
     check_address(hub, curve_keys)
     engine = Engine(hub, __version__, process_name(), keys=curve_keys, limits=WorkerLimits(join_s=join_s))
 
+    typer.echo(f"looking for an engine at {hub}")
+
     from .worker_run import live  # with torch and all
 
     live(engine)

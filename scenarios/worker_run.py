@@ -54,6 +54,7 @@ def live(engine: Engine) -> NoReturn:
 
 def _worked(engine: Engine) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    is_alone = engine.parent is None  # else the engine has the word
     try:
         with one_torch_thread():
             TurnWorker(engine, build_bench).serve()
@@ -64,9 +65,11 @@ def _worked(engine: Engine) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 2
     except KeyboardInterrupt:
-        if engine.parent is None:  # else the engine has done it, and says what there is to say
+        if is_alone:
             sys.stderr.write("interrupted\n")
         return 130
+    if is_alone:
+        sys.stdout.write("the run is over\n")
     return 0
 
 

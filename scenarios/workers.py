@@ -70,6 +70,12 @@ class Crew:
         """
         self.server.fill(tomli_w.dumps(self._scenario.tables()))
 
+    def dismiss(self) -> None:
+        """Send all workers home, and wait until those that were started here are gone; safe to call twice."""
+        self.server.close()
+        if self.processes is not None:
+            self.processes.close()
+
     def different_starts(self, learners: Sequence[Learner]) -> tuple[str, ...]:
         """A warning where a worker has built other clients than this process, so that the trajectory is another.
 
@@ -119,13 +125,12 @@ def crew_of(scenario: Scenario, workers: Workers | None) -> Iterator[Crew | None
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             address = f"ipc://{folder}/turns"
             processes = WorkerProcesses(lambda seat: [sys.executable, "-m", WORKER_MODULE, address, str(seat)])
-            stack.callback(processes.close)
             server = TurnServer(address, seats, __version__, workers.limits, ended=processes.ended)
+            crew = Crew(scenario, server, processes)
         else:
-            processes = None
             server = TurnServer(workers.hub, seats, __version__, workers.limits, workers.curve_keys)
-        stack.callback(server.close)  # first of all: it says goodbye
-        crew = Crew(scenario, server, processes)
+            crew = Crew(scenario, server, None)
+        stack.callback(crew.dismiss)
         crew.start()
         yield crew
 
