@@ -82,9 +82,11 @@ def run(
     ] = 6.0,
 ) -> None:
     """Run a scenario: train, score, export, and leave a run folder."""
-    from .worker_options import workers_wanted
+    wanted = None
+    if (workers, hub, keys) != (None, None, None):
+        from .worker_options import workers_wanted  # and with it ZeroMQ
 
-    wanted = workers_wanted(workers, hub, keys, worker_silence_s)
+        wanted = workers_wanted(workers, hub, keys, worker_silence_s)
     if resume is not None:
         if scenario is not None or set_ or out is not None or device is not None:
             raise ConfigError("--resume takes all from the folder; leave out the scenario, --set, --out and --device")

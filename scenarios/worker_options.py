@@ -45,14 +45,12 @@ class Workers:
         return None if self.keys is None else read_keys(self.keys, "engine")
 
 
-def workers_wanted(n_workers: int | None, hub: str | None, keys: Path | None, silence_s: float) -> Workers | None:
-    """What the command line asks for; None: no workers.
+def workers_wanted(n_workers: int | None, hub: str | None, keys: Path | None, silence_s: float) -> Workers:
+    """What the command line asks for.
 
     Raises:
-        ConfigError: it asks for half of it.
+        ConfigError: it asks for half of it, or for what `Workers` refuses.
     """
     if n_workers is None:
-        if hub is None and keys is None:
-            return None
-        raise ConfigError("--hub waits for as many workers as --workers says; add --workers 2")
+        raise ConfigError("--hub and --keys are for workers, and --workers says how many; add --workers 2")
     return Workers(n_workers, hub, keys, WorkerLimits(silence_s=silence_s))
