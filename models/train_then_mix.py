@@ -39,6 +39,11 @@ class TrainThenMix:
         self._gossip = {phase: VectorGossip(client_id, vectors, sharing) for phase, vectors in shared.items()}
         self._first = next(iter(shared))
 
+    @property
+    def shared(self) -> Mapping[str, Sequence[SharedVector]]:
+        """Phase -> what it averages there; all that is asked of a client that is trained elsewhere."""
+        return {phase: gossip.shared for phase, gossip in self._gossip.items()}
+
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return tuple(Phase(phase, self._models.flops if phase == self._first else 0.0) for phase in self._gossip)
 

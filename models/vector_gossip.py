@@ -109,6 +109,11 @@ class VectorGossip:
             if one.weights
         ]
 
+    @property
+    def shared(self) -> list[SharedVector]:
+        """What is averaged with anybody."""
+        return [each.one for each in self._averaged]
+
     def messages(self, phase: str, round_index: int) -> list[Message]:
         """One message per neighbor and vector; the neighbors of a vector share one snapshot of it."""
         if not self._sharing.in_round(round_index):

@@ -26,7 +26,7 @@ from ..emulator.network.topology import build_topology, modality_subgraph
 from ..emulator.network.wire import Wire
 from ..emulator.network.zmq_transport import ZmqTransport
 from ..emulator.nodes.asynchronous_station import AsynchronousStation
-from ..emulator.nodes.base_station import BaseStation, RoundPace, Surroundings
+from ..emulator.nodes.base_station import BaseStation, RoundPace, Station, Surroundings
 from ..emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from ..emulator.nodes.inbox import Inbox
 from ..emulator.nodes.learner_host import LearnerHost, LocalHost
@@ -50,6 +50,7 @@ from .live import LiveRows
 from .members import Member, members_of
 from .mobility import MixingWeights, MovingNeighbors, moving_neighbors
 from .radio_links import RadioLinks
+from .real_time import Pacing
 from .schema import NetworkSection, Scenario
 from .stability import limit_warnings
 
@@ -113,7 +114,7 @@ class Assembly(NamedTuple):
     warnings: tuple[str, ...]
 
 
-#: Where learners are to live that do not live here, given what was built here.
+#: Where learners live that do not live here, given what was built here.
 Hosts = Callable[[Assembly], Sequence[LearnerHost]]
 
 
@@ -133,7 +134,7 @@ class Emulation:
     clients: tuple[Client, ...]
     learners: tuple[Learner, ...]
     hosts: tuple[LearnerHost, ...]
-    stations: tuple[BaseStation, ...]
+    stations: tuple[Station, ...]
     own_pace: tuple[AsynchronousStation, ...]
     recorder: Recorder
     links: Mapping[tuple[NodeId, NodeId], Link]
@@ -152,7 +153,12 @@ class Emulation:
     @property
     def groups(self) -> dict[str, list[Client]]:
         """Clients by group, in the scenario's order; groups without clients are left out."""
-        return {name: members for name in self.group_names if (members := [c for c in self.clients if c.group == name])}
+        return self.groups_without(())
+
+    def groups_without(self, absent: Collection[NodeId]) -> dict[str, list[Client]]:
+        """The same without some clients."""
+        present = [client for client in self.clients if client.client_id not in absent]
+        return {name: members for name in self.group_names if (members := [c for c in present if c.group == name])}
 
     def close(self) -> None:
         """Free threads and sockets."""
@@ -193,6 +199,7 @@ def build(
     dtype: torch.dtype = torch.float32,
     start_s: float | None = None,
     hosts: Hosts | None = None,
+    pacing: Pacing | None = None,
 ) -> Emulation:
     """Wire a scenario.
 
@@ -203,14 +210,16 @@ def build(
         on_observation: is told what it saw.
         dtype: of models and messages; float64 serves exact tests.
         start_s: simulated instant at which the clock starts; None: when the scenario's first round may begin.
-        hosts: where learners live; None: here.
+        hosts: of all learners; None: they live here.
+        pacing: of the clock, and of clients that live outside; None: as fast as it can.
 
     Raises:
         ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
     """
     assembly = assemble(scenario, data, dtype=dtype)
-    env = EmulatorEnvironment(scenario.seed, _first_instant_s(scenario) if start_s is None else start_s)
-    return _connect(scenario, env, assembly, observe, on_observation, hosts)
+    first_s = _first_instant_s(scenario) if start_s is None else start_s
+    env = EmulatorEnvironment(scenario.seed, first_s) if pacing is None else pacing.clock(scenario.seed, first_s)
+    return _connect(scenario, env, assembly, observe, on_observation, hosts, pacing)
 
 
 def assemble(
@@ -610,6 +619,7 @@ def _connect(
     observe: Callable[[Learner, int], Mapping[str, Any]],
     on_observation: ObservationSink,
     hosts_of: Hosts | None,
+    pacing: Pacing | None,
 ) -> Emulation:
     """Clock, links, transport and processes around the learners."""
     algorithm, graph, clients, learners, devices, faults, moving, warnings = assembly
@@ -642,8 +652,11 @@ def _connect(
         (host, devices[host.client_id], _start_sensing(env, scenario, client))
         for host, client in zip(hosts, clients, strict=True)
     ]
+    outside = {} if pacing is None else pacing.stations(assembly, inboxes, surroundings)
     stations = tuple(
-        BaseStation(host, device, inboxes[host.client_id], surroundings, begin)
+        outside[host.client_id]
+        if host.client_id in outside
+        else BaseStation(host, device, inboxes[host.client_id], surroundings, begin)
         for host, device, begin in lives
         if in_step
     )

@@ -16,6 +16,7 @@ from .recording_commands import add_recording_commands
 from .worker_commands import add_worker_commands
 
 if TYPE_CHECKING:
+    from .real_time_options import RealTime
     from .schema import Scenario
     from .worker_options import Workers
 
@@ -74,23 +75,44 @@ def run(
     ] = None,
     hub: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Wait for the workers at tcp://HOST:PORT, where sheafedge worker joins, instead."),
+        typer.Option(help="Wait at tcp://HOST:PORT for workers (sheafedge worker) or for --outside clients."),
     ] = None,
     keys: Annotated[Optional[Path], typer.Option(help="Folder of keys for --hub; see sheafedge keys.")] = None,  # noqa: UP045
+    engine: Annotated[
+        str, typer.Option(help="Who starts the workers: processes (this one), or ray, on a cluster too.")
+    ] = "processes",
     worker_silence_s: Annotated[
         float, typer.Option(help="A worker that gives no sign of life for so many seconds is lost.")
     ] = 6.0,
+    realtime: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            metavar="SPEED", help="Hold the clock to the wall: simulated seconds per real second, 1.0 is real time."
+        ),
+    ] = None,
+    outside: Annotated[
+        Optional[list[int]],  # noqa: UP045
+        typer.Option(metavar="CLIENT", help="This client is played by a process that joins at --hub; repeatable."),
+    ] = None,
 ) -> None:
     """Run a scenario: train, score, export, and leave a run folder."""
-    wanted = None
-    if (workers, hub, keys) != (None, None, None):
-        from .worker_options import workers_wanted  # and with it ZeroMQ
+    wanted, paced = None, None
+    if realtime is not None or outside:
+        from .real_time_options import real_time_wanted
 
-        wanted = workers_wanted(workers, hub, keys, worker_silence_s)
+        paced = real_time_wanted(realtime, outside or [], workers, hub, keys)
+    at_hub = (None, None) if outside else (hub, keys)  # which outside clients take
+    if (workers, *at_hub, engine) != (None, None, None, "processes"):
+        from .ray_cluster import checked_engine  # and ZeroMQ with the next
+        from .worker_options import workers_wanted
+
+        wanted = workers_wanted(workers, *at_hub, worker_silence_s, checked_engine(engine))
     if resume is not None:
         if scenario is not None or set_ or out is not None or device is not None:
             raise ConfigError("--resume takes all from the folder; leave out the scenario, --set, --out and --device")
-        _play(resume, workers=wanted)
+        if outside:
+            raise ConfigError("--resume cannot give an --outside client back what it knew; leave --outside out")
+        _play(resume, workers=wanted, real_time=paced)
         return
     if scenario is None:
         raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge scenarios")
@@ -100,10 +122,15 @@ def run(
     edits = dict(parse_assignment(text) for text in set_ or [])
     if device is not None:
         edits["compute.device"] = device
-    _play(load_scenario(scenario).edited(edits), out, wanted)
+    _play(load_scenario(scenario).edited(edits), out, wanted, paced)
 
 
-def _play(what: Scenario | Path, out: Path | None = None, workers: Workers | None = None) -> None:
+def _play(
+    what: Scenario | Path,
+    out: Path | None = None,
+    workers: Workers | None = None,
+    real_time: RealTime | None = None,
+) -> None:
     """Run a scenario, or go on with what is in a folder."""
     from rich.console import Console
 
@@ -115,13 +142,16 @@ def _play(what: Scenario | Path, out: Path | None = None, workers: Workers | Non
     if workers is not None and workers.hub is not None:
         said = f"waiting for {workers.n_workers} workers; they join with: sheafedge worker --hub {workers.hub}"
         console.print(said, soft_wrap=True, markup=False)
+    if real_time is not None and real_time.outside:
+        who = ", ".join(map(str, real_time.outside))
+        console.print(f"clients that join at {real_time.hub}: {who}", soft_wrap=True, markup=False)
     try:
         if isinstance(what, Path):
             with LiveProgress(console, interrupted_run(what).scenario) as progress:
-                result = resume_run(what, progress, workers)
+                result = resume_run(what, progress, workers, real_time)
         else:
             with LiveProgress(console, what) as progress:
-                result = run_scenario(what, out, progress, workers=workers)
+                result = run_scenario(what, out, progress, workers=workers, real_time=real_time)
     except KeyboardInterrupt as interrupt:
         typer.echo(_one_line("interrupted", interrupt), err=True)
         raise typer.Exit(130) from None

@@ -6,7 +6,7 @@ import gc
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from .. import __version__
 from ..emulator.contracts import ConfigError, NodeId, State
 from ..emulator.nodes.asynchronous_station import play_at_own_pace
 from ..emulator.nodes.base_station import play_rounds
-from .build import Emulation, build, choose_device, find_algorithm
+from .build import Client, Emulation, build, choose_device, find_algorithm
 from .checkpoint import Checkpoint
 from .data import load_data
 from .emulation_state import emulation_state, restore_emulation
@@ -28,6 +28,8 @@ from .exports import export_clients
 from .inspection import plot_recording
 from .interrupts import StopRequest, stop_requests
 from .radio_links import RadioLinks, write_link_states
+from .real_time import Pacing, pacing_of
+from .real_time_options import RealTime
 from .run_folder import (
     RunFolder,
     default_target,
@@ -108,6 +110,7 @@ def run_scenario(
     *,
     checkpoints: bool = True,
     workers: Workers | None = None,
+    real_time: RealTime | None = None,
 ) -> RunResult:
     """Run a scenario from nothing to exported models.
 
@@ -117,6 +120,8 @@ def run_scenario(
         progress: is told how far it is.
         checkpoints: write them as the scenario says; otherwise never.
         workers: where its clients live; None: in this process. The results are the same.
+        real_time: how its clock keeps to the wall; None: it does not. The results are the same, but where outside
+            processes play clients of it: such a run writes no checkpoints, for what those know is theirs.
 
     Raises:
         WorkerLost: a worker died.
@@ -127,23 +132,31 @@ def run_scenario(
     target = out or default_target(scenario)
     refuse_unusable(target)
     # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.
+    every = scenario.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
     with (
         one_torch_thread(),
         crew_of(scenario, workers) as crew,
-        closing(_Run(scenario, progress or NoProgress(), scenario.checkpoint_every if checkpoints else 0, crew)) as run,
+        pacing_of(scenario, real_time) as pacing,
+        closing(_Run(scenario, progress or NoProgress(), every, crew, pacing)) as run,
         open_run_folder(target) as folder,
     ):
         folder.write_scenario(scenario)
         return run.finished(folder)
 
 
-def resume_run(path: Path, progress: Progress | None = None, workers: Workers | None = None) -> RunResult:
+def resume_run(
+    path: Path,
+    progress: Progress | None = None,
+    workers: Workers | None = None,
+    real_time: RealTime | None = None,
+) -> RunResult:
     """Go on with a run that was interrupted, killed or failed, as if it had never stopped.
 
     Args:
         path: its folder.
         progress: is told how far it is.
         workers: where its clients live from now on, whether they did before or not.
+        real_time: how its clock keeps to the wall from now on; all its clients are emulated.
 
     Raises:
         SheafedgeError: nothing there can go on, or whatever `run_scenario` raises.
@@ -154,7 +167,8 @@ def resume_run(path: Path, progress: Progress | None = None, workers: Workers | 
     with (
         one_torch_thread(),
         crew_of(scenario, workers) as crew,
-        closing(_Run(scenario, progress or NoProgress(), scenario.checkpoint_every, crew, checkpoint)) as run,
+        pacing_of(scenario, real_time) as pacing,
+        closing(_Run(scenario, progress or NoProgress(), scenario.checkpoint_every, crew, pacing, checkpoint)) as run,
         reopened_run_folder(interrupted) as folder,
     ):
         return run.finished(folder)
@@ -168,6 +182,7 @@ class _Run:
         progress: is told how far it is.
         every: write a checkpoint after so many rounds; 0: never.
         crew: workers in which its clients live; None: they live here.
+        pacing: of its clock, and its outside clients; None: it does not look at the wall.
         checkpoint: where to go on; None: at the beginning.
 
     Attributes:
@@ -180,10 +195,13 @@ class _Run:
         progress: Progress,
         every: int,
         crew: Crew | None,
+        pacing: Pacing | None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        self._scenario, self._progress, self._crew = scenario, progress, crew
+        self._scenario, self._progress = scenario, progress
         self._every = every if scenario.network.mode == "synchronous" else 0  # else rounds have no ends in common
+        self._crew, self._pacing = crew, pacing
+        self._outside = frozenset[NodeId]() if pacing is None else pacing.outside
         self._started_s = time.perf_counter()
         self._pending: dict[int, list[Mapping[str, Any]]] = {}
         self._task = scenario.question
@@ -198,6 +216,7 @@ class _Run:
             self._on_observation,
             start_s=None if checkpoint is None else _said(checkpoint, "emulation")["clock"]["now_s"],
             hosts=None if crew is None else crew.hosts,
+            pacing=pacing,
         )
         self._worker_warnings = self._settle()
         self._evaluator = Evaluator(self._task, self._emulation.clients, scenario.rounds, scenario.evaluate_every)
@@ -210,7 +229,7 @@ class _Run:
         self._folder = folder
         self._progress.started(self._emulation)
         # Without checkpoints nothing is gained by waiting for the end of a round.
-        with stop_requests(self._progress.stopping) if self._every else nullcontext(StopRequest()) as self._stop:
+        with stop_requests(self._stopping) if self._every else nullcontext(StopRequest()) as self._stop:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
         if self._crew is not None:
             bring_home(self._emulation)
@@ -230,27 +249,35 @@ class _Run:
         if emulation.radio is not None:
             with self._folder.writing():
                 write_link_states(self._folder.path / "links.jsonl", emulation.radio.log.states)
-        groups = by_group(self._task, emulation.groups, self._evaluator.latest)
+        members = emulation.groups_without(self._outside)
+        groups = by_group(self._task, members, self._evaluator.latest)
         baselines = {client.client_id: baseline_scores(self._task, client) for client in emulation.clients}
         reported = {group: best_model(self._task, models) for group, models in groups.items()}
         return {
             **self._facts(emulation),
             "recording_time_s": self._loaded_s - self._started_s,
             "wall_time_s": trained_s - self._loaded_s - self._waited_s,
-            "groups": self._reported(emulation, groups),
-            "baselines": by_group(self._task, emulation.groups, baselines),
+            "groups": self._reported(members, groups),
+            "baselines": by_group(self._task, members, baselines),
             "traffic": emulation.recorder.traffic.as_dict(),
             **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
             "exports": self._export(emulation, reported),
             "export_time_s": time.perf_counter() - trained_s,
             "pictures": self._draw(),
             **({"sheaf": sheaf} if (sheaf := self.watch.summary()) else {}),
+            **({} if self._pacing is None else self._pacing.summary()),
             "warnings": [*emulation.warnings, *self._worker_warnings, *self._refusals(), *self.watch.warnings],
             "environment": {
                 **_environment(self._scenario),
                 "workers": 0 if self._crew is None else self._crew.n_workers,
             },
         }
+
+    def _stopping(self) -> None:
+        """On a signal: the round is played to its end, but nobody waits for the wall any longer."""
+        self._progress.stopping()
+        if self._pacing is not None:
+            self._pacing.hurry()
 
     def _round_ended(self, round_index: int) -> None:
         """Write down where the run is, when it is time, or when it is to stop."""
@@ -295,17 +322,18 @@ class _Run:
             ) from None
 
     def _settle(self) -> tuple[str, ...]:
-        """Let the workers build their clients; says so where they are not those of this process."""
-        if self._crew is None:
-            return ()
+        """Let workers build their clients, and outside clients come; says so where workers start from elsewhere."""
         begun_s = time.perf_counter()
         try:
-            self._crew.fill()
+            if self._pacing is not None:
+                self._pacing.fill()
+            if self._crew is not None:
+                self._crew.fill()
             self._waited_s = time.perf_counter() - begun_s
         except BaseException:
             self.close()
             raise
-        return self._crew.different_starts(self._emulation.learners)
+        return () if self._crew is None else self._crew.different_starts(self._emulation.learners)
 
     def _refusals(self) -> tuple[str, ...]:
         return () if self._crew is None else self._crew.refusals()
@@ -351,10 +379,12 @@ class _Run:
             "trace_hash": emulation.recorder.trace_hash,
         }
 
-    def _reported(self, emulation: Emulation, groups: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    def _reported(
+        self, members: Mapping[str, Sequence[Client]], groups: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, Any]:
         best = {group: best_model(self._task, models) for group, models in groups.items()}
         return {
-            group: {"clients": len(emulation.groups[group]), "model": best[group], **models[best[group]]}
+            group: {"clients": len(members[group]), "model": best[group], **models[best[group]]}
             for group, models in groups.items()
         }
 
@@ -366,11 +396,11 @@ class _Run:
     def _export(self, emulation: Emulation, reported: Mapping[str, str]) -> list[dict[str, Any]]:
         if not self._scenario.export.onnx:
             return []
-        self._progress.exporting(len(emulation.clients))
+        here = [client for client in emulation.clients if client.client_id not in self._outside]
+        learners = [learner for learner in emulation.learners if learner.client_id not in self._outside]
+        self._progress.exporting(len(here))
         with self._folder.writing():
-            return export_clients(
-                self._scenario, emulation.clients, emulation.learners, reported, self._folder.path / "models"
-            )
+            return export_clients(self._scenario, here, learners, reported, self._folder.path / "models")
 
     def _draw(self) -> list[str]:
         """Moments of the first base stations of the first recording."""

@@ -8,10 +8,12 @@ import signal
 import sys
 import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from .. import __version__
 from ..emulator.contracts import NodeId
+from ..emulator.network.curve_keys import read_keys
 from ..emulator.network.errors import TransportError
 from ..emulator.nodes.turn_worker import Engine, ParentGoneError, TurnWorker, forget_address, process_name
 from ..emulator.nodes.worker_bench import Bench
@@ -73,5 +75,6 @@ def _worked(engine: Engine) -> int:
     return 0
 
 
-if __name__ == "__main__":  # started by an engine: address and seat; its end of a pipe is the standard input
-    live(Engine(sys.argv[1], __version__, process_name(), seat=int(sys.argv[2]), parent=sys.stdin.fileno()))
+if __name__ == "__main__":  # started by an engine: address, seat, perhaps keys; its end of a pipe is the standard input
+    given = read_keys(Path(sys.argv[3]), "worker") if len(sys.argv) > 3 else None
+    live(Engine(sys.argv[1], __version__, process_name(), int(sys.argv[2]), given, parent=sys.stdin.fileno()))

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import tomli_w
 
@@ -21,12 +22,30 @@ from ..emulator.nodes.turn_server import TurnServer
 from ..emulator.nodes.worker_processes import WorkerProcesses
 from ..models.algorithms.table import ALGORITHMS
 from .build import Assembly, Emulation
+from .ray_cluster import ray_running
+from .ray_workers import RayWorkers
 from .schema import Scenario
 from .state_digest import state_digest
 from .worker_options import Workers
 
 #: Started as a module, so that nothing of this process but its environment gets into a worker.
 WORKER_MODULE = f"{__package__}.worker_run"
+
+
+class Processes(Protocol):
+    """What starts workers, such as `WorkerProcesses`."""
+
+    def start(self, seat: int) -> None:
+        """Start the worker of a seat; one that is still there is ended first."""
+        ...
+
+    def ended(self, seat: int) -> str | None:
+        """Why the worker of a seat is no more; None: it is, or there was none."""
+        ...
+
+    def close(self) -> None:
+        """End them all; safe to call twice."""
+        ...
 
 
 class Crew:
@@ -42,7 +61,7 @@ class Crew:
         processes: of those that were started here.
     """
 
-    def __init__(self, scenario: Scenario, server: TurnServer, processes: WorkerProcesses | None) -> None:
+    def __init__(self, scenario: Scenario, server: TurnServer, processes: Processes | None) -> None:
         self._scenario = scenario
         self.server, self.processes = server, processes
 
@@ -120,19 +139,34 @@ def crew_of(scenario: Scenario, workers: Workers | None) -> Iterator[Crew | None
     seats = [clients[seat :: workers.n_workers] for seat in range(workers.n_workers)]
     with ExitStack() as stack:
         stack.enter_context(_terminated_as_interrupted())
-        if workers.hub is None:
-            folder = Path(tempfile.mkdtemp(prefix="sheafedge-"))  # private, so that nobody else can speak there
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            address = f"ipc://{folder}/turns"
-            processes = WorkerProcesses(lambda seat: [sys.executable, "-m", WORKER_MODULE, address, str(seat)])
-            server = TurnServer(address, seats, __version__, workers.limits, ended=processes.ended)
-            crew = Crew(scenario, server, processes)
-        else:
-            server = TurnServer(workers.hub, seats, __version__, workers.limits, workers.curve_keys)
-            crew = Crew(scenario, server, None)
+        address = workers.hub or _own_address(stack)
+        processes = _started_by(workers, address, stack)
+        ended = processes.ended if processes is not None else lambda _: None
+        server = TurnServer(address, seats, __version__, workers.limits, workers.curve_keys, ended)
+        crew = Crew(scenario, server, processes)
         stack.callback(crew.dismiss)
         crew.start()
         yield crew
+
+
+def _own_address(stack: ExitStack) -> str:
+    """In a private folder, so that nobody else can speak there."""
+    folder = Path(tempfile.mkdtemp(prefix="sheafedge-"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return f"ipc://{folder}/turns"
+
+
+def _started_by(workers: Workers, address: str, stack: ExitStack) -> Processes | None:
+    """What starts the workers; None: they come from elsewhere."""
+    processes: Processes
+    if workers.engine == "ray":
+        processes = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
+    elif workers.hub is None:
+        processes = WorkerProcesses(lambda seat: [sys.executable, "-m", WORKER_MODULE, address, str(seat)])
+    else:
+        return None
+    stack.callback(processes.close)
+    return processes
 
 
 def bring_home(emulation: Emulation) -> None:
@@ -155,8 +189,8 @@ def _check(scenario: Scenario, workers: Workers) -> None:
         )
     if scenario.topology.kind == "mobile":
         raise ConfigError(
-            "topology.kind = 'mobile' changes mixing weights on the engine's clock, which --workers do not have; leave it"
-            " out, or choose another kind"
+            "topology.kind = 'mobile' changes mixing weights on the engine's clock, which --workers do not have; leave"
+            " --workers out, or choose another kind"
         )
     if scenario.data.mode == "live":
         raise ConfigError(

@@ -45,6 +45,7 @@ ALLOWED = {
     "models/encoders/resnet.py": Arrows(LEARNING | {"torchvision"}, ours=CONTRACTS),
     "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=CONTRACTS),
     "datasets/image_file.py": Arrows(frozenset({"numpy", "PIL"}), ours=CONTRACTS),
+    "scenarios/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
     "scenarios": Arrows(
         EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "safetensors", "tomli_w", "typer"},
         ours=("emulator", "models", "datasets", "__version__"),

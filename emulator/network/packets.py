@@ -40,6 +40,18 @@ FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     },
     "refused": {"sentence": (str,)},
     "ready": {"clients": (list,), "starts": (list,)},
+    # an outside client comes, see outside_place.py
+    "join": {"name": (str,), "client": (int,)},
+    "place": {
+        "client": (int,),
+        "rounds": (int,),
+        "speed": (float,),
+        "deadline_s": (float,),
+        "silence_s": (float,),
+        "neighbors": (list,),
+        "phases": (list,),
+        "shared": (list,),
+    },
     # both ways, as long as it is there
     "alive": {},
     # the engine asks

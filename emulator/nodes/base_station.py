@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import simpy
 
@@ -69,6 +69,14 @@ class Surroundings:
     pace: RoundPace | None = None
     faults: FaultPlan = NO_FAULTS
     meet: Callable[[NodeId, float], frozenset[NodeId]] | None = None
+
+
+class Station(Protocol):
+    """A node that meets others at their barrier."""
+
+    def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
+        """Its life for one round, from the beginning until it has been looked at."""
+        ...
 
 
 class BaseStation:
@@ -184,7 +192,7 @@ class BaseStation:
 
 def play_rounds(
     env: simpy.Environment,
-    stations: Sequence[BaseStation],
+    stations: Sequence[Station],
     rounds: Iterable[int],
     round_ended: Callable[[int], None] = lambda _: None,
 ) -> None:

@@ -16,6 +16,7 @@ _WHAT = typer.Argument(metavar="SCENARIO", help="A shipped scenario, a scenario 
 _ALGORITHMS = typer.Option(metavar="A,B,...", help="An arm per algorithm; all of them if no arms are given.")
 _SET = typer.Option("--set", metavar="KEY=VALUE", help="Change a field for every arm; repeatable.")
 _JOBS = typer.Option(help="Runs made at a time, each in a process of its own; 1 makes them here.")
+_ENGINE = typer.Option(help="Who starts the processes of --jobs: processes (this one), or ray.")
 _ARM = typer.Option("--arm", metavar="'NAME: KEY=VALUE, ...'", help="An arm of any edits; repeatable.")
 
 
@@ -31,6 +32,7 @@ def compare(
     arm: Annotated[Optional[list[str]], _ARM] = None,  # noqa: UP045
     seeds: Annotated[Optional[int], typer.Option(help="How many, from 0 on; 3 by default.")] = None,  # noqa: UP045
     jobs: Annotated[int, _JOBS] = 1,
+    engine: Annotated[str, _ENGINE] = "processes",
     set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
     vary: Annotated[
         Optional[str],  # noqa: UP045
@@ -65,16 +67,18 @@ def compare(
     from rich.console import Console
 
     from ...emulator.contracts import ConfigError
+    from ..ray_cluster import checked_engine
     from .comparing import default_folder, run_comparison
     from .console import ComparisonLines, print_results
     from .tuning import with_tuned_settings
 
+    started_by = checked_engine(engine)
     if tuned is not None:
         comparison = with_tuned_settings(comparison, tuned)
     console = Console(emoji=False)
     folder = out or default_folder(comparison)
     with ComparisonLines(console) as progress, _can_be_interrupted(progress):
-        results = run_comparison(comparison, folder, jobs, progress)
+        results = run_comparison(comparison, folder, jobs, progress, started_by)
     print_results(console, results, folder)
     if not any(entry["n"] for entry in results["entries"]):
         raise ConfigError(f"not one run could be made; {results['failures'][0]['sentence']}")
@@ -93,6 +97,7 @@ def tune(
     ] = None,
     seeds: Annotated[int, typer.Option(help="How many, from 0 on.")] = 1,
     jobs: Annotated[int, _JOBS] = 1,
+    engine: Annotated[str, _ENGINE] = "processes",
     set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -107,13 +112,15 @@ def tune(
 
     from rich.console import Console
 
+    from ..ray_cluster import checked_engine
     from . import tuning
     from .console import ComparisonLines, print_table
 
+    started_by, wanted = checked_engine(engine), tried or tuning.DEFAULT_GRID
     console = Console(emoji=False)
     folder = out or tuning.default_tuning_folder(comparison)
     with ComparisonLines(console) as progress, _can_be_interrupted(progress):
-        found = tuning.tune(comparison, tried or tuning.DEFAULT_GRID, first_seeds(seeds), folder, jobs, progress)
+        found = tuning.tune(comparison, wanted, first_seeds(seeds), folder, jobs, progress, started_by)
     print_table(console, tuning.tuning_table(found))
     console.print(f"tuned    {folder / 'tuned.toml'}", soft_wrap=True, highlight=False, markup=False)
 

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from ...emulator.contracts import ConfigError, SheafedgeError
 from ..pictures import save_picture
+from ..ray_cluster import Engine
 from ..whole_file import write_whole
 from .comparison import Comparison
 from .curves import curves_of
@@ -21,7 +22,11 @@ from .tables import markdown
 
 
 def run_comparison(
-    comparison: Comparison, out: Path | None = None, jobs: int = 1, progress: ComparisonProgress | None = None
+    comparison: Comparison,
+    out: Path | None = None,
+    jobs: int = 1,
+    progress: ComparisonProgress | None = None,
+    engine: Engine = "processes",
 ) -> dict[str, Any]:
     """Make the runs of a comparison that are not there yet, and say what they say together.
 
@@ -30,6 +35,7 @@ def run_comparison(
         out: its folder; it may be there, and then only what is missing is run. None: `runs/compare-NAME`.
         jobs: runs made at a time.
         progress: is told how far it is.
+        engine: what makes them.
 
     Returns:
         Content of `results.json`.
@@ -42,7 +48,7 @@ def run_comparison(
     with writing(folder):
         (folder / "runs").mkdir(parents=True, exist_ok=True)
         write_whole(folder / "comparison.toml", comparison.text())
-    failed = play(runs, folder / "runs", jobs, progress)
+    failed = play(runs, folder / "runs", jobs, progress, engine)
     results = results_of(comparison, runs, folder / "runs", failed)
     with writing(folder):
         write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from ...emulator.contracts import ConfigError
+from ..ray_cluster import Engine
 from .plan import PlannedRun
 from .processes import Processes
+from .ray_runs import RayRuns
 from .stored_runs import is_stored
 from .work import Agenda, Done, Task, do
 
@@ -45,7 +47,11 @@ class NoComparisonProgress:
 
 
 def play(
-    runs: Sequence[PlannedRun], folder: Path, jobs: int = 1, progress: ComparisonProgress | None = None
+    runs: Sequence[PlannedRun],
+    folder: Path,
+    jobs: int = 1,
+    progress: ComparisonProgress | None = None,
+    engine: Engine = "processes",
 ) -> dict[str, Done]:
     """Make the runs that are not there.
 
@@ -54,6 +60,7 @@ def play(
         folder: of the run folders.
         jobs: processes; 1 works in this one, with the scenario's own executor. More share the processors out.
         progress: is told how far it is.
+        engine: "ray" makes every run a task of Ray.
 
     Returns:
         Name of every run that cannot be -> why.
@@ -68,9 +75,10 @@ def play(
     different = {run.name: run for run in reversed(runs)}  # of those that share a name, the first is told of
     missing = [run for run in runs if different[run.name] is run and not is_stored(folder / run.name, run.scenario)]
     progress.begun(len(different), len(different) - len(missing))
-    agenda = Agenda.of(missing if jobs == 1 else [_with_its_share(run, jobs) for run in missing], folder)
+    here = jobs == 1 and engine == "processes"
+    agenda = Agenda.of(missing if here else [_with_its_share(run, jobs, engine) for run in missing], folder)
     failed = {}
-    for task, done in _one_by_one(agenda) if jobs == 1 else _side_by_side(agenda, min(jobs, len(missing))):
+    for task, done in _one_by_one(agenda) if here else _side_by_side(agenda, min(jobs, len(missing)), engine):
         if task.folder is None:
             progress.recorded(task.scenario.seed, done)
             continue
@@ -80,8 +88,8 @@ def play(
     return failed
 
 
-def _with_its_share(run: PlannedRun, jobs: int) -> PlannedRun:
-    threads = max(1, (os.cpu_count() or 1) // jobs)
+def _with_its_share(run: PlannedRun, jobs: int, engine: Engine) -> PlannedRun:
+    threads = max(1, (os.cpu_count() or 1) // jobs) if engine == "processes" else 1  # Ray gives a task one processor
     executor = "threads" if threads > 1 else "serial"
     scenario = run.scenario.edited({"compute.executor": executor, "compute.threads": threads})
     return replace(run, scenario=scenario)
@@ -94,8 +102,10 @@ def _one_by_one(agenda: Agenda) -> Iterator[tuple[Task, Done]]:
         yield task, done
 
 
-def _side_by_side(agenda: Agenda, jobs: int) -> Iterator[tuple[Task, Done]]:
-    with Processes(jobs) as processes:
+def _side_by_side(agenda: Agenda, jobs: int, engine: Engine) -> Iterator[tuple[Task, Done]]:
+    if jobs == 0:
+        return
+    with RayRuns(jobs) if engine == "ray" else Processes(jobs) as processes:
         while True:
             while processes.has_room and (task := agenda.take()):
                 if done := agenda.doomed(task):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...emulator.contracts import ConfigError
+from ..ray_cluster import Engine
 from ..tasks.table import TASKS
 from ..whole_file import write_whole
 from .comparing import writing
@@ -31,6 +32,7 @@ def tune(
     out: Path | None = None,
     jobs: int = 1,
     progress: ComparisonProgress | None = None,
+    engine: Engine = "processes",
 ) -> dict[str, Any]:
     """Try every combination of a grid with every arm, and keep for each arm the best on validation rows.
 
@@ -42,7 +44,7 @@ def tune(
         grid: key -> values.
         seeds: of the search.
         out: folder; None: `runs/tune-NAME`.
-        jobs, progress: see `play`.
+        jobs, progress, engine: see `play`.
 
     Returns:
         Content of `tuning.json`; `tuned.toml` is the comparison with the chosen values.
@@ -57,7 +59,7 @@ def tune(
     folder = out or default_tuning_folder(comparison)
     with writing(folder):
         (folder / "runs").mkdir(parents=True, exist_ok=True)
-    results = results_of(search, runs, folder / "runs", play(runs, folder / "runs", jobs, progress))
+    results = results_of(search, runs, folder / "runs", play(runs, folder / "runs", jobs, progress, engine))
     arms = _tried(comparison, combinations, results)
     tuned = _with_chosen(comparison, {arm: facts["chosen"] for arm, facts in arms.items()}, searched)
     tuning = {

@@ -1,0 +1,119 @@
+"""A base station that an outside process plays, at its own real pace; the clock must be a real-time one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import simpy
+
+from ..contracts import Message, MessageKind
+from ..network.errors import WireError
+from ..network.packed_messages import unpack_messages
+from ..network.packets import Frame, Packet
+from ..real_time import RealTimeEnvironment
+from .base_station import Surroundings
+from .inbox import Inbox
+from .learner_host import Arrived
+from .outside_place import OutsidePlace
+from .outside_server import OutsideServer
+from .worker_bench import pack_arrived
+
+#: Figures of an outside client's report, and characters of their names.
+MOST_FIGURES, LONGEST_NAME = 16, 40
+
+
+class OutsideStation:
+    """One node whose learner, device and pace are not emulated; its links and its inbox are.
+
+    Args:
+        place: what it is told, and may send.
+        server: where it is asked.
+        clock: the environment of the surroundings.
+        inbox: its own.
+        surroundings: shared with the others; their deadline is one.
+
+    Attributes:
+        n_turns: that it could have taken.
+        n_in_time: that it took in time; of the others its neighbors heard nothing.
+    """
+
+    def __init__(
+        self,
+        place: OutsidePlace,
+        server: OutsideServer,
+        clock: RealTimeEnvironment,
+        inbox: Inbox,
+        surroundings: Surroundings,
+    ) -> None:
+        self._place, self._server, self._clock = place, server, clock
+        self._inbox, self._around = inbox, surroundings
+        self._kinds: frozenset[MessageKind] = frozenset(vector.topic.kind for vector in place.vectors)
+        self.n_turns = self.n_in_time = 0
+
+    def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
+        """The node's life for one round; where it says nothing in time, the others go on without it."""
+        clock, place, pace = self._clock, self._place, self._around.pace
+        if pace is not None and clock.now < pace.start_s(round_index):
+            yield clock.timeout(pace.start_s(round_index) - clock.now)
+        arrived: Arrived | None = None
+        n_before = self.n_in_time
+        for phase in place.phases:
+            deadline_s = clock.now + place.deadline_s
+            messages = yield from self._turn(arrived, phase.name, round_index, deadline_s)
+            for message in messages:
+                self._around.network.send(message)
+            expected = place.expected(phase.name, round_index)
+            heard = yield from self._inbox.gather(round_index, phase.name, expected, deadline_s)
+            arrived = Arrived(phase.name, round_index, heard)
+            yield self._around.barrier.wait()
+        report = yield from self._look(arrived, round_index)
+        row = {"outside": True, "turns_in_time": self.n_in_time - n_before, "report": report}
+        self._around.recorder.observation(clock.now, place.client_id, round_index, row)
+
+    def _turn(
+        self, arrived: Arrived | None, phase: str, round_index: int, deadline_s: float
+    ) -> Generator[simpy.Event, object, list[Message]]:
+        def read(answer: Packet) -> list[Message]:
+            messages = unpack_messages(answer.fields["messages"], answer.frames, self._kinds)
+            self._place.check(messages, phase, round_index)
+            return messages
+
+        frames: list[Frame] = []
+        fields = {"round": round_index, "phase": phase, **pack_arrived(arrived, frames)}
+        ticket = self._server.ask(self._place.client_id, "turn", fields, frames, read)
+        messages: list[Message] | None = yield from self._answer(ticket, deadline_s)
+        self.n_turns += 1
+        self.n_in_time += messages is not None
+        return messages or []
+
+    def _look(self, arrived: Arrived | None, round_index: int) -> Generator[simpy.Event, object, dict[str, float]]:
+        frames: list[Frame] = []
+        fields = {"round": round_index, **pack_arrived(arrived, frames)}
+        ticket = self._server.ask(self._place.client_id, "look", fields, frames, _report)
+        report: dict[str, float] | None = yield from self._answer(ticket, self._clock.now + self._place.deadline_s)
+        return report or {}
+
+    def _answer(self, ticket: Future[Any] | None, deadline_s: float) -> Generator[simpy.Event, object, Any]:
+        """What came in time; None: nothing."""
+        if ticket is None:
+            return None
+        if (yield from self._clock.within(ticket, deadline_s)):
+            return ticket.result()
+        self._server.give_up(self._place.client_id)
+        return None
+
+
+def _report(answer: Packet) -> Mapping[str, float]:
+    """Figures that an outside client tells about itself."""
+    row = answer.fields["row"]
+    if len(row) > MOST_FIGURES:
+        raise WireError(f"a report has at most {MOST_FIGURES} figures, got {len(row)}")
+    for name, value in row.items():
+        if type(name) is not str or len(name) > LONGEST_NAME or type(value) not in {int, float}:
+            raise WireError("a report is made of short names and numbers")
+        if not math.isfinite(value) or abs(value) > 1e300:
+            raise WireError(f"figure {name!r} of a report is not finite")
+    return dict(row)
