@@ -26,6 +26,7 @@ class TurnSocket:
 
     Attributes:
         address: as given.
+        endpoint: where it listens, with the port that it got.
 
     Raises:
         TransportError: the address cannot be used.
@@ -52,6 +53,7 @@ class TurnSocket:
                 self._door = Door(self._context, keys)
                 use_keys(self._socket, keys, "engine")
             self._socket.bind(address.replace("//localhost:", "//127.0.0.1:"))
+            self.endpoint: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         except zmq.ZMQError as error:
             self._context.destroy(linger=0)
             raise TransportError(

@@ -15,17 +15,14 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-import zmq
-
 from ..contracts import NodeId
-from ..network.curve_keys import CurveKeys, Door, use_keys
+from ..network.curve_keys import CurveKeys
 from ..network.errors import TransportError, WireError
-from ..network.packets import MOST_FRAME_BYTES, Frame, Packet, pack_packet, unpack_packet
+from ..network.packets import Frame, Packet, pack_packet, unpack_packet
+from ..network.turn_socket import TurnSocket
 from .outside_place import OutsidePlace, pack_place
 
 _TICK_MS = 100
-_READ_AT_ONCE = 64
-_LINGER_MS = 300  # for the last word
 _MOST_HEADER_BYTES = 1 << 16  # of an outside client, whose messages are few
 _SHOWN = 200
 
@@ -94,7 +91,8 @@ class OutsideServer:
         self._outbox: deque[tuple[bytes, list[Frame]]] = deque()
         self._changed = threading.Condition()  # what both threads touch is touched under this lock
         self._is_closing, self._failure = False, ""
-        self._open(address, keys)
+        self._socket = TurnSocket(address, keys)
+        self.address = self._socket.endpoint
         self._thread = threading.Thread(target=self._live, name="outside clients", daemon=True)
         self._thread.start()
 
@@ -109,7 +107,7 @@ class OutsideServer:
             for seated in self._seated.values():
                 if seated.identity is not None:
                     self._greet(seated)
-        self._wake()
+        self._socket.ring()
         until_s = time.monotonic() + join_s
         with self._changed:
             while missing := [client for client, seated in self._seated.items() if not seated.welcome]:
@@ -146,7 +144,7 @@ class OutsideServer:
             seated.question = _Question(ticket, f"{question}_done", read, Future())
             self._say(seated.identity, packet)
             future = seated.question.future
-        self._wake()
+        self._socket.ring()
         return future
 
     def give_up(self, client: NodeId) -> None:
@@ -172,38 +170,9 @@ class OutsideServer:
             if self._is_closing:
                 return
             self._is_closing = True
-        self._wake()
+        self._socket.ring()
         self._thread.join()
-        self._bell.close()
-        self._context.term()
-
-    def _open(self, address: str, keys: CurveKeys | None) -> None:
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._door: Door | None = None
-        self._socket = self._context.socket(zmq.ROUTER)
-        self._socket.setsockopt(zmq.LINGER, _LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_FRAME_BYTES)
-        self._bell, self._heard_bell = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
-        try:
-            self._heard_bell.bind("inproc://bell")
-            self._bell.connect("inproc://bell")
-            if keys is not None:
-                self._door = Door(self._context, keys)
-                use_keys(self._socket, keys, "engine")
-            self._socket.bind(address.replace("//localhost:", "//127.0.0.1:"))
-            self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        except zmq.ZMQError as error:
-            self._context.destroy(linger=0)
-            raise TransportError(
-                f"outside clients cannot join at {address!r} ({error}); give another address that this host has"
-            ) from None
-
-    def _wake(self) -> None:
-        with self._changed:
-            try:
-                self._bell.send(b"", zmq.NOBLOCK)
-            except zmq.ZMQError:
-                return  # it rings already, or everything is closed
+        self._socket.close()
 
     def _nobody_came(self, missing: Sequence[NodeId], join_s: float) -> str:
         who = f"client{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
@@ -215,13 +184,12 @@ class OutsideServer:
     # --- for the thread that keeps the socket ---------------------------------------------------------------------
 
     def _live(self) -> None:
-        poller = zmq.Poller()
-        for socket in (self._socket, self._heard_bell, *([self._door.socket] if self._door else [])):
-            poller.register(socket, zmq.POLLIN)
         beat_at_s = 0.0
         try:
             while not self._is_closing:
-                self._receive(dict(poller.poll(_TICK_MS)))
+                for identity, parts in self._socket.received(_TICK_MS):
+                    with self._changed:
+                        self._hear(identity, parts)
                 now_s = time.monotonic()
                 with self._changed:
                     if now_s >= beat_at_s:
@@ -232,18 +200,6 @@ class OutsideServer:
             self._failure = f"the thread that speaks with outside clients ended ({error!r})"
         finally:
             self._leave()
-
-    def _receive(self, events: Mapping[object, int]) -> None:
-        while self._heard_bell.poll(0):
-            self._heard_bell.recv()
-        if self._door is not None and self._door.socket in events:
-            self._door.answer()
-        for _ in range(_READ_AT_ONCE):
-            if not self._socket.poll(0):
-                return
-            identity, *parts = self._socket.recv_multipart(copy=False)
-            with self._changed:
-                self._hear(identity.bytes, [part.buffer for part in parts])
 
     def _hear(self, identity: bytes, parts: Sequence[Frame]) -> None:
         seated = next((one for one in self._seated.values() if one.identity == identity), None)
@@ -326,10 +282,10 @@ class OutsideServer:
     def _send_outbox(self) -> None:
         while self._outbox:
             identity, parts = self._outbox.popleft()
-            try:
-                self._socket.send_multipart([identity, *parts], zmq.NOBLOCK)
-            except zmq.ZMQError:
-                continue  # they do not read, or are gone: silence will tell
+            if self._socket.send(identity, parts):  # nobody is there any more
+                for seated in self._seated.values():
+                    if seated.identity == identity:
+                        self._vacate(seated)
 
     def _leave(self) -> None:
         with self._changed:
@@ -338,7 +294,4 @@ class OutsideServer:
             for seated in self._seated.values():
                 self._vacate(seated)
             self._changed.notify_all()
-        self._socket.close()
-        self._heard_bell.close()
-        if self._door is not None:
-            self._door.close()
+        self._socket.hang_up()
