@@ -14,11 +14,14 @@ from doubles.outside_player import OutsidePlayer
 from sheafedge.emulator.contracts import Message, MessageKind, Phase
 from sheafedge.emulator.network.curve_keys import make_keys, read_keys
 from sheafedge.emulator.network.errors import TransportError, WireError
-from sheafedge.emulator.network.packets import Frame, Packet
+from sheafedge.emulator.network.packed_messages import pack_messages, unpack_messages
+from sheafedge.emulator.network.packets import Frame, Packet, pack_packet
 from sheafedge.emulator.nodes.outside_place import OutsidePlace, OutsideVector, Topic
 from sheafedge.emulator.nodes.outside_server import OutsideServer
 
 SOON_S = 10.0
+#: A second's worth; the hub's own battery has more.
+N_MUTATED = 3000
 VECTOR = OutsideVector(
     Topic("mix", MessageKind.ENCODER, "gps"), np.arange(6, dtype=np.float32), [("weight", (2, 3))], {1: 0.25, 4: 0.5}
 )
@@ -38,9 +41,11 @@ def seated(server: OutsideServer, player: OutsidePlayer) -> Packet:
     return player.hear("place")
 
 
+QUESTION = {"round": 0, "phase": "mix", "arrived": None, "messages": []}
+
+
 def ask(server: OutsideServer) -> Future[Any] | None:
-    fields = {"round": 0, "phase": "mix", "arrived": None, "messages": []}
-    return server.ask(3, "turn", fields, (), lambda answer: len(answer.fields["messages"]))
+    return server.ask(3, "turn", QUESTION, (), lambda answer: len(answer.fields["messages"]))
 
 
 def asked(server: OutsideServer) -> Future[Any]:
@@ -266,3 +271,57 @@ def test_what_is_not_shared_is_refused(messages: list[Message], sentence: str) -
 def test_neighbors_are_expected_to_send_what_they_share() -> None:
     assert {(slot.sender, slot.modality) for slot in PLACE.expected("mix", 2)} == {(1, "gps"), (4, "gps")}
     assert PLACE.expected("project", 2) == frozenset()
+
+
+def mutated(parts: list[Frame], draws: np.random.Generator) -> list[Frame]:
+    """A packet with bytes changed, cut, repeated or swapped, frame by frame or as a whole."""
+    changed = [bytearray(part) for part in parts]
+    for _ in range(int(draws.integers(1, 4))):
+        at = int(draws.integers(len(changed)))
+        place = int(draws.integers(len(changed[at]) + 1))
+        what = int(draws.integers(5))
+        if what == 0 and place < len(changed[at]):
+            changed[at][place] = int(draws.integers(256))
+        elif what == 1:
+            del changed[at][place:]
+        elif what == 2:
+            changed[at] += changed[at][:place]
+        elif what == 3:
+            changed.append(bytearray(draws.bytes(place)))
+        elif len(changed) > 1:
+            del changed[at]
+    return [bytes(part) for part in changed]
+
+
+def read_turn(answer: Packet) -> None:
+    """As a station reads it."""
+    messages = unpack_messages(answer.fields["messages"], answer.frames, frozenset({MessageKind.ENCODER}))
+    PLACE.check(messages, "mix", 2)
+
+
+def test_a_hail_of_mutated_packets_is_survived(server: OutsideServer) -> None:
+    """From somebody with a place and from a stranger; afterwards a question is answered as ever."""
+    draws = np.random.default_rng(5)
+    fields = {"ticket": 0, "messages": pack_messages([message(1), message(4)], frames := []), "expected": []}
+    whole = [
+        pack_packet(Packet("turn_done", fields, frames)),
+        pack_packet(Packet("look_done", {"ticket": 1, "row": {"loss": 0.5}, "phases": []})),
+        pack_packet(Packet("join", {"name": "mutant", "client": 3})),
+        pack_packet(Packet("alive", {})),
+    ]
+    with OutsidePlayer(server.address) as player, OutsidePlayer(server.address) as stranger:
+        seated(server, player)
+        assert server.ask(3, "turn", QUESTION, (), read_turn) is not None
+        for _ in range(N_MUTATED):
+            parts = mutated(whole[int(draws.integers(len(whole)))], draws)
+            stranger.say_parts(parts)
+            player.say_parts(parts)
+        player.say("leaving", {"sentence": "enough"})
+        with OutsidePlayer(server.address) as other:
+            other.join(3, "other")
+            other.hear("place")
+            ticket = asked(server)
+            answer(other, other.hear("turn"))
+            assert ticket.result(SOON_S) == 0
+    assert server.counts(3)["refused"] > N_MUTATED / 2
+    assert server.n_strangers > N_MUTATED / 2
