@@ -149,7 +149,7 @@ class RealTimeEnvironment(EmulatorEnvironment):
         wait = _Wait(self.now, self._wall.now_s(), self.event())
         self._waits.append(wait)
         ticket.add_done_callback(lambda _: self._hear(wait))
-        yield wait.answered | self.timeout(max(0.0, until_s - self.now))
+        yield wait.answered | self.at(until_s)
         self._waits.remove(wait)
         return bool(wait.answered.triggered)
 
@@ -175,7 +175,7 @@ class RealTimeEnvironment(EmulatorEnvironment):
             wait, wall_s = self._answers.popleft()
             if wait in self._waits:
                 came_s = wait.now_s + (wall_s - wait.wall_s) * self.speed
-                came = self.timeout(max(0.0, came_s - self.now))
+                came = self.at(came_s)
                 assert came.callbacks is not None
                 came.callbacks.append(partial(_succeed, wait.answered))
 

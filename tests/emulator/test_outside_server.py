@@ -293,6 +293,13 @@ def mutated(parts: list[Frame], draws: np.random.Generator) -> list[Frame]:
     return [bytes(part) for part in changed]
 
 
+def all_is_read(player: OutsidePlayer) -> None:
+    """Until the server has come to the end of what somebody has said."""
+    player.join(99)
+    while "client 99 is not" not in player.hear("refused", "turn").fields.get("sentence", ""):
+        pass
+
+
 def read_turn(answer: Packet) -> None:
     """As a station reads it."""
     messages = unpack_messages(answer.fields["messages"], answer.frames, frozenset({MessageKind.ENCODER}))
@@ -316,7 +323,9 @@ def test_a_hail_of_mutated_packets_is_survived(server: OutsideServer) -> None:
             parts = mutated(whole[int(draws.integers(len(whole)))], draws)
             stranger.say_parts(parts)
             player.say_parts(parts)
+        all_is_read(stranger)
         player.say("leaving", {"sentence": "enough"})
+        all_is_read(player)
         with OutsidePlayer(server.address) as other:
             other.join(3, "other")
             other.hear("place")
