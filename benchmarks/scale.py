@@ -1,0 +1,210 @@
+"""What a client costs in a crowd: time per client and round, and memory per client, from 20 clients to 1000.
+
+    python benchmarks/scale.py [--clients 20 100 300 1000] [--graphs ring regular] [--transports zmq memory]
+        [--rounds 3] [--repeats 5] [--seed 0]
+
+The scenario is beam_tracking with models as small as they get, one local step per round and links that lose packets, so
+that what is timed is the emulator. All clients share the rows of two base stations: data are made once and weigh
+nothing. Sizes take turns in one process. Memory is that of a fresh process per size and graph: what it grows by while
+base stations are built and play their rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
+from sheafedge.benchmarks.machine import machine_facts, print_report, say
+from sheafedge.scenarios.build import Emulation, build
+from sheafedge.scenarios.data import ClientData, load_data
+from sheafedge.scenarios.run import emulate, one_torch_thread
+from sheafedge.scenarios.schema import Scenario, load_scenario
+
+#: Clients whose rows everybody shares.
+N_DATA = 2
+#: Small crowds are built several times over, so that what is measured stands out from what a process wastes.
+CLIENTS_IN_MEMORY = 300
+TINY = {
+    "clients.n_clients": N_DATA,
+    "clients.groups": [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}],
+    "world.n_sites": N_DATA,
+    "world.duration_s": 60,
+    "data.n_beams": 8,
+    "data.window": 2,
+    "model.embedding_dim": 4,
+    "model.hidden_dim": 8,
+    "training.local_steps": 1,
+    "training.batch_size": 8,
+    "topology.degree": 4,
+    "compute.device": "cpu",
+    "export.onnx": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Crowds:
+    """Emulations of any number of clients over the same rows."""
+
+    scenario: Scenario
+    rows: Sequence[ClientData]
+
+    @classmethod
+    def of(cls, seed: int) -> Crowds:
+        """The tiny scenario; its recording is made or found."""
+        scenario = load_scenario("beam_tracking").edited({**TINY, "seed": seed})
+        return cls(scenario, load_data(scenario).clients)
+
+    def emulation(self, n_clients: int, graph: str, transport: str) -> Emulation:
+        """Everything of a run; its base stations report their health to nobody."""
+        edits = {"clients.n_clients": n_clients, "topology.kind": graph, "network.transport": transport}
+        data = list(islice(cycle(self.rows), n_clients))
+        return build(self.scenario.edited(edits), data, lambda learner, _: learner.health(), lambda *_: None)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    options = _options(argv)
+    crowds = Crowds.of(options.seed)
+    if options.memory_of is not None:
+        print(json.dumps(_memory_here(crowds, *options.memory_of, options.rounds)))
+        return
+    machine = machine_facts()
+    figures = {
+        "options": {name: value for name, value in vars(options).items() if name != "memory_of"},
+        "traffic_per_client_and_round": {
+            graph: _traffic(crowds, options.clients[0], graph, options.rounds) for graph in options.graphs
+        },
+        "rounds": _times(crowds, options),
+        "memory": {graph: _memories(options, graph) for graph in options.graphs},
+    }
+    print_report("scale", machine, figures)
+
+
+def _times(crowds: Crowds, options: argparse.Namespace) -> dict[str, Any]:
+    """Graph / transport -> what building and playing costs at every size, and how that grows."""
+    figures = {}
+    with one_torch_thread():
+        for graph in options.graphs:
+            for transport in options.transports:
+                say(f"{graph}, {transport}")
+                built: dict[int, list[float]] = {n: [] for n in options.clients}
+                arms: dict[str, Arm] = {
+                    str(n): partial(_rounds, crowds, n, graph, transport, options.rounds, built[n])
+                    for n in options.clients
+                }
+                timings = interleaved(arms, options.repeats)
+                figures[f"{graph}/{transport}"] = _figures(timings, built, options)
+    return figures
+
+
+@contextmanager
+def _rounds(
+    crowds: Crowds, n_clients: int, graph: str, transport: str, rounds: int, built_s: list[float]
+) -> Iterator[Callable[[], None]]:
+    begin_s = time.process_time()
+    emulation = crowds.emulation(n_clients, graph, transport)
+    built_s.append(time.process_time() - begin_s)
+    try:
+        yield partial(emulate, emulation, rounds)
+    finally:
+        emulation.close()
+
+
+def _figures(
+    timings: Mapping[str, Sequence[Timing]], built: Mapping[int, Sequence[float]], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Of every size; growth is over the smallest, repeat by repeat, so that neighbors in time are compared."""
+    share = {name: 1.0 / (int(name) * options.rounds) for name in timings}
+    wall = {name: [t.wall_s * share[name] for t in seen] for name, seen in timings.items()}
+    cpu = {name: [t.cpu_s * share[name] for t in seen] for name, seen in timings.items()}
+    first = str(options.clients[0])
+    return {
+        "ms_per_client_and_round": {name: spread([1e3 * s for s in seen]) for name, seen in wall.items()},
+        "cpu_ms_per_client_and_round": {name: spread([1e3 * s for s in seen]) for name, seen in cpu.items()},
+        "growth": {name: _growth(seen, wall[first]) for name, seen in wall.items()},
+        "cpu_growth": {name: _growth(seen, cpu[first]) for name, seen in cpu.items()},
+        "cpu_ms_to_build_a_client": {str(n): spread([1e3 * s / n for s in seen]) for n, seen in built.items()},
+    }
+
+
+def _growth(large: Sequence[float], small: Sequence[float]) -> dict[str, float]:
+    return spread([a / b for a, b in zip(large, small, strict=True)])
+
+
+def _traffic(crowds: Crowds, n_clients: int, graph: str, rounds: int) -> dict[str, float]:
+    emulation = crowds.emulation(n_clients, graph, "memory")
+    try:
+        emulate(emulation, rounds)
+    finally:
+        emulation.close()
+    counts = emulation.recorder.traffic.as_dict()
+    return {name: count / (n_clients * rounds) for name, count in counts.items() if name != "by_kind"}
+
+
+def _memories(options: argparse.Namespace, graph: str) -> dict[str, Any]:
+    """What a client weighs at every size, each measured in a process of its own."""
+    of_size = {}
+    for n_clients in options.clients:
+        code = "import sys; from sheafedge.benchmarks.scale import main; main(sys.argv[1:])"
+        told = ["--memory-of", str(n_clients), graph, "--rounds", str(options.rounds), "--seed", str(options.seed)]
+        done = subprocess.run([sys.executable, "-c", code, *told], check=True, capture_output=True, text=True)  # noqa: S603
+        of_size[str(n_clients)] = json.loads(done.stdout)
+        say(f"memory of {n_clients} on a {graph}: {of_size[str(n_clients)]}")
+    return of_size
+
+
+def _memory_here(crowds: Crowds, n_clients: str, graph: str, rounds: int) -> dict[str, float]:
+    """Growth of this process per client, over one that has played before and still holds what it played with."""
+    n, copies = int(n_clients), max(1, CLIENTS_IN_MEMORY // int(n_clients))
+    with one_torch_thread(), ExitStack() as open_until_the_end:
+
+        def play() -> None:
+            emulation = crowds.emulation(n, graph, "zmq")
+            open_until_the_end.callback(emulation.close)
+            emulate(emulation, rounds)
+            kept.append(emulation)
+
+        kept: list[Emulation] = []
+        warm_up = crowds.emulation(N_DATA + 1, "ring", "zmq")
+        open_until_the_end.callback(warm_up.close)
+        emulate(warm_up, rounds)
+        before = _status_kib("VmRSS")
+        for _ in range(copies):
+            play()
+        return {
+            "kib_per_client": round((_status_kib("VmRSS") - before) / (copies * n), 1),
+            "peak_kib_per_client": round((_status_kib("VmHWM") - before) / (copies * n), 1),
+        }
+
+
+def _status_kib(name: str) -> int:
+    """Not `getrusage`, whose maximum survives exec and would be that of the process that started this one."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.split(f"{name}:")[1].split()[0])
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--clients", nargs="+", type=int, default=[20, 100, 300, 1000], help="each at least 6")
+    parser.add_argument("--graphs", nargs="+", choices=("ring", "regular"), default=["ring", "regular"])
+    parser.add_argument("--transports", nargs="+", choices=("zmq", "memory"), default=["zmq", "memory"])
+    parser.add_argument("--rounds", type=int, default=3, help="per repeat")
+    parser.add_argument("--repeats", type=int, default=5, help="of every size")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--memory-of", nargs=2, metavar=("N", "GRAPH"), help="only: memory of this process")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    main()
