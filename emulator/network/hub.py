@@ -14,7 +14,7 @@ from .errors import TransportError, WireError
 from .intake import Intake
 from .memory_transport import at_hub
 from .seen_messages import SeenMessages
-from .sockets import open_socket
+from .sockets import allow_connections, open_socket, send_frames
 from .wire import Header, Wire, WireFrames
 from .wire_header import MAX_HEADER_BYTES
 
@@ -36,7 +36,7 @@ class Hub:
         address: where the hub really listens.
 
     Raises:
-        TransportError: the address cannot be bound.
+        TransportError: the address cannot be bound, or the system allows too few open files for so many workers.
     """
 
     def __init__(
@@ -50,6 +50,8 @@ class Hub:
     ) -> None:
         self._wire = wire
         self._workers = workers
+        if not address.startswith("inproc://"):
+            allow_connections(len(workers))
         self._nodes_of = nodes_of
         self._seen = SeenMessages()
         self._socket = open_socket(context, zmq.ROUTER, timeout_s, wire.max_frame_bytes)
@@ -105,7 +107,7 @@ class Hub:
             if left.header is not header:
                 parts, sent = [worker, left.header, left.payload], left.header
         try:
-            self._socket.send_multipart(parts, copy=False)
+            send_frames(self._socket, parts)
         except zmq.ZMQError as error:
             raise TransportError(f"hub cannot reach worker {worker!r} ({error}); is it still running?") from None
         return sent

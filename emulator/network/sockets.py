@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import zmq
 
 _QUEUED_MESSAGES = 1000  # bound on what waits in a socket
 # Below this pyzmq copies what it sends. Handing the memory over costs a bookkeeping thread about 15 us a frame,
 # more than copying 160 KB (measured 17 against 30 us); far larger frames are better not copied.
 _COPY_BELOW_BYTES = 1 << 20
+_MORE = int(zmq.SNDMORE)  # a plain number: pyzmq's own flags are enumerations, and putting two together costs 1 us
 
 
 def open_socket(
@@ -31,3 +34,26 @@ def open_socket(
         socket.setsockopt(option, value)
     socket.copy_threshold = _COPY_BELOW_BYTES
     return socket
+
+
+def send_frames(socket: zmq.Socket[bytes], frames: Sequence[bytes | memoryview | zmq.Frame]) -> None:
+    """Send one message of these frames; `send_multipart` takes twice as long.
+
+    Raises:
+        zmq.ZMQError: the other end is gone, or takes nothing in time.
+    """
+    for frame in frames[:-1]:
+        socket.send(frame, _MORE, copy=False)
+    socket.send(frames[-1], copy=False)
+
+
+def receive_frames(socket: zmq.Socket[bytes]) -> list[zmq.Frame]:
+    """All frames of the next message; `recv_multipart` takes twice as long.
+
+    Raises:
+        zmq.ZMQError: nothing came in time.
+    """
+    frames = [socket.recv(copy=False)]
+    while frames[-1].more:
+        frames.append(socket.recv(copy=False))
+    return frames

@@ -15,7 +15,7 @@ from .wire_header import DTYPES, MAX_HEADER_BYTES, Header, describe, header_byte
 __all__ = ["Header", "Wire", "WireError", "WireFrames", "header_bytes", "message_bytes"]
 
 _REMEMBERED = 8  # a client broadcasts at most one array per modality and phase; twice that is plenty
-_REMEMBERED_HEADERS = 4096  # messages in flight at a time; forgetting one costs a parse, no more
+_REMEMBERED_HEADERS = 4096  # at least so many messages in flight at a time; forgetting one costs a parse, no more
 _REMEMBERED_BYTES = 4096  # of a header; longer ones list losses, are rare, and would fill the memory
 
 
@@ -55,6 +55,7 @@ class Wire:
         self._known: dict[int, tuple[NDArray[Any], int, str, int]] = {}
         # What header bytes say depends on the bytes alone: sender, hub and receiver of one process parse them once.
         self._headers: dict[bytes, Header] = {}
+        self._earlier_headers: dict[bytes, Header] = {}
 
     def encode(self, message: Message) -> WireFrames:
         """Frames of a message; the payload is a read-only view of its array, copied only if not contiguous.
@@ -66,7 +67,7 @@ class Wire:
         payload = message.payload
         if payload.dtype.str not in DTYPES or payload.ndim != 1:
             found = f"{payload.dtype.str} of shape {payload.shape}"
-            raise WireError(f"payload of {message.kind} must be a vector of one of {', '.join(DTYPES)}, got {found}")
+            raise WireError(f"payload of {message.kind} must be a vector of {' or '.join(DTYPES)}, got {found}")
         self._check_size(payload.nbytes, message.kind)
         if message.received is not None:
             raise WireError(f"{message.kind} from {message.sender} has lost coordinates; send only what is whole")
@@ -79,12 +80,15 @@ class Wire:
         Raises:
             WireError: the header is malformed or undeclared, or does not fit the size of the payload.
         """
-        found = self._headers.get(header) or self._remembered(header, unpack_header(header))
+        found = self._headers.get(header) or self._earlier_headers.get(header)
+        if found is None:
+            found = self._remembered(header, unpack_header(header))
+        full_bytes = found.full_bytes
         self._check_kind(found.kind, found.sender)
-        self._check_size(found.full_bytes, found.kind)
+        self._check_size(full_bytes, found.kind)
         if found.lost_packets.size and found.kind not in DIVISIBLE_KINDS:
             raise WireError(f"{found.kind} from {found.sender} lost packets, but is of no use unless whole")
-        expected = found.full_bytes - _removed_bytes(found.lost_packets, found.packet_bytes, found.full_bytes)
+        expected = full_bytes - _removed_bytes(found.lost_packets, found.packet_bytes, full_bytes)
         if payload_bytes != expected:
             raise WireError(f"payload from {found.sender} has {payload_bytes} bytes, its header says {expected}")
         return found
@@ -176,8 +180,8 @@ class Wire:
     def _remembered(self, frame: bytes, header: Header) -> Header:
         if len(frame) > _REMEMBERED_BYTES:
             return header
-        if len(self._headers) == _REMEMBERED_HEADERS:
-            del self._headers[next(iter(self._headers))]
+        if len(self._headers) == _REMEMBERED_HEADERS:  # one by one would search past all that were forgotten before
+            self._earlier_headers, self._headers = self._headers, {}
         self._headers[frame] = header
         return header
 
@@ -213,7 +217,7 @@ def _kept(lost_packets: NDArray[np.int64], elements_per_packet: int, n_elements:
     return stretches
 
 
-def _with_gaps(header: Header, raw: memoryview) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _with_gaps(header: Header, raw: memoryview) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:
     """[n_elements] payload with zeros where packets are missing, and [n_elements] False at those."""
     arrived = np.frombuffer(raw, dtype=DTYPES[header.dtype])
     values = np.zeros(header.n_elements, dtype=arrived.dtype)

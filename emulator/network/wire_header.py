@@ -24,7 +24,7 @@ WIRE_VERSION = 1
 MAX_HEADER_BYTES = 1 << 20
 
 #: What may be in a payload, by the name it has in the header: little-endian, whatever the machine.
-DTYPES: Mapping[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f2", "<f4", "<f8", "<u8")}
+DTYPES: Mapping[str, np.dtype[Any]] = {"<f4": np.dtype("<f4"), "<f8": np.dtype("<f8")}
 
 _UINT64, _BIN32 = b"\xcf", b"\xc6"  # msgpack's markers for full-width integers and byte strings
 _INDEX = np.dtype("<u4")
@@ -135,6 +135,11 @@ def unpack_header(frame: bytes) -> Header:
     """
     if len(frame) > MAX_HEADER_BYTES:
         raise WireError(f"header of {len(frame)} bytes is longer than {MAX_HEADER_BYTES}, which no header is")
+    return unpack_usual(frame) or unpack_map(frame)
+
+
+def unpack_map(frame: bytes) -> Header:
+    """The header of a frame as msgpack reads it, checked field by field; errors as of `unpack_header`."""
     fields = _fields(frame)
     if int.from_bytes(frame[-8:], "big") != xxhash.xxh3_64_intdigest(frame[:-8]):
         raise WireError("header does not match its checksum; it was changed or cut on its way")
@@ -154,6 +159,38 @@ def unpack_header(frame: bytes) -> Header:
     if header.lost_packets.size:
         _check_losses(header)
     return header
+
+
+def unpack_usual(frame: bytes) -> Header | None:
+    """The header of a message that has lost nothing, cut at fixed places, which takes a fifth of the time.
+
+    None for every frame that `pack_header` would not make to the byte.
+    """
+    start = len(frame) - _USUAL_END
+    told = _told_first(frame[:start]) if 0 < start <= _LONGEST_FIRST_PART else None
+    if told is None or frame[start + _COUNTS.size : -8] != _NOTHING_LOST_PART:
+        return None
+    counts = _COUNTS.unpack_from(frame, start)
+    if counts[::3] != _COUNTED_KEYS or counts[1::3] != _COUNTED_MARKERS:
+        return None
+    if int.from_bytes(frame[-8:], "big") != xxhash.xxh3_64_intdigest(frame[:-8]):
+        return None
+    kind, phase, modality, dtype = told
+    sender, receiver, round_index, n_elements, checksum, packet_bytes = counts[2::3]
+    return Header(
+        kind, sender, receiver, round_index, phase, modality, dtype, n_elements, checksum, packet_bytes, NOTHING_LOST
+    )
+
+
+@lru_cache(maxsize=256)
+def _told_first(part: bytes) -> tuple[MessageKind, str, Modality | None, str] | None:
+    """Kind, phase, modality and dtype that `_static_part` has made this part of; None where it has not."""
+    try:
+        fields = msgpack.unpackb(bytes([0x80 | len(_FIRST)]) + part[1:])  # a map of these alone
+        told = _kind(fields["kind"]), fields["phase"], _modality(fields["modality"]), _dtype(fields["dtype"])
+        return told if type(told[1]) is str and _static_part(*told) == part else None
+    except (WireError, ValueError, TypeError, KeyError, OverflowError, msgpack.UnpackException):
+        return None
 
 
 def _fields(frame: bytes) -> dict[str, Any]:
@@ -240,6 +277,12 @@ def _indices(lost_packets: NDArray[np.int64]) -> bytes:
     return _KEY["lost_packets"] + _BIN32 + struct.pack(">I", len(packed)) + packed + _KEY["header_checksum"] + _UINT64
 
 
+_NOTHING_LOST_PART = _indices(NOTHING_LOST)
+_USUAL_END = _COUNTS.size + len(_NOTHING_LOST_PART) + 8
+_COUNTED_KEYS = tuple(_KEY[name] for name in _COUNTED)
+_COUNTED_MARKERS = (_UINT64,) * len(_COUNTED)
+_FIRST = ("version", "kind", "phase", "modality", "dtype")
+_LONGEST_FIRST_PART = 512  # bytes that are worth remembering; what strangers send may be longer
 _NAMES = tuple(_FIELDS)
 #: Types of all values in order; a modality may be none.
 _TYPES = frozenset(

@@ -11,7 +11,7 @@ from .errors import TransportError, WireError
 from .hub import header_content
 from .intake import Intake
 from .seen_messages import SeenMessages
-from .sockets import open_socket
+from .sockets import open_socket, send_frames
 from .wire import Wire
 
 _SHARED_ABOVE_BYTES = 1 << 15  # below, one copy per message costs less than looking for a frame to share
@@ -77,7 +77,7 @@ class Worker:
         """
         frames = self._wire.encode(message)
         try:
-            self._socket.send_multipart([frames.header, self._payload_frame(message, frames.payload)], copy=False)
+            send_frames(self._socket, [frames.header, self._payload_frame(message, frames.payload)])
         except zmq.ZMQError as error:
             raise TransportError(f"worker could not send to the hub within {self._timeout_s} s ({error})") from None
         return frames.header
