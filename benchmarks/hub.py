@@ -26,6 +26,7 @@ from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.contracts import Message, MessageKind
 from sheafedge.emulator.network.errors import TransportError
 from sheafedge.emulator.network.hub import Hub
+from sheafedge.emulator.network.sockets import allow_connections
 from sheafedge.emulator.network.wire import Wire
 
 TIMEOUT_S = 30.0
@@ -145,7 +146,9 @@ def _measured(kind: str, options: argparse.Namespace) -> dict[str, Any]:
     wall_s: dict[str, list[float]] = {name: [] for name in RELAYS}
     with _context(options.peers) as context, tempfile.TemporaryDirectory() as folder:
         places = {
-            name: {"inproc": f"inproc://{name}", "ipc": f"ipc://{Path(folder) / name}", "tcp": "tcp://127.0.0.1:*"}[kind]
+            name: {"inproc": f"inproc://{name}", "ipc": f"ipc://{Path(folder) / name}", "tcp": "tcp://127.0.0.1:*"}[
+                kind
+            ]
             for name in RELAYS
         }
         arms = {name: RELAYS[name](context, place, options.peers) for name, place in places.items()}
@@ -204,6 +207,7 @@ def _context(n_peers: int) -> Iterator[zmq.Context[zmq.Socket[bytes]]]:
     wanted = len(RELAYS) * n_peers + SPARE_SOCKETS
     if wanted > context.get(zmq.SOCKET_LIMIT):
         raise TransportError(f"ZeroMQ here holds {context.get(zmq.SOCKET_LIMIT)} sockets at most; lower --peers")
+    allow_connections(3 * wanted)  # both ends of a connection are here, and a socket has a file of its own
     context.set(zmq.MAX_SOCKETS, max(wanted, context.get(zmq.MAX_SOCKETS)))
     try:
         yield context

@@ -37,7 +37,7 @@ from ..emulator.recorder import ObservationSink, Recorder
 from ..models.algorithms.table import ALGORITHMS, Algorithm
 from ..models.client_model import ClientModel
 from ..models.client_setup import ClientSetup
-from ..models.gossip import metropolis_hastings_weights
+from ..models.gossip import metropolis_hastings_weight
 from ..models.head import HeadLayout, chosen_outputs, initial_head
 from ..models.sheaf import aligned_starts, kronecker_starts, random_starts, structured_starts
 from ..models.twin_model import TwinModel
@@ -381,10 +381,11 @@ def mixing_weights(
 
 def neighbor_weights(graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
     """Metropolis-Hastings weights of every node towards its neighbors."""
-    nodes = sorted(graph)
-    mixing = metropolis_hastings_weights(nx.to_numpy_array(graph, nodelist=nodes, dtype=bool))
-    at = {node: index for index, node in enumerate(nodes)}
-    return {node: {peer: float(mixing[at[node], at[peer]]) for peer in sorted(graph[node])} for node in nodes}
+    degree = {node: len(graph[node]) for node in graph}
+    return {
+        node: {peer: metropolis_hastings_weight(degree[node], degree[peer]) for peer in sorted(graph[node])}
+        for node in sorted(graph)
+    }
 
 
 def group_weights(clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import zmq
+
+from .errors import TransportError
+
+if sys.platform != "win32":
+    import resource
 
 _QUEUED_MESSAGES = 1000  # bound on what waits in a socket
 # Below this pyzmq copies what it sends. Handing the memory over costs a bookkeeping thread about 15 us a frame,
 # more than copying 160 KB (measured 17 against 30 us); far larger frames are better not copied.
 _COPY_BELOW_BYTES = 1 << 20
 _MORE = int(zmq.SNDMORE)  # a plain number: pyzmq's own flags are enumerations, and putting two together costs 1 us
+#: Open files of a process that are no connections: torch, data, logs, ZeroMQ's own.
+_OTHER_FILES = 256
+
+
+def allow_connections(n_peers: int) -> None:
+    """Let this process keep so many connections to other processes open; the usual limit of files is 1024.
+
+    Only this process's own limit is raised, and only as far as the system lets it.
+
+    Raises:
+        TransportError: the system allows fewer.
+    """
+    if sys.platform == "win32":  # has no such limit
+        return
+    wanted = n_peers + _OTHER_FILES
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if now == resource.RLIM_INFINITY or now >= wanted:
+        return
+    if most != resource.RLIM_INFINITY and most < wanted:
+        raise TransportError(
+            f"{n_peers} workers need {wanted} open files, the system allows this process {most}; raise its limit"
+            f" (ulimit -Hn {wanted}), or let fewer workers connect"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def open_socket(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import MODALITIES, Message, MessageKind, SheafedgeError
 from sheafedge.emulator.network.wire import Wire, WireError, WireFrames, header_bytes, message_bytes
+from sheafedge.emulator.network.wire_header import Header, unpack_header, unpack_map, unpack_usual
 
 ALL_KINDS = frozenset(MessageKind)
 LIMIT_BYTES = 1 << 16
@@ -390,6 +392,54 @@ def test_damaged_frames_are_refused(message: Message, where: st.DataObject) -> N
         part.insert(position, where.draw(st.integers(0, 255)))
     out = decoded(bytes(parts[0]), bytes(parts[1]))
     assert out is None or parts == [frames.header, frames.payload]  # inserting may restore what was there
+
+
+def verdict(unpack: Callable[[bytes], Header], frame: bytes) -> tuple[Any, ...] | str:
+    """What a frame says by one way of reading it, or that it says nothing."""
+    try:
+        header = unpack(frame)
+    except WireError:
+        return "refused"
+    return (*header[:-1], header.lost_packets.tolist(), *map(type, header[:-1]))
+
+
+def sealed(body: bytes) -> bytes:
+    """A header frame with the right checksum, whatever it says."""
+    return body + xxhash.xxh3_64_intdigest(body).to_bytes(8, "big")
+
+
+@given(message=messages, where=st.data())
+def test_a_header_says_the_same_cut_at_fixed_places_and_read_as_a_map(message: Message, where: st.DataObject) -> None:
+    frame = wire().encode(message).header
+    usual = unpack_usual(frame)
+    assert usual is not None, "what senders make is read the fast way"
+    assert verdict(lambda _: usual, frame) == verdict(unpack_map, frame)
+    body = bytearray(frame[:-8])
+    for _ in range(where.draw(st.integers(1, 3))):
+        body[where.draw(st.integers(0, len(body) - 1))] = where.draw(st.integers(0, 255))
+    assert verdict(unpack_header, sealed(bytes(body))) == verdict(unpack_map, sealed(bytes(body)))
+    assert verdict(unpack_header, bytes(body)) == "refused"
+
+
+def test_what_only_looks_like_a_usual_header_is_not_read_as_one() -> None:
+    body = wire().encode(encoder_message()).header[:-8]
+    assert unpack_usual(sealed(body)) is not None
+    changes = [(b"\xa3mix", b"\xc4\x03mix"), (b"encoder", b"labels!"), (b"\xa3<f4", b"\xa3|O4"), (b"\x8d", b"\x8c")]
+    for found, instead in changes:
+        assert body.count(found) == 1
+        frame = sealed(body.replace(found, instead))
+        assert unpack_usual(frame) is None
+        assert verdict(unpack_header, frame) == "refused"
+    for size in range(len(body)):
+        assert unpack_usual(sealed(body[:size])) is None
+
+
+def test_headers_of_more_messages_than_are_remembered_are_read_again() -> None:
+    border = wire()
+    one = encoder_message(4)
+    frames = [border.encode(replace(one, receiver=receiver)) for receiver in range(9000)]
+    found = [border.read_header(frame.header, frame.payload.nbytes).receiver for frame in frames]
+    assert found == list(range(9000))
 
 
 scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=5)

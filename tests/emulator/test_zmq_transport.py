@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import zmq
 from sheafedge.emulator.contracts import ConfigError, Message, MessageKind
+from sheafedge.emulator.network import sockets
 from sheafedge.emulator.network.errors import TransportError
 from sheafedge.emulator.network.hub import Hub
 from sheafedge.emulator.network.wire import Wire
@@ -193,3 +195,27 @@ def test_memory_is_not_copied_on_its_way_through_the_hub() -> None:
     out = transport.forward(in_flight, NOTHING, 1200)
     assert np.shares_memory(out.payload, np.frombuffer(frame.buffer, dtype=np.uint8))
     transport.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit to raise")
+def test_a_hub_raises_its_own_limit_of_open_files_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"now": 300, "most": 1000}
+    monkeypatch.setattr(sockets.resource, "getrlimit", lambda _: (limits["now"], limits["most"]))
+    monkeypatch.setattr(sockets.resource, "setrlimit", lambda _, to: limits.update(now=to[0], most=to[1]))
+    sockets.allow_connections(40)
+    assert limits == {"now": 300, "most": 1000}, "enough is left alone"
+    sockets.allow_connections(500)
+    assert limits["most"] == 1000
+    assert 500 < limits["now"] < 1000
+    with pytest.raises(TransportError, match=r"2000 workers need \d+ open files, the system allows this process 1000"):
+        sockets.allow_connections(2000)
+
+
+def test_a_hub_asks_for_files_only_where_workers_are_in_other_processes(
+    context: zmq.Context[zmq.Socket[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("sheafedge.emulator.network.hub.allow_connections", asked.append)
+    for address in ("inproc://hub", "tcp://127.0.0.1:*"):
+        Hub(context, address, wire(), NAMES, LOOPBACK_S).close()
+    assert asked == [len(NAMES)]
