@@ -1,12 +1,12 @@
 """What a client costs in a crowd: time per client and round, and memory per client, from 20 clients to 1000.
 
-    python benchmarks/scale.py [--clients 20 100 300 1000] [--graphs ring regular] [--transports zmq memory]
-        [--rounds 3] [--repeats 5] [--seed 0]
+    python benchmarks/scale.py [--clients 20 100 300 1000] [--graphs ring regular] [--transports zmq]
+        [--rounds 2] [--repeats 7] [--seed 0]
 
 The scenario is beam_tracking with models as small as they get, one local step per round and links that lose packets, so
 that what is timed is the emulator. All clients share the rows of two base stations: data are made once and weigh
-nothing. Sizes take turns in one process. Memory is that of a fresh process per size and graph: what it grows by while
-base stations are built and play their rounds.
+nothing. Sizes take turns in one process, each with a crowd of its own that goes on where it stopped. Memory is that of
+a fresh process per size and graph: what it grows by while base stations are built and play their rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle, islice, product
 from pathlib import Path
 from typing import Any
 
@@ -91,38 +91,41 @@ def main(argv: Sequence[str] | None = None) -> None:
     print_report("scale", machine, figures)
 
 
+class Played:
+    """One crowd that plays some rounds more in every repeat, as long as the others do."""
+
+    def __init__(self, crowds: Crowds, n_clients: int, graph: str, transport: str, rounds: int) -> None:
+        begin_s = time.process_time()
+        self.emulation = crowds.emulation(n_clients, graph, transport)
+        self.built_s = time.process_time() - begin_s
+        self._rounds, self._next_round = rounds, 0
+
+    @contextmanager
+    def more_rounds(self) -> Iterator[Callable[[], None]]:
+        """The next rounds, to be timed."""
+        first, self._next_round = self._next_round, self._next_round + self._rounds
+        yield partial(emulate, self.emulation, self._next_round, first)
+
+
 def _times(crowds: Crowds, options: argparse.Namespace) -> dict[str, Any]:
     """Graph / transport -> what building and playing costs at every size, and how that grows."""
     figures = {}
-    with one_torch_thread():
-        for graph in options.graphs:
-            for transport in options.transports:
-                say(f"{graph}, {transport}")
-                built: dict[int, list[float]] = {n: [] for n in options.clients}
-                arms: dict[str, Arm] = {
-                    str(n): partial(_rounds, crowds, n, graph, transport, options.rounds, built[n])
-                    for n in options.clients
-                }
-                timings = interleaved(arms, options.repeats)
-                figures[f"{graph}/{transport}"] = _figures(timings, built, options)
+    for graph, transport in product(options.graphs, options.transports):
+        say(f"{graph}, {transport}")
+        with one_torch_thread(), ExitStack() as open_until_the_end:
+            played = {}
+            for n_clients in options.clients:
+                crowd = played[n_clients] = Played(crowds, n_clients, graph, transport, options.rounds)
+                open_until_the_end.callback(crowd.emulation.close)
+            arms: dict[str, Arm] = {str(n_clients): crowd.more_rounds for n_clients, crowd in played.items()}
+            timings = interleaved(arms, options.repeats)
+        built_s = {n_clients: crowd.built_s for n_clients, crowd in played.items()}
+        figures[f"{graph}/{transport}"] = _figures(timings, built_s, options)
     return figures
 
 
-@contextmanager
-def _rounds(
-    crowds: Crowds, n_clients: int, graph: str, transport: str, rounds: int, built_s: list[float]
-) -> Iterator[Callable[[], None]]:
-    begin_s = time.process_time()
-    emulation = crowds.emulation(n_clients, graph, transport)
-    built_s.append(time.process_time() - begin_s)
-    try:
-        yield partial(emulate, emulation, rounds)
-    finally:
-        emulation.close()
-
-
 def _figures(
-    timings: Mapping[str, Sequence[Timing]], built: Mapping[int, Sequence[float]], options: argparse.Namespace
+    timings: Mapping[str, Sequence[Timing]], built_s: Mapping[int, float], options: argparse.Namespace
 ) -> dict[str, Any]:
     """Of every size; growth is over the smallest, repeat by repeat, so that neighbors in time are compared."""
     share = {name: 1.0 / (int(name) * options.rounds) for name in timings}
@@ -134,7 +137,7 @@ def _figures(
         "cpu_ms_per_client_and_round": {name: spread([1e3 * s for s in seen]) for name, seen in cpu.items()},
         "growth": {name: _growth(seen, wall[first]) for name, seen in wall.items()},
         "cpu_growth": {name: _growth(seen, cpu[first]) for name, seen in cpu.items()},
-        "cpu_ms_to_build_a_client": {str(n): spread([1e3 * s / n for s in seen]) for n, seen in built.items()},
+        "cpu_ms_to_build_a_client": {str(n): 1e3 * s / n for n, s in built_s.items()},
     }
 
 
@@ -169,19 +172,15 @@ def _memory_here(crowds: Crowds, n_clients: str, graph: str, rounds: int) -> dic
     n, copies = int(n_clients), max(1, CLIENTS_IN_MEMORY // int(n_clients))
     with one_torch_thread(), ExitStack() as open_until_the_end:
 
-        def play() -> None:
-            emulation = crowds.emulation(n, graph, "zmq")
-            open_until_the_end.callback(emulation.close)
+        def play(n_clients: int, graph: str) -> None:
+            emulation = crowds.emulation(n_clients, graph, "zmq")
+            open_until_the_end.callback(emulation.close)  # which also keeps it
             emulate(emulation, rounds)
-            kept.append(emulation)
 
-        kept: list[Emulation] = []
-        warm_up = crowds.emulation(N_DATA + 1, "ring", "zmq")
-        open_until_the_end.callback(warm_up.close)
-        emulate(warm_up, rounds)
+        play(N_DATA + 1, "ring")
         before = _status_kib("VmRSS")
         for _ in range(copies):
-            play()
+            play(n, graph)
         return {
             "kib_per_client": round((_status_kib("VmRSS") - before) / (copies * n), 1),
             "peak_kib_per_client": round((_status_kib("VmHWM") - before) / (copies * n), 1),
@@ -198,9 +197,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--clients", nargs="+", type=int, default=[20, 100, 300, 1000], help="each at least 6")
     parser.add_argument("--graphs", nargs="+", choices=("ring", "regular"), default=["ring", "regular"])
-    parser.add_argument("--transports", nargs="+", choices=("zmq", "memory"), default=["zmq", "memory"])
-    parser.add_argument("--rounds", type=int, default=3, help="per repeat")
-    parser.add_argument("--repeats", type=int, default=5, help="of every size")
+    parser.add_argument("--transports", nargs="+", choices=("zmq", "memory"), default=["zmq"])
+    parser.add_argument("--rounds", type=int, default=2, help="per repeat")
+    parser.add_argument("--repeats", type=int, default=7, help="of every size")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--memory-of", nargs=2, metavar=("N", "GRAPH"), help="only: memory of this process")
     return parser.parse_args(argv)
