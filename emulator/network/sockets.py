@@ -75,15 +75,3 @@ def send_frames(socket: zmq.Socket[bytes], frames: Sequence[bytes | memoryview |
     for frame in frames[:-1]:
         socket.send(frame, _MORE, copy=False)
     socket.send(frames[-1], copy=False)
-
-
-def receive_frames(socket: zmq.Socket[bytes]) -> list[zmq.Frame]:
-    """All frames of the next message; `recv_multipart` takes twice as long.
-
-    Raises:
-        zmq.ZMQError: nothing came in time.
-    """
-    frames = [socket.recv(copy=False)]
-    while frames[-1].more:
-        frames.append(socket.recv(copy=False))
-    return frames
