@@ -66,6 +66,20 @@ def sheaf_laplacian_norm(
     return largest_eigenvalue(laplacian, sum(sizes), tolerance=tolerance) if edges else 0.0
 
 
+def sheaf_laplacian_bound(starts: Mapping[NodeId, Mapping[NodeId, Tensor]]) -> float:
+    """What the norm of L_F never exceeds, from the maps one by one: 2 max_i sum_j |P_ij|^2.
+
+    For rows of the identity that is twice the largest degree, as for the Laplacian of any graph. Costs a look at every
+    map, where the norm itself takes dozens of products and keeps as many vectors over all clients.
+
+    Args:
+        starts: as for `sheaf_laplacian_norm`.
+
+    Source: |a - b|^2 <= 2 |a|^2 + 2 |b|^2 in w^T L_F w = sum over edges of |P_ij w_i - P_ji w_j|^2.
+    """
+    return 2.0 * max((sum(map(_norm_sq_bound, of_client.values())) for of_client in starts.values()), default=0.0)
+
+
 def map_norm_sq(maps: RestrictionMaps, head: Tensor, *, tolerance: float = 1e-2) -> float:
     """|P_i|^2 of one client's stacked maps, from above: the curvature of its pull while neighbors stand still.
 
@@ -116,6 +130,13 @@ def largest_eigenvalue(
             return largest + residual
         basis.append(image / rest)
         beside.append(rest)
+
+
+def _norm_sq_bound(start: Tensor) -> float:
+    """|P|^2 of rows of the identity: how often the most frequent is there; of a matrix its squared entries' sum."""
+    if start.numel() == 0:
+        return 0.0
+    return float(torch.bincount(start).max()) if start.ndim == 1 else float(start.square().sum())
 
 
 def _project(start: Tensor, head: Tensor) -> Tensor:

@@ -9,7 +9,13 @@ from typing import Any
 from torch import Tensor
 
 from ..emulator.contracts import NodeId, State
-from ..models.stability import UNSTABLE_FROM, head_step_limit, map_step_limit, sheaf_laplacian_norm
+from ..models.stability import (
+    UNSTABLE_FROM,
+    head_step_limit,
+    map_step_limit,
+    sheaf_laplacian_bound,
+    sheaf_laplacian_norm,
+)
 from .schema import Scenario
 
 #: Of the first value: what a client's maps still show of its head when they count as collapsed.
@@ -37,6 +43,8 @@ def _head_warning(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Ten
     alpha, coupling = scenario.training.head_step_size, scenario.sheaf.coupling
     if coupling == 0.0:
         return ""
+    if alpha <= head_step_limit(0.0, coupling, sheaf_laplacian_bound(starts)):
+        return ""  # as nearly always, without the norm, which a thousand clients would wait for
     norm = sheaf_laplacian_norm(starts, {client: len(head) for client, head in heads.items()})
     limit = head_step_limit(0.0, coupling, norm)
     if alpha <= limit:

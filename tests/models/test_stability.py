@@ -19,6 +19,7 @@ from sheafedge.models.stability import (
     largest_eigenvalue,
     map_norm_sq,
     map_step_limit,
+    sheaf_laplacian_bound,
     sheaf_laplacian_norm,
 )
 from torch import Tensor
@@ -58,6 +59,24 @@ def test_maps_as_scenarios_start_them_need_not_be_built(
     maps = {(i, j): FactoredMaps({j: rows}, sizes[i], dtype=torch.float64).dense(j) for (i, j), rows in starts.items()}
     found = sheaf_laplacian_norm(by_client(graph, starts), sizes, tolerance=ASKED)
     assert found == pytest.approx(dense_norm(graph, maps, sizes), rel=EXACT)
+    assert found <= sheaf_laplacian_bound(by_client(graph, starts)) * (1.0 + EXACT)
+
+
+@given(sheaf=sheaves())
+@any_case
+def test_the_bound_lies_above_the_norm_of_any_sheaf_laplacian(sheaf: Sheaf) -> None:
+    bound = sheaf_laplacian_bound(by_client(sheaf.graph, sheaf.maps))
+    assert dense_norm(sheaf.graph, sheaf.maps, sheaf.sizes) <= bound * (1.0 + EXACT)
+
+
+def test_the_bound_is_met_where_neighbors_disagree_and_counts_rows_that_are_there_twice() -> None:
+    """An edge on which both ends see everything has |L_F| = 2 = 2 max degree, so that no smaller factor would do."""
+    rows = torch.arange(3)
+    pair = {0: {1: rows}, 1: {0: rows}}
+    assert sheaf_laplacian_bound(pair) == pytest.approx(sheaf_laplacian_norm(pair, {0: 3, 1: 3}), rel=EXACT) == 2.0
+    twice = {0: {1: torch.tensor([0, 0])}, 1: {0: torch.tensor([1, 1])}}
+    assert sheaf_laplacian_bound(twice) == pytest.approx(sheaf_laplacian_norm(twice, {0: 3, 1: 3}), rel=EXACT) == 4.0
+    assert sheaf_laplacian_bound({0: {}, 1: {}}) == 0.0
 
 
 @given(sheaf=sheaves(min_edges=1), tolerance=st.sampled_from([0.5, 0.1, 1e-2, 1e-3]))

@@ -13,6 +13,7 @@ import pytest
 import torch
 from rich.console import Console
 from sheafedge.emulator.contracts import DivergedError
+from sheafedge.scenarios import stability
 from sheafedge.scenarios.build import build
 from sheafedge.scenarios.console import print_result
 from sheafedge.scenarios.data import load_data
@@ -58,6 +59,17 @@ def test_a_head_step_that_no_loss_could_make_stable_is_warned_of(
         assert "training.head_step_size 0.1 is above 0.099 = 2 / (sheaf.coupling 6.73" in sentence
         assert "norm of the sheaf Laplacian 3" in sentence
         assert "\n" not in sentence
+
+
+def test_step_sizes_that_are_safe_on_any_graph_of_that_degree_need_no_norm(
+    tiny: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a triangle of degree 2 the norm is at most 4 whatever the maps are; it is 3, so that both ways agree."""
+    asked: list[float] = []
+    monkeypatch.setattr(stability, "sheaf_laplacian_norm", lambda *_: asked.append(3.0) or 3.0)
+    for strength_of_4, n_asked in ((1.98, 0), (2.02, 1)):
+        assert warned(tiny, **{"sheaf.coupling": strength_of_4 / 0.4}) == ()
+        assert len(asked) == n_asked
 
 
 @pytest.mark.parametrize(("step", "clamped", "n_warnings"), [(0.99, False, 0), (1.01, False, 1), (1.01, True, 0)])
