@@ -21,7 +21,7 @@ _MORE = int(zmq.SNDMORE)  # a plain number: pyzmq's own flags are enumerations, 
 _OTHER_FILES = 256
 
 
-def allow_connections(n_peers: int) -> None:
+def allow_connections(n_connections: int) -> None:
     """Let this process keep so many connections to other processes open; the usual limit of files is 1024.
 
     Only this process's own limit is raised, and only as far as the system lets it.
@@ -31,14 +31,14 @@ def allow_connections(n_peers: int) -> None:
     """
     if sys.platform == "win32":  # has no such limit
         return
-    wanted = n_peers + _OTHER_FILES
+    wanted = n_connections + _OTHER_FILES
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if now == resource.RLIM_INFINITY or now >= wanted:
         return
     if most != resource.RLIM_INFINITY and most < wanted:
         raise TransportError(
-            f"{n_peers} workers need {wanted} open files, the system allows this process {most}; raise its limit"
-            f" (ulimit -Hn {wanted}), or let fewer workers connect"
+            f"{n_connections} connections need {wanted} open files, the system allows this process {most}; raise its"
+            f" limit (ulimit -Hn {wanted}), or let fewer workers connect"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
