@@ -207,7 +207,7 @@ def test_a_hub_raises_its_own_limit_of_open_files_and_no_other(monkeypatch: pyte
     sockets.allow_connections(500)
     assert limits["most"] == 1000
     assert 500 < limits["now"] < 1000
-    with pytest.raises(TransportError, match=r"2000 connections need \d+ open files, the system allows this process 1000"):
+    with pytest.raises(TransportError, match=r"2000 connections need \d+ open files, .* this process 1000"):
         sockets.allow_connections(2000)
 
 
