@@ -23,6 +23,21 @@ SMALL = {
     "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
     "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
+    "hub": ["--peers", "5", "--messages", "20", "--repeats", "2", "--kilobytes", "1"],
+    "scale": [
+        "--clients",
+        "6",
+        "12",
+        "--rounds",
+        "1",
+        "--repeats",
+        "1",
+        "--graphs",
+        "regular",
+        "--transports",
+        "zmq",
+        "memory",
+    ],
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
     "round": [
         *("--repeats", "1", "--batch", "2", "--width", "0.125"),
@@ -148,6 +163,32 @@ def test_blockage_round_compares_a_round_with_its_local_steps(capsys: pytest.Cap
     for figures in ("seconds", "cpu_seconds", "over_bare_steps", "cpu_over_bare_steps"):
         for seen in printed[figures].values():
             assert_spread(seen)
+
+
+def test_hub_relays_beside_a_bare_socket_over_every_kind_of_address(capsys: pytest.CaptureFixture[str]) -> None:
+    addresses = report("hub", capsys)["addresses"]
+    assert addresses.keys() == {"inproc", "ipc", "tcp"}
+    for arms in addresses.values():
+        assert arms.keys() == {"hub", "relay"}
+        for figures in arms.values():
+            for seen in figures.values():
+                assert_spread(seen)
+
+
+def test_scale_measures_time_and_memory_per_client_at_every_size(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("scale", capsys)
+    assert printed["traffic_per_client_and_round"]["regular"]["messages"] > 4, "every client has four neighbors"
+    assert printed["traffic_per_client_and_round"]["regular"]["retransmissions"] > 0, "links lose packets"
+    assert printed["rounds"].keys() == {"regular/zmq", "regular/memory"}
+    for figures in printed["rounds"].values():
+        assert all(ms > 0.0 for ms in figures.pop("cpu_ms_to_build_a_client").values())
+        for seen in figures.values():
+            assert seen.keys() == {"6", "12"}
+            for spread in seen.values():
+                assert_spread(spread)
+        assert figures["growth"]["6"] == {"median": 1.0, "min": 1.0, "max": 1.0}, "over the smallest crowd"
+    assert printed["memory"]["regular"].keys() == {"6", "12"}
+    assert printed["memory"]["regular"]["12"]["kib_per_client"] > 0
 
 
 def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFixture[str]) -> None:

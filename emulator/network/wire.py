@@ -67,7 +67,7 @@ class Wire:
         payload = message.payload
         if payload.dtype.str not in DTYPES or payload.ndim != 1:
             found = f"{payload.dtype.str} of shape {payload.shape}"
-            raise WireError(f"payload of {message.kind} must be a vector of {' or '.join(DTYPES)}, got {found}")
+            raise WireError(f"payload of {message.kind} must be a vector of one of {', '.join(DTYPES)}, got {found}")
         self._check_size(payload.nbytes, message.kind)
         if message.received is not None:
             raise WireError(f"{message.kind} from {message.sender} has lost coordinates; send only what is whole")
@@ -217,7 +217,7 @@ def _kept(lost_packets: NDArray[np.int64], elements_per_packet: int, n_elements:
     return stretches
 
 
-def _with_gaps(header: Header, raw: memoryview) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:
+def _with_gaps(header: Header, raw: memoryview) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """[n_elements] payload with zeros where packets are missing, and [n_elements] False at those."""
     arrived = np.frombuffer(raw, dtype=DTYPES[header.dtype])
     values = np.zeros(header.n_elements, dtype=arrived.dtype)

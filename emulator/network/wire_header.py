@@ -24,7 +24,7 @@ WIRE_VERSION = 1
 MAX_HEADER_BYTES = 1 << 20
 
 #: What may be in a payload, by the name it has in the header: little-endian, whatever the machine.
-DTYPES: Mapping[str, np.dtype[Any]] = {"<f4": np.dtype("<f4"), "<f8": np.dtype("<f8")}
+DTYPES: Mapping[str, np.dtype[Any]] = {name: np.dtype(name) for name in ("<f2", "<f4", "<f8", "<u8")}
 
 _UINT64, _BIN32 = b"\xcf", b"\xc6"  # msgpack's markers for full-width integers and byte strings
 _INDEX = np.dtype("<u4")
