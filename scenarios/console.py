@@ -81,6 +81,10 @@ class LiveProgress:
         """Say why it does not stop at once."""
         self._console.print("stopping after this round, so that the run can go on; once more to stop at once")
 
+    def worker_lost(self, sentence: str) -> None:
+        """Say why rounds come again."""
+        print_warning(self._console, f"{sentence}; going on from the last checkpoint with new workers")
+
     def exporting(self, n_clients: int) -> None:
         """Say why the bar stands still."""
         self._bar.update(self._task, description="exporting", status=f"{n_clients} ONNX models")

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import torch
 
 from .. import __version__
-from ..emulator.contracts import ConfigError, NodeId, State
+from ..emulator.contracts import ConfigError, NodeId, SheafedgeError, State
+from ..emulator.network.errors import WorkerLost
 from ..emulator.nodes.asynchronous_station import play_at_own_pace
 from ..emulator.nodes.base_station import play_rounds
 from .build import Client, Emulation, build, choose_device, find_algorithm
@@ -64,6 +65,10 @@ class Progress(Protocol):
         """The run will stop after this round, and can be resumed."""
         ...
 
+    def worker_lost(self, sentence: str) -> None:
+        """A worker died, and the run goes on from its last checkpoint with new ones."""
+        ...
+
     def exporting(self, n_clients: int) -> None:
         """Training is over."""
         ...
@@ -82,6 +87,9 @@ class NoProgress:
         """Ignored."""
 
     def stopping(self) -> None:
+        """Ignored."""
+
+    def worker_lost(self, sentence: str) -> None:
         """Ignored."""
 
     def exporting(self, n_clients: int) -> None:
@@ -133,15 +141,22 @@ def run_scenario(
     refuse_unusable(target)
     # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.
     every = scenario.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
-    with (
-        one_torch_thread(),
-        crew_of(scenario, workers) as crew,
-        pacing_of(scenario, real_time) as pacing,
-        closing(_Run(scenario, progress or NoProgress(), every, crew, pacing)) as run,
-        open_run_folder(target) as folder,
-    ):
-        folder.write_scenario(scenario)
-        return run.finished(folder)
+    follower = progress or NoProgress()
+    folder: RunFolder | None = None
+    try:
+        with (
+            one_torch_thread(),
+            crew_of(scenario, workers) as crew,
+            pacing_of(scenario, real_time) as pacing,
+            closing(_Run(scenario, follower, every, crew, pacing)) as run,
+            open_run_folder(target) as folder,
+        ):
+            folder.write_scenario(scenario)
+            return run.finished(folder)
+    except WorkerLost as lost:
+        if folder is None:  # nothing has begun
+            raise
+        return _with_new_workers(lost, folder.path, scenario, 0, follower, workers, real_time)
 
 
 def resume_run(
@@ -164,14 +179,53 @@ def resume_run(
     interrupted = interrupted_run(path)
     refuse_unusable(interrupted.target)
     scenario, checkpoint = interrupted.scenario, interrupted.checkpoint
-    with (
-        one_torch_thread(),
-        crew_of(scenario, workers) as crew,
-        pacing_of(scenario, real_time) as pacing,
-        closing(_Run(scenario, progress or NoProgress(), scenario.checkpoint_every, crew, pacing, checkpoint)) as run,
-        reopened_run_folder(interrupted) as folder,
-    ):
-        return run.finished(folder)
+    follower = progress or NoProgress()
+    folder: RunFolder | None = None
+    try:
+        with (
+            one_torch_thread(),
+            crew_of(scenario, workers) as crew,
+            pacing_of(scenario, real_time) as pacing,
+            closing(_Run(scenario, follower, scenario.checkpoint_every, crew, pacing, checkpoint)) as run,
+            reopened_run_folder(interrupted) as folder,
+        ):
+            return run.finished(folder)
+    except WorkerLost as lost:
+        if folder is None:
+            raise
+        done = checkpoint.rounds_done
+        return _with_new_workers(lost, folder.path, scenario, done, follower, workers, real_time)
+
+
+def _with_new_workers(
+    lost: WorkerLost,
+    path: Path,
+    scenario: Scenario,
+    rounds_done: int,
+    progress: Progress,
+    workers: Workers | None,
+    real_time: RealTime | None,
+) -> RunResult:
+    """Go on from the last checkpoint after a worker was lost, where the scenario says so.
+
+    Args:
+        lost: the worker; raised again where nothing is gained by going on: the run had got no further than when it
+            began, so that whatever ended the worker would end the next one.
+        path: folder of the run.
+        scenario: of the run.
+        rounds_done: when it began.
+        progress, workers, real_time: as of the run.
+    """
+    if scenario.compute.lost_worker == "stop":
+        raise lost
+    try:
+        further = interrupted_run(path).checkpoint.rounds_done > rounds_done
+    except SheafedgeError:
+        further = False
+    if not further:
+        raise lost
+    progress.worker_lost(str(lost))
+    return resume_run(path, progress, workers, real_time)
 
 
 class _Run:

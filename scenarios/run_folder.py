@@ -30,7 +30,7 @@ class RunFolder:
     """A run folder being filled.
 
     Attributes:
-        path: where files go now.
+        path: where files go now; after the run, where they are.
         target: what it will be called when complete.
         metrics: open `metrics.jsonl`.
     """
@@ -234,7 +234,7 @@ def _set_aside(folder: RunFolder, ending: str, note: str, error: BaseException) 
         (folder.path / f"{ending.upper()}.txt").write_text(note + "\n", encoding="utf-8")
     aside = _free_name(folder.target, ending)
     try:
-        folder.path.rename(aside)
+        folder.path = folder.path.rename(aside)
     except OSError:
         aside = folder.path
     error.add_note(f"what there is lies in {aside}")

@@ -134,6 +134,7 @@ class ComputeSection(Section):
     Attributes:
         device: torch device; "auto" takes a GPU where there is one.
         executor, threads: pool of the real work; every job's arithmetic runs on one thread.
+        lost_worker: with --workers, when one dies: "stop" with a sentence, or "restart" them from the last checkpoint.
         profile: emulated device that simulated compute time comes from.
         stragglers: clients that take longer than their device.
     """
@@ -141,6 +142,7 @@ class ComputeSection(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     executor: Literal["threads", "serial"] = "threads"
     threads: Annotated[int, Field(ge=1)] = 2
+    lost_worker: Literal["stop", "restart"] = "stop"
     profile: str = "edge_cpu"
     stragglers: StragglersSection = StragglersSection()
 

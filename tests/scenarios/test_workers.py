@@ -309,6 +309,40 @@ def test_a_run_that_lost_a_worker_goes_on_wherever_its_clients_live_then(
     assert results(resumed) == results(ran(tmp_path / "here", edits, 0))
 
 
+class KillingOnce(Killing):
+    """... and only once; told of new workers."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
+        if not self.said:
+            super().round_ended(round_index, now_s, score)
+
+    def worker_lost(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+@needs_proc
+@pytest.mark.slow
+def test_new_workers_take_over_where_the_scenario_says_so(tmp_path: Path) -> None:
+    edits = {**LOSSY, "rounds": 5, "checkpoint_every": 1, "compute.lost_worker": "restart"}
+    killing = KillingOnce()
+    result = run_scenario(tiny(edits), tmp_path / "run", killing, workers=Workers(2))
+    assert len(killing.said) == 1
+    assert "SIGKILL" in killing.said[0]
+    assert result.folder == tmp_path / "run"
+    assert results(result) == results(ran(tmp_path / "here", edits, 0))
+
+
+@needs_proc
+@pytest.mark.slow
+def test_a_worker_that_always_dies_at_the_same_place_ends_the_run(tmp_path: Path) -> None:
+    edits = {**LOSSY, "rounds": 5, "checkpoint_every": 5, "compute.lost_worker": "restart"}
+    with pytest.raises(WorkerLost, match="SIGKILL"):
+        run_scenario(tiny(edits), tmp_path / "run", Killing(), workers=Workers(2))
+
+
 def wait_for_loss(host: LearnerHost) -> None:
     until_s = time.monotonic() + GIVE_UP_S
     while time.monotonic() < until_s:
