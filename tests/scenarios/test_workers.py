@@ -102,7 +102,12 @@ EVERY_KIND_OF_MEMORY = ["sheaf_dmfl", "sheaf_twin", "sheaf_prototypes", "dsgd", 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_workers", "edits"),
-    [(1, {}), (3, {"network.missing": "skip"}), (2, {"network.missing": "wait", "link.retry_limit": 4})]
+    [
+        (1, {}),
+        (2, {"network.mode": "asynchronous"}),
+        (3, {"network.missing": "skip"}),
+        (2, {"network.missing": "wait", "link.retry_limit": 4}),
+    ]
     + [(2, {"algorithm": algorithm}) for algorithm in EVERY_KIND_OF_MEMORY],
 )
 def test_workers_change_nothing(tmp_path: Path, n_workers: int, edits: dict[str, Any]) -> None:
