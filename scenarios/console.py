@@ -132,9 +132,27 @@ def _facts(result: RunResult) -> dict[str, str]:
         f" {summary['export_time_s']:.1f} s for exports",
         "models": _export_line(result.folder, summary["exports"]),
         "pictures": ", ".join(str(result.folder / name) for name in summary["pictures"]) or "none",
+        **_paced(summary),
         "folder": str(result.folder),
         "trace": summary["trace_hash"],
     }
+
+
+def _paced(summary: Mapping[str, Any]) -> dict[str, str]:
+    """How well the clock kept to the wall, and what came of outside clients; nothing where neither was asked for."""
+    facts = {}
+    if pace := summary.get("realtime"):
+        facts["pace"] = (
+            f"{pace['speed']:g} simulated seconds per real one; events were {pace['lag_mean_s'] * 1e3:.1f} ms late on"
+            f" average, {pace['lag_max_s'] * 1e3:.0f} ms at most"
+        )
+    if outside := summary.get("outside"):
+        facts["outside"] = "; ".join(
+            f"client {one['client']} took {one['turns_in_time']} of {one['turns']} turns in time, {one['late']} answers"
+            f" late, {one['refused']} refused"
+            for one in outside
+        )
+    return facts
 
 
 _SPLITS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -11,17 +12,21 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from doubles.outside_player import OutsidePlayer
+from rich.console import Console
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.network.errors import TransportError
+from sheafedge.scenarios.build import Emulation
+from sheafedge.scenarios.console import print_result
 from sheafedge.scenarios.members import members_of
 from sheafedge.scenarios.real_time_options import RealTime, real_time_wanted
-from sheafedge.scenarios.run import RunResult, run_scenario
+from sheafedge.scenarios.run import NoProgress, RunResult, resume_run, run_scenario
 from sheafedge.scenarios.schema import Scenario
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "outside_client.py"
@@ -83,6 +88,28 @@ def test_a_run_in_real_time_leaves_the_trace_of_any_other(tiny: Scenario, tmp_pa
     assert 0.0 <= lag["lag_mean_s"] <= lag["lag_max_s"]
     assert "realtime" not in usual
     assert "outside" not in paced
+
+
+class StopsSoon(NoProgress):
+    """Somebody at the keyboard who has changed their mind."""
+
+    def started(self, emulation: Emulation) -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        self.keyboard = threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT))
+        self.keyboard.start()
+
+
+def test_a_slow_run_stops_when_it_is_told_to_and_goes_on_later(tiny: Scenario, tmp_path: Path) -> None:
+    """A round that would take hours on the wall is played to its end at once, and the rest of the run resumed."""
+    usual = run_scenario(tiny, tmp_path / "usual").summary
+    slow, somebody = tmp_path / "slow", StopsSoon()
+    with pytest.raises(KeyboardInterrupt):
+        run_scenario(tiny.edited({"checkpoint_every": 1}), slow, somebody, real_time=RealTime(speed=1e-3))
+    somebody.keyboard.join()
+    resumed = resume_run(slow.with_name("slow.interrupted"), real_time=RealTime(speed=1e3)).summary
+    assert resumed["trace_hash"] == usual["trace_hash"]
+    assert resumed["realtime"]["events"] > 0
 
 
 WRONG: dict[str, tuple[Any, str]] = {
@@ -167,6 +194,10 @@ def test_the_run_goes_on_without_a_client_that_says_nothing(silent: RunResult, t
         "client": gps_only(averaging(tiny, 0.2)), "name": "player",
         "turns": N_ROUNDS, "turns_in_time": 0, "joined": 1, "late": 0, "refused": 0,
     }  # fmt: skip
+    console = Console(file=StringIO(), width=200)
+    print_result(console, silent)
+    assert isinstance(console.file, StringIO)
+    assert f"took 0 of {N_ROUNDS} turns in time" in console.file.getvalue()
     assert "gps" not in silent.summary["groups"], "nobody here knows how well it does"
     assert all(len(rounds) == N_ROUNDS for rounds in losses(silent).values())
 
