@@ -77,9 +77,11 @@ def in_the_background(play: Any) -> Iterator[None]:
 # --- the clock -------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_in_real_time_leaves_the_trace_of_any_other(tiny: Scenario, tmp_path: Path) -> None:
-    usual = run_scenario(tiny, tmp_path / "usual").summary
-    paced = run_scenario(tiny, tmp_path / "paced", real_time=RealTime(speed=1.0)).summary
+@pytest.mark.parametrize("mode", ["synchronous", "asynchronous"])
+def test_a_run_in_real_time_leaves_the_trace_of_any_other(tiny: Scenario, tmp_path: Path, mode: str) -> None:
+    scenario = tiny.edited({"network.mode": mode})
+    usual = run_scenario(scenario, tmp_path / "usual").summary
+    paced = run_scenario(scenario, tmp_path / "paced", real_time=RealTime(speed=1.0)).summary
     assert paced["trace_hash"] == usual["trace_hash"]
     assert paced["virtual_time_s"] == usual["virtual_time_s"]
     lag = paced["realtime"]
