@@ -25,8 +25,10 @@ def _one_torch_thread() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _worlds_are_recorded_once_and_not_at_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Every run finds the worlds that another test has recorded; programs that tests start find them too."""
+    alone = "PYTEST_XDIST_WORKER" not in os.environ
+    ground = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent  # of all processes
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SHEAFEDGE_CACHE", str(tmp_path_factory.mktemp("worlds")))
+        patch.setenv("SHEAFEDGE_CACHE", str(ground / "worlds"))
         yield
 
 
