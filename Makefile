@@ -10,7 +10,7 @@ $(shell rm -f $(STAMP))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow lint format types wheel-check benchmarks results clean
+.PHONY: help run test test-slow test-ray lint format types wheel-check benchmarks results clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -19,10 +19,14 @@ run: $(STAMP)  ## record a world, train, print and export the scenario blockage 
 	$(VENV)/bin/sheafedge run blockage $(ARGS)
 
 test: $(STAMP)  ## the test suite (ARGS="tests/models -x" to choose)
-	$(VENV)/bin/pytest $(ARGS)
+	$(VENV)/bin/pytest -n auto --dist loadfile $(ARGS)
 
 test-slow: $(STAMP)  ## the long tests that `make test` leaves out (exit status 5: there are none)
-	$(VENV)/bin/pytest -m "slow and not gpu" $(ARGS) || test $$? -eq 5
+	$(VENV)/bin/pytest -n auto --dist loadfile -m "slow and not gpu" $(ARGS) || test $$? -eq 5
+
+test-ray: $(STAMP)  ## installs Ray (the extra [ray]) and runs the tests that need it
+	$(VENV)/bin/python -m pip install -q -c constraints.txt -e '.[dev,ray]'
+	$(VENV)/bin/pytest -m "slow and not gpu" -k ray $(ARGS)
 
 lint: $(STAMP)  ## style, likely bugs and formatting
 	$(VENV)/bin/ruff check .

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOT_SOURCE = shutil.ignore_patterns(
     ".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "runs"
 )
-TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
+TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
 #: Our packages, and names that other people's packages have; neither may hide the other.
 OURS = ("datasets", "emulator", "models", "scenarios")
 TEST_MARKERS = "not slow and not gpu and not checkout"
@@ -174,7 +174,7 @@ def check_behavior(python: Path, work: Path) -> None:
     suite = work / "suite"
     shutil.copytree(ROOT / "tests", suite / "tests", ignore=NOT_SOURCE)
     shutil.copy(ROOT / "pyproject.toml", suite)
-    run(python.with_name("pytest"), "-x", "-q", "-m", TEST_MARKERS, cwd=suite)
+    run(python.with_name("pytest"), "-n", "auto", "--dist", "loadfile", "-x", "-q", "-m", TEST_MARKERS, cwd=suite)
 
 
 def main() -> int:
