@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 import torch
 from integration.tiny import Walk, state_of, tiny, walk, wired
-from sheafedge.emulator.contracts import DIVISIBLE_KINDS, Message
+from sheafedge.emulator.contracts import Message, MessageKind
 from sheafedge.emulator.recorder import KindTraffic
 from sheafedge.models.algorithms.table import ALGORITHMS
 from torch import Tensor
 
 N_ROUNDS = 2  # one without and one with an exchange, where every second has one
-SHARING = [name for name, algorithm in ALGORITHMS.items() if algorithm.kinds & DIVISIBLE_KINDS]
+AVERAGED = {MessageKind.ENCODER, MessageKind.HEAD, MessageKind.ATTENTION, MessageKind.CLASSIFIER}
+SHARING = [name for name, algorithm in ALGORITHMS.items() if algorithm.kinds & AVERAGED]
 LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0}
 
 #: Payload bytes of a vector that takes n bytes whole.
@@ -78,7 +79,7 @@ def test_all_that_is_averaged_is_sent_in_fewer_bits_and_all_else_as_before(algor
         assert len(messages) == len(few[round_index])
         for one, other in zip(messages, few[round_index], strict=True):
             assert (one.slot, one.receiver) == (other.slot, other.receiver)
-            shared = one.kind in DIVISIBLE_KINDS
+            shared = one.kind in AVERAGED
             expected = FORMULAS[codec](one.payload.nbytes) if shared else one.payload.nbytes
             assert other.payload.nbytes == expected
             assert other.payload.dtype.str == ({"float16": "<f2"}.get(codec, "<u8") if shared else "<f4")
@@ -98,11 +99,11 @@ def test_models_end_close_to_those_of_whole_messages_and_not_at_them(algorithm: 
 def test_in_rounds_between_exchanges_only_what_is_not_averaged_is_sent(algorithm: str) -> None:
     always, seldom = played(algorithm).sent, played(algorithm, every=2).sent
     for round_index in range(N_ROUNDS):
-        shared = [m.slot for m in always[round_index] if m.kind in DIVISIBLE_KINDS]
-        others = [m.slot for m in always[round_index] if m.kind not in DIVISIBLE_KINDS]
+        shared = [m.slot for m in always[round_index] if m.kind in AVERAGED]
+        others = [m.slot for m in always[round_index] if m.kind not in AVERAGED]
         sent = seldom[round_index]
-        assert [m.slot for m in sent if m.kind in DIVISIBLE_KINDS] == (shared if round_index % 2 else [])
-        assert [m.slot for m in sent if m.kind not in DIVISIBLE_KINDS] == others
+        assert [m.slot for m in sent if m.kind in AVERAGED] == (shared if round_index % 2 else [])
+        assert [m.slot for m in sent if m.kind not in AVERAGED] == others
 
 
 @pytest.mark.parametrize("missing", ["skip", "stale"])
