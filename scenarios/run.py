@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -141,22 +141,7 @@ def run_scenario(
     refuse_unusable(target)
     # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.
     every = scenario.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
-    follower = progress or NoProgress()
-    folder: RunFolder | None = None
-    try:
-        with (
-            one_torch_thread(),
-            crew_of(scenario, workers) as crew,
-            pacing_of(scenario, real_time) as pacing,
-            closing(_Run(scenario, follower, every, crew, pacing)) as run,
-            open_run_folder(target) as folder,
-        ):
-            folder.write_scenario(scenario)
-            return run.finished(folder)
-    except WorkerLost as lost:
-        if folder is None:  # nothing has begun
-            raise
-        return _with_new_workers(lost, folder.path, scenario, 0, follower, workers, real_time)
+    return _played(scenario, progress or NoProgress(), every, workers, real_time, open_run_folder(target))
 
 
 def resume_run(
@@ -179,22 +164,44 @@ def resume_run(
     interrupted = interrupted_run(path)
     refuse_unusable(interrupted.target)
     scenario, checkpoint = interrupted.scenario, interrupted.checkpoint
-    follower = progress or NoProgress()
+    return _played(
+        scenario,
+        progress or NoProgress(),
+        scenario.checkpoint_every,
+        workers,
+        real_time,
+        reopened_run_folder(interrupted),
+        checkpoint,
+    )
+
+
+def _played(
+    scenario: Scenario,
+    progress: Progress,
+    every: int,
+    workers: Workers | None,
+    real_time: RealTime | None,
+    opened: AbstractContextManager[RunFolder],
+    checkpoint: Checkpoint | None = None,
+) -> RunResult:
+    """A run from building to summary; its folder is opened when nothing of the scenario can be wrong any more."""
     folder: RunFolder | None = None
     try:
         with (
             one_torch_thread(),
             crew_of(scenario, workers) as crew,
             pacing_of(scenario, real_time) as pacing,
-            closing(_Run(scenario, follower, scenario.checkpoint_every, crew, pacing, checkpoint)) as run,
-            reopened_run_folder(interrupted) as folder,
+            closing(_Run(scenario, progress, every, crew, pacing, checkpoint)) as run,
+            opened as folder,
         ):
+            if checkpoint is None:
+                folder.write_scenario(scenario)
             return run.finished(folder)
     except WorkerLost as lost:
-        if folder is None:
+        if folder is None:  # nothing has begun
             raise
-        done = checkpoint.rounds_done
-        return _with_new_workers(lost, folder.path, scenario, done, follower, workers, real_time)
+        rounds_done = 0 if checkpoint is None else checkpoint.rounds_done
+        return _with_new_workers(lost, folder.path, scenario, rounds_done, progress, workers, real_time)
 
 
 def _with_new_workers(
