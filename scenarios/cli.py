@@ -115,7 +115,7 @@ def run(
         _play(resume, workers=wanted, real_time=paced)
         return
     if scenario is None:
-        raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge scenarios")
+        raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge --help")
 
     from .schema import load_scenario, parse_assignment
 
