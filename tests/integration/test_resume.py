@@ -159,6 +159,7 @@ def test_a_run_that_forgets_a_stream_is_another_run(tmp_path: Path) -> None:
     found = read_checkpoint(aside / "checkpoint")
     streams = found.state["emulation"]["clock"]["streams"]
     streams.update(zip(streams, [*list(streams.values())[1:], next(iter(streams.values()))], strict=True))
+    found.path.unlink()
     write_checkpoint(aside / "checkpoint", found.rounds_done, found.state)
     assert resume_run(aside).summary["trace_hash"] != undisturbed.summary["trace_hash"]
 
