@@ -152,6 +152,7 @@ def test_the_work_of_a_round_is_that_of_its_clients_steps() -> None:
     assert whole._flops_of_a_round(two) == 2 * whole._flops_of_a_round(one)
 
 
+@pytest.mark.slow
 def test_blockage_round_compares_a_round_with_its_local_steps(capsys: pytest.CaptureFixture[str]) -> None:
     printed = report("blockage_round", capsys)
     difference = printed["largest_difference"]
@@ -175,6 +176,7 @@ def test_hub_relays_beside_a_bare_socket_over_every_kind_of_address(capsys: pyte
                 assert_spread(seen)
 
 
+@pytest.mark.slow
 def test_scale_measures_time_and_memory_per_client_at_every_size(capsys: pytest.CaptureFixture[str]) -> None:
     printed = report("scale", capsys)
     assert printed["traffic_per_client_and_round"]["regular"]["messages"] > 4, "every client has four neighbors"

@@ -105,7 +105,13 @@ def left(folder: Path) -> dict[str, Any]:
     return {"summary": summary, "files": files}
 
 
-@pytest.mark.parametrize("case", CASES)
+#: Enough to see every part of a state; the others take their time.
+QUICK = {"stale", "skip, over ZeroMQ, in threads", "projections go first, in chunks", "radio"}
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+)
 def test_an_interrupted_run_goes_on_bit_for_bit(case: str, tmp_path: Path) -> None:
     chosen = scenario(case)
     undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
