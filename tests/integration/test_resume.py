@@ -215,7 +215,8 @@ def test_another_version_does_not_go_on(tmp_path: Path, monkeypatch: pytest.Monk
 # --- killed -------------------------------------------------------------------------------------------------------
 
 
-LONG = {**HARD, "rounds": 30, "checkpoint_every": 1, "export.onnx": False}
+#: Each start plays some rounds before it is killed.
+ROUNDS_PER_KILL = 12
 COMMAND = [sys.executable, "-c", "from sheafedge.scenarios.cli import main; main()", "run"]
 
 
@@ -239,8 +240,9 @@ def kill_at(moment: random.Random, command: list[str], growing: Path) -> bool:
 
 
 def killed_again_and_again(tmp_path: Path, n_kills: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    (tmp_path / "long.toml").write_text(tomli_w.dumps(tiny(LONG).tables()))
-    undisturbed = run_scenario(tiny(LONG), tmp_path / "undisturbed")
+    chosen = tiny({**HARD, "rounds": ROUNDS_PER_KILL * n_kills, "checkpoint_every": 1})
+    (tmp_path / "long.toml").write_text(tomli_w.dumps(chosen.tables()))
+    undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
     growing, moment = tmp_path / "run.partial", random.Random(n_kills)
     kills = int(kill_at(moment, [*COMMAND, "long.toml", "--out", "run"], growing))
     while kills < n_kills and growing.exists():
