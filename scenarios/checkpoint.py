@@ -53,7 +53,7 @@ def write_checkpoint(folder: Path, rounds_done: int, state: State) -> Path:
         OSError: no room, or no right to write.
     """
     text, arrays = packed_tree(state)
-    named = {str(index): np.array(array, order="C") for index, array in enumerate(arrays)}
+    named = {str(index): np.asarray(array, order="C") for index, array in enumerate(arrays)}
     content = save({_TREE: np.frombuffer(text, dtype=np.uint8), **named})
     path = folder / f"round-{rounds_done:06d}-{xxhash.xxh3_128_hexdigest(content)}.safetensors"
     folder.mkdir(exist_ok=True)

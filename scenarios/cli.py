@@ -136,7 +136,7 @@ def _play(
 
     from .console import LiveProgress, print_result
     from .run import resume_run, run_scenario
-    from .run_folder import interrupted_run
+    from .run_folder import interrupted_scenario
 
     console = Console(emoji=False)
     if workers is not None and workers.hub is not None:
@@ -147,7 +147,7 @@ def _play(
         console.print(f"clients that join at {real_time.hub}: {who}", soft_wrap=True, markup=False)
     try:
         if isinstance(what, Path):
-            with LiveProgress(console, interrupted_run(what).scenario) as progress:
+            with LiveProgress(console, interrupted_scenario(what)) as progress:
                 result = resume_run(what, progress, workers, real_time)
         else:
             with LiveProgress(console, what) as progress:

@@ -6,11 +6,11 @@ import gc
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -19,7 +19,7 @@ from ..emulator.contracts import ConfigError, NodeId, SheafedgeError, State
 from ..emulator.network.errors import WorkerLost
 from ..emulator.nodes.asynchronous_station import play_at_own_pace
 from ..emulator.nodes.base_station import play_rounds
-from .build import Client, Emulation, build, choose_device, find_algorithm
+from .build import Emulation, build, choose_device, find_algorithm
 from .checkpoint import Checkpoint
 from .data import load_data
 from .emulation_state import emulation_state, restore_emulation
@@ -28,10 +28,12 @@ from .evaluation import Evaluator, baseline_scores, best_model, by_group
 from .exports import export_clients
 from .inspection import plot_recording
 from .interrupts import StopRequest, stop_requests
+from .progress import NoProgress, Progress
 from .radio_links import RadioLinks, write_link_states
 from .real_time import Pacing, pacing_of
 from .real_time_options import RealTime
 from .run_folder import (
+    Interrupted,
     RunFolder,
     default_target,
     interrupted_run,
@@ -44,56 +46,6 @@ from .stability import StabilityWatch
 from .worker_options import Workers
 from .workers import Crew, bring_home, crew_of
 from .world_schema import WorldFile
-
-
-class Progress(Protocol):
-    """Who wants to follow a run; `console.LiveProgress` draws it."""
-
-    def recording(self, done: int, total: int) -> None:
-        """A world is being recorded, which happens once: so many of its frames are there."""
-        ...
-
-    def started(self, emulation: Emulation) -> None:
-        """Everything is built, and the clock stands at its start."""
-        ...
-
-    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
-        """All clients have finished a round; `score` is the mean of the task's first figure, where it was scored."""
-        ...
-
-    def stopping(self) -> None:
-        """The run will stop after this round, and can be resumed."""
-        ...
-
-    def worker_lost(self, sentence: str) -> None:
-        """A worker died, and the run goes on from its last checkpoint with new ones."""
-        ...
-
-    def exporting(self, n_clients: int) -> None:
-        """Training is over."""
-        ...
-
-
-class NoProgress:
-    """Nobody follows."""
-
-    def recording(self, done: int, total: int) -> None:
-        """Ignored."""
-
-    def started(self, emulation: Emulation) -> None:
-        """Ignored."""
-
-    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
-        """Ignored."""
-
-    def stopping(self) -> None:
-        """Ignored."""
-
-    def worker_lost(self, sentence: str) -> None:
-        """Ignored."""
-
-    def exporting(self, n_clients: int) -> None:
-        """Ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +113,18 @@ def resume_run(
     Raises:
         SheafedgeError: nothing there can go on, or whatever `run_scenario` raises.
     """
-    interrupted = interrupted_run(path)
+    return _resumed(interrupted_run(path), progress or NoProgress(), workers, real_time)
+
+
+def _resumed(
+    interrupted: Interrupted, progress: Progress, workers: Workers | None, real_time: RealTime | None
+) -> RunResult:
     refuse_unusable(interrupted.target)
     scenario, checkpoint = interrupted.scenario, interrupted.checkpoint
+    _check_origin(checkpoint)
     return _played(
         scenario,
-        progress or NoProgress(),
+        progress,
         scenario.checkpoint_every,
         workers,
         real_time,
@@ -226,13 +184,13 @@ def _with_new_workers(
     if scenario.compute.lost_worker == "stop":
         raise lost
     try:
-        further = interrupted_run(path).checkpoint.rounds_done > rounds_done
+        interrupted = interrupted_run(path)
     except SheafedgeError:
-        further = False
-    if not further:
+        raise lost from None
+    if interrupted.checkpoint.rounds_done <= rounds_done:
         raise lost
     progress.worker_lost(str(lost))
-    return resume_run(path, progress, workers, real_time)
+    return _resumed(interrupted, progress, workers, real_time)
 
 
 class _Run:
@@ -275,7 +233,7 @@ class _Run:
             self._data.clients,
             self._observe,
             self._on_observation,
-            start_s=None if checkpoint is None else _said(checkpoint, "emulation")["clock"]["now_s"],
+            start_s=None if checkpoint is None else checkpoint.state["emulation"]["clock"]["now_s"],
             hosts=None if crew is None else crew.hosts,
             pacing=pacing,
         )
@@ -318,7 +276,10 @@ class _Run:
             **self._facts(emulation),
             "recording_time_s": self._loaded_s - self._started_s,
             "wall_time_s": trained_s - self._loaded_s - self._waited_s,
-            "groups": self._reported(members, groups),
+            "groups": {
+                group: {"clients": len(members[group]), "model": best, **groups[group][best]}
+                for group, best in reported.items()
+            },
             "baselines": by_group(self._task, members, baselines),
             "traffic": emulation.recorder.traffic.as_dict(),
             **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
@@ -364,15 +325,9 @@ class _Run:
         """Take over everything that the checkpoint says.
 
         Raises:
-            ConfigError: another version wrote it, or it does not fit the scenario beside it.
+            ConfigError: it does not fit the scenario beside it.
         """
         state = checkpoint.state
-        for name, here in (("sheafedge", __version__), ("torch", str(torch.__version__))):
-            if _said(checkpoint, name) != here:
-                raise ConfigError(
-                    f"checkpoint {checkpoint.path} was written with {name} {state[name]}, here is {here}, which would"
-                    " not go on bit for bit; resume with the same version, or start anew"
-                )
         try:
             restore_emulation(self._emulation, state["emulation"], checkpoint.rounds_done)
             self._evaluator.latest = {int(client): scores for client, scores in state["scores"].items()}
@@ -440,15 +395,6 @@ class _Run:
             "trace_hash": emulation.recorder.trace_hash,
         }
 
-    def _reported(
-        self, members: Mapping[str, Sequence[Client]], groups: Mapping[str, Mapping[str, Any]]
-    ) -> dict[str, Any]:
-        best = {group: best_model(self._task, models) for group, models in groups.items()}
-        return {
-            group: {"clients": len(members[group]), "model": best[group], **models[best[group]]}
-            for group, models in groups.items()
-        }
-
     def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:
         key = self._task.columns[0].key
         scored = [max(model[key] for model in row["models"].values()) for row in rows if "models" in row]
@@ -484,10 +430,27 @@ class _Run:
         return path
 
 
-def _said(checkpoint: Checkpoint, name: str) -> Any:
-    if not isinstance(checkpoint.state, dict) or name not in checkpoint.state:
-        raise ConfigError(f"checkpoint {checkpoint.path} does not say its {name!r}; start the run anew")
-    return checkpoint.state[name]
+def _check_origin(checkpoint: Checkpoint) -> None:
+    """Refuse, before any work, what another version wrote, or what no run did.
+
+    Raises:
+        ConfigError: as said.
+    """
+    state = checkpoint.state
+    numbers: tuple[Any, ...] = ()
+    try:
+        written = {name: state[name] for name in ("sheafedge", "torch")}
+        numbers = state["emulation"]["clock"]["now_s"], state["metrics_bytes"]
+    except (KeyError, TypeError, IndexError):
+        pass  # said below
+    if list(map(type, numbers)) != [float, int]:
+        raise ConfigError(f"checkpoint {checkpoint.path} is not one of a run; start the run anew")
+    for name, here in (("sheafedge", __version__), ("torch", str(torch.__version__))):
+        if written[name] != here:
+            raise ConfigError(
+                f"checkpoint {checkpoint.path} was written with {name} {written[name]}, here is {here}, which would not"
+                " go on bit for bit; resume with the same version, or start anew"
+            )
 
 
 def emulate(

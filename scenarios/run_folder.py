@@ -133,11 +133,11 @@ class Interrupted(NamedTuple):
         return self.path.with_name(_ENDING.sub("", self.path.name))
 
 
-def interrupted_run(folder: Path) -> Interrupted:
-    """Read what a run left that was interrupted, killed, or failed.
+def interrupted_scenario(folder: Path) -> Scenario:
+    """What a run runs that was interrupted, killed, or failed.
 
     Raises:
-        SheafedgeError: it is complete, or nothing that can go on is there.
+        SheafedgeError: it is complete, or the folder is not that of a run.
     """
     if (folder / "summary.json").exists():
         raise ConfigError(f"run {folder} is complete; there is nothing to resume")
@@ -146,8 +146,16 @@ def interrupted_run(folder: Path) -> Interrupted:
             f"{folder} is not the folder of a run that was interrupted; give one that ends in .partial, .interrupted or"
             " .failed"
         )
-    scenario = load_scenario(str(folder / "scenario.toml"))
-    return Interrupted(folder, scenario, read_checkpoint(folder / CHECKPOINTS))
+    return load_scenario(str(folder / "scenario.toml"))
+
+
+def interrupted_run(folder: Path) -> Interrupted:
+    """Read what a run left that was interrupted, killed, or failed.
+
+    Raises:
+        SheafedgeError: it is complete, or nothing that can go on is there.
+    """
+    return Interrupted(folder, interrupted_scenario(folder), read_checkpoint(folder / CHECKPOINTS))
 
 
 @contextmanager

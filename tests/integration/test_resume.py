@@ -17,7 +17,8 @@ import pytest
 import tomli_w
 from integration.tiny import tiny
 from sheafedge.emulator.contracts import ConfigError, SheafedgeError
-from sheafedge.scenarios.run import NoProgress, RunResult, resume_run, run_scenario
+from sheafedge.scenarios.progress import NoProgress
+from sheafedge.scenarios.run import RunResult, resume_run, run_scenario
 from sheafedge.scenarios.schema import Scenario
 
 #: Half of what is sent is lost in bursts, some arrives after its deadline, and what was said before is remembered.
@@ -210,6 +211,19 @@ def test_another_version_does_not_go_on(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("sheafedge.scenarios.run.__version__", "9.9.9")
     with pytest.raises(ConfigError, match=r"was written with sheafedge .*, here is 9\.9\.9"):
         resume_run(aside)
+
+
+@pytest.mark.parametrize("tree", [{}, {"emulation": {}}, {"emulation": []}, [], 3, {"sheafedge": 1, "torch": 2}])
+def test_a_checkpoint_that_no_run_wrote_is_refused_and_all_stays(tree: Any, tmp_path: Path) -> None:
+    from sheafedge.scenarios.checkpoint import write_checkpoint
+
+    aside = stopped(tiny({"rounds": 2}), tmp_path / "run", round_index=0)
+    for path in (aside / "checkpoint").iterdir():
+        path.unlink()
+    write_checkpoint(aside / "checkpoint", 1, tree)
+    with pytest.raises(ConfigError, match="is not one of a run; start the run anew"):
+        resume_run(aside)
+    assert (aside / "metrics.jsonl").stat().st_size > 0
 
 
 # --- killed -------------------------------------------------------------------------------------------------------

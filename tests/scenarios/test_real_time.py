@@ -25,8 +25,9 @@ from sheafedge.emulator.network.errors import TransportError
 from sheafedge.scenarios.build import Emulation
 from sheafedge.scenarios.console import print_result
 from sheafedge.scenarios.members import members_of
+from sheafedge.scenarios.progress import NoProgress
 from sheafedge.scenarios.real_time_options import RealTime, real_time_wanted
-from sheafedge.scenarios.run import NoProgress, RunResult, resume_run, run_scenario
+from sheafedge.scenarios.run import RunResult, resume_run, run_scenario
 from sheafedge.scenarios.schema import Scenario
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "outside_client.py"

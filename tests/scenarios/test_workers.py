@@ -24,7 +24,8 @@ from sheafedge.emulator.nodes.learner_host import LearnerHost
 from sheafedge.scenarios import exports
 from sheafedge.scenarios.build import assemble, build
 from sheafedge.scenarios.data import load_data
-from sheafedge.scenarios.run import NoProgress, RunResult, resume_run, run_scenario
+from sheafedge.scenarios.progress import NoProgress
+from sheafedge.scenarios.run import RunResult, resume_run, run_scenario
 from sheafedge.scenarios.state_digest import state_digest
 from sheafedge.scenarios.worker_options import Workers
 from sheafedge.scenarios.workers import bring_home, crew_of
