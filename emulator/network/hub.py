@@ -18,6 +18,9 @@ from .sockets import allow_connections, open_socket, send_frames
 from .wire import Header, Wire, WireFrames
 from .wire_header import MAX_HEADER_BYTES
 
+#: What a worker says first, where somebody waits for it: two frames without content.
+GREETING = (b"", b"")
+
 
 class Hub:
     """Receives messages of known workers, and forwards what survived; refuses everything else and goes on.
@@ -76,6 +79,14 @@ class Hub:
     def last_refusal(self) -> str:
         """Why the latest of them was refused; empty when none was."""
         return self._intake.last_refusal
+
+    def meet(self, worker: bytes) -> None:
+        """Wait for the greeting of a worker: from then on nobody else can connect under its name.
+
+        Raises:
+            TransportError: it did not come in time.
+        """
+        self._intake.next(lambda parts: _check_greeting(parts, worker))
 
     def receive(self, expected: bytes | None = None) -> InFlight:
         """The next message that a worker sends; whatever else arrives before it is counted and dropped.
@@ -139,6 +150,11 @@ class Hub:
         if found.lost_packets.size:
             raise WireError(f"{found.kind} from {found.sender} lost packets before it was sent")
         self._seen.take(found)
+
+
+def _check_greeting(parts: list[zmq.Frame], worker: bytes) -> None:
+    if [part.bytes for part in parts] != [worker, *GREETING]:
+        raise WireError(f"no greeting of worker {worker!r}")
 
 
 def header_content(frame: zmq.Frame) -> bytes:

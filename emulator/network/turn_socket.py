@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import zmq
@@ -39,6 +39,7 @@ class TurnSocket:
         self._ringing = threading.Lock()
         self._socket = self._context.socket(zmq.ROUTER)
         self._door: Door | None = None
+        self._thread: threading.Thread | None = None
         for option, value in (
             (zmq.ROUTER_MANDATORY, 1),  # a vanished worker is an error, not silence
             (zmq.MAXMSGSIZE, MOST_FRAME_BYTES),
@@ -67,6 +68,11 @@ class TurnSocket:
     def n_strangers(self) -> int:
         """How many came without the right key."""
         return self._door.n_refused if self._door else 0
+
+    def serve(self, live: Callable[[], None], name: str) -> None:
+        """Have a thread of this name keep the socket: it ends with `hang_up`."""
+        self._thread = threading.Thread(target=live, name=name, daemon=True)
+        self._thread.start()
 
     def ring(self) -> None:
         """Let `received` return now; from any thread."""
@@ -106,7 +112,10 @@ class TurnSocket:
             self._door.close()
 
     def close(self) -> None:
-        """Free the rest, after the polling thread has hung up, and remove the file of an `ipc://` address."""
+        """Wait until the thread has hung up, then free the rest and remove the file of an `ipc://` address."""
+        self.ring()
+        if self._thread is not None:
+            self._thread.join()
         with self._ringing:
             self._bell.close()
         self._context.term()

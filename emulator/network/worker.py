@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import zmq
 
 from ..contracts import Message, NodeId
 from .errors import TransportError, WireError
-from .hub import header_content
+from .hub import GREETING, header_content
 from .intake import Intake
 from .seen_messages import SeenMessages
 from .sockets import open_socket, send_frames
@@ -65,6 +65,14 @@ class Worker:
         """Why the latest of it was refused; empty when nothing was."""
         return self._intake.last_refusal
 
+    def greet(self) -> None:
+        """Tell the hub that this worker is there; see `Hub.meet`.
+
+        Raises:
+            TransportError: the hub cannot be reached in time.
+        """
+        self._send(GREETING)
+
     def send(self, message: Message) -> bytes:
         """Encode a message and hand it to the hub.
 
@@ -76,10 +84,7 @@ class Worker:
             TransportError: the hub does not take it in time.
         """
         frames = self._wire.encode(message)
-        try:
-            send_frames(self._socket, [frames.header, self._payload_frame(message, frames.payload)])
-        except zmq.ZMQError as error:
-            raise TransportError(f"worker could not send to the hub within {self._timeout_s} s ({error})") from None
+        self._send([frames.header, self._payload_frame(message, frames.payload)])
         return frames.header
 
     def receive(self, expected: bytes | None = None) -> Message:
@@ -95,6 +100,12 @@ class Worker:
             TransportError: no message came in time.
         """
         return self._intake.next(lambda frames: self._take(frames, expected))
+
+    def _send(self, frames: Sequence[bytes | memoryview | zmq.Frame]) -> None:
+        try:
+            send_frames(self._socket, frames)
+        except zmq.ZMQError as error:
+            raise TransportError(f"worker could not send to the hub within {self._timeout_s} s ({error})") from None
 
     def _take(self, frames: list[zmq.Frame], expected: bytes | None) -> Message:
         header = header_content(frames[0])

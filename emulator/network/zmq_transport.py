@@ -57,11 +57,13 @@ class ZmqTransport:
         assert shared is not None
         try:
             own_name = f"inproc://sheafedge-{id(self):x}"
-            # Whoever connects first under a name has it: nobody can guess this one.
+            # Whoever connects first under a name has it: nobody can guess this one, and the worker has it before
+            # anybody is told the address.
             self._identity = b"worker-0-" + secrets.token_hex(8).encode()
             self.hub = Hub(shared, address or own_name, wire, frozenset({self._identity}), timeout_s)
             try:
                 self.worker = Worker(shared, self.hub.address, wire, self._identity, timeout_s)
+                self._introduce()
             except TransportError:
                 self.hub.close()
                 raise
@@ -120,6 +122,14 @@ class ZmqTransport:
         self.worker.close()
         self.hub.close()
         self._free_context()
+
+    def _introduce(self) -> None:
+        try:
+            self.worker.greet()
+            self.hub.meet(self._identity)
+        except TransportError:
+            self.worker.close()
+            raise
 
     def _free_context(self) -> None:
         if self._own_context is not None:

@@ -93,8 +93,7 @@ class OutsideServer:
         self._is_closing, self._failure = False, ""
         self._socket = TurnSocket(address, keys)
         self.address = self._socket.endpoint
-        self._thread = threading.Thread(target=self._live, name="outside clients", daemon=True)
-        self._thread.start()
+        self._socket.serve(self._live, "outside clients")
 
     def fill(self, places: Mapping[NodeId, OutsidePlace], join_s: float) -> None:
         """Let clients in, and wait until all of them are there.
@@ -170,8 +169,6 @@ class OutsideServer:
             if self._is_closing:
                 return
             self._is_closing = True
-        self._socket.ring()
-        self._thread.join()
         self._socket.close()
 
     def _nobody_came(self, missing: Sequence[NodeId], join_s: float) -> str:

@@ -73,8 +73,7 @@ class TurnServer:
         self._failure: Exception | None = None
         self._is_closing = False
         self._socket = TurnSocket(address, keys)
-        self._thread = threading.Thread(target=self._live, name="turn server", daemon=True)
-        self._thread.start()
+        self._socket.serve(self._live, "turn server")
 
     # --- for the engine's thread ---------------------------------------------------------------------------------
 
@@ -157,8 +156,6 @@ class TurnServer:
             if self._is_closing:
                 return
             self._is_closing = True
-        self._socket.ring()
-        self._thread.join()
         self._socket.close()
 
     def _nobody_came(self, missing: int) -> str:

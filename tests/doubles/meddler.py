@@ -79,6 +79,9 @@ class Meddler:
             self._to_hub.close()
 
     def _pass_on(self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes) -> None:
+        if not header:  # the worker's greeting, which is there before anybody could meddle
+            socket.send_multipart([*first, header, payload])
+            return
         # Most of them before, where the other end is waiting; what comes behind piles up until it waits again.
         self._throw(end, socket, first, header, payload, self._n_each - 1)
         socket.send_multipart([*first, header, payload])

@@ -140,9 +140,9 @@ class BareWorker:
             pass
         return packet
 
-    def sit(self) -> None:
-        """Take a seat, and be ready."""
-        self.say("hello", release=RELEASE, name="bare", seat=None)
+    def sit(self, seat: int | None = None) -> None:
+        """Take this seat or, with None, any that is free, and be ready."""
+        self.say("hello", release=RELEASE, name="bare", seat=seat)
         clients = self.hear("welcome").fields["clients"]
         self.say("ready", clients=clients, starts=["" for _ in clients])
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 from doubles.emulation import DirectTransport, ScriptedLearner, ScriptedLink
-from sheafedge.emulator.contracts import ConfigError, DeviceProfile, DivergedError, Learner, Message, MessageKind, Phase
+from doubles.stations import DELAY_S, DEVICES, HEAVY, LIGHT, ROW
+from sheafedge.emulator.contracts import ConfigError, DivergedError, Learner, Message, MessageKind, Phase
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.nodes.base_station import BaseStation, RoundPace, Surroundings, play_rounds
@@ -23,15 +24,6 @@ from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.recorder import Recorder
 
-ROW = {0: [1], 1: [0, 2], 2: [1]}
-#: Seconds for a phase of 2 flops: 2.5, 1.5 and 1.0; for one of 0 flops: 0.5 each.
-DEVICES = {
-    0: DeviceProfile("slow", flops_per_s=1.0, overhead_s=0.5, power_w=4.0),
-    1: DeviceProfile("middle", flops_per_s=2.0, overhead_s=0.5, power_w=2.0),
-    2: DeviceProfile("fast", flops_per_s=4.0, overhead_s=0.5, power_w=8.0),
-}
-HEAVY, LIGHT = Phase("heavy", 2.0), Phase("light", 0.0)
-DELAY_S = 0.25
 ROUNDING = 1e-12  # a few sums of numbers below 100
 GIVE_UP_S = 20.0  # only broken code ever waits so long
 

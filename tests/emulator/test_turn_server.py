@@ -6,7 +6,8 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,10 +191,10 @@ def lost_while_waiting(server: TurnServer) -> WorkerLost:
     return told.value
 
 
-@pytest.fixture
-def seated() -> Iterator[tuple[TurnServer, BareWorker]]:
-    """A server in a hurry, and somebody in its only seat who does nothing by itself."""
-    with serving(1, HASTY) as (server, address), closing(BareWorker(address)) as bare:
+@contextmanager
+def seated(limits: WorkerLimits) -> Iterator[tuple[TurnServer, BareWorker]]:
+    """A server with these limits, and somebody in its only seat who does nothing by itself."""
+    with serving(1, limits) as (server, address), closing(BareWorker(address)) as bare:
         filling = threading.Thread(target=server.fill, args=("a scenario",))
         filling.start()
         bare.sit()
@@ -201,33 +202,41 @@ def seated() -> Iterator[tuple[TurnServer, BareWorker]]:
         yield server, bare
 
 
-def test_a_worker_that_falls_silent_is_lost(seated: tuple[TurnServer, BareWorker]) -> None:
-    lost = lost_while_waiting(seated[0])
-    assert "silent for 0.5 s" in str(lost)
+def test_a_worker_that_falls_silent_is_lost() -> None:
+    with seated(replace(PATIENT, silence_s=1.0)) as (server, _):
+        lost = lost_while_waiting(server)
+    assert "silent for 1 s" in str(lost)
     assert (lost.seat, lost.clients) == (0, (0, 1, 2, 3))
 
 
-def test_a_worker_that_lives_but_never_answers_is_lost_too(seated: tuple[TurnServer, BareWorker]) -> None:
-    server, bare = seated
+def test_a_worker_that_lives_but_never_answers_is_lost_too() -> None:
     is_over = threading.Event()
+    with seated(replace(PATIENT, answer_s=1.0)) as (server, bare):
 
-    def live() -> None:
-        while not is_over.wait(0.05):
-            bare.say("alive")
+        def live() -> None:
+            while not is_over.wait(0.05):
+                bare.say("alive")
 
-    living = threading.Thread(target=live)
-    living.start()
-    try:
-        assert "answered nothing for 0.5 s" in str(lost_while_waiting(server))
-    finally:
-        is_over.set()
-        living.join()
+        living = threading.Thread(target=live)
+        living.start()
+        try:
+            assert "answered nothing for 1 s" in str(lost_while_waiting(server))
+        finally:
+            is_over.set()
+            living.join()
 
 
-def test_a_worker_that_says_goodbye_is_lost_at_once(seated: tuple[TurnServer, BareWorker]) -> None:
-    server, bare = seated
-    bare.say("leaving", sentence="it was interrupted")
-    assert "it left, because it was interrupted" in str(lost_while_waiting(server))
+def test_a_worker_that_says_goodbye_is_lost_at_once() -> None:
+    with seated(PATIENT) as (server, bare):
+        bare.say("leaving", sentence="it was interrupted")
+        assert "it left, because it was interrupted" in str(lost_while_waiting(server))
+
+
+def test_whoever_asks_after_a_loss_hears_of_it() -> None:
+    with seated(PATIENT) as (server, bare):
+        bare.say("leaving", sentence="of a whim")
+        lost_while_waiting(server)
+        lost_while_waiting(server)
 
 
 def test_a_process_that_ended_is_lost_with_its_exit_code() -> None:
@@ -236,21 +245,14 @@ def test_a_process_that_ended_is_lost_with_its_exit_code() -> None:
         server.fill("")
 
 
-def test_whoever_asks_after_a_loss_hears_of_it(seated: tuple[TurnServer, BareWorker]) -> None:
-    server, _ = seated
-    lost_while_waiting(server)
-    lost_while_waiting(server)
-
-
 def test_another_worker_takes_the_seat_of_the_lost_one() -> None:
     """And what it restores goes on as if nothing had happened."""
     learners, again = learners_of_ring(), learners_of_ring()
-    with serving(2, PATIENT) as (server, address):
+    with serving(2, PATIENT) as (server, address), closing(BareWorker(address)) as bare:
         WorkerThread(address, learners, seat=0)
-        bare = BareWorker(address)
         filling = threading.Thread(target=server.fill, args=("",))
         filling.start()
-        bare.sit()
+        bare.sit(seat=1)
         filling.join()
         states = {node: learners[node].number for node in (0, 2)} | {node: float(node) for node in (1, 3)}
         bare.say("leaving", sentence="of a whim")
@@ -263,7 +265,6 @@ def test_another_worker_takes_the_seat_of_the_lost_one() -> None:
         for host in hosts:
             host.restore(states[host.client_id]).result()
         assert [host.state().result() for host in hosts] == [states[node] for node in RING]
-        bare.close()
 
 
 def test_an_engine_to_which_too_few_come_gives_up_with_the_command_to_start_more() -> None:
@@ -283,7 +284,7 @@ def test_a_worker_without_an_engine_gives_up() -> None:
 def test_a_worker_whose_engine_falls_silent_ends() -> None:
     with short_folder() as folder, zmq.Context() as context, context.socket(zmq.ROUTER) as engine:
         engine.bind(f"ipc://{folder}/turns")
-        worker = WorkerThread(f"ipc://{folder}/turns", {}, limits=HASTY)
+        worker = WorkerThread(f"ipc://{folder}/turns", {}, limits=replace(PATIENT, silence_s=0.5))
         identity, *_ = engine.recv_multipart()
         engine.send_multipart([identity, *pack_packet(Packet("alive", {}))])
         worker.join()
@@ -376,28 +377,26 @@ def test_what_strangers_throw_changes_nothing() -> None:
         ("hello", {"release": RELEASE, "name": "", "seat": None}),
     ],
 )
-def test_a_worker_that_answers_nonsense_is_told_so(
-    kind: str, fields: dict[str, Any], seated: tuple[TurnServer, BareWorker]
-) -> None:
+def test_a_worker_that_answers_nonsense_is_told_so(kind: str, fields: dict[str, Any]) -> None:
     """And whoever waits for its answer goes on waiting for a better one."""
-    server, bare = seated
-    ticket = remote_hosts(server)[0].turn(None, "heavy", 0)
-    asked = bare.hear("turn").fields["ticket"]
-    bare.say(kind, **fields, **({} if kind == "hello" else {"ticket": asked}))
-    assert bare.hear("refused").fields["sentence"] == server.last_refusal
-    assert not ticket.done()
-    bare.say("turn_done", ticket=asked, messages=[], expected=[])
-    assert ticket.result().messages == []
+    with seated(PATIENT) as (server, bare):
+        ticket = remote_hosts(server)[0].turn(None, "heavy", 0)
+        asked = bare.hear("turn").fields["ticket"]
+        bare.say(kind, **fields, **({} if kind == "hello" else {"ticket": asked}))
+        assert bare.hear("refused").fields["sentence"] == server.last_refusal
+        assert not ticket.done()
+        bare.say("turn_done", ticket=asked, messages=[], expected=[])
+        assert ticket.result().messages == []
 
 
-def test_an_answer_counts_once(seated: tuple[TurnServer, BareWorker]) -> None:
-    server, bare = seated
-    ticket = remote_hosts(server)[0].state()
-    asked = bare.hear("state").fields["ticket"]
-    for tree in ("1", "2"):
-        bare.say("state_done", ticket=asked, tree=tree, arrays=[])
-    assert "answers no question" in bare.hear("refused").fields["sentence"]
-    assert ticket.result() == 1
+def test_an_answer_counts_once() -> None:
+    with seated(PATIENT) as (server, bare):
+        ticket = remote_hosts(server)[0].state()
+        asked = bare.hear("state").fields["ticket"]
+        for tree in ("1", "2"):
+            bare.say("state_done", ticket=asked, tree=tree, arrays=[])
+        assert "answers no question" in bare.hear("refused").fields["sentence"]
+        assert ticket.result() == 1
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
