@@ -1,4 +1,9 @@
-"""From a trained client to ONNX: physical units in, logits out, normalisation inside the graph."""
+"""From a trained client to ONNX: physical units in, logits out, normalisation inside the graph.
+
+A client with several sensors can lose one. Its graph has an input `present` [batch or 1, n_modalities] for that, with a
+default of ones, so that whoever has everything need not know it (an initializer that is also an input: ONNX IR 4). Its
+second output, where the fusion weighs modalities, is the share of each [batch, n_modalities].
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import onnx
 import torch
 from torch import Tensor, nn
@@ -17,8 +23,10 @@ from ..emulator.contracts import Modality
 from .client_model import ClientModel
 from .twin_model import TwinModel, blended
 
-#: Name of the graph's only output.
+#: Names of the graph's outputs, and of the input that says which modalities are there.
 OUTPUT_NAME = "logits"
+ATTENTION_NAME = "attention"
+PRESENT_NAME = "present"
 
 
 class DeployedModel(nn.Module):
@@ -40,14 +48,28 @@ class DeployedModel(nn.Module):
             self.head.weight.copy_(head[: n_outputs * width].view(n_outputs, width))
             self.head.bias.copy_(head[n_outputs * width :])
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """One tensor per modality, [batch, ...] in physical units -> logits [batch, n_outputs]."""
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Answers inputs in physical units.
+
+        Args:
+            inputs: one tensor per modality, [batch, ...]; with several modalities one more, which of them are there,
+                [batch or 1, n_modalities] of 1 and 0.
+
+        Returns:
+            logits [batch, n_outputs], and the share of every modality [batch, n_modalities]; None where there is one
+            modality, or the fusion has no shares.
+        """
+        n = len(self.modalities)
         encoded = [
             self.encoders[modality](self.normalizers[modality](tensor))
-            for modality, tensor in zip(self.modalities, inputs, strict=True)
+            for modality, tensor in zip(self.modalities, inputs[:n], strict=True)
         ]
-        logits: Tensor = self.head(self.fusion(torch.stack(encoded, dim=1)))
-        return logits
+        embeddings, shares = torch.stack(encoded, dim=1), None
+        fused = self.fusion(embeddings) if n == 1 else None
+        if fused is None:
+            (present,) = inputs[n:]
+            fused, shares = self.fusion.masked(embeddings, present)
+        return self.head(fused), shares
 
 
 class DeployedTwins(nn.Module):
@@ -60,9 +82,12 @@ class DeployedTwins(nn.Module):
         self.share = nn.Buffer(model.share.clone())
         self.temperatures = nn.Buffer(model.temperatures.clone())
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """One tensor per modality, [batch, ...] in physical units -> logits [batch, n_outputs]."""
-        return blended(self.shared(*inputs), self.own(*inputs), self.share, self.temperatures)
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """As of `DeployedModel`; the shares are those of both, in the proportion in which they are mixed."""
+        shared, shares = self.shared(*inputs)
+        own, own_shares = self.own(*inputs)
+        mixed = None if shares is None else self.share * shares + (1.0 - self.share) * own_shares
+        return blended(shared, own, self.share, self.temperatures), mixed
 
 
 Deployed = DeployedModel | DeployedTwins
@@ -119,21 +144,30 @@ def _template(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]]) -> on
 
 
 def _trace(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]], *, optimize: bool) -> onnx.ModelProto:
-    sample = tuple(torch.zeros(2, *shape) for shape in shapes.values())
+    names: list[str] = list(shapes)
+    sample = [torch.zeros(2, *shape) for shape in shapes.values()]
+    if len(shapes) > 1:
+        names.append(PRESENT_NAME)
+        sample.append(torch.ones(2, len(shapes)))
+    with torch.no_grad():
+        outputs = [OUTPUT_NAME, ATTENTION_NAME][: 1 if model(*sample)[1] is None else 2]
     batch = torch.export.Dim("batch", min=1)
     with _quiet_exporter():
         program = torch.onnx.export(
             model,
-            sample,
+            tuple(sample),
             dynamic_shapes=(tuple({0: batch} for _ in sample),),
-            input_names=list(shapes),
-            output_names=[OUTPUT_NAME],
+            input_names=names,
+            output_names=outputs,
             dynamo=True,
             optimize=optimize,
             verbose=False,
         )
     assert program is not None
     proto: onnx.ModelProto = program.model_proto
+    if len(shapes) > 1:
+        everything = np.ones((1, len(shapes)), np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(everything, PRESENT_NAME))
     return proto
 
 

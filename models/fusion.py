@@ -10,7 +10,7 @@ from .head import HeadLayout
 
 
 class ConcatFusion(nn.Module):
-    """Embeddings side by side, in canonical order: equation (4)."""
+    """Embeddings side by side, in canonical order: equation (4). What is missing is 0."""
 
     def __init__(self, modalities: tuple[Modality, ...], embedding_dim: int) -> None:
         super().__init__()
@@ -19,6 +19,10 @@ class ConcatFusion(nn.Module):
     def forward(self, embeddings: Tensor) -> Tensor:
         """[batch, n_modalities, embedding_dim] -> [batch, n_modalities * embedding_dim]."""
         return embeddings.flatten(start_dim=1)
+
+    def masked(self, embeddings: Tensor, present: Tensor) -> tuple[Tensor, None]:
+        """As `forward` of the modalities that are there; see `MeanFusion.masked`. None has a share of its own."""
+        return self((present.unsqueeze(-1) > 0.0) * embeddings), None
 
 
 class MeanFusion(nn.Module):
@@ -31,6 +35,18 @@ class MeanFusion(nn.Module):
     def forward(self, embeddings: Tensor) -> Tensor:
         """[batch, n_modalities, embedding_dim] -> [batch, embedding_dim]."""
         return embeddings.mean(dim=1)
+
+    def masked(self, embeddings: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward` of the modalities that are there.
+
+        Args:
+            embeddings: [batch, n_modalities, embedding_dim], finite where a modality is missing, and of no consequence.
+            present: [batch or 1, n_modalities] 1 where a modality is there, 0 where it is not; one at least is.
+
+        Returns:
+            fused [batch, embedding_dim], and the share of every modality [batch, n_modalities]; rows sum to 1.
+        """
+        return _weighted(torch.ones_like(embeddings[..., 0]), embeddings, present)
 
 
 class AttentionFusion(nn.Module):
@@ -54,6 +70,10 @@ class AttentionFusion(nn.Module):
     def forward(self, embeddings: Tensor) -> Tensor:
         """[batch, n_modalities, embedding_dim] -> [batch, embedding_dim]."""
         return (self.weights(embeddings).unsqueeze(-1) * embeddings).sum(dim=1)
+
+    def masked(self, embeddings: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward` of the modalities that are there: a softmax over those; see `MeanFusion.masked`."""
+        return _weighted(self.weights(embeddings), embeddings, present)
 
 
 class AttentionMlpFusion(nn.Module):
@@ -79,6 +99,10 @@ class AttentionMlpFusion(nn.Module):
         """[batch, n_modalities, embedding_dim] -> [batch, embedding_dim]."""
         return (self.weights(embeddings).unsqueeze(-1) * embeddings).sum(dim=1)
 
+    def masked(self, embeddings: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward` of the modalities that are there: a softmax over those; see `MeanFusion.masked`."""
+        return _weighted(self.weights(embeddings), embeddings, present)
+
 
 Fusion = ConcatFusion | MeanFusion | AttentionFusion | AttentionMlpFusion
 
@@ -88,6 +112,13 @@ FUSIONS: dict[str, type[Fusion]] = {
     "concat": ConcatFusion,
     "mean": MeanFusion,
 }
+
+
+def _weighted(weights: Tensor, embeddings: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean of the embeddings that are there with these weights [batch, n_modalities], and what they came to."""
+    kept = weights * present
+    shares = kept / kept.sum(dim=1, keepdim=True)
+    return (shares.unsqueeze(-1) * embeddings).sum(dim=1), shares
 
 
 def head_layout(fusion: Fusion, n_outputs: int) -> HeadLayout:

@@ -14,12 +14,18 @@ from numpy.typing import NDArray
 class OnnxSession:
     """A loaded model.
 
+    Args:
+        model: path of the file, or its content.
+        cuda: run it on a GPU if that can be.
+        threads: inside one answer, on a CPU.
+
     Attributes:
         provider: the execution provider that really runs it, as the session tells; asking for one is no proof.
-        input_names: names of the inputs in order.
+        input_names: names of the inputs that must be given, in order.
+        optional_names: names of those that have a default.
     """
 
-    def __init__(self, path: Path, *, cuda: bool = False, threads: int = 1) -> None:
+    def __init__(self, model: Path | bytes, *, cuda: bool = False, threads: int = 1) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3  # errors only: a missing GPU library is reported through `provider`
@@ -28,9 +34,11 @@ class OnnxSession:
             wanted.insert(0, ("CUDAExecutionProvider", {"use_tf32": 0}))  # TF32 alone would cost 1e-3 of accuracy
         if cuda and hasattr(onnxruntime, "preload_dlls"):
             onnxruntime.preload_dlls()
-        self._session = onnxruntime.InferenceSession(str(path), options, providers=wanted)
+        source = model if isinstance(model, bytes) else str(model)
+        self._session = onnxruntime.InferenceSession(source, options, providers=wanted)
         self.provider: str = self._session.get_providers()[0]
         self.input_names: list[str] = [argument.name for argument in self._session.get_inputs()]
+        self.optional_names: list[str] = [argument.name for argument in self._session.get_overridable_initializers()]
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -38,7 +46,19 @@ class OnnxSession:
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
     def run(self, inputs: Mapping[str, NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Logits [batch, n_outputs] of named inputs in physical units."""
-        feed: dict[str, Any] = {name: inputs[name] for name in self.input_names}
-        logits: NDArray[np.float32] = self._session.run(None, feed)[0]
-        return logits
+        """Logits [batch, n_outputs] of named inputs in physical units; also `present`, where a modality is missing."""
+        return self.answer(inputs)[0]
+
+    def answer(
+        self, inputs: Mapping[str, NDArray[np.float32]]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Logits [batch, n_outputs], and the share of every modality [batch, n_modalities] where the model has shares.
+
+        Args:
+            inputs: in physical units, by name; `present` [batch, n_modalities], 1 or 0, may be among them where the
+                model has several modalities, and says which are there. What is missing is 0 everywhere.
+        """
+        named = [*self.input_names, *(name for name in self.optional_names if name in inputs)]
+        feed: dict[str, Any] = {name: inputs[name] for name in named}
+        logits, *shares = self._session.run(None, feed)
+        return logits, shares[0] if shares else None

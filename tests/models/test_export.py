@@ -24,6 +24,7 @@ from sheafedge.models.flat import FlatModule
 from torch import nn
 
 RUNTIMES = 1e-4  # the project's promise for float32; one summation order against another
+ROUNDING = 1e-5  # float32 in one library, summed in another order
 N_OUTPUTS = 8
 SHAPES: dict[Modality, tuple[int, ...]] = {"gps": (4, 2), "rf": (4, 8)}  # not in canonical order, on purpose
 METADATA = {"client": "0", "labels": '["beam 0", "beam 1"]', "empty": ""}
@@ -95,8 +96,40 @@ def test_a_deployed_model_computes_what_its_client_computes(modalities: tuple[Mo
     model, rows = client(3, modalities, fusion), physical_rows(9)
     deployed = DeployedModel(model).eval()
     inputs = [torch.from_numpy(rows[m]) for m in model.modalities]
+    present = [torch.ones(1, 2)] if len(modalities) > 1 else []
     with torch.no_grad():
-        assert_array_equal(deployed(*inputs).numpy(), logits_of(model, rows))
+        logits, shares = deployed(*inputs, *present)
+    assert_allclose(logits.numpy(), logits_of(model, rows), atol=ROUNDING, rtol=0.0)
+    if len(modalities) == 1 or fusion == "concat":
+        assert shares is None
+    else:
+        assert_allclose(shares.sum(dim=1), np.ones(9), atol=ROUNDING, rtol=0.0)
+
+
+@pytest.mark.parametrize("fusion", ["attention", "attention_mlp", "mean"])
+def test_a_model_that_lost_a_modality_answers_as_if_it_had_never_had_it(fusion: str) -> None:
+    """The softmax over what is left is that of a client with what is left; the head stays the same."""
+    model, rows = client(3, fusion=fusion), physical_rows(4)
+    deployed = DeployedModel(model).eval()
+    rf, gps = (torch.from_numpy(rows[m]) for m in ("rf", "gps"))
+    with torch.no_grad():
+        logits, shares = deployed(rf, torch.zeros_like(gps), torch.tensor([[1.0, 0.0]]))
+        alone = model.read(model.encoders["rf"](model.normalizers["rf"](rf)))
+    assert_allclose(logits, alone, atol=ROUNDING, rtol=0.0)
+    assert_array_equal(shares, [[1.0, 0.0]] * 4)
+
+
+def test_a_model_of_embeddings_side_by_side_sees_nothing_where_a_modality_is_missing() -> None:
+    model, rows = client(3, fusion="concat"), physical_rows(4)
+    deployed = DeployedModel(model).eval()
+    rf = torch.from_numpy(rows["rf"])
+    with torch.no_grad():
+        found = [
+            deployed(rf, noise, torch.tensor([[1.0, 0.0]]))[0] for noise in (torch.zeros(4, 4, 2), torch.ones(4, 4, 2))
+        ]
+        expected = model.read(torch.cat([model.encoders["rf"](model.normalizers["rf"](rf)), torch.zeros(4, 5)], dim=1))
+    assert_array_equal(found[0], found[1])
+    assert_allclose(found[0], expected, atol=ROUNDING, rtol=0.0)
 
 
 def test_a_deployed_model_owns_its_values() -> None:
@@ -124,6 +157,26 @@ def test_the_file_computes_what_the_client_computes_for_any_batch(
         found = session.run(rows)
         assert found.shape == (batch, N_OUTPUTS)
         assert_allclose(found, logits_of(model, rows), atol=RUNTIMES, rtol=0.0)
+
+
+def test_the_file_says_how_much_each_modality_counts_and_does_without_one(
+    handout: Handout, sessions: list[OnnxSession]
+) -> None:
+    """Row by row: a batch may mix whoever lost something with whoever did not."""
+    rows, present = physical_rows(3, seed=20), np.array([[1, 1], [1, 0], [0, 1]], np.float32)
+    for model, session in zip(handout.models, sessions, strict=True):
+        assert session.optional_names == ["present"]
+        tensors = model.tensors({"gps": rows["gps"], "rf": rows["rf"]})
+        with torch.no_grad():
+            embeddings = model.embeddings(tensors)
+            fused, shares = model.fusion.masked(embeddings, torch.from_numpy(present))
+            expected = model.read(fused)
+        logits, found = session.answer({**rows, "present": present})
+        assert_allclose(logits, expected, atol=RUNTIMES, rtol=0.0)
+        assert found is not None
+        assert_allclose(found, shares, atol=RUNTIMES, rtol=0.0)
+        assert_array_equal(found[1:], [[1.0, 0.0], [0.0, 1.0]])
+        assert_allclose(session.run(rows)[0], logits[0], atol=RUNTIMES, rtol=0.0)
 
 
 def test_two_clients_of_one_architecture_get_their_own_numbers(handout: Handout, sessions: list[OnnxSession]) -> None:
@@ -165,11 +218,17 @@ def test_inputs_have_names_and_a_free_batch(handout: Handout, sessions: list[Onn
         value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
         for value in [*graph.input, *graph.output]
     }
-    assert list(shapes) == ["rf", "gps", "logits"]  # canonical order
+    assert list(shapes) == ["rf", "gps", "present", "logits", "attention"]  # canonical order
     batches = {shape[0] for shape in shapes.values()}
     assert len(batches) == 1
     assert isinstance(batches.pop(), str)  # a name, not a number
-    assert {name: shape[1:] for name, shape in shapes.items()} == {"rf": [4, 8], "gps": [4, 2], "logits": [N_OUTPUTS]}
+    assert {name: shape[1:] for name, shape in shapes.items()} == {
+        "rf": [4, 8],
+        "gps": [4, 2],
+        "present": [2],
+        "logits": [N_OUTPUTS],
+        "attention": [2],
+    }
     assert sessions[0].input_names == ["rf", "gps"]
 
 

@@ -1,0 +1,258 @@
+"""A bundle: one trained model with all that a device needs to run it, as a folder or one `.zip`.
+
+    manifest.json   what the model is, see manifest.py, with the hash of every other file and of itself
+    model.onnx      from physical units to logits
+    samples.npz     input_NAME [rows, ...] per input, logits [rows, n_outputs]: what must come out on every device
+    README.md       the model card, for people
+
+Files beside these, such as the scenario of the run, are listed in the manifest like all others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .manifest import BundleError, Manifest, read_manifest
+from .onnx_session import OnnxSession
+
+MANIFEST_FILE, MODEL_FILE, SAMPLES_FILE, CARD_FILE = "manifest.json", "model.onnx", "samples.npz", "README.md"
+REQUIRED_FILES = (MODEL_FILE, SAMPLES_FILE, CARD_FILE)
+INPUT_PREFIX, LOGITS = "input_", "logits"
+
+#: Far above every model here; a device must not be filled by a file that says it is small.
+MOST_FILE_BYTES = 1 << 30
+MOST_MANIFEST_BYTES = 1 << 22
+_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the same bundle gives the same archive, whenever it is packed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """A bundle that was found whole, and whose model answers here as it did where it was made.
+
+    Attributes:
+        path: where it lies.
+        manifest: what it says.
+        content: name -> bytes of every file but the manifest.
+        session: the loaded model.
+        golden_error: largest difference of its logits to those that were promised.
+    """
+
+    path: Path
+    manifest: Manifest
+    content: Mapping[str, bytes]
+    session: OnnxSession
+    golden_error: float
+
+
+def load_bundle(path: Path, *, cuda: bool = False, threads: int = 1) -> Bundle:
+    """Read a bundle, check every hash, load its model, and hold its answers against those that it promises.
+
+    Args:
+        path: of the folder, or of the `.zip`.
+        cuda: run it on a GPU if that can be.
+        threads: of the model on a CPU.
+
+    Raises:
+        BundleError: it is incomplete, changed, no bundle, or its model does not answer here as it should.
+    """
+    manifest, content = read_bundle(path)
+    try:
+        session = OnnxSession(content[MODEL_FILE], cuda=cuda, threads=threads)
+    except Exception as error:  # noqa: BLE001 - onnxruntime has a class of its own for every cause
+        reason = str(error).splitlines()[0][:300]
+        raise BundleError(
+            f"bundle {path}: its model cannot be loaded ({reason}); it needs onnxruntime"
+            f" {manifest.runtime.onnxruntime} or later"
+        ) from None
+    _check_signature(path, manifest, session)
+    return Bundle(path, manifest, content, session, _golden_error(path, manifest, content[SAMPLES_FILE], session))
+
+
+def read_bundle(path: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """Manifest and files of a bundle whose hashes fit; the model is not loaded.
+
+    Raises:
+        BundleError: it is incomplete, changed or no bundle.
+    """
+    try:
+        if path.is_dir():
+            return _checked(path, _Folder(path))
+        with zipfile.ZipFile(path) as archive:
+            return _checked(path, _Archive(archive))
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise BundleError(
+            f"bundle {path} cannot be read ({error}); give a folder or a .zip that sheafedge export made"
+        ) from None
+
+
+def write_bundle(folder: Path, manifest: Manifest, content: Mapping[str, bytes]) -> Manifest:
+    """Write a bundle into a new folder, all or nothing.
+
+    Args:
+        folder: must not be there yet.
+        manifest: without files; they are told here.
+        content: name -> bytes, at least those of `REQUIRED_FILES`.
+
+    Raises:
+        BundleError: the folder is there already, a file is missing, or it cannot be written.
+    """
+    if missing := [name for name in REQUIRED_FILES if name not in content]:
+        raise BundleError(f"bundle {folder} lacks {missing[0]}")
+    if folder.exists():
+        raise BundleError(f"bundle {folder} is there already; give another folder or remove it")
+    whole = manifest.with_files(content)
+    partial = folder.with_name(f".partial-{uuid4().hex[:12]}-{folder.name}")
+    try:
+        partial.mkdir(parents=True)
+        for name, data in {**content, MANIFEST_FILE: whole.as_json().encode()}.items():
+            with (partial / name).open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+        partial.rename(folder)
+    except OSError as error:
+        raise BundleError(f"bundle {folder} cannot be written ({error})") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return whole
+
+
+def pack_bundle(folder: Path) -> Path:
+    """Pack a bundle's folder into one `.zip` beside it, the same bytes whenever that is done.
+
+    Raises:
+        BundleError: the folder is no whole bundle, or the archive cannot be written.
+    """
+    manifest, content = read_bundle(folder)
+    target = folder.with_name(f"{folder.name}.zip")
+    partial = folder.with_name(f".partial-{uuid4().hex[:12]}-{target.name}")
+    try:
+        with zipfile.ZipFile(partial, "w") as archive:
+            for name, data in {MANIFEST_FILE: manifest.as_json().encode(), **content}.items():
+                entry = zipfile.ZipInfo(name, _NO_TIME)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, data)
+        partial.replace(target)
+    except OSError as error:
+        raise BundleError(f"bundle {target} cannot be written ({error})") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+class _Folder:
+    """Files of a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.sizes = {entry.name: entry.stat().st_size for entry in path.iterdir() if not entry.name.startswith(".")}
+
+    def read(self, name: str) -> bytes:
+        return (self._path / name).read_bytes()
+
+
+class _Archive:
+    """Files of a `.zip`."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self.sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+
+    def read(self, name: str) -> bytes:
+        with self._archive.open(name) as stream:
+            return stream.read(self.sizes[name] + 1)  # what an archive says of itself need not be true
+
+
+def _checked(path: Path, files: _Folder | _Archive) -> tuple[Manifest, dict[str, bytes]]:
+    if MANIFEST_FILE not in files.sizes:
+        raise BundleError(f"bundle {path} has no {MANIFEST_FILE}; give a folder or a .zip that sheafedge export made")
+    if files.sizes[MANIFEST_FILE] > MOST_MANIFEST_BYTES:
+        raise BundleError(f"bundle {path}: {MANIFEST_FILE} has {files.sizes[MANIFEST_FILE]} bytes, which none has")
+    try:
+        manifest = read_manifest(files.read(MANIFEST_FILE))
+    except BundleError as error:
+        raise BundleError(f"bundle {path}: {error}") from None
+    wanted = {*manifest.files, *REQUIRED_FILES, MANIFEST_FILE}
+    if missing := sorted(wanted - set(files.sizes)):
+        raise BundleError(f"bundle {path} is incomplete: {missing[0]} is missing; copy it again")
+    if unknown := sorted(set(files.sizes) - set(manifest.files) - {MANIFEST_FILE}):
+        raise BundleError(f"bundle {path} holds {unknown[0]!r}, of which its manifest knows nothing; export it again")
+    return manifest, {name: _whole(path, name, manifest, files) for name in manifest.files}
+
+
+def _whole(path: Path, name: str, manifest: Manifest, files: _Folder | _Archive) -> bytes:
+    facts = manifest.files[name]
+    if not facts.bytes == files.sizes[name] <= MOST_FILE_BYTES:
+        raise BundleError(
+            f"bundle {path}: {name} has {files.sizes[name]} bytes, its manifest says {facts.bytes}; copy it again"
+        )
+    data = files.read(name)
+    if hashlib.sha256(data).hexdigest() != facts.sha256:
+        raise BundleError(f"bundle {path}: {name} was changed or damaged: its hash does not fit; copy it again")
+    return data
+
+
+def _check_signature(path: Path, manifest: Manifest, session: OnnxSession) -> None:
+    if session.input_names != list(manifest.modalities):
+        raise BundleError(
+            f"bundle {path}: the model takes {', '.join(session.input_names)}, its manifest says"
+            f" {', '.join(manifest.modalities)}; export it again"
+        )
+
+
+def _golden_error(path: Path, manifest: Manifest, samples: bytes, session: OnnxSession) -> float:
+    """Largest difference to the promised logits.
+
+    Raises:
+        BundleError: above the tolerance, or the samples do not fit the manifest.
+    """
+    inputs, expected = _golden_samples(path, manifest, samples)
+    found = session.run(inputs)
+    error = float(np.abs(found - expected).max()) if found.shape == expected.shape else np.inf
+    if not error <= manifest.golden.tolerance:  # NaN fails too
+        raise BundleError(
+            f"bundle {path}: on this machine the model answers its own samples with a difference of {error:.3g}, more"
+            f" than {manifest.golden.tolerance:g}; do not use it here"
+        )
+    return error
+
+
+def _golden_samples(
+    path: Path, manifest: Manifest, samples: bytes
+) -> tuple[dict[str, NDArray[np.float32]], NDArray[np.float32]]:
+    try:
+        with np.load(io.BytesIO(samples), allow_pickle=False) as arrays:
+            inputs = {one.modality: arrays[INPUT_PREFIX + one.modality] for one in manifest.inputs}
+            expected = arrays[LOGITS]
+    except Exception as error:  # noqa: BLE001 - a damaged archive raises whatever its parts raise
+        raise BundleError(f"bundle {path}: {SAMPLES_FILE} cannot be read ({error}); export it again") from None
+    rows = manifest.golden.rows
+    wanted: dict[str, tuple[int, ...]] = {one.modality: (rows, *one.shape) for one in manifest.inputs}
+    wanted[LOGITS] = (rows, manifest.output.n_outputs)
+    for name, array in {**inputs, LOGITS: expected}.items():
+        if array.shape != wanted[name] or array.dtype != np.float32:
+            raise BundleError(
+                f"bundle {path}: {name} of {SAMPLES_FILE} is {array.dtype} {list(array.shape)}, must be float32"
+                f" {list(wanted[name])}; export it again"
+            )
+    return {str(name): array for name, array in inputs.items()}, expected
+
+
+def golden_file(inputs: Mapping[str, NDArray[np.float32]], logits: NDArray[np.float32]) -> bytes:
+    """Content of `samples.npz`."""
+    stream = io.BytesIO()
+    arrays = {INPUT_PREFIX + name: values for name, values in inputs.items()} | {LOGITS: logits}
+    np.savez_compressed(stream, allow_pickle=False, **arrays)
+    return stream.getvalue()
