@@ -16,7 +16,9 @@ from sheafedge.emulator.engine import named_stream
 from sheafedge.emulator.nodes.compute_pool import ComputePool
 from sheafedge.models.local_training import BatchOrder
 from sheafedge.models.restriction_maps import FactoredMaps
-from sheafedge.scenarios.build import Client, map_starts, mixing_weights
+from sheafedge.scenarios.client import Client
+from sheafedge.scenarios.map_starts import map_starts
+from sheafedge.scenarios.mixing import mixing_weights
 from sheafedge.scenarios.schema import Scenario
 from torch import Tensor, nn
 from torch.nn import functional

@@ -9,7 +9,7 @@ import torch
 from sheafedge.emulator.engine import named_stream
 from sheafedge.models.local_training import BatchOrder
 from sheafedge.models.objectives import balanced_weights
-from sheafedge.scenarios.build import Client
+from sheafedge.scenarios.client import Client
 from sheafedge.scenarios.schema import Scenario
 from torch import Tensor, nn
 from torch.nn import functional

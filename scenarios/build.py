@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,14 +13,13 @@ import torch
 from torch import Tensor
 
 from ..datasets.private_rows import private_split
-from ..datasets.samples import Samples
 from ..emulator.contracts import ConfigError, DeviceProfile, Learner, Link, Message, Modality, NodeId, Transport
 from ..emulator.engine import Barrier, EmulatorEnvironment, named_stream
 from ..emulator.faults.fault_plan import FaultPlan
 from ..emulator.network.errors import TransportError
 from ..emulator.network.memory_transport import MemoryTransport
 from ..emulator.network.network import Network
-from ..emulator.network.topology import build_topology, modality_subgraph
+from ..emulator.network.topology import build_topology
 from ..emulator.network.wire import Wire
 from ..emulator.network.zmq_transport import ZmqTransport
 from ..emulator.nodes.asynchronous_station import AsynchronousStation
@@ -37,57 +34,26 @@ from ..emulator.recorder import ObservationSink, Recorder
 from ..models.algorithms.table import ALGORITHMS, Algorithm
 from ..models.client_model import ClientModel
 from ..models.client_setup import ClientSetup
-from ..models.gossip import metropolis_hastings_weight
 from ..models.head import HeadLayout, chosen_outputs, initial_head
-from ..models.sheaf import aligned_starts, kronecker_starts, random_starts, structured_starts
 from ..models.twin_model import TwinModel
+from .client import Client
 from .data import ClientData
 from .devices import client_devices
 from .encoders import OBJECTIVES, make_encoder, torch_seed
 from .faults import fault_plan
 from .links import LinkEnd, make_links, radio_of
 from .live import LiveRows
+from .map_starts import check_maps, map_starts, redrawn_maps
 from .members import Member, members_of
+from .mixing import all_weights, with_groups_linked
 from .mobility import MixingWeights, MovingNeighbors, moving_neighbors
 from .radio_links import RadioLinks
 from .real_time import Pacing
 from .schema import NetworkSection, Scenario
-from .stability import limit_warnings
+from .stability import coupling_warnings, limit_warnings
 
 #: Of clients that move and have a map for each other: with heads of 4160 numbers their maps grow by 16 MB per round.
 MOST_MAPPED_CLIENTS = 32
-MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "aligned" needs the outputs as well
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """One base station as the scenario knows it.
-
-    Attributes:
-        client_id: its node id.
-        group: name of its group.
-        modalities: what it owns, canonical order.
-        data: its rows.
-        models: what it trains, by name.
-        outputs: [n_outputs] what each of its logits is about, see `Member.outputs`.
-        train: rows that it trains on.
-        private: rows that it keeps aside from them, for algorithms that ask.
-        twin: its fused model with a second one, for algorithms that ask.
-    """
-
-    client_id: NodeId
-    group: str
-    modalities: tuple[Modality, ...]
-    data: ClientData
-    models: Mapping[str, ClientModel]
-    outputs: tuple[int, ...]
-    train: Samples | LiveRows
-    private: Samples | None = None
-    twin: TwinModel | None = None
-
-    def answering(self, name: str) -> ClientModel | TwinModel:
-        """What answers under this name, and is handed out."""
-        return self.models[name] if self.twin is None else self.twin
 
 
 class Assembly(NamedTuple):
@@ -246,17 +212,17 @@ def assemble(
     )
     warnings = coupling_warnings(scenario, graph)
     _check_heads(scenario, algorithm, clients, graph)
-    _check_maps(scenario, algorithm)
+    check_maps(scenario, algorithm)
     _check_mobility(scenario, algorithm)
     starts = map_starts(scenario, clients, graph) if algorithm.maps_heads else {}
     if algorithm.couples_heads and only is None:
         heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
         warnings += limit_warnings(scenario, starts, heads)
-    links = _with_groups_linked(graph, clients) if algorithm.links_groups else graph
+    links = with_groups_linked(graph, clients) if algorithm.links_groups else graph
     faults = fault_plan(scenario, links)
     moves = scenario.topology.kind == "mobile"
-    moving = moving_neighbors(scenario, graph, faults, partial(_weights, scenario, clients)) if moves else None
-    weights = _weights(scenario, clients, graph, links) if moving is None else moving.weights
+    moving = moving_neighbors(scenario, graph, faults, partial(all_weights, scenario, clients)) if moves else None
+    weights = all_weights(scenario, clients, graph, links) if moving is None else moving.weights
     learners = make_learners(scenario, algorithm, clients, graph, weights, starts, only)
     return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings)
 
@@ -345,71 +311,6 @@ def make_learners(
     return tuple(algorithm.learners(setups))
 
 
-def _weights(
-    scenario: Scenario,
-    clients: tuple[Client, ...],
-    graph: nx.Graph[NodeId],
-    links: nx.Graph[NodeId] | None = None,
-) -> dict[NodeId, MixingWeights]:
-    """What the neighbors of every client weigh.
-
-    Args:
-        scenario: with the encoders that are personal.
-        clients: of the run.
-        graph: along which encoders and heads are shared.
-        links: the same, or with more edges inside groups, along which whole models are.
-    """
-    encoders = mixing_weights(clients, graph, personal=scenario.training.personal_encoders)
-    whole, group = neighbor_weights(graph), group_weights(clients, graph if links is None else links)
-    return {node: MixingWeights(encoders[node], whole[node], group[node]) for node in sorted(graph)}
-
-
-def mixing_weights(
-    clients: tuple[Client, ...], graph: nx.Graph[NodeId], *, personal: tuple[Modality, ...] = ()
-) -> dict[NodeId, dict[Modality, dict[NodeId, float]]]:
-    """Metropolis-Hastings weights of every client towards its neighbors, in every modality's own subgraph.
-
-    Personal modalities have none: nothing of theirs is sent or averaged.
-    """
-    modalities_of = {client.client_id: frozenset(client.modalities) for client in clients}
-    weights: dict[NodeId, dict[Modality, dict[NodeId, float]]] = {client.client_id: {} for client in clients}
-    for modality in {m for owned in modalities_of.values() for m in owned}.difference(personal):
-        for node, of_node in neighbor_weights(modality_subgraph(graph, modalities_of, modality)).items():
-            weights[node][modality] = of_node
-    return weights
-
-
-def neighbor_weights(graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
-    """Metropolis-Hastings weights of every node towards its neighbors."""
-    degree = {node: len(graph[node]) for node in graph}
-    return {
-        node: {peer: metropolis_hastings_weight(degree[node], degree[peer]) for peer in sorted(graph[node])}
-        for node in sorted(graph)
-    }
-
-
-def group_weights(clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
-    """Metropolis-Hastings weights inside every group's own subgraph, which need not be connected."""
-    weights: dict[NodeId, dict[NodeId, float]] = {}
-    for members in _members(clients).values():
-        weights |= neighbor_weights(graph.subgraph(members))
-    return weights
-
-
-def _members(clients: tuple[Client, ...]) -> dict[str, list[NodeId]]:
-    groups: dict[str, list[NodeId]] = {}
-    for client in clients:
-        groups.setdefault(client.group, []).append(client.client_id)
-    return groups
-
-
-def _with_groups_linked(graph: nx.Graph[NodeId], clients: tuple[Client, ...]) -> nx.Graph[NodeId]:
-    linked: nx.Graph[NodeId] = graph.copy()
-    for members in _members(clients).values():
-        linked.add_edges_from(itertools.combinations(members, 2))
-    return linked
-
-
 def _check_heads(
     scenario: Scenario, algorithm: Algorithm, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
 ) -> None:
@@ -438,42 +339,6 @@ def _check_heads(
                 )
 
 
-def map_starts(
-    scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
-) -> dict[NodeId, dict[NodeId, Tensor]]:
-    """Initial restriction maps of both ends of every edge."""
-    starts: dict[NodeId, dict[NodeId, Tensor]] = {client.client_id: {} for client in clients}
-    for a, b in graph.edges:
-        starts[a][b], starts[b][a] = edge_starts(scenario, clients[a], clients[b])
-    return starts
-
-
-def edge_starts(scenario: Scenario, one: Client, other: Client, round_index: int = 0) -> tuple[Tensor, Tensor]:
-    """Maps of both ends of an edge, drawn from a stream that belongs to the edge, and to the round after the first."""
-    if one.client_id > other.client_id:
-        second, first = edge_starts(scenario, other, one, round_index)
-        return first, second
-    sheaf, later = scenario.sheaf, (round_index,) if round_index else ()
-    draws = named_stream(scenario.seed, "restriction_maps", one.client_id, other.client_id, *later)
-    layouts = one.models["fused"].layout, other.models["fused"].layout
-    if sheaf.map_storage == "kronecker":
-        return kronecker_starts(*layouts, sheaf.compression, draws)
-    if sheaf.map_start == "aligned":
-        return aligned_starts(*layouts, one.outputs, other.outputs, sheaf.compression, draws)
-    return MAP_STARTS[sheaf.map_start](*layouts, sheaf.compression, draws)
-
-
-def redrawn_maps(
-    scenario: Scenario, me: Client, neighbors: Sequence[Client]
-) -> Callable[[int], Mapping[NodeId, Tensor]]:
-    """What a client's maps are in any later round; the other ends find the same without a word."""
-
-    def of_round(round_index: int) -> Mapping[NodeId, Tensor]:
-        return {peer.client_id: edge_starts(scenario, me, peer, round_index)[0] for peer in neighbors}
-
-    return of_round
-
-
 def _check_mobility(scenario: Scenario, algorithm: Algorithm) -> None:
     """Refuse to move what must stay in reach, and maps for more edges than memory holds.
 
@@ -493,48 +358,6 @@ def _check_mobility(scenario: Scenario, algorithm: Algorithm) -> None:
             f" {scenario.clients.n_clients - 1} per client; set clients.n_clients to at most {MOST_MAPPED_CLIENTS}, or"
             " use an algorithm without maps"
         )
-
-
-def _check_maps(scenario: Scenario, algorithm: Algorithm) -> None:
-    """Refuse maps that are to learn and to be drawn anew, and maps along which averages would grow.
-
-    Raises:
-        ConfigError: either is asked for.
-    """
-    sheaf = scenario.sheaf
-    if algorithm.maps_heads and not algorithm.couples_heads and sheaf.map_start == "random":
-        raise ConfigError(
-            f"algorithm {scenario.algorithm!r} averages along its maps, which sheaf.map_start = 'random' makes longer"
-            " than 1, so that heads can diverge; use 'structured' or 'aligned'"
-        )
-    if sheaf.rotate_index and algorithm.couples_heads and sheaf.learns_maps:
-        raise ConfigError(
-            f"sheaf.rotate_index draws maps anew every round, and what is redrawn cannot learn with sheaf.map_step_size"
-            f" = {sheaf.map_step_size:g}; set it to 0"
-        )
-
-
-def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str, ...]:
-    """What is risky about the step sizes, before any step is made.
-
-    With held projections a client's own step is stable only while alpha * lambda * degree * |P|^2 < 2.
-
-    Raises:
-        ConfigError: that bound is broken.
-    """
-    if not ALGORITHMS[scenario.algorithm].couples_heads or graph.number_of_edges() == 0:
-        return ()
-    sheaf = scenario.sheaf
-    norm_sq = 1.0 if sheaf.map_start != "random" else (1.0 + math.sqrt(sheaf.compression)) ** 2
-    degree = max(degree for _, degree in graph.degree)
-    strength = scenario.training.head_step_size * sheaf.coupling * degree * norm_sq
-    said = (
-        f"training.head_step_size {scenario.training.head_step_size:g} * sheaf.coupling {sheaf.coupling:g} * largest"
-        f" degree {degree} * map norm squared {norm_sq:.2g} = {strength:.2g}"
-    )
-    if strength >= 2.0:
-        raise ConfigError(f"{said}, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size")
-    return (f"{said}: above 1 heads overshoot their neighbors",) if strength > 1.0 else ()
 
 
 def _initial_model(

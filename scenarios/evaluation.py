@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..datasets.samples import Samples
 from ..emulator.contracts import Learner, NodeId
-from .build import Client
+from .client import Client
 from .tasks.task import Scores, Task
 
 #: Held-out samples whose inputs are gathered together; a window of images has a quarter of a megabyte.

@@ -12,7 +12,7 @@ import numpy as np
 from ..emulator.contracts import Learner, SheafedgeError
 from ..emulator.edge.onnx_session import OnnxSession
 from ..models.export import OnnxExporter
-from .build import Client
+from .client import Client
 from .evaluation import GATHERED_AT_ONCE, predicted
 from .schema import Scenario
 

@@ -22,7 +22,8 @@ from .real_time_options import RealTime
 from .schema import Scenario
 
 if TYPE_CHECKING:
-    from .build import Assembly, Client
+    from .build import Assembly
+    from .client import Client
 
 
 class Pacing:

@@ -13,7 +13,8 @@ from doubles.hand_played import play_round, scattered
 from integration.tiny import tiny, walk, wired
 from sheafedge.datasets.samples import Samples
 from sheafedge.emulator.engine import named_stream
-from sheafedge.scenarios.build import Client, build
+from sheafedge.scenarios.build import build
+from sheafedge.scenarios.client import Client
 from sheafedge.scenarios.data import load_data
 from sheafedge.scenarios.run import emulate
 from sheafedge.scenarios.schema import Scenario, load_scenario

@@ -17,8 +17,8 @@ from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.algorithms.sheaf_twin import SheafTwin
 from sheafedge.models.export import OnnxExporter
 from sheafedge.models.twin_model import SHARES
-from sheafedge.scenarios.build import Client
 from sheafedge.scenarios.build import build as build_run
+from sheafedge.scenarios.client import Client
 from sheafedge.scenarios.data import load_data
 from sheafedge.scenarios.schema import load_scenario
 

@@ -15,20 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.datasets.windows import Windows
 from sheafedge.emulator.contracts import ConfigError, TopologyError
-from sheafedge.scenarios.build import (
-    Client,
-    Emulation,
-    build,
-    choose_device,
-    coupling_warnings,
-    find_algorithm,
-    group_weights,
-    mixing_weights,
-    neighbor_weights,
-)
+from sheafedge.scenarios.build import Emulation, build, choose_device, find_algorithm
+from sheafedge.scenarios.client import Client
 from sheafedge.scenarios.data import ClientData, load_data
 from sheafedge.scenarios.groups import assign_groups
+from sheafedge.scenarios.mixing import group_weights, mixing_weights, neighbor_weights
 from sheafedge.scenarios.schema import Scenario, load_scenario, shipped_scenarios
+from sheafedge.scenarios.stability import coupling_warnings
 
 ROUNDING = 1e-12  # sums of a few float64 weights
 STANDARD_ERRORS = 5.0  # beyond them once in two million tests

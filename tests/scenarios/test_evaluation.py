@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import Modality
 from sheafedge.scenarios import evaluation
-from sheafedge.scenarios.build import Client
+from sheafedge.scenarios.client import Client
 from sheafedge.scenarios.data import ClientData, load_data
 from sheafedge.scenarios.evaluation import Evaluator, baseline_scores, best_model, by_group
 from sheafedge.scenarios.schema import Scenario

@@ -17,7 +17,7 @@ from sheafedge.datasets.recording_reader import RecordingReader
 from sheafedge.datasets.sensed_frames import SensedFrames
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.head import HeadLayout, chosen_outputs
-from sheafedge.scenarios.build import Client
+from sheafedge.scenarios.client import Client
 from sheafedge.scenarios.data import ClientData, load_data
 from sheafedge.scenarios.kept_frames import kept_frames
 from sheafedge.scenarios.members import members_of

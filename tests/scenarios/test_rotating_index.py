@@ -8,7 +8,7 @@ import pytest
 import torch
 from integration.tiny import Walk, tiny, walk, wired
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.scenarios.build import edge_starts, map_starts
+from sheafedge.scenarios.map_starts import edge_starts, map_starts
 from sheafedge.scenarios.schema import load_scenario
 from torch import Tensor
 
