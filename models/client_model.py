@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from ..emulator.contracts import MODALITIES, Modality, State
+from .flops import forward_flops
 from .fusion import FUSIONS, head_layout
 from .head import apply_head
 from .module_state import module_state, resume_module
@@ -85,9 +85,4 @@ class ClientModel(nn.Module):
 
         A backward pass counts as two forward passes: one for the inputs', one for the weights' gradients.
         """
-        counter = FlopCounterMode(display=False)
-        self.eval()  # counting must not move running statistics, which one row does not have
-        with counter, torch.no_grad():
-            self(sample)
-        self.train()
-        return 3.0 * counter.get_total_flops()
+        return 3.0 * forward_flops(self, sample)

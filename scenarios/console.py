@@ -18,6 +18,7 @@ from .run import RunResult
 from .schema import Scenario
 from .tasks.table import TASKS
 from .tasks.task import Task
+from .value.console import deadline_lines, value_table
 
 #: Without a terminal, one line every so many rounds.
 LINES_PER_RUN = 6
@@ -99,6 +100,7 @@ def print_result(console: Console, result: RunResult) -> None:
     """Scores beside baselines, traffic, simulated time, where the models are, and what became unstable on the way."""
     summary = result.summary
     console.print(_score_table(summary))
+    _print_value(console, summary.get("value", {}))
     facts = _facts(result)
     if console.is_terminal:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
@@ -110,6 +112,14 @@ def print_result(console: Console, result: RunResult) -> None:
             console.print(f"{name:8} {escape(text)}", soft_wrap=True)
     for warning in result.warnings:
         print_warning(console, warning)
+
+
+def _print_value(console: Console, value: Mapping[str, Any]) -> None:
+    """What acting on the answers brought; nothing where it was not played."""
+    if "groups" in value:
+        console.print(value_table(value))
+        for line in deadline_lines(value):
+            console.print(f"in time  {escape(line)}", soft_wrap=True)
 
 
 def _queued(traffic: Mapping[str, int]) -> str:

@@ -40,6 +40,8 @@ class ClientData:
         test: samples that only the scoring sees.
         blocked: when the line of sight of the base station is blocked; None where nobody knows.
         station_index: of the base station among those of all recordings.
+        served: samples of every frame of the held-out stretches, without a stride, in the order of time; None where
+            there are no such stretches, or nobody knows the times.
     """
 
     recording: str
@@ -47,6 +49,7 @@ class ClientData:
     test: Samples
     blocked: BlockedTimes | None = None
     station_index: int = 0
+    served: Samples | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,6 +98,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
     assignment = assign_clients([_size(station, data) for station in stations], len(members))
     frames: dict[tuple[int, int | None], SensedFrames] = {}
     samples: list[Samples] = []
+    of_every_frame: list[Samples] = []
     for index, member in zip(assignment, members, strict=True):
         client_id = member.client_id
         change = image_change(scenario, client_id) if "camera" in member.modalities else None
@@ -103,7 +107,9 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]
             kept = kept_frames(scenario, [members[sharer].modalities for sharer in sharers])
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
-        samples.append(member.samples(as_clocks_show(scenario, member, frames[key])))
+        shown = as_clocks_show(scenario, member, frames[key])
+        samples.append(member.samples(shown))
+        of_every_frame.append(samples[-1] if data.stride == 1 else member.samples_of_every_frame(shown))
     shares = _partition(scenario, samples, assignment)
     blocked = [_blocked_times(station) for station in stations]
     return [
@@ -115,9 +121,18 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             test=samples[client_id].take(rows.test),
             blocked=blocked[rows.recording_index],
             station_index=rows.recording_index,
+            served=None
+            if data.split == "random"
+            else _held_out_frames(of_every_frame[client_id], samples[client_id].take(rows.test)),
         )
         for client_id, rows in enumerate(shares)
     ]
+
+
+def _held_out_frames(every: Samples, test: Samples) -> Samples:
+    """Of the samples of every frame, those between held-out ones: of the same sequences and of the same time."""
+    held_out = np.isin(every.sequence, test.sequence) & (every.end >= test.end[0]) & (every.end <= test.end[-1])
+    return every.take(np.flatnonzero(held_out))
 
 
 def _gathered_rows(scenario: Scenario) -> list[ClientData]:

@@ -52,6 +52,11 @@ class Member:
         samples = self.task.samples(sensed, self.modalities, self.data, may_be_empty=may_be_empty)
         return self.numbered(samples)
 
+    def samples_of_every_frame(self, sensed: SensedFrames) -> Samples:
+        """The same without leaving any out, as a served model is asked; errors as of `Task.samples`."""
+        every = self.data.model_copy(update={"stride": 1})
+        return self.numbered(self.task.samples(sensed, self.modalities, every))
+
     def numbered(self, samples: Samples) -> Samples:
         """Samples in the order of the codebook, as this client numbers its beams."""
         return samples if self.data.beam_order == "same" else renumbered(samples, self.numbering)

@@ -43,6 +43,7 @@ from .run_folder import (
 )
 from .schema import Scenario
 from .stability import StabilityWatch
+from .value.report import value_of_prediction
 from .worker_options import Workers
 from .workers import Crew, bring_home, crew_of
 from .world_schema import WorldFile
@@ -281,6 +282,14 @@ class _Run:
                 for group, best in reported.items()
             },
             "baselines": by_group(self._task, members, baselines),
+            "value": value_of_prediction(
+                self._scenario,
+                emulation.clients,
+                emulation.learners,
+                reported,
+                self._data.recordings,
+                self._outside,
+            ),
             "traffic": emulation.recorder.traffic.as_dict(),
             **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
             "exports": self._export(emulation, reported),

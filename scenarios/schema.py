@@ -18,6 +18,7 @@ from pydantic import Field
 from ..emulator.contracts import MODALITIES, ConfigError, Modality
 from ..models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from .data_schema import CodebookSize, DataSection, LiveSection, first_repeated
+from .decision_schema import DecisionSection
 from .fault_schema import FaultSection, check_faults
 from .link_schema import LinkSection, LinksSection, check_links
 from .mobility_schema import MobilitySection
@@ -174,7 +175,7 @@ class Scenario(Section):
         checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
         world: what is recorded, for `data.source = "world"`.
         data, live, clients, topology, mobility, model, training, sheaf, sharing: see there.
-        link, links, network, compute, export, faults: see there.
+        link, links, network, compute, export, decision, faults: see there.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Scenario(Section):
     network: NetworkSection = NetworkSection()
     compute: ComputeSection = ComputeSection()
     export: ExportSection = ExportSection()
+    decision: DecisionSection = DecisionSection()
     faults: tuple[FaultSection, ...] = ()
 
     @pydantic.field_validator("name")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ class _BestBeam:
         Column("power_loss_db", "power loss", "{:.2f} dB"),
     )
     objective = "cross_entropy"
+    decision: Literal["handover", "beam"] = "beam"
     group_fields = ("n_beams",)
 
     def n_outputs(self, data: DataSection) -> int:

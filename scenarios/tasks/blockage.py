@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ class Blockage:
         Column("ahead", "when clear now"),
     )
     objective = "binary_cross_entropy"
+    decision: Literal["handover", "beam"] = "handover"
     group_fields = ("horizon",)
     swept: tuple[Modality, ...] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,11 @@ class Task(Protocol):
     @property
     def columns(self) -> tuple[Column, ...]:
         """Scores worth a column; the first one ranks models."""
+        ...
+
+    @property
+    def decision(self) -> Literal["handover", "beam"]:
+        """What an answer is acted on with: a user is handed over, or a beam is switched; see `scenarios.value`."""
         ...
 
     @property

@@ -1,0 +1,242 @@
+"""A user between two cells: stay, react when the other has become better, or leave when a blockage is foretold.
+
+Time is continuous; signals change at frames, warnings when they arrive. A handover is prepared while the user is still
+served, then interrupts it. Nothing else is decided while one is under way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..radio.waves import Array
+from ..ranges import check_ranges
+from .access_link import AccessLink
+from .service import Service
+
+NEVER = float("inf")
+_RANGES = {
+    "offset_db": (0.0, 30.0),
+    "time_to_trigger_s": (0.0, 5.12),
+    "warned_for_s": (0.0, 5.12),
+    "preparation_s": (0.0, 1.0),
+    "interruption_s": (0.0, 1.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverRule:
+    """How cells hand a user over.
+
+    Attributes:
+        offset_db: the other cell must be better by more than this, ...
+        time_to_trigger_s: ... for so long without a break.
+        warned_for_s: a warning counts when it has lasted so long: whoever goes later goes on a false one less often, and
+            has more of its own cell.
+        preparation_s: from the decision until the user leaves its cell.
+        interruption_s: from then until the other cell serves it.
+
+    Raises:
+        ConfigError: a value is impossible.
+
+    Source: event A3 and its time to trigger, 3GPP TS 38.331, clause 5.5.4.4. Preparation: 10 ms for the command, TS
+    38.331, clause 12, and 10 ms assumed between base stations. Interruption to a cell that is known: 20 ms to the next
+    random access, 20 ms of processing, 20 ms to the next synchronization block and 2 ms of margin, TS 38.133, clause
+    6.1.1.
+    """
+
+    offset_db: float = 3.0
+    time_to_trigger_s: float = 0.1
+    warned_for_s: float = 0.0
+    preparation_s: float = 0.02
+    interruption_s: float = 0.062
+
+    def __post_init__(self) -> None:
+        check_ranges("decision.handover", self, _RANGES)
+
+    @property
+    def lead_s(self) -> float:
+        """From a warning until the other cell serves: how much sooner than a blockage a warning must come."""
+        return self.warned_for_s + self.preparation_s + self.interruption_s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TwoCells:
+    """Signals of both cells at one user over n frames; cell 0 is its own.
+
+    Attributes:
+        frame_s: from a frame to the next.
+        snr_db: [2, n] from each frame until the next.
+        rate_bps: [2, n] that they carry.
+        outage: [2, n] bool, less than the user needs.
+    """
+
+    frame_s: float
+    snr_db: Array
+    rate_bps: Array
+    outage: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, snr_db: Array, frame_s: float, link: AccessLink) -> TwoCells:
+        """Signals as a link turns them into rates."""
+        rate_bps = link.rate_bps(snr_db)
+        return cls(frame_s, snr_db, rate_bps, link.in_outage(rate_bps))
+
+    @property
+    def n_frames(self) -> int:
+        """Frames of the stretch."""
+        return int(self.snr_db.shape[1])
+
+    @property
+    def end_s(self) -> float:
+        """Of the last frame; the first begins at 0."""
+        return self.n_frames * self.frame_s
+
+
+class Spans(NamedTuple):
+    """Times in which something holds: [m] ascending beginnings, and [m] ends before the next of them."""
+
+    from_s: Array
+    until_s: Array
+
+    def lasting(self, seconds: float) -> Spans:
+        """When it has held for so long."""
+        begun_s = self.from_s + seconds
+        return Spans(begun_s[begun_s < self.until_s], self.until_s[begun_s < self.until_s])
+
+
+class Warnings(NamedTuple):
+    """When each cell expects to be blocked: the user's own, and the other."""
+
+    own: Spans
+    other: Spans
+
+
+NO_WARNINGS = Warnings(Spans(np.zeros(0), np.zeros(0)), Spans(np.zeros(0), np.zeros(0)))
+
+
+def warned_times(arrival_s: Array, warned: NDArray[np.bool_]) -> Spans:
+    """When a cell counts as warned: from an answer that warns until the next one that does not.
+
+    Args:
+        arrival_s: [n] of the answers; infinite where there was none.
+        warned: [n] whether they warn.
+    """
+    order = np.argsort(arrival_s, kind="stable")
+    order = order[np.isfinite(arrival_s[order])]
+    at_s, now = arrival_s[order], warned[order]
+    before = np.append(False, now[:-1])
+    ends_s = at_s[before & ~now]
+    return Spans(at_s[now & ~before], np.append(ends_s, NEVER) if len(now) and now[-1] else ends_s)
+
+
+def stay(cells: TwoCells) -> Service:
+    """Never hand over."""
+    seconds = np.full(cells.n_frames, cells.frame_s)
+    return Service(
+        duration_s=float(seconds.sum()),
+        outage_s=float(seconds[cells.outage[0]].sum()),
+        bits=float((cells.rate_bps[0] * seconds).sum()),
+    )
+
+
+def serve(cells: TwoCells, rule: HandoverRule, warnings: Warnings = NO_WARNINGS) -> Service:
+    """Hand over when the other cell has been better for long enough, or when the serving one is warned.
+
+    On a warning the user goes, without waiting for a loss, to a cell that serves it and is not warned itself; it does
+    not come back while the warning lasts, unless that cell fails it. Without warnings this is event A3 alone.
+    """
+    user = _User(cells, rule)
+    lasting = Warnings(*(spans.lasting(rule.warned_for_s) for spans in warnings))
+    for piece in _pieces(cells, warnings, lasting):
+        user.live(piece)
+    return user.service
+
+
+class _Piece(NamedTuple):
+    """A stretch of time in which nothing changes but what the user does.
+
+    Attributes:
+        begin_s, end_s: of it.
+        frame: in which it lies.
+        warned: per cell, whether it expects to be blocked, ...
+        lasting: ... and whether it has for long enough.
+    """
+
+    begin_s: float
+    end_s: float
+    frame: int
+    warned: tuple[bool, bool]
+    lasting: tuple[bool, bool]
+
+
+class _User:
+    """Where a user is served, and where it is going."""
+
+    def __init__(self, cells: TwoCells, rule: HandoverRule) -> None:
+        self.service = Service()
+        self._cells, self._rule = cells, rule
+        self._cell = 0
+        self._better_since_s = NEVER
+        self._leaves_s = self._arrives_s = NEVER
+
+    def live(self, piece: _Piece) -> None:
+        """A piece of time."""
+        now_s = piece.begin_s
+        while now_s < piece.end_s:
+            if self._arrives_s <= now_s:
+                self._cell, self._better_since_s = 1 - self._cell, NEVER
+                self._leaves_s = self._arrives_s = NEVER
+            if self._arrives_s == NEVER:
+                self._decide(now_s, piece)
+            if self._arrives_s <= now_s:  # a handover that takes no time
+                continue
+            until_s = min(piece.end_s, *(instant_s for instant_s in self._next_s() if instant_s > now_s))
+            self._account(now_s, until_s, piece.frame)
+            now_s = until_s
+
+    def _next_s(self) -> tuple[float, float, float]:
+        """When something of its own happens next: it leaves, arrives, or has seen a better cell for long enough."""
+        return self._leaves_s, self._arrives_s, self._better_since_s + self._rule.time_to_trigger_s
+
+    def _decide(self, now_s: float, piece: _Piece) -> None:
+        here, there, warned = self._cell, 1 - self._cell, piece.warned
+        snr_db, outage = self._cells.snr_db[:, piece.frame], self._cells.outage[:, piece.frame]
+        foretold = piece.lasting[here] and not warned[there] and not outage[there]
+        is_better = snr_db[there] > snr_db[here] + self._rule.offset_db
+        is_a_trap = warned[there] and not warned[here] and not outage[here]
+        if not is_better or is_a_trap:
+            self._better_since_s = NEVER
+        elif self._better_since_s == NEVER:
+            self._better_since_s = now_s
+        if foretold or now_s >= self._better_since_s + self._rule.time_to_trigger_s:
+            self._leaves_s = now_s + self._rule.preparation_s
+            self._arrives_s = self._leaves_s + self._rule.interruption_s
+            self.service.n_actions += 1
+
+    def _account(self, begin_s: float, end_s: float, frame: int) -> None:
+        if self._leaves_s <= begin_s:
+            self.service.interrupted(end_s - begin_s)
+        else:
+            rate_bps, outage = self._cells.rate_bps[self._cell, frame], self._cells.outage[self._cell, frame]
+            self.service.served(end_s - begin_s, float(rate_bps), outage=bool(outage))
+
+
+def _pieces(cells: TwoCells, warned: Warnings, lasting: Warnings) -> list[_Piece]:
+    """All time, in order."""
+    frames_s = cells.frame_s * np.arange(cells.n_frames + 1)
+    changes = np.concatenate([frames_s, *warned.own, *warned.other, *lasting.own, *lasting.other])
+    times = np.unique(changes[(changes >= 0.0) & (changes <= frames_s[-1])])
+    begins = times[:-1]
+    frame = np.searchsorted(frames_s, begins, side="right") - 1
+    flags = [zip(*(_holds(spans, begins).tolist() for spans in both), strict=True) for both in (warned, lasting)]
+    return list(map(_Piece, begins.tolist(), times[1:].tolist(), frame.tolist(), *flags))
+
+
+def _holds(spans: Spans, times: Array) -> NDArray[np.bool_]:
+    """[n] instants -> [n] bool, whether they lie in a span, its end not included."""
+    begun, ended = (np.searchsorted(edges_s, times, side="right") for edges_s in spans)
+    return np.asarray(begun > ended)

@@ -1,0 +1,74 @@
+"""What a user got over a stretch of time, whoever decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from typing import Any, Self
+
+MS_PER_S = 1e3
+S_PER_MINUTE = 60.0
+
+
+@dataclass
+class Service:
+    """Sums over time; those of several users are added.
+
+    Attributes:
+        duration_s: of all.
+        outage_s: in which the user got less than it needs, interruptions included.
+        interrupted_s: of that, in which nothing was sent because of a handover or a sweep.
+        bits: that arrived.
+        lost_db_s: dB below the best beam, times s in which something was sent; beams only.
+        n_actions: handovers or sweeps begun.
+    """
+
+    duration_s: float = 0.0
+    outage_s: float = 0.0
+    interrupted_s: float = 0.0
+    bits: float = 0.0
+    lost_db_s: float = 0.0
+    n_actions: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable[Service]) -> Self:
+        """Of several users or stretches."""
+        return cls(*map(sum, zip(*map(astuple, parts), strict=True)))
+
+    def served(self, seconds: float, rate_bps: float, *, outage: bool, lost_db: float = 0.0) -> None:
+        """So long at this rate."""
+        self.duration_s += seconds
+        self.bits += rate_bps * seconds
+        self.lost_db_s += lost_db * seconds
+        if outage:
+            self.outage_s += seconds
+
+    def interrupted(self, seconds: float) -> None:
+        """So long without anything."""
+        self.duration_s += seconds
+        self.outage_s += seconds
+        self.interrupted_s += seconds
+
+    @property
+    def outage_ms_per_min(self) -> float:
+        """Outage, in ms for every minute."""
+        return MS_PER_S * S_PER_MINUTE * self.outage_s / self.duration_s
+
+    @property
+    def rate_bps(self) -> float:
+        """Mean over all time, outages included."""
+        return self.bits / self.duration_s
+
+    @property
+    def lost_db(self) -> float:
+        """Mean over the time in which something was sent."""
+        sent_s = self.duration_s - self.interrupted_s
+        return self.lost_db_s / sent_s if sent_s > 0.0 else 0.0
+
+    def figures(self) -> dict[str, Any]:
+        """For summaries."""
+        return {
+            "outage_ms_per_min": self.outage_ms_per_min,
+            "rate_bps": self.rate_bps,
+            "actions_per_min": S_PER_MINUTE * self.n_actions / self.duration_s,
+        }

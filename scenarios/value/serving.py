@@ -1,0 +1,110 @@
+"""Base stations whose trained models are served: an answer about every frame, as late as their devices give it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import Learner
+from ...emulator.decisions.answers import arrivals_s
+from ...emulator.decisions.deadline import Deadline
+from ...emulator.decisions.service import Service
+from ...emulator.radio.waves import Array
+from ...models.flops import forward_flops
+from ..build import Client
+from ..devices import client_devices
+from ..evaluation import predicted
+from ..schema import Scenario
+from .links import ServedLink, served_links
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Server:
+    """A base station whose model is served.
+
+    Attributes:
+        client: it.
+        link: of its user.
+        logits: [n, n_outputs] answers about every frame of the link.
+        delay_s: [n] from every frame to its answer; infinite where the device was busy and left it out.
+        device: that answers, ...
+        seconds: ... and how long it takes.
+    """
+
+    client: Client
+    link: ServedLink
+    logits: NDArray[np.floating[Any]]
+    delay_s: Array
+    device: str
+    seconds: float
+
+    @property
+    def slowest_answer_s(self) -> float:
+        """From a frame to the first answer that knows of it, at worst: a slow device may have just begun another."""
+        return self.seconds if self.seconds <= self.link.frame_s else 2.0 * self.seconds
+
+
+@dataclass(slots=True)
+class Played:
+    """The user of one base station, under every way of deciding.
+
+    Attributes:
+        server: the base station.
+        services: way of deciding -> what the user got.
+        deadline_met: whether the device answers soon enough to act on it.
+        deadline: how warnings came; blockages only.
+        facts: more about it, for summaries.
+    """
+
+    server: Server
+    services: Mapping[str, Service]
+    deadline_met: bool
+    deadline: Deadline | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def servers(
+    scenario: Scenario,
+    clients: Sequence[Client],
+    learners: Sequence[Learner],
+    reported: Mapping[str, str],
+    recordings: Sequence[Path],
+) -> list[Server]:
+    """Let the reported model of every client answer about its held-out frames, one by one.
+
+    Args:
+        scenario: of the run.
+        clients: whose models are here.
+        learners: of these and perhaps more.
+        reported: group -> name of its model.
+        recordings: that the base stations are in.
+    """
+    links = served_links(clients, recordings, scenario.links.radio, with_fades=scenario.question.decision == "handover")
+    devices = client_devices(scenario)
+    learner_of = {learner.client_id: learner for learner in learners}
+    made = []
+    for client in clients:
+        me, name = client.client_id, reported[client.group]
+        seconds = devices[me].seconds(_answer_flops(client, name))
+        logits = predicted(learner_of[me], links[me].samples)[name]
+        made.append(Server(client, links[me], logits, _delays_s(links[me], seconds), devices[me].name, seconds))
+    return made
+
+
+def _answer_flops(client: Client, name: str) -> float:
+    one = client.models[name].tensors(client.data.test.inputs(np.arange(1)))
+    return forward_flops(client.answering(name), one)
+
+
+def _delays_s(link: ServedLink, seconds: float) -> Array:
+    """[n]; the device is idle when a stretch begins."""
+    delays = []
+    for rows in link.stretches:
+        sensed_s = link.instants_s(rows)
+        delays.append(arrivals_s(sensed_s, seconds) - sensed_s)
+    return np.concatenate(delays)
