@@ -56,17 +56,18 @@ class AccessLink:
         self.rate_bps(0.0)  # refuses blocks that are too small
 
     def rate_bps(self, snr_db: Any) -> Array:
-        """Bits per second that arrive without error: [...] dB -> [...], 0 below the lowest indicator.
+        """Bits per second that arrive without error: [...] dB -> [...], 0 below the lowest indicator; never falls.
 
-        A block that fails is sent again, which costs its airtime: the rate of the chosen indicator times the share of
-        blocks that arrive.
+        A block that fails is sent again, which costs its airtime: the rate of an indicator times the share of blocks
+        that arrive. The highest indicator that meets the target is taken, or the one below it where that brings more.
         """
         rates, snr = self._block_rates(), np.asarray(snr_db, dtype=np.float64)
-        rank = np.searchsorted(rates.needed_db, snr, side="right") - 1
-        chosen = np.maximum(rank, 0)
-        failing = block_error_rate(snr, rates.ten_percent_db[chosen], rates.width_db[chosen])
-        full_bps = 8.0 * rates.block_bytes[chosen] / self.slot_s
-        return np.asarray(np.where(rank < 0, 0.0, full_bps * (1.0 - failing)))
+        highest = np.searchsorted(rates.needed_db, snr, side="right") - 1
+        tried = [np.maximum(highest, 0), np.maximum(highest - 1, 0)]
+        arriving = [1.0 - block_error_rate(snr, rates.ten_percent_db[rank], rates.width_db[rank]) for rank in tried]
+        full_bps = 8.0 * rates.block_bytes / self.slot_s
+        best_bps = np.maximum(full_bps[tried[0]] * arriving[0], full_bps[tried[1]] * arriving[1])
+        return np.where(highest < 0, 0.0, best_bps)
 
     def in_outage(self, rate_bps: Any) -> Any:
         """[...] bool: nothing, or less than is needed."""

@@ -34,8 +34,8 @@ class HandoverRule:
     Attributes:
         offset_db: the other cell must be better by more than this, ...
         time_to_trigger_s: ... for so long without a break.
-        warned_for_s: a warning counts when it has lasted so long: whoever goes later goes on a false one less often, and
-            has more of its own cell.
+        warned_for_s: a warning counts when it has lasted so long; whoever waits follows fewer false ones, and has more
+            of its own cell.
         preparation_s: from the decision until the user leaves its cell.
         interruption_s: from then until the other cell serves it.
 

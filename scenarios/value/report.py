@@ -53,12 +53,10 @@ def value_of_prediction(
         return {"skipped": reason}
     play = play_handovers if scenario.question.decision == "handover" else play_beams
     played = play(scenario, servers(scenario, present, learners, reported, recordings))
-    groups: dict[str, list[Played]] = {}
-    for one in played:
-        groups.setdefault(one.server.client.group, []).append(one)
+    groups = {group: [one for one in played if one.server.client.group == group] for group in reported}
     return {
         "decision": scenario.question.decision,
-        "groups": {name: _of_group(members) for name, members in groups.items()},
+        "groups": {name: _of_group(members) for name, members in groups.items() if members},
         "clients": [_of_client(one) for one in played],
     }
 
