@@ -139,7 +139,7 @@ def _facts(result: RunResult) -> dict[str, str]:
         f" {traffic['retransmissions']:,} sent again{_queued(traffic)}",
         "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing); here"
         f" {summary['recording_time_s']:.1f} s for the data, {summary['wall_time_s']:.1f} s of training,"
-        f" {summary['export_time_s']:.1f} s for exports",
+        f" {summary['value_time_s']:.1f} s of serving, {summary['export_time_s']:.1f} s for exports",
         "models": _export_line(result.folder, summary["exports"]),
         "pictures": ", ".join(str(result.folder / name) for name in summary["pictures"]) or "none",
         **_paced(summary),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from pydantic import Field
@@ -20,6 +21,7 @@ class DecisionSection(Section):
         clear_snr_db: of a user with a clear view, or on its best beam: the median. The recording tells how far its
             powers fall from there, which is all that measured powers without a unit can tell.
         neighbor_below_db: how much less a user has of the neighboring cell, with a clear view of both.
+        warn_above: an answer warns when it gives a blockage more than this probability.
         link: of the user.
         handover: between the two cells; for warnings of blockages.
         beams: of the cell; for predictions of beams.
@@ -28,6 +30,12 @@ class DecisionSection(Section):
     evaluate: bool = True
     clear_snr_db: Annotated[float, Field(ge=-20.0, le=60.0)] = 15.0
     neighbor_below_db: Annotated[float, Field(ge=-20.0, le=40.0)] = 6.0
+    warn_above: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     link: AccessLink = AccessLink()
     handover: HandoverRule = HandoverRule()
     beams: BeamRule = BeamRule()
+
+    @property
+    def warn_above_logit(self) -> float:
+        """The same of a logit."""
+        return math.log(self.warn_above / (1.0 - self.warn_above))

@@ -273,6 +273,10 @@ class _Run:
         groups = by_group(self._task, members, self._evaluator.latest)
         baselines = {client.client_id: baseline_scores(self._task, client) for client in emulation.clients}
         reported = {group: best_model(self._task, models) for group, models in groups.items()}
+        value = value_of_prediction(
+            self._scenario, emulation.clients, emulation.learners, reported, self._data.recordings, self._outside
+        )
+        valued_s = time.perf_counter()
         return {
             **self._facts(emulation),
             "recording_time_s": self._loaded_s - self._started_s,
@@ -282,18 +286,12 @@ class _Run:
                 for group, best in reported.items()
             },
             "baselines": by_group(self._task, members, baselines),
-            "value": value_of_prediction(
-                self._scenario,
-                emulation.clients,
-                emulation.learners,
-                reported,
-                self._data.recordings,
-                self._outside,
-            ),
+            "value": value,
+            "value_time_s": valued_s - trained_s,
             "traffic": emulation.recorder.traffic.as_dict(),
             **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
             "exports": self._export(emulation, reported),
-            "export_time_s": time.perf_counter() - trained_s,
+            "export_time_s": time.perf_counter() - valued_s,
             "pictures": self._draw(),
             **({"sheaf": sheaf} if (sheaf := self.watch.summary()) else {}),
             **({} if self._pacing is None else self._pacing.summary()),

@@ -68,7 +68,7 @@ def _one_stretch(decision: DecisionSection, frame_s: float, own: _Seen, other: _
     return {
         "nothing": stay(cells),
         "reactive": serve(cells, rule),
-        "predictive": serve(cells, rule, _warnings(own, other)),
+        "predictive": serve(cells, rule, _warnings(decision, own, other)),
         "perfect": serve(cells, rule, _true_warnings(own, other)),
         "oracle": Service(
             duration_s=cells.end_s,
@@ -78,12 +78,12 @@ def _one_stretch(decision: DecisionSection, frame_s: float, own: _Seen, other: _
     }
 
 
-def _warnings(own: _Seen, other: _Seen) -> Warnings:
+def _warnings(decision: DecisionSection, own: _Seen, other: _Seen) -> Warnings:
     """As the models gave them, when the devices did."""
     spans = []
     for server, rows in (own, other):
         arrival_s = own.server.link.instants_s(rows) + server.delay_s[rows]
-        spans.append(warned_times(arrival_s, server.logits[rows, 0] > 0.0))
+        spans.append(warned_times(arrival_s, server.logits[rows, 0] > decision.warn_above_logit))
     return Warnings(spans[0], spans[1])
 
 
@@ -101,7 +101,7 @@ def _deadline(decision: DecisionSection, seen: _Seen) -> Deadline:
     assert isinstance(samples, BlockageWindows), "warnings are of blockages"
     return deadline(
         samples.blocked_now[rows],
-        server.logits[rows, 0] > 0.0,
+        server.logits[rows, 0] > decision.warn_above_logit,
         server.link.instants_s(rows) + server.delay_s[rows],
         frame_s,
         samples.horizon,

@@ -1,4 +1,4 @@
-"""The section "value" of a run's summary: what users get under every way of deciding, and whether warnings came in time.
+"""The section "value" of a run's summary: what users get whoever decides, and whether answers came in time.
 
 Every base station serves one user over its held-out frames. The ways of deciding are played on the same powers: do
 nothing, react to a loss, act on the model's answers, and the limit of what anybody could have had. Nothing is drawn.

@@ -36,7 +36,7 @@ def rows(result: RunResult) -> list[Any]:
 
 
 def without_wall_time(result: RunResult) -> dict[str, Any]:
-    machine = {"recording_time_s", "wall_time_s", "export_time_s", "environment"}
+    machine = {"recording_time_s", "wall_time_s", "value_time_s", "export_time_s", "environment"}
     return {key: value for key, value in result.summary.items() if key not in machine}
 
 

@@ -101,7 +101,7 @@ def left(folder: Path) -> dict[str, Any]:
     """Everything in a run folder that is not about this machine."""
     files = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     summary = json.loads(files.pop(Path("summary.json")))
-    for key in ("recording_time_s", "wall_time_s", "export_time_s"):
+    for key in ("recording_time_s", "wall_time_s", "value_time_s", "export_time_s"):
         del summary[key]
     return {"summary": summary, "files": files}
 

@@ -45,7 +45,7 @@ def ran(folder: Path, edits: dict[str, Any], n_workers: int) -> RunResult:
 
 def results(result: RunResult) -> dict[str, Any]:
     """All of a run but what depends on the machine, and on how often it was asked."""
-    machine = {"recording_time_s", "wall_time_s", "export_time_s", "environment"}
+    machine = {"recording_time_s", "wall_time_s", "value_time_s", "export_time_s", "environment"}
     kept = {key: value for key, value in result.summary.items() if key not in machine}
     models = {path.name: path.read_bytes() for path in (result.folder / "models").glob("*")}
     return {**kept, "rows": (result.folder / "metrics.jsonl").read_text(), "models": models}
