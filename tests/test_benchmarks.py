@@ -18,6 +18,18 @@ ROUNDING = 1e-5
 ROUNDING_OF_STEPS = 1e-8
 #: Maps start as rows of the identity, so float32 dense maps round near 1; float64 does not show.
 MAP_ROUNDING = {"float32": 1e-6, "float64": 1e-14}
+VALUE_EDITS = json.dumps(
+    {
+        "rounds": 1,
+        "world.n_sites": 2,
+        "world.duration_s": 90,
+        "clients.n_clients": 2,
+        "topology.kind": "complete",
+        "model.width": 0.125,
+        "training.local_steps": 1,
+        "training.batch_size": 8,
+    }
+)
 SMALL = {
     "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads"],
     "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
@@ -43,6 +55,7 @@ SMALL = {
         *("--repeats", "1", "--batch", "2", "--width", "0.125"),
         *("--round-repeats", "2", "--products", "2", "--rounds", "1", "--clients", "2", "--seconds", "30"),
     ],
+    "value": ["--scenarios", "blockage", "--seeds", "0", "--edits", VALUE_EDITS],
     "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
 }
 
@@ -191,6 +204,22 @@ def test_scale_measures_time_and_memory_per_client_at_every_size(capsys: pytest.
         assert figures["growth"]["6"] == {"median": 1.0, "min": 1.0, "max": 1.0}, "over the smallest crowd"
     assert printed["memory"]["regular"].keys() == {"6", "12"}
     assert printed["memory"]["regular"]["12"]["kib_per_client"] > 0
+
+
+def test_value_plays_every_rule_and_draws_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(SMALL, "value", [*SMALL["value"], "--draw", str(tmp_path / "value.png")])
+    found = report("value", capsys)["scenarios"]["blockage"]
+    assert (tmp_path / "value.png").read_bytes().startswith(b"\x89PNG")
+    (shipped,) = found["everybody"]["reactive"]["outage_ms_per_min"]
+    assert found["rules"]["decision.handover.time_to_trigger_s"]["0.1"]["everybody"]["reactive"][
+        "outage_ms_per_min"
+    ] == [shipped]
+    slower = [one["everybody"]["deadline"]["in_time"][0] for one in found["answer_ms"].values()]
+    assert slower == sorted(slower, reverse=True)
+    (free,) = found["rules"]["decision.handover.interruption_s"]["0"]["everybody"]["oracle"]["outage_ms_per_min"]
+    assert free <= found["everybody"]["oracle"]["outage_ms_per_min"][0]
 
 
 def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFixture[str]) -> None:

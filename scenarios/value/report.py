@@ -19,7 +19,7 @@ from ..build import Client
 from ..schema import Scenario
 from .beams import play_beams
 from .handovers import play_handovers
-from .serving import Played, servers
+from .serving import Played, Server, servers
 
 Figures = dict[str, Any]
 
@@ -46,17 +46,24 @@ def value_of_prediction(
         absent: clients whose models are not here.
 
     Returns:
-        `decision`, and figures in `groups` and `clients`; or `skipped`, with the reason.
+        `decision`, and figures of `groups`, `everybody` and `clients`; or `skipped`, with the reason.
     """
     present = [client for client in clients if client.client_id not in absent]
     if reason := _why_not(scenario, present):
         return {"skipped": reason}
+    return value_of_servers(scenario, servers(scenario, present, learners, reported, recordings))
+
+
+def value_of_servers(scenario: Scenario, served: Sequence[Server]) -> Figures:
+    """The same of models that have answered; rules are those of the scenario."""
     play = play_handovers if scenario.question.decision == "handover" else play_beams
-    played = play(scenario, servers(scenario, present, learners, reported, recordings))
-    groups = {group: [one for one in played if one.server.client.group == group] for group in reported}
+    played = play(scenario, served)
+    names = [group.name for group in scenario.clients.groups]
+    groups = {name: [one for one in played if one.server.client.group == name] for name in names}
     return {
         "decision": scenario.question.decision,
         "groups": {name: _of_group(members) for name, members in groups.items() if members},
+        "everybody": _of_group(played),
         "clients": [_of_client(one) for one in played],
     }
 

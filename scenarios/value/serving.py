@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,10 @@ class Server:
     delay_s: Array
     device: str
     seconds: float
+
+    def answering_after(self, seconds: float) -> Server:
+        """The same on a device that takes so long."""
+        return replace(self, seconds=seconds, delay_s=_delays_s(self.link, seconds))
 
     @property
     def slowest_answer_s(self) -> float:
