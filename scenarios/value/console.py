@@ -27,7 +27,12 @@ _LOST = _Row("lost_db", "power lost, dB", "{:.2f}".format)
 
 def value_table(value: Mapping[str, Any]) -> Table:
     """Rows per group, a column per way of deciding; the last is how much of the oracle's gain over reacting is had."""
-    table = Table(title=f"What prediction is worth: {_TITLES[value['decision']]}", title_justify="left")
+    table = Table(
+        title=f"What prediction is worth: {_TITLES[value['decision']]}",
+        title_justify="left",
+        caption="gained: share of what the oracle gains over reacting",
+        caption_justify="left",
+    )
     table.add_column("group (clients)", overflow="fold")
     table.add_column("per user")
     for name in _WAYS:

@@ -85,9 +85,9 @@ def _gain_db(station: RecordedStation, radio: RadioSettings) -> Array:
     label = next((name for name in BLOCKAGE_LABELS if name in station.field_names), None)
     blocked: NDArray[np.bool_] = np.zeros(station.n_frames, dtype=np.bool_) if label is None else station.read(label)
     if "rf" in station.field_names:
-        power = np.nanmax(station.read("rf").astype(np.float64), axis=1)
-        clear = float(np.median(power[~blocked] if not blocked.all() else power))
-        gain_db = 10.0 * np.log10(np.maximum(power, np.finfo(np.float64).tiny) / clear)
+        measured = np.nan_to_num(station.read("rf").astype(np.float64), nan=0.0)
+        power = np.maximum(measured.max(axis=1), np.finfo(np.float64).tiny)
+        gain_db = 10.0 * np.log10(power / np.median(power if blocked.all() else power[~blocked]))
         return np.asarray(np.maximum(gain_db, -DEEPEST_READING_DB))
     if "los_loss_db" in station.field_names:
         return -filled_shadow_db(station.read("los_loss_db").astype(np.float64), radio.deepest_fade_db)

@@ -253,7 +253,8 @@ def test_fades_come_from_the_best_beam_or_from_what_stands_in_the_way_or_from_th
     loss_db = _gain_db(station(blocked_power=blocked, los_loss_db=np.array([0.0, 0.0, 90.0])), radio)
     assert loss_db == pytest.approx([0.0, 0.0, -radio.deepest_fade_db], abs=1e-3)
     assert _gain_db(station(blocked_power=blocked), radio).tolist() == [0.0, 0.0, -radio.vehicle_loss_db]
-    assert np.isfinite(_gain_db(station(rf=np.array([[1.0], [0.0]])), radio)).all()
+    for nothing in (0.0, np.nan):
+        assert np.isfinite(_gain_db(station(rf=np.array([[1.0], [nothing], [1.0]])), radio)).all()
 
 
 @pytest.fixture(scope="module")
