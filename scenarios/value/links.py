@@ -17,7 +17,7 @@ from ...emulator.contracts import NodeId
 from ...emulator.network.channels.radio_settings import RadioSettings
 from ...emulator.network.channels.recorded_fade import filled_shadow_db
 from ...emulator.radio.waves import Array
-from ..build import Client
+from ..client import Client
 
 #: Readings of nothing would be infinitely weak; whatever lies below this counts as this.
 DEEPEST_READING_DB = 60.0

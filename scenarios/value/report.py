@@ -15,7 +15,7 @@ import numpy as np
 from ...emulator.contracts import Learner, NodeId
 from ...emulator.decisions.deadline import Deadline
 from ...emulator.decisions.service import MS_PER_S, Service
-from ..build import Client
+from ..client import Client
 from ..schema import Scenario
 from .beams import play_beams
 from .handovers import play_handovers

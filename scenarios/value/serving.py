@@ -16,7 +16,7 @@ from ...emulator.decisions.deadline import Deadline
 from ...emulator.decisions.service import Service
 from ...emulator.radio.waves import Array
 from ...models.flops import forward_flops
-from ..build import Client
+from ..client import Client
 from ..devices import client_devices
 from ..evaluation import predicted
 from ..schema import Scenario
