@@ -241,7 +241,8 @@ def _golden_samples(
     rows = manifest.golden.rows
     wanted: dict[str, tuple[int, ...]] = {one.modality: (rows, *one.shape) for one in manifest.inputs}
     wanted[LOGITS] = (rows, manifest.output.n_outputs)
-    for name, array in {**inputs, LOGITS: expected}.items():
+    given: dict[str, NDArray[np.float32]] = {**{str(name): array for name, array in inputs.items()}, LOGITS: expected}
+    for name, array in given.items():
         if array.shape != wanted[name] or array.dtype != np.float32:
             raise BundleError(
                 f"bundle {path}: {name} of {SAMPLES_FILE} is {array.dtype} {list(array.shape)}, must be float32"

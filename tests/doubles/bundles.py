@@ -1,0 +1,130 @@
+"""A bundle whose answers can be told by hand: two modalities, `present`, `attention`, no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from sheafedge.emulator.edge.bundle import golden_file, write_bundle
+from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputKind, OutputSpec, Runtime
+from sheafedge.emulator.edge.onnx_session import OnnxSession
+
+OPSET, IR_VERSION = 20, 10
+RATE_HZ = 10.0
+GOLDEN_ROWS = 3
+
+
+def tiny_bundle(
+    folder: Path, *, kind: OutputKind = "binary", n: int = 8, frames: int = 4, gain: float = 1.0, name: str = "tiny"
+) -> Path:
+    """Write a bundle whose logits are the mean, over the modalities that are there, of a plain figure of each.
+
+    binary, inputs lidar [2, frames, 6] and rf [frames, n], both up to now: the figure is the mean of all values.
+    classes, inputs rf [frames, n] before now and gps [frames, 2] up to now: the mean over the frames of every beam, and
+    the mean of all values, the same for every beam.
+
+    Args:
+        folder: must not be there yet.
+        kind: of the output; classes have n labels.
+        n: beams of a sweep.
+        frames: of a window, at `RATE_HZ`.
+        gain: on all logits: two bundles can be told apart.
+        name: of the bundle.
+
+    Returns:
+        the folder.
+    """
+    manifest = tiny_manifest(kind=kind, n=n, frames=frames, name=name)
+    model = tiny_model(manifest, gain)
+    inputs = tiny_inputs(manifest, GOLDEN_ROWS)
+    logits = OnnxSession(model).run(inputs)
+    files = {"model.onnx": model, "samples.npz": golden_file(inputs, logits), "README.md": b"# A tiny model\n"}
+    write_bundle(folder, manifest, files)
+    return folder
+
+
+def tiny_manifest(*, kind: OutputKind = "binary", n: int = 8, frames: int = 4, name: str = "tiny") -> Manifest:
+    """What a tiny bundle says of itself, without files."""
+    rf = InputSpec("rf", (frames, n), (n,), frames, 0, 0, RATE_HZ, "dB", "power of every beam")
+    lidar = InputSpec("lidar", (2, frames, 6), (2, 6), frames, 1, 0, RATE_HZ, "m, rad", "range and angle")
+    if kind == "binary":
+        inputs = (lidar, rf)
+        output = OutputSpec("binary", ("stays clear", "blocked"), "a blockage is near", horizon_s=0.5)
+    else:
+        swept = InputSpec("rf", (frames, n), (n,), frames, 0, 1, RATE_HZ, "dB", "sweeps before now")
+        inputs = (swept, InputSpec("gps", (frames, 2), (2,), frames, 0, 0, RATE_HZ, "m", "east and north"))
+        labels = tuple(f"beam {index}" for index in range(n))
+        output = OutputSpec("classes", labels, "best beam now", codebook=tuple(range(0, 8 * n, 8)))
+    return Manifest(
+        name=name,
+        created_by="sheafedge tests",
+        task="blockage" if kind == "binary" else "beam_tracking",
+        question="Will it be blocked?" if kind == "binary" else "Which beam?",
+        precision="float32",
+        runtime=Runtime(OPSET, IR_VERSION, "1.18"),
+        inputs=inputs,
+        output=output,
+        flops=1000.0,
+        parameters=1,
+        trained={"scenario": "tiny", "algorithm": "none", "seed": 0, "client": 0},
+        metrics={"held_out": {"balanced_accuracy": 0.5}},
+        golden=Golden(GOLDEN_ROWS, 1e-5),
+    )
+
+
+def tiny_inputs(manifest: Manifest, rows: int, seed: int = 0) -> dict[str, NDArray[np.float32]]:
+    """Inputs [rows, ...] by name, other ones for every seed."""
+    draws = np.random.default_rng(seed)
+    return {str(one.modality): draws.normal(size=(rows, *one.shape)).astype(np.float32) for one in manifest.inputs}
+
+
+def tiny_model(manifest: Manifest, gain: float = 1.0) -> bytes:
+    """The graph; see `tiny_bundle`."""
+    n_out = manifest.output.n_outputs
+    nodes, constants = [], {"gain": np.float32(gain), "zero": np.float32(0.0)}
+    figures = []
+    for one in manifest.inputs:
+        figure, axes = f"{one.modality}_figure", f"{one.modality}_axes"
+        per_beam = n_out > 1 and one.modality == "rf"
+        constants[axes] = np.array([1] if per_beam else range(1, len(one.shape) + 1), np.int64)
+        nodes.append(helper.make_node("ReduceMean", [one.modality, axes], [f"{figure}_raw"], keepdims=int(per_beam)))
+        constants[f"{figure}_shape"] = np.array([-1, 1, n_out if per_beam else 1], np.int64)
+        nodes.append(helper.make_node("Reshape", [f"{figure}_raw", f"{figure}_shape"], [f"{figure}_row"]))
+        constants[f"{figure}_wide"] = np.array([1, 1, n_out], np.int64)
+        nodes.append(helper.make_node("Expand", [f"{figure}_row", f"{figure}_wide"], [figure]))
+        figures.append(figure)
+    constants["last"], constants["middle"] = np.array([2], np.int64), np.array([1], np.int64)
+    nodes += [
+        helper.make_node("Concat", figures, ["figures"], axis=1),  # [batch, 2, n_out]
+        helper.make_node("ReduceMean", ["figures", "last"], ["one_each"], keepdims=0),  # [batch, 2]
+        helper.make_node("Mul", ["one_each", "zero"], ["nothing"]),
+        helper.make_node("ReduceSum", ["present", "middle"], ["n_present"], keepdims=1),
+        helper.make_node("Div", ["present", "n_present"], ["share"]),
+        helper.make_node("Add", ["share", "nothing"], ["attention"]),  # as many rows as the inputs have
+        helper.make_node("Unsqueeze", ["attention", "last"], ["weights"]),
+        helper.make_node("Mul", ["figures", "weights"], ["weighted"]),
+        helper.make_node("ReduceSum", ["weighted", "middle"], ["mean"], keepdims=0),
+        helper.make_node("Mul", ["mean", "gain"], ["logits"]),
+    ]
+    n = len(manifest.inputs)
+    graph = helper.make_graph(
+        nodes,
+        "tiny",
+        [_value(one.modality, ["batch", *one.shape]) for one in manifest.inputs] + [_value("present", ["rows", n])],
+        [_value("logits", ["batch", n_out]), _value("attention", ["batch", n])],
+        [
+            *(numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()),
+            numpy_helper.from_array(np.ones((1, n), np.float32), "present"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def _value(name: str, shape: list[Any]) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(str(name), TensorProto.FLOAT, shape)
