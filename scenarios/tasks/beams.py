@@ -91,8 +91,16 @@ class BeamTracking(_BestBeam):
             "gps": ("m", f"last {n} positions up to now, east and north of the base station, oldest first"),
             "rf": ("dB", f"received power of every beam in the {n} sweeps before now, oldest first"),
         }
+        lag = {"rf": 1, "gps": 0}  # the sweep of now is what is asked about
         return {
-            modality: {"shape": shape, "unit": said[modality][0], "meaning": said[modality][1]}
+            modality: {
+                "shape": shape,
+                "unit": said[modality][0],
+                "meaning": said[modality][1],
+                "frames": n,
+                "frame_axis": 0,
+                "lag": lag[modality],
+            }
             for modality, shape in samples.input_shapes.items()
         }
 
@@ -127,6 +135,13 @@ class BeamPrediction(_BestBeam):
             "camera": ("0 to 255", "color image of this instant; axes: red, green and blue, row, column"),
         }
         return {
-            modality: {"shape": shape, "unit": said[modality][0], "meaning": said[modality][1]}
+            modality: {
+                "shape": shape,
+                "unit": said[modality][0],
+                "meaning": said[modality][1],
+                "frames": 1,
+                "frame_axis": None,
+                "lag": 0,
+            }
             for modality, shape in samples.input_shapes.items()
         }

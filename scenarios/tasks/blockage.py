@@ -82,7 +82,14 @@ class Blockage:
             "rf": ("dB", f"received power of every beam {span}; axes: frame, beam"),
         }
         return {
-            modality: {"shape": shape, "unit": said[modality][0], "meaning": said[modality][1]}
+            modality: {
+                "shape": shape,
+                "unit": said[modality][0],
+                "meaning": said[modality][1],
+                "frames": data.window,
+                "frame_axis": 1 if modality == "lidar" else 0,
+                "lag": 0,
+            }
             for modality, shape in samples.input_shapes.items()
         }
 

@@ -121,7 +121,12 @@ class Task(Protocol):
         ...
 
     def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
-        """Shape, unit and meaning of every input, for people and for exported models."""
+        """What every input is, for people and for exported models.
+
+        Returns:
+            modality -> shape of a sample, unit, meaning; `frames` in a sample, `frame_axis` along which they lie, oldest
+            first (None: a sample is one frame), and `lag`: how many frames the newest is before now.
+        """
         ...
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: Any) -> Scores:

@@ -1,0 +1,179 @@
+"""Smaller numbers for exported models: 8-bit integers or 16-bit floats inside, float32 inputs and outputs as ever.
+
+The input `present` keeps its default and can be given, and the shares of the modalities stay an output: what is around
+a model need not know its precision.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    CalibrationMethod,
+    QuantFormat,
+    QuantType,
+    quantize_static,
+)
+from onnxruntime.quantization.onnx_model import ONNXModel
+from onnxruntime.quantization.shape_inference import quant_pre_process
+from onnxruntime.transformers.float16 import convert_float_to_float16
+
+from .onnx_facts import WEIGHTED
+
+CalibrationName = Literal["minmax", "entropy", "percentile"]
+#: How the range of an activation follows from what calibration saw.
+CALIBRATIONS: Mapping[CalibrationName, CalibrationMethod] = {
+    "minmax": CalibrationMethod.MinMax,
+    "entropy": CalibrationMethod.Entropy,
+    "percentile": CalibrationMethod.Percentile,
+}
+_PERCENTILE = 99.99
+_WHOLE = "/float32"  # ending of constants that stay float32
+_WARNINGS, _ERRORS = 2, 3  # severities of onnxruntime, which has no way to ask which one is set
+
+
+def int8_model(
+    model: onnx.ModelProto, samples: Mapping[str, NDArray[np.float32]], *, calibration: CalibrationName = "minmax"
+) -> onnx.ModelProto:
+    """A model that multiplies 8-bit integers: static, with quantize and dequantize nodes (QDQ).
+
+    Every output channel of a weight has a scale of its own. Weights use 7 of the 8 bits: processors without VNNI add
+    pairs of products in 16 bits, which full weights overflow, and the same file would answer differently there.
+    Normalization in physical units, pooling and attention stay float32.
+
+    Args:
+        model: float32, as exported.
+        samples: input -> [n, ...] in physical units, typical ones; activations get the range that they have on these.
+        calibration: how.
+
+    Source: onnxruntime, "Quantize ONNX models", on `reduce_range` and saturation.
+    """
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        whole, prepared, small = (Path(folder) / f"{name}.onnx" for name in ("whole", "prepared", "small"))
+        onnx.save(model, whole)
+        quant_pre_process(whole, prepared, skip_symbolic_shape=True)  # it stumbles over constants that we have
+        quantize_static(
+            prepared,
+            small,
+            _OneByOne(samples),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            reduce_range=True,
+            activation_type=QuantType.QInt8,
+            weight_type=QuantType.QInt8,
+            op_types_to_quantize=list(WEIGHTED),
+            calibrate_method=CALIBRATIONS[calibration],
+            extra_options={"CalibPercentile": _PERCENTILE} if calibration == "percentile" else {},
+        )
+        return _like(model, onnx.load(small))
+
+
+def float16_model(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model that computes in 16 bits.
+
+    Normalization stays float32: positions differ by millionths of a degree, which float16 does not know.
+
+    Args:
+        model: float32, as exported.
+    """
+    first, rest = _cut_before_weights(model)
+    with _quiet():
+        half = ONNXModel(convert_float_to_float16(rest, keep_io_types=True))
+    half.topological_sort()  # the converter appends its casts
+    return _like(model, _joined(model, first, half.model))
+
+
+def _cut_before_weights(model: onnx.ModelProto) -> tuple[onnx.GraphProto, onnx.ModelProto]:
+    """Nodes from the inputs to the first weights with their constants, and a model of the rest that goes on there."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    reached = {value.name for value in model.graph.input} - constants
+    first, rest = onnx.GraphProto(), onnx.ModelProto()
+    rest.CopyFrom(model)
+    del rest.graph.node[:], rest.graph.value_info[:]
+    for node in model.graph.node:  # in the order of computing
+        is_first = node.op_type not in WEIGHTED and bool(reached.intersection(node.input))
+        (first if is_first else rest.graph).node.append(node)
+        reached.update(node.output if is_first else ())
+    handed_over = dict.fromkeys(name for node in rest.graph.node for name in node.input if name in reached)
+    taken_over = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in handed_over]
+    _refill(rest.graph.input, [*taken_over, *(value for value in model.graph.input if value.name in constants)])
+    used_first, used_later = ({name for node in part.node for name in node.input} for part in (first, rest.graph))
+    first.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in used_first)
+    _refill(rest.graph.initializer, [tensor for tensor in model.graph.initializer if tensor.name in used_later])
+    return first, rest
+
+
+def _joined(model: onnx.ModelProto, first: onnx.GraphProto, half: onnx.ModelProto) -> onnx.ModelProto:
+    """Both parts as one model with the inputs of the original."""
+    for tensor in first.initializer:
+        tensor.name = f"{tensor.name}{_WHOLE}"
+    names = {tensor.name.removesuffix(_WHOLE): tensor.name for tensor in first.initializer}
+    for node in first.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+    _refill(half.graph.node, [*first.node, *half.graph.node])
+    _refill(half.graph.input, model.graph.input)
+    half.graph.initializer.extend(first.initializer)
+    return half
+
+
+def _refill(field: Any, items: Iterable[Any]) -> None:
+    """Repeated messages cannot be assigned."""
+    copies = list(items)
+    del field[:]
+    field.extend(copies)
+
+
+def _like(model: onnx.ModelProto, changed: onnx.ModelProto) -> onnx.ModelProto:
+    """A changed model with the metadata of the one that it comes from.
+
+    Raises:
+        RuntimeError: it takes or gives something else.
+    """
+    for side in ("input", "output"):
+        before, after = ([value.name for value in getattr(one.graph, side)] for one in (model, changed))
+        if before != after:
+            raise RuntimeError(f"quantization changed the {side}s of the graph from {before} to {after}")
+    used = {node.domain for node in changed.graph.node}
+    _refill(changed.opset_import, [opset for opset in changed.opset_import if opset.domain in used])
+    onnx.helper.set_model_props(changed, {prop.key: prop.value for prop in model.metadata_props})
+    onnx.checker.check_model(changed)
+    return changed
+
+
+class _OneByOne(CalibrationDataReader):  # type: ignore[misc]
+    """Samples as calibration wants them; memory does not grow with their number."""
+
+    def __init__(self, samples: Mapping[str, NDArray[np.float32]]) -> None:
+        self._rows = _rows(samples)
+
+    def get_next(self) -> Mapping[str, NDArray[np.float32]] | None:
+        """One sample, as a batch; None: that was all."""
+        return next(self._rows, None)
+
+
+def _rows(samples: Mapping[str, NDArray[np.float32]]) -> Iterator[Mapping[str, NDArray[np.float32]]]:
+    n = min(map(len, samples.values()))
+    return ({name: values[i : i + 1] for name, values in samples.items()} for i in range(n))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What the tools say of `present`, and of weights too small for float16, is as intended."""
+    onnxruntime.set_default_logger_severity(_ERRORS)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        onnxruntime.set_default_logger_severity(_WARNINGS)
