@@ -60,11 +60,9 @@ def int8_model(
     Source: onnxruntime, "Quantize ONNX models", on `reduce_range` and saturation.
     """
     with tempfile.TemporaryDirectory() as folder, _quiet():
-        whole, prepared, small = (Path(folder) / f"{name}.onnx" for name in ("whole", "prepared", "small"))
-        onnx.save(model, whole)
-        quant_pre_process(whole, prepared, skip_symbolic_shape=True)  # it stumbles over constants that we have
+        small = Path(folder) / "small.onnx"
         quantize_static(
-            prepared,
+            _prepared(model, Path(folder)),
             small,
             _OneByOne(samples),
             quant_format=QuantFormat.QDQ,
@@ -87,11 +85,19 @@ def float16_model(model: onnx.ModelProto) -> onnx.ModelProto:
     Args:
         model: float32, as exported.
     """
-    first, rest = _cut_before_weights(model)
-    with _quiet():
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        first, rest = _cut_before_weights(onnx.load(_prepared(model, Path(folder))))
         half = ONNXModel(convert_float_to_float16(rest, keep_io_types=True))
     half.topological_sort()  # the converter appends its casts
     return _like(model, _joined(model, first, half.model))
+
+
+def _prepared(model: onnx.ModelProto, folder: Path) -> Path:
+    """The model with everything that is constant computed, and all shapes that can be known."""
+    whole, prepared = folder / "whole.onnx", folder / "prepared.onnx"
+    onnx.save(model, whole)
+    quant_pre_process(whole, prepared, skip_symbolic_shape=True)  # that stumbles over constants which are there
+    return prepared
 
 
 def _cut_before_weights(model: onnx.ModelProto) -> tuple[onnx.GraphProto, onnx.ModelProto]:
