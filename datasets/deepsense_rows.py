@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from ..emulator.contracts import DataError
 from .recording import Recording
 
+#: Of the sweeps, nominal: gathered rows have no time stamps. Measured means of the published folders are 5.6 to 10 Hz.
+GATHERED_RATE_HZ = 10.0
 #: Length of one degree of latitude on the mean sphere.
 M_PER_DEGREE = 111_320.0
 #: A base station is a fixed installation; averaging its position fix may still differ by centimeters.

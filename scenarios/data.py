@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..datasets.deepsense_rows import load_deepsense_rows
+from ..datasets.deepsense_rows import GATHERED_RATE_HZ, load_deepsense_rows
 from ..datasets.partition import ClientRows, assign_clients, partition
 from ..datasets.recording_reader import RecordedStation, RecordingReader
 from ..datasets.samples import Samples
@@ -42,6 +42,7 @@ class ClientData:
         station_index: of the base station among those of all recordings.
         served: samples of every frame of the held-out stretches, without a stride, in the order of time; None where
             there are no such stretches, or nobody knows the times.
+        rate_hz: of the frames that samples are made of, as it was meant.
     """
 
     recording: str
@@ -50,6 +51,7 @@ class ClientData:
     blocked: BlockedTimes | None = None
     station_index: int = 0
     served: Samples | None = None
+    rate_hz: float = GATHERED_RATE_HZ
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,6 +126,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             served=None
             if data.split == "random"
             else _held_out_frames(of_every_frame[client_id], samples[client_id].take(rows.test)),
+            rate_hz=stations[rows.recording_index].rate_hz,
         )
         for client_id, rows in enumerate(shares)
     ]
