@@ -1,0 +1,366 @@
+"""Makes the tables of `docs/edge.md`: fewer bits, a lost sensor, a base station that joins late.
+
+    make edge [ARGS="--runs runs/edge --seeds 0 1 2"]
+
+Runs and figures that are there already are not made again: it continues where it stopped, and one machine can run what
+another has not. Scenarios are smaller than as shipped (`SMALLER`), so that all of it takes an hour of two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from sheafedge.emulator.edge.onnx_session import OnnxSession
+from sheafedge.scenarios.bundle_evidence import HELD_OUT, WITHOUT, answers, evidence
+from sheafedge.scenarios.bundles import Source, Wishes, quantized, sources
+from sheafedge.scenarios.finished_run import FinishedRun, finished_run
+from sheafedge.scenarios.members import members_of
+from sheafedge.scenarios.run import one_torch_thread, run_scenario
+from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.scenarios.tasks.table import TASKS
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "edge.md"
+
+_EIGHT = {"world.n_sites": 8, "clients.n_clients": 8, "topology.kind": "complete"}
+#: Scenario -> what is changed, so that three seeds take minutes.
+SMALLER: Mapping[str, Mapping[str, Any]] = {
+    "blockage": _EIGHT,
+    "drone_beam": {**_EIGHT, "rounds": 20},
+    "beam_tracking": {},
+}
+ALWAYS = {"compute.executor": "serial", "export.pictures": 0}
+#: Ways to make a model smaller that are compared.
+VARIANTS: Mapping[str, Wishes] = {
+    "fp16": Wishes(quantize="fp16"),
+    "int8, minmax": Wishes(quantize="int8"),
+    "int8, entropy": Wishes(quantize="int8", calibration="entropy"),
+    "int8, percentile": Wishes(quantize="int8", calibration="percentile"),
+}
+SHIPPED_VARIANT = "int8, minmax"
+#: With these a sensor can be lost; of `beam_tracking` both inputs are needed to say anything new.
+WITH_LOST_SENSORS = ("blockage", "drone_beam")
+LATE = "blockage"
+
+Figures = dict[str, Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what is missing, write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=Path("runs/edge"), help="folder of runs and figures")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="*", default=list(SMALLER), metavar="SCENARIO", help="run only these")
+    parser.add_argument("--no-runs", action="store_true", help="write the page from what is there")
+    options = parser.parse_args(arguments)
+    options.runs.mkdir(parents=True, exist_ok=True)
+    with one_torch_thread():
+        for name in [] if options.no_runs else options.only:
+            for seed in options.seeds:
+                _all_of(options.runs, name, seed)
+    _write_page(options.runs)
+
+
+def _all_of(runs: Path, name: str, seed: int) -> None:
+    """Every run and figure of one scenario and seed."""
+    joint = _run(runs, f"{name}-joint-{seed}", _scenario(name, seed))
+    _figures(runs, f"bits-{name}-{seed}", lambda: _bits(joint))
+    if name in WITH_LOST_SENSORS:
+        single = [
+            _run(runs, f"{name}-{kept}-{seed}", _with_one_sensor(joint.scenario, index))
+            for index, kept in enumerate(("first", "second"))
+        ]
+        _figures(runs, f"lost-{name}-{seed}", lambda: _lost(joint, single))
+        if name == LATE:
+            absent = _run(runs, f"{name}-late-{seed}", _without_newcomers(joint.scenario))
+            _figures(runs, f"late-{name}-{seed}", lambda: _late(joint, absent, single))
+
+
+def _scenario(name: str, seed: int) -> Scenario:
+    return load_scenario(name).edited({**SMALLER[name], **ALWAYS, "seed": seed})
+
+
+def _run(runs: Path, name: str, scenario: Scenario) -> FinishedRun:
+    folder = runs / name
+    if not folder.exists():
+        print(f"running {name}", flush=True)
+        run_scenario(scenario, folder)
+    return finished_run(folder)
+
+
+def _figures(runs: Path, name: str, make: Callable[[], list[Figures]]) -> None:
+    path = runs / f"{name}.json"
+    if not path.exists():
+        print(f"measuring {name}", flush=True)
+        path.write_text(json.dumps(make(), indent=1) + "\n", encoding="utf-8")
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def _bits(run: FinishedRun) -> list[Figures]:
+    """Every client in every variant: scores and agreement per condition."""
+    found = []
+    for source in _sources(run):
+        trained = source.answers(_session(source))
+        whole = len(source.model.SerializeToString())
+        for variant, wishes in VARIANTS.items():
+            model = quantized(source, wishes).SerializeToString()
+            shown = evidence(source.member.task, source.data.test, source.answers(OnnxSession(model)), trained)
+            found += [
+                {
+                    "variant": variant,
+                    "client": source.member.client_id,
+                    "condition": condition,
+                    "size": len(model) / whole,
+                    "float32": shown.trained[condition][shown.score],
+                    "score": shown.scores[condition][shown.score],
+                    "agreement": shown.agreement[condition],
+                }
+                for condition in shown.scores
+            ]
+    return found
+
+
+def _lost(joint: FinishedRun, single: Sequence[FinishedRun]) -> list[Figures]:
+    """A fused model with one sensor masked, against one that was trained with the other alone; same held-out rows."""
+    alone = _alone(single)
+    found = []
+    for source in _sources(joint):
+        owned = source.member.modalities
+        if len(owned) == 1:
+            continue
+        scores = _scores(source, source.answers(_session(source)))
+        for lost in owned:
+            (kept,) = (modality for modality in owned if modality != lost)
+            found.append(
+                {
+                    "client": source.member.client_id,
+                    "lost": lost,
+                    "kept": kept,
+                    "both": scores[HELD_OUT],
+                    "masked": scores[f"{WITHOUT}{lost}"],
+                    "alone": alone[source.member.client_id, kept],
+                    "persistence": _persistence(source),
+                }
+            )
+    return found
+
+
+def _late(joint: FinishedRun, absent: FinishedRun, single: Sequence[FinishedRun]) -> list[Figures]:
+    """Neighbours' models at a base station that was not there, against the one that it would have trained."""
+    newcomers = _newcomers(joint.scenario)
+    alone, own = _alone(single), {source.member.client_id: source for source in _sources(joint)}
+    trained = [source for source in _sources(absent) if source.member.client_id not in newcomers]
+    found = []
+    for newcomer in newcomers:
+        me = own[newcomer]
+        mine = _scores(me, me.answers(_session(me)))
+        taken = [
+            _scores(me, answers(_session(other), me.data.test, me.units, joint.scenario.seed, newcomer))
+            for other in trained
+            if other.member.group == me.member.group
+        ]
+        for condition in [name for name in mine if name == HELD_OUT or name.startswith(WITHOUT)]:
+            lost = condition.removeprefix(WITHOUT)
+            (kept,) = [one for one in me.member.modalities if one != lost] if condition != HELD_OUT else [""]
+            found.append(
+                {
+                    "client": newcomer,
+                    "group": me.member.group,
+                    "lost": "" if condition == HELD_OUT else lost,
+                    "neighbours": [scores[condition] for scores in taken],
+                    "own": mine[HELD_OUT] if condition == HELD_OUT else alone[newcomer, kept],
+                    "persistence": _persistence(me),
+                }
+            )
+    return found
+
+
+def _sources(run: FinishedRun) -> list[Source]:
+    return sources(run, [row.client for row in run.summary.exports])
+
+
+def _session(source: Source) -> OnnxSession:
+    return OnnxSession(source.model.SerializeToString())
+
+
+def _scores(source: Source, found: Mapping[str, Any]) -> dict[str, float]:
+    """Condition -> first score on the rows of this client."""
+    task = source.member.task
+    return {name: task.scores(logits, source.data.test)[task.columns[0].key] for name, logits in found.items()}
+
+
+def _persistence(source: Source) -> float:
+    task = source.member.task
+    return task.baselines(source.data.train, source.data.test)["persistence"][task.columns[0].key]
+
+
+def _alone(single: Sequence[FinishedRun]) -> dict[tuple[int, str], float]:
+    """(client, its only modality) -> score of the model that was trained with it."""
+    return {
+        (source.member.client_id, source.member.modalities[0]): _scores(source, source.answers(_session(source)))[
+            HELD_OUT
+        ]
+        for run in single
+        for source in _sources(run)
+    }
+
+
+def _with_one_sensor(scenario: Scenario, index: int) -> Scenario:
+    """Every group keeps one of its sensors; groups, rows and seeds stay."""
+    groups = scenario.tables()["clients"]["groups"]
+    for group in groups:
+        owned = [modality for modality in ("lidar", "camera", "rf", "gps") if modality in group["modalities"]]
+        group["modalities"] = [owned[min(index, len(owned) - 1)]]
+    return scenario.edited({"clients.groups": groups})
+
+
+def _newcomers(scenario: Scenario) -> list[int]:
+    """The last member of every group."""
+    return sorted({member.group: member.client_id for member in members_of(scenario)}.values())
+
+
+def _without_newcomers(scenario: Scenario) -> Scenario:
+    """They are off from the first instant to the last: others train as if they were not there."""
+    return scenario.edited({"faults": [{"kind": "node_off", "nodes": _newcomers(scenario)}]})
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def _write_page(runs: Path) -> None:
+    text = (HERE / "page.md").read_text(encoding="utf-8")
+    tables = {
+        "bits": "\n\n".join(filter(None, (_bits_table(runs, name) for name in SMALLER))),
+        "calibration": _calibration_table(runs),
+        "lost": "\n\n".join(filter(None, (_lost_table(runs, name) for name in WITH_LOST_SENSORS))),
+        "late": _late_table(runs),
+    }
+    for name, table in tables.items():
+        text = text.replace(f"<!-- {name} -->", table)
+    PAGE.write_text(text, encoding="utf-8")
+    print(f"wrote {PAGE}")
+
+
+def _read(runs: Path, name: str) -> dict[int, list[Figures]]:
+    """Seed -> rows of a kind of figures."""
+    paths = {int(path.stem.rsplit("-", 1)[1]): path for path in sorted(runs.glob(f"{name}-*.json"))}
+    return {seed: json.loads(path.read_text(encoding="utf-8")) for seed, path in paths.items()}
+
+
+def _bits_table(runs: Path, name: str) -> str:
+    """Rows: conditions; what the shipped variant costs."""
+    found = [row for rows in _read(runs, f"bits-{name}").values() for row in rows if row["variant"] == SHIPPED_VARIANT]
+    title = TASKS[load_scenario(name).task].columns[0].title
+    lines = [f"`{name}`, {title}:", "", "| Condition | models | float32 | int8 | change | worst | agreement | lowest |"]
+    lines.append("|---" * 8 + "|")
+    for condition in dict.fromkeys(row["condition"] for row in found):
+        rows = [row for row in found if row["condition"] == condition]
+        change = [row["score"] - row["float32"] for row in rows]
+        agreement = [row["agreement"] for row in rows]
+        cells = [
+            condition,
+            str(len(rows)),
+            f"{fmean(row['float32'] for row in rows):.3f}",
+            f"{fmean(row['score'] for row in rows):.3f}",
+            f"{fmean(change):+.3f}",
+            f"{min(change):+.3f}",
+            f"{fmean(agreement):.3f}",
+            f"{min(agreement):.3f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) if found else ""
+
+
+def _calibration_table(runs: Path) -> str:
+    """Rows: scenario and variant; held-out rows, and the mean over shifted ones."""
+    lines = [
+        "| | size | held out: change | worst | agreement | shifted: change | worst | agreement |",
+        "|---" * 8 + "|",
+    ]
+    for name in SMALLER:
+        found = [row for rows in _read(runs, f"bits-{name}").values() for row in rows]
+        for variant in VARIANTS:
+            rows = [row for row in found if row["variant"] == variant and not row["condition"].startswith(WITHOUT)]
+            if rows:
+                held_out = [row for row in rows if row["condition"] == HELD_OUT]
+                shifted = [row for row in rows if row["condition"] != HELD_OUT]
+                size = f"{fmean(row['size'] for row in rows):.2f}"
+                cells = [f"`{name}` {variant}", size, *_changes(held_out), *_changes(shifted)]
+                lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _changes(rows: Sequence[Figures]) -> Iterator[str]:
+    change = [row["score"] - row["float32"] for row in rows]
+    yield f"{fmean(change):+.3f}"
+    yield f"{min(change):+.3f}"
+    yield f"{fmean(row['agreement'] for row in rows):.3f}"
+
+
+def _lost_table(runs: Path, name: str) -> str:
+    """Rows: what was lost and what is left; mean over clients, spread over seeds."""
+    found = _read(runs, f"lost-{name}")
+    pairs = dict.fromkeys((row["kept"], row["lost"]) for rows in found.values() for row in rows)
+    lines = [
+        f"`{name}`:",
+        "",
+        "| Left | lost | models | all sensors | masked | trained without it | masked ahead by | persistence |",
+        "|---" * 8 + "|",
+    ]
+    for kept, lost in pairs:
+        by_seed = {s: [row for row in rows if (row["kept"], row["lost"]) == (kept, lost)] for s, rows in found.items()}
+        by_seed = {seed: rows for seed, rows in by_seed.items() if rows}
+        ahead = [fmean(row["masked"] - row["alone"] for row in rows) for rows in by_seed.values()]
+        means = [
+            _spread(fmean(r[key] for r in rows) for rows in by_seed.values()) for key in ("both", "masked", "alone")
+        ]
+        persistence = fmean(row["persistence"] for rows in by_seed.values() for row in rows)
+        count = sum(map(len, by_seed.values()))
+        cells = [kept, lost, str(count), *means, _signed(ahead), f"{persistence:.3f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) if found else ""
+
+
+def _late_table(runs: Path) -> str:
+    """Rows: what the newcomer owns."""
+    found = _read(runs, f"late-{LATE}")
+    lines = [
+        "| Newcomer's group | lacks | newcomers | a neighbour's model | its own, had it been there | behind by | persistence |",
+        "|---" * 7 + "|",
+    ]
+    kinds = dict.fromkeys((row["group"], row["lost"]) for rows in found.values() for row in rows)
+    for group, lost in kinds:
+        rows = [row for seed in found.values() for row in seed if (row["group"], row["lost"]) == (group, lost)]
+        taken = [fmean(row["neighbours"]) for row in rows]
+        behind = [row["own"] - mean for row, mean in zip(rows, taken, strict=True)]
+        cells = [
+            group,
+            lost or "nothing",
+            str(len(rows)),
+            _spread(taken),
+            _spread(row["own"] for row in rows),
+            _signed(behind),
+            f"{fmean(row['persistence'] for row in rows):.3f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _spread(values: Iterable[float]) -> str:
+    values = list(values)
+    return f"{fmean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+
+
+def _signed(values: Sequence[float]) -> str:
+    return f"{fmean(values):+.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+
+
+if __name__ == "__main__":
+    main()
