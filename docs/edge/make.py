@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from rich.console import Console
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.scenarios.bundle_evidence import HELD_OUT, WITHOUT, answers, evidence
 from sheafedge.scenarios.bundles import Source, Wishes, quantized, sources
@@ -39,13 +40,14 @@ ALWAYS = {"compute.executor": "serial", "export.pictures": 0}
 VARIANTS: Mapping[str, Wishes] = {
     "fp16": Wishes(quantize="fp16"),
     "int8, minmax": Wishes(quantize="int8"),
-    "int8, entropy": Wishes(quantize="int8", calibration="entropy"),
     "int8, percentile": Wishes(quantize="int8", calibration="percentile"),
 }
 SHIPPED_VARIANT = "int8, minmax"
 #: With these a sensor can be lost; of `beam_tracking` both inputs are needed to say anything new.
 WITH_LOST_SENSORS = ("blockage", "drone_beam")
 LATE = "blockage"
+
+CONSOLE = Console(emoji=False)
 
 Figures = dict[str, Any]
 
@@ -88,7 +90,7 @@ def _scenario(name: str, seed: int) -> Scenario:
 def _run(runs: Path, name: str, scenario: Scenario) -> FinishedRun:
     folder = runs / name
     if not folder.exists():
-        print(f"running {name}", flush=True)
+        CONSOLE.print(f"running {name}")
         run_scenario(scenario, folder)
     return finished_run(folder)
 
@@ -96,7 +98,7 @@ def _run(runs: Path, name: str, scenario: Scenario) -> FinishedRun:
 def _figures(runs: Path, name: str, make: Callable[[], list[Figures]]) -> None:
     path = runs / f"{name}.json"
     if not path.exists():
-        print(f"measuring {name}", flush=True)
+        CONSOLE.print(f"measuring {name}")
         path.write_text(json.dumps(make(), indent=1) + "\n", encoding="utf-8")
 
 
@@ -245,7 +247,7 @@ def _write_page(runs: Path) -> None:
     for name, table in tables.items():
         text = text.replace(f"<!-- {name} -->", table)
     PAGE.write_text(text, encoding="utf-8")
-    print(f"wrote {PAGE}")
+    CONSOLE.print(f"wrote {PAGE}")
 
 
 def _read(runs: Path, name: str) -> dict[int, list[Figures]]:
@@ -331,10 +333,15 @@ def _lost_table(runs: Path, name: str) -> str:
 def _late_table(runs: Path) -> str:
     """Rows: what the newcomer owns."""
     found = _read(runs, f"late-{LATE}")
-    lines = [
-        "| Newcomer's group | lacks | newcomers | a neighbour's model | its own, had it been there | behind by | persistence |",
-        "|---" * 7 + "|",
-    ]
+    titles = (
+        "Newcomer's group",
+        "lacks",
+        "newcomers",
+        "a neighbour's model",
+        "its own, had it been there",
+        "behind by",
+    )
+    lines = ["| " + " | ".join([*titles, "persistence"]) + " |", "|---" * 7 + "|"]
     kinds = dict.fromkeys((row["group"], row["lost"]) for rows in found.values() for row in rows)
     for group, lost in kinds:
         rows = [row for seed in found.values() for row in seed if (row["group"], row["lost"]) == (group, lost)]

@@ -23,15 +23,13 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from .manifest import BundleError, Manifest, read_manifest
+from .manifest import MOST_BYTES, BundleError, Manifest, read_manifest
 from .onnx_session import OnnxSession
 
 MANIFEST_FILE, MODEL_FILE, SAMPLES_FILE, CARD_FILE = "manifest.json", "model.onnx", "samples.npz", "README.md"
 REQUIRED_FILES = (MODEL_FILE, SAMPLES_FILE, CARD_FILE)
 INPUT_PREFIX, LOGITS = "input_", "logits"
 
-#: Far above every model here; a device must not be filled by a file that says it is small.
-MOST_FILE_BYTES = 1 << 30
 MOST_MANIFEST_BYTES = 1 << 22
 _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the same bundle gives the same archive, whenever it is packed
 
@@ -70,7 +68,7 @@ def load_bundle(path: Path, *, cuda: bool = False, threads: int = 1) -> Bundle:
     try:
         session = OnnxSession(content[MODEL_FILE], cuda=cuda, threads=threads)
     except Exception as error:  # noqa: BLE001 - onnxruntime has a class of its own for every cause
-        reason = str(error).splitlines()[0][:300]
+        reason = _first_line(error)
         raise BundleError(
             f"bundle {path}: its model cannot be loaded ({reason}); it needs onnxruntime"
             f" {manifest.runtime.onnxruntime} or later"
@@ -90,7 +88,9 @@ def read_bundle(path: Path) -> tuple[Manifest, dict[str, bytes]]:
             return _checked(path, _Folder(path))
         with zipfile.ZipFile(path) as archive:
             return _checked(path, _Archive(archive))
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except BundleError:
+        raise
+    except Exception as error:  # noqa: BLE001 - zipfile passes on whatever its decompressors raise
         raise BundleError(
             f"bundle {path} cannot be read ({error}); give a folder or a .zip that sheafedge export made"
         ) from None
@@ -168,7 +168,10 @@ class _Archive:
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive
-        self.sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+        entries = archive.infolist()
+        self.sizes = {entry.filename: entry.file_size for entry in entries}
+        if len(self.sizes) != len(entries):  # programs differ in which of two they read
+            raise BundleError(f"bundle {archive.filename} holds two files of one name; export it again")
 
     def read(self, name: str) -> bytes:
         with self._archive.open(name) as stream:
@@ -189,12 +192,14 @@ def _checked(path: Path, files: _Folder | _Archive) -> tuple[Manifest, dict[str,
         raise BundleError(f"bundle {path} is incomplete: {missing[0]} is missing; copy it again")
     if unknown := sorted(set(files.sizes) - set(manifest.files) - {MANIFEST_FILE}):
         raise BundleError(f"bundle {path} holds {unknown[0]!r}, of which its manifest knows nothing; export it again")
+    if sum(facts.bytes for facts in manifest.files.values()) > MOST_BYTES:
+        raise BundleError(f"bundle {path} would hold more than {MOST_BYTES} bytes, which none does")
     return manifest, {name: _whole(path, name, manifest, files) for name in manifest.files}
 
 
 def _whole(path: Path, name: str, manifest: Manifest, files: _Folder | _Archive) -> bytes:
     facts = manifest.files[name]
-    if not facts.bytes == files.sizes[name] <= MOST_FILE_BYTES:
+    if facts.bytes != files.sizes[name]:
         raise BundleError(
             f"bundle {path}: {name} has {files.sizes[name]} bytes, its manifest says {facts.bytes}; copy it again"
         )
@@ -202,6 +207,10 @@ def _whole(path: Path, name: str, manifest: Manifest, files: _Folder | _Archive)
     if hashlib.sha256(data).hexdigest() != facts.sha256:
         raise BundleError(f"bundle {path}: {name} was changed or damaged: its hash does not fit; copy it again")
     return data
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 def _check_signature(path: Path, manifest: Manifest, session: OnnxSession) -> None:
@@ -219,14 +228,18 @@ def _golden_error(path: Path, manifest: Manifest, samples: bytes, session: OnnxS
         BundleError: above the tolerance, or the samples do not fit the manifest.
     """
     inputs, expected = _golden_samples(path, manifest, samples)
-    found = session.run(inputs)
-    error = float(np.abs(found - expected).max()) if found.shape == expected.shape else np.inf
-    if not error <= manifest.golden.tolerance:  # NaN fails too
+    try:
+        found = session.run(inputs)
+    except Exception as error:  # noqa: BLE001 - as on loading
+        reason = _first_line(error)
+        raise BundleError(f"bundle {path}: its model cannot answer its own samples ({reason}); do not use it") from None
+    difference = float(np.abs(found - expected).max()) if found.shape == expected.shape else np.inf
+    if not difference <= manifest.golden.tolerance:  # NaN fails too
         raise BundleError(
-            f"bundle {path}: on this machine the model answers its own samples with a difference of {error:.3g}, more"
-            f" than {manifest.golden.tolerance:g}; do not use it here"
+            f"bundle {path}: on this machine the model answers its own samples with a difference of {difference:.3g},"
+            f" more than {manifest.golden.tolerance:g}; do not use it here"
         )
-    return error
+    return difference
 
 
 def _golden_samples(

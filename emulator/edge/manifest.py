@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -24,7 +25,12 @@ OutputKind = Literal["binary", "classes"]
 
 #: Far above every model here, far below what hurts a device.
 MOST_VALUES = 1 << 26
-_LONGEST_TEXT = 4096
+#: Of all files of a bundle together: a device must not be filled by a file that says it is small.
+MOST_BYTES = 1 << 30
+_LONGEST_TEXT, _DEEPEST_METRICS = 4096, 6
+#: Names that mean the same on every system and lead nowhere else.
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_LARGEST = 1e300  # whole numbers of JSON can be larger than any float
 
 _Made = TypeVar("_Made")
 _Reader = Callable[[Any], Any]
@@ -208,17 +214,17 @@ def read_manifest(text: str | bytes) -> Manifest:
         BundleError: it is none of ours, of another version, changed since it was written, or a field is wrong.
     """
     try:
-        tree = json.loads(text, parse_constant=_no_number)
+        tree = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        found = _digest(tree)  # nested too deep, it fails here at the latest
     except (ValueError, RecursionError) as error:
         raise BundleError(f"manifest.json is no JSON ({error}); export the bundle again") from None
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
         raise BundleError(f"manifest.json is not of a bundle: format must be {FORMAT!r}")
-    if tree.get("version") != VERSION:
+    if tree.get("version") != VERSION or tree["version"] is True:
         raise BundleError(
             f"manifest.json has version {tree.get('version')!r}, this release reads {VERSION}; export the bundle again"
         )
-    digest = tree.pop("digest", None)
-    if digest != _digest(tree):
+    if tree.pop("digest", None) != found:
         raise BundleError("manifest.json was changed after it was written: its digest does not fit; export it again")
     del tree["format"], tree["version"]
     manifest = _object(Manifest, _MANIFEST)(tree)
@@ -227,12 +233,22 @@ def read_manifest(text: str | bytes) -> Manifest:
     return manifest
 
 
-def _digest(tree: Mapping[str, Any]) -> str:
+def _digest(tree: Any) -> str:
+    """Of everything but the digest itself."""
+    if isinstance(tree, dict):
+        tree = {name: value for name, value in tree.items() if name != "digest"}
     return hashlib.sha256(json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
 
 
 # --- readers: from JSON to a value, or a ValueError that says what was expected --------------------------------------
@@ -244,10 +260,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _whole(low: int) -> _Reader:
+def _whole(low: int, high: int = MOST_VALUES) -> _Reader:
     def read(value: Any) -> int:
-        if type(value) is not int or not low <= value <= MOST_VALUES:
-            raise ValueError(f"must be a whole number of at least {low}")
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError(f"must be a whole number of at least {low} and at most {high}")
         return value
 
     return read
@@ -255,7 +271,8 @@ def _whole(low: int) -> _Reader:
 
 def _number(low: float, *, open_end: bool = False) -> _Reader:
     def read(value: Any) -> float:
-        if type(value) not in {int, float} or not math.isfinite(value) or value < low or (open_end and value == low):
+        fits = type(value) in {int, float} and low <= value <= _LARGEST and not (open_end and value == low)
+        if not fits:
             raise ValueError(f"must be a finite number {'above' if open_end else 'of at least'} {low:g}")
         return float(value)
 
@@ -284,11 +301,11 @@ def _list(reader: _Reader) -> _Reader:
     return read
 
 
-def _named(reader: _Reader) -> _Reader:
+def _named(reader: _Reader, name_reader: Callable[[str], str] = str) -> _Reader:
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise ValueError("must be an object")
-        return {name: reader(item) for name, item in value.items()}
+        return {name_reader(name): reader(item) for name, item in value.items()}
 
     return read
 
@@ -299,7 +316,20 @@ def _plain(value: Any) -> str | int | float:
     return value  # type: ignore[no-any-return]
 
 
-def _anything(value: Any) -> Any:
+def _figures(depth: int) -> _Reader:
+    """Numbers and texts by name, so many objects inside one another."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, dict) and depth > 0:
+            return {name: _figures(depth - 1)(item) for name, item in value.items()}
+        return _plain(value)
+
+    return read
+
+
+def _file_name(value: str) -> str:
+    if not _FILE_NAME.fullmatch(value):
+        raise BundleError(f"manifest.json: {value[:80]!r} cannot be the name of a file in a bundle; export it again")
     return value
 
 
@@ -357,8 +387,8 @@ _MANIFEST: Mapping[str, _Reader] = {
     "flops": _number(0.0),
     "parameters": _whole(0),
     "trained": _named(_plain),
-    "metrics": _named(_anything),
+    "metrics": _named(_figures(_DEEPEST_METRICS)),
     "golden": _object(Golden, {"rows": _whole(1), "tolerance": _number(0.0)}),
-    "files": _named(_object(FileFacts, {"sha256": _text, "bytes": _whole(0)})),
+    "files": _named(_object(FileFacts, {"sha256": _text, "bytes": _whole(0, MOST_BYTES)}), _file_name),
 }
 assert set(_MANIFEST) == {one.name for one in fields(Manifest)}
