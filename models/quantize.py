@@ -39,6 +39,9 @@ CALIBRATIONS: Mapping[CalibrationName, CalibrationMethod] = {
     "percentile": CalibrationMethod.Percentile,
 }
 _PERCENTILE = 99.99
+#: Normalized inputs are cut here in float16, far outside of anything sensed: sums of larger ones overflow to infinity,
+#: and an infinite embedding of a missing sensor times a share of 0 is no number.
+MOST_SPREADS = 1000.0
 _WHOLE = "/float32"  # ending of constants that stay float32
 _WARNINGS, _ERRORS = 2, 3  # severities of onnxruntime, which has no way to ask which one is set
 
@@ -50,7 +53,8 @@ def int8_model(
 
     Every output channel of a weight has a scale of its own. Weights use 7 of the 8 bits: processors without VNNI add
     pairs of products in 16 bits, which full weights overflow, and the same file would answer differently there.
-    Normalization in physical units, pooling and attention stay float32.
+    Normalization in physical units, pooling and attention stay float32, and so do embeddings and logits: 8 bits cut off
+    a logit that is larger than any in calibration, and make beams equal that are not.
 
     Args:
         model: float32, as exported.
@@ -72,7 +76,10 @@ def int8_model(
             weight_type=QuantType.QInt8,
             op_types_to_quantize=list(WEIGHTED),
             calibrate_method=CALIBRATIONS[calibration],
-            extra_options={"CalibPercentile": _PERCENTILE} if calibration == "percentile" else {},
+            extra_options={
+                "OpTypesToExcludeOutputQuantization": ["Gemm", "MatMul"],
+                **({"CalibPercentile": _PERCENTILE} if calibration == "percentile" else {}),
+            },
         )
         return _like(model, onnx.load(small))
 
@@ -121,15 +128,21 @@ def _cut_before_weights(model: onnx.ModelProto) -> tuple[onnx.GraphProto, onnx.M
 
 
 def _joined(model: onnx.ModelProto, first: onnx.GraphProto, half: onnx.ModelProto) -> onnx.ModelProto:
-    """Both parts as one model with the inputs of the original."""
+    """Both parts as one model with the inputs of the original; what is handed over is cut to what float16 can take."""
+    constants = {tensor.name: f"{tensor.name}{_WHOLE}" for tensor in first.initializer}
+    made = {name for node in first.node for name in node.output}
+    unlimited = {value.name: f"{value.name}/unlimited" for value in half.graph.input if value.name in made}
     for tensor in first.initializer:
-        tensor.name = f"{tensor.name}{_WHOLE}"
-    names = {tensor.name.removesuffix(_WHOLE): tensor.name for tensor in first.initializer}
+        tensor.name = constants[tensor.name]
     for node in first.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-    _refill(half.graph.node, [*first.node, *half.graph.node])
+        node.input[:] = [constants.get(name, unlimited.get(name, name)) for name in node.input]
+        node.output[:] = [unlimited.get(name, name) for name in node.output]
+    bounds = {"lowest/float32": -MOST_SPREADS, "highest/float32": MOST_SPREADS}
+    limits = [onnx.helper.make_node("Clip", [raw, *bounds], [name]) for name, raw in unlimited.items()]
+    _refill(half.graph.node, [*first.node, *limits, *half.graph.node])
     _refill(half.graph.input, model.graph.input)
     half.graph.initializer.extend(first.initializer)
+    half.graph.initializer.extend(onnx.numpy_helper.from_array(np.float32(at), name) for name, at in bounds.items())
     return half
 
 

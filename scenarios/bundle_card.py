@@ -36,8 +36,8 @@ def _origin(manifest: Manifest) -> str:
     return (
         f"{manifest.question} A model in {manifest.precision} that client {trained['client']} of scenario"
         f" `{trained['scenario']}` (group {trained['group']}, {trained['recording']}) trained with"
-        f" `{trained['algorithm']}` in {trained['rounds']} rounds, seed {trained['seed']}. `scenario.toml` beside this file"
-        " repeats the run."
+        f" `{trained['algorithm']}` in {trained['rounds']} rounds, seed {trained['seed']}. `scenario.toml` beside"
+        " this file repeats the run."
     )
 
 
@@ -50,9 +50,9 @@ def _output(manifest: Manifest) -> list[str]:
 
 def _use(manifest: Manifest) -> list[str]:
     runtime = manifest.runtime
+    needs = f"Needs onnxruntime {runtime.onnxruntime} or later (opset {runtime.opset})."
     return [
-        f"Needs onnxruntime {runtime.onnxruntime} or later (opset {runtime.opset}). {manifest.parameters:,} parameters,"
-        f" {manifest.flops / 1e6:.3g} million operations per answer.",
+        f"{needs} {manifest.parameters:,} parameters, {manifest.flops / 1e6:.3g} million operations per answer.",
         "",
         "```",
         f"sheafedge bench {manifest.name}.zip",
@@ -84,8 +84,8 @@ def _optional(manifest: Manifest) -> Iterator[str]:
     if len(manifest.inputs) > 1:
         yield ""
         yield (
-            "If a sensor fails, give zeros for it and the input `present` [batch, number of inputs], 0 for what is missing"
-            " and 1 for the rest; without `present`, all are there. Where the model weighs its sensors, a second output"
+            "If a sensor fails, give zeros for it and the input `present` [batch, number of inputs], 0 for what is"
+            " missing and 1 for the rest; without `present`, all are there. Where the model weighs its sensors, a second output"
             " `attention` says how much each one counted."
         )
 

@@ -1,4 +1,4 @@
-"""From a finished run to bundles: one per client, whole, measured, and checked on this machine before anybody has it."""
+"""From a finished run to bundles: one per client, whole, measured, and checked on this machine before use."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SAME_SCORE = 0.02
 _FIRST_RUNTIME = {8: "1.10", 9: "1.15", 10: "1.18", 11: "1.22"}
 
 
-class QuantizationRefused(SheafedgeError):
+class QuantizationError(SheafedgeError):
     """A model in fewer bits is so much worse than the trained one that it is not handed out."""
 
 
@@ -73,7 +73,7 @@ class Wishes:
     clients: tuple[NodeId, ...] | None = None
     quantize: Quantization = "none"
     calibration: CalibrationName = "minmax"
-    calibration_windows: int = 128
+    calibration_windows: int = 256
     min_agreement: float = 0.98
     max_loss: float = 0.02
     archives: bool = True
@@ -83,7 +83,7 @@ class Wishes:
             if not 0.0 <= value <= 1.0:
                 raise ConfigError(f"{option} must lie in [0, 1], got {value:g}; 0.98 and 0.02 are usual")
         if self.calibration_windows < 1:
-            raise ConfigError(f"--windows must be at least 1, got {self.calibration_windows}; 128 are usual")
+            raise ConfigError(f"--windows must be at least 1, got {self.calibration_windows}; 256 are usual")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def export_bundles(
         ready: is told of every client that is done.
 
     Raises:
-        QuantizationRefused: a model lost too much by quantization.
+        QuantizationError: a model lost too much by quantization.
         BundleError: a bundle cannot be written, or does not answer as it should.
         ConfigError: no such client, or a bundle of this name is there already.
         DataError: the data are not those of the run any more.
@@ -321,12 +321,12 @@ def _refuse_loss(name: str, shown: Evidence, wishes: Wishes) -> None:
     """Hold a quantized model against the trained one, where all its sensors are there.
 
     Raises:
-        QuantizationRefused: it lost too much.
+        QuantizationError: it lost too much.
     """
     worst = max((one for one in shown.scores if not one.startswith(WITHOUT)), key=shown.loss)
     if not shown.loss(worst) <= wishes.max_loss:
         found, trained = shown.scores[worst][shown.score], shown.trained[worst][shown.score]
-        raise QuantizationRefused(
+        raise QuantizationError(
             f"{name}: {shown.score} falls from {trained:.3f} to {found:.3f} ({_said(worst)}), more than --max-loss"
             f" {wishes.max_loss:g}, and nothing is written; raise that limit if you can live with it, try another"
             " --calibration, or --quantize fp16"

@@ -36,7 +36,7 @@ def export(
     calibration: Annotated[
         Literal["minmax", "entropy", "percentile"], typer.Option(help="How int8 ranges follow from training windows.")
     ] = "minmax",
-    windows: Annotated[int, typer.Option(help="Training windows that int8 ranges are taken from.")] = 128,
+    windows: Annotated[int, typer.Option(help="Training windows that int8 ranges are taken from.")] = 256,
 ) -> None:
     """Make bundles of a run's models: everything that a device needs, measured and checked."""
     from rich.console import Console

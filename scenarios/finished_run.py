@@ -117,5 +117,5 @@ def finished_run(folder: Path) -> FinishedRun:
 def _without_undefined(line: str) -> dict[str, Any]:
     row = json.loads(line)
     if not isinstance(row, dict):
-        raise ValueError("a line of metrics.jsonl is no object")  # noqa: TRY004 - of a file, not of a caller
+        raise ValueError("a line of metrics.jsonl is no object")
     return row

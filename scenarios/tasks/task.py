@@ -124,8 +124,8 @@ class Task(Protocol):
         """What every input is, for people and for exported models.
 
         Returns:
-            modality -> shape of a sample, unit, meaning; `frames` in a sample, `frame_axis` along which they lie, oldest
-            first (None: a sample is one frame), and `lag`: how many frames the newest is before now.
+            modality -> `shape` of a sample, `unit`, `meaning`; `frames` in a sample, `frame_axis` along which they lie,
+            oldest first (None: a sample is one frame), and `lag`: how many frames the newest is before now.
         """
         ...
 

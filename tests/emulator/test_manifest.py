@@ -73,7 +73,7 @@ def test_the_span_reaches_from_the_oldest_frame_to_now() -> None:
 @pytest.mark.parametrize(("where", "name"), places(), ids=str)
 def test_no_field_may_be_missing(where: tuple[Any, ...], name: str) -> None:
     text = changed(tiny_manifest().with_files(FILES), where, lambda table: table.pop(name))
-    with pytest.raises(BundleError, match="format|version|missing"):
+    with pytest.raises(BundleError, match=r"format|version|missing"):
         read_manifest(text)
 
 
