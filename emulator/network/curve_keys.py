@@ -94,17 +94,22 @@ def _key(path: Path) -> bytes:
     return text
 
 
-def check_address(address: str, keys: CurveKeys | None) -> None:
+def check_address(address: str, keys: CurveKeys | None, what: str = "hub") -> None:
     """Refuse addresses that strangers could speak to.
 
+    Args:
+        address: to bind or connect.
+        keys: None: loopback only.
+        what: lives there, for the sentence.
+
     Raises:
-        ConfigError: it is no address of a hub, or lies beyond loopback and there are no keys.
+        ConfigError: it is no such address, or lies beyond loopback and there are no keys.
     """
     host, _, port = address.removeprefix("tcp://").rpartition(":")
     if address.startswith("ipc://") and len(address) > len("ipc://"):
         return
     if not address.startswith("tcp://") or not host or not (port == "*" or (port.isdecimal() and int(port) < 1 << 16)):
-        raise ConfigError(f"hub address must be tcp://HOST:PORT or ipc://FILE, got {address!r}")
+        raise ConfigError(f"{what} address must be tcp://HOST:PORT or ipc://FILE, got {address!r}")
     if keys is None and not is_loopback(host):
         raise ConfigError(
             f"{address} can be reached from other hosts, so it needs keys; make them with sheafedge keys FOLDER, copy"

@@ -72,11 +72,29 @@ FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
 }
 
 
+class Dialect(NamedTuple):
+    """What one kind of ends say to each other.
+
+    Attributes:
+        version: both ends must speak the same.
+        fields: type of a packet -> its fields and their types, as `FIELDS`.
+        most_header_bytes: of a packet.
+    """
+
+    version: int
+    fields: Mapping[str, Mapping[str, tuple[type, ...]]]
+    most_header_bytes: int = MOST_HEADER_BYTES
+
+
+#: What engine and workers say.
+TURNS = Dialect(PACKET_VERSION, FIELDS)
+
+
 class Packet(NamedTuple):
     """One thing said.
 
     Attributes:
-        type: a name of `FIELDS`.
+        type: a name of the dialect's fields.
         fields: exactly those of its type.
         frames: raw numbers that fields refer to by their place.
     """
@@ -86,21 +104,21 @@ class Packet(NamedTuple):
     frames: Sequence[Frame] = ()
 
 
-def pack_packet(packet: Packet) -> list[Frame]:
+def pack_packet(packet: Packet, dialect: Dialect = TURNS) -> list[Frame]:
     """Header and frames.
 
     Raises:
         WireError: its fields are not those of its type, or cannot be written.
     """
-    _check_fields(packet.type, packet.fields)
-    said = {"version": PACKET_VERSION, "type": packet.type, "checksum": _checksum(packet.frames), **packet.fields}
+    _check_fields(packet.type, packet.fields, dialect)
+    said = {"version": dialect.version, "type": packet.type, "checksum": _checksum(packet.frames), **packet.fields}
     try:
         return [msgpack.packb(said), *packet.frames]
     except (ValueError, TypeError, OverflowError) as error:
         raise WireError(f"packet {packet.type!r} cannot be written: {error}") from None
 
 
-def unpack_packet(parts: Sequence[Frame]) -> Packet:
+def unpack_packet(parts: Sequence[Frame], dialect: Dialect = TURNS) -> Packet:
     """The packet in these frames; what its fields say of messages, trees and slots is not yet looked at.
 
     Raises:
@@ -109,21 +127,21 @@ def unpack_packet(parts: Sequence[Frame]) -> Packet:
     if not parts:
         raise WireError("a packet has a header")
     header = memoryview(parts[0])
-    if header.nbytes > MOST_HEADER_BYTES:
-        raise WireError(f"header of {header.nbytes} bytes is longer than {MOST_HEADER_BYTES}")
+    if header.nbytes > dialect.most_header_bytes:
+        raise WireError(f"header of {header.nbytes} bytes is longer than {dialect.most_header_bytes}")
     try:
         said = msgpack.unpackb(header)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
         raise WireError(f"header of {header.nbytes} bytes is not msgpack: {error}") from None
     if type(said) is not dict or "version" not in said:
         raise WireError("header is not a map with a version")
-    if type(said["version"]) is not int or said["version"] != PACKET_VERSION:
+    if type(said["version"]) is not int or said["version"] != dialect.version:
         raise WireError(
-            f"packet speaks version {str(said['version'])[:20]!r}, this end {PACKET_VERSION}; use one release"
+            f"packet speaks version {str(said['version'])[:20]!r}, this end {dialect.version}; use one release"
         )
     kind, checksum = said.pop("type", None), said.pop("checksum", None)
     del said["version"]
-    _check_fields(kind, said)
+    _check_fields(kind, said, dialect)
     if type(checksum) is not int or checksum != _checksum(parts[1:]):
         raise WireError(f"frames of a packet {kind!r} do not match its checksum")
     return Packet(cast("str", kind), said, list(parts[1:]))
@@ -136,10 +154,10 @@ def _checksum(frames: Sequence[Frame]) -> int:
     return checksum
 
 
-def _check_fields(kind: object, fields: Mapping[str, Any]) -> None:
-    if type(kind) is not str or kind not in FIELDS:
+def _check_fields(kind: object, fields: Mapping[str, Any], dialect: Dialect) -> None:
+    if type(kind) is not str or kind not in dialect.fields:
         raise WireError(f"no packet is of type {str(kind)[:20]!r}")
-    expected = FIELDS[kind]
+    expected = dialect.fields[kind]
     if fields.keys() != expected.keys():
         wrong = ", ".join(sorted(str(name)[:20] for name in fields.keys() ^ expected.keys()))
         raise WireError(f"packet {kind!r} has missing or unknown fields: {wrong}")

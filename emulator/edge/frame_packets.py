@@ -1,0 +1,281 @@
+"""What sensors and a served model say to each other: packets as of the engine, with a dialect of their own.
+
+`docs/serving.md` tells the story; the tables below are its last word. Clients are DEALER sockets, the server is a
+ROUTER. A stream is what one base station sees; `index` counts its instants, for all of its sensors alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import MODALITIES, Modality
+from ..network.errors import WireError
+from ..network.packets import Dialect, Frame, Packet
+
+FRAME_VERSION = 1
+#: An answer with the probabilities of a thousand labels takes a third of this.
+MOST_HEADER_BYTES = 1 << 16
+#: Description of a model and report of a server; both go to clients only.
+MOST_TEXT_BYTES = 1 << 22
+LONGEST_STREAM = 128
+MOST_INDEX = (1 << 62) - 1
+
+#: How numbers may come; the model gets float32.
+DTYPES = ("<f2", "<f4", "<f8", "|u1", "|i1", "<u2", "<i2", "<i4")
+_MOST_AXES = 8
+
+_ABOUT: Mapping[str, tuple[type, ...]] = {"stream": (str,), "index": (int,), "time_s": (float,)}
+
+#: From clients to the server.
+QUESTIONS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    # what sensors saw at one instant, one raw frame per reading; `ask`: whether an answer is wanted now
+    "frames": {**_ABOUT, "readings": (list,), "ask": (bool,)},
+    # a stream begins again, or ends: its window is emptied
+    "forget": {"stream": (str,)},
+    "describe": {},
+    "health": {},
+}
+#: From the server to clients. Every packet of frames that asks gets one of `answer`, `refused` and `dropped`.
+REPLIES: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    "answer": {
+        **_ABOUT,
+        "label": (str,),
+        "label_index": (int,),
+        "probability": (float,),
+        "probabilities": (list,),
+        "logits": (list,),
+        "attention": (dict,),
+        "missing": (list,),
+        "stale_s": (dict,),
+        "held": (dict,),
+        "spent_s": (dict,),
+        "bundle": (str,),
+        "digest": (str,),
+    },
+    "dropped": {**_ABOUT, "reason": (str,)},
+    "refused": {"stream": (str, type(None)), "index": (int, type(None)), "code": (str,), "sentence": (str,)},
+    "forgotten": {"stream": (str,)},
+    "description": {"manifest": (str,), "digest": (str,), "settings": (dict,)},
+    "healthy": {"report": (dict,)},
+    "bye": {"sentence": (str,)},
+}
+TO_SERVER = Dialect(FRAME_VERSION, QUESTIONS, MOST_HEADER_BYTES)
+TO_CLIENT = Dialect(FRAME_VERSION, REPLIES, MOST_TEXT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the model says about one instant.
+
+    Attributes:
+        stream, index, time_s: of the frames that asked.
+        label, label_index: chosen.
+        probability: of the chosen label.
+        probabilities: of all labels, in the order of the manifest.
+        logits: as the model gave them.
+        attention: modality -> its share; empty where the model has none.
+        missing: modalities of the model without a whole window, which it did without.
+        stale_s: modality -> age of its newest frame, of those that gave none for this instant.
+        held: modality -> instants of its window at which there was no frame and the one before stood in.
+        spent_s: `queued` from arrival to the model, `model` in it (of the whole batch), `total` until the answer left.
+        bundle, digest: which model it was.
+    """
+
+    stream: str
+    index: int
+    time_s: float
+    label: str
+    label_index: int
+    probability: float
+    probabilities: list[float]
+    logits: list[float]
+    attention: dict[Modality, float]
+    missing: list[Modality]
+    stale_s: dict[Modality, float]
+    held: dict[Modality, int]
+    spent_s: dict[str, float]
+    bundle: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Nobody will answer this question.
+
+    Attributes:
+        stream, index, time_s: of the frames that asked; the frames themselves are in the window.
+        reason: `newer`: the stream asked again before it had an answer, and too many questions of its wait;
+            `full`: too many questions of all streams do; `leaving`: the server stops.
+    """
+
+    stream: str
+    index: int
+    time_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A packet was not taken; nothing of it is in any window.
+
+    Attributes:
+        stream, index: as far as they could be read.
+        code: why, for programs; `REFUSALS` has them all.
+        sentence: why, for people.
+    """
+
+    stream: str | None
+    index: int | None
+    code: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A stream can begin again at any index."""
+
+    stream: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Which model is served.
+
+    Attributes:
+        manifest: text of its `manifest.json`.
+        digest: of the manifest, which has the hash of every file.
+        settings: of the server, such as `hold` and `batch`.
+    """
+
+    manifest: str
+    digest: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Healthy:
+    """How the server is: the numbers of its metrics, by name."""
+
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """The server stops; what it had taken is answered."""
+
+    sentence: str
+
+
+Reply = Answer | Dropped | Refused | Forgotten | Description | Healthy | Bye
+_REPLIES: Mapping[str, type[Reply]] = {
+    "answer": Answer,
+    "dropped": Dropped,
+    "refused": Refused,
+    "forgotten": Forgotten,
+    "description": Description,
+    "healthy": Healthy,
+    "bye": Bye,
+}
+
+#: Code of a refusal -> what it means.
+REFUSALS: Mapping[str, str] = {
+    "malformed": "no packet of this protocol, or another version of it",
+    "modality": "the model has no such input",
+    "shape": "a frame is not of the shape that the model was trained on",
+    "values": "a frame holds numbers that are not finite",
+    "duplicate": "the sensor gave a frame for this instant already",
+    "old": "the instant is further back than the window reaches",
+    "nothing_present": "no modality has a whole window yet, so there is nothing to answer from",
+    "failed": "the model itself failed",
+}
+
+
+def pack_frames(
+    stream: str, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]], *, ask: bool = True
+) -> Packet:
+    """What sensors saw at one instant.
+
+    Args:
+        stream: name of whose sensors they are.
+        index: number of the instant.
+        time_s: of the instant on the sensors' clock.
+        frames: modality -> one frame, as the manifest says in `frame_shape`.
+        ask: for an answer about this instant.
+
+    Raises:
+        WireError: numbers of a kind that is not sent.
+    """
+    readings, raw = [], []
+    for modality, values in frames.items():
+        # "<i4" is "=i4" on most machines, and numpy says "=": only the letter and the size are compared
+        dtype = next((one for one in DTYPES if np.dtype(one) == values.dtype.newbyteorder("<")), None)
+        if dtype is None:
+            raise WireError(f"frame of {modality} is {values.dtype}; send one of {', '.join(DTYPES)}")
+        contiguous = np.ascontiguousarray(values, dtype=dtype)
+        readings.append({"modality": modality, "dtype": dtype, "shape": list(values.shape)})
+        raw.append(contiguous.tobytes())
+    fields = {"stream": stream, "index": int(index), "time_s": float(time_s), "readings": readings, "ask": ask}
+    return Packet("frames", fields, raw)
+
+
+def unpack_frames(packet: Packet) -> dict[Modality, NDArray[Any]]:
+    """Modality -> frame, of a packet of frames; memory is shared with the packet.
+
+    Raises:
+        WireError: what a packet says of its frames is not so.
+    """
+    _check_about(packet.fields)
+    readings: Sequence[Any] = packet.fields["readings"]
+    if not 0 < len(readings) <= len(MODALITIES) or len(readings) != len(packet.frames):
+        raise WireError(
+            f"{len(readings)} readings and {len(packet.frames)} frames; one frame per reading, at least one"
+        )
+    made = dict(_reading(reading, frame) for reading, frame in zip(readings, packet.frames, strict=True))
+    if len(made) != len(readings):
+        raise WireError("two readings are of the same modality; send one frame of each per instant")
+    return made
+
+
+def unpack_reply(packet: Packet) -> Reply:
+    """What a packet from the server says."""
+    return _REPLIES[packet.type](**packet.fields)
+
+
+def _check_about(fields: Mapping[str, Any]) -> None:
+    check_stream(fields["stream"])
+    if not 0 <= fields["index"] <= MOST_INDEX:
+        raise WireError(f"index must lie in 0 to 2^62, got {fields['index']}")
+    if not math.isfinite(fields["time_s"]):
+        raise WireError(f"time_s must be finite, got {fields['time_s']}")
+
+
+def check_stream(name: str) -> None:
+    """Refuse what is no name.
+
+    Raises:
+        WireError: empty, too long, or not to be printed.
+    """
+    if not 0 < len(name) <= LONGEST_STREAM or not name.isprintable():
+        raise WireError(f"stream must be a name of 1 to {LONGEST_STREAM} printable characters, got {name[:40]!r}")
+
+
+def _reading(reading: object, frame: Frame) -> tuple[Modality, NDArray[Any]]:
+    if type(reading) is not dict or reading.keys() != {"modality", "dtype", "shape"}:
+        raise WireError("a reading has exactly modality, dtype and shape")
+    modality, dtype, shape = reading["modality"], reading["dtype"], reading["shape"]
+    if type(modality) is not str or modality not in MODALITIES:
+        raise WireError(f"modality must be one of {', '.join(MODALITIES)}, got {str(modality)[:20]!r}")
+    if type(dtype) is not str or dtype not in DTYPES:
+        raise WireError(f"dtype of {modality} must be one of {', '.join(DTYPES)}, got {str(dtype)[:20]!r}")
+    if type(shape) is not list or len(shape) > _MOST_AXES or any(type(n) is not int or n < 1 for n in shape):
+        raise WireError(f"shape of {modality} must be a list of at most {_MOST_AXES} sizes, got {str(shape)[:40]}")
+    wanted, found = math.prod(shape) * np.dtype(dtype).itemsize, memoryview(frame).nbytes
+    if wanted != found:
+        raise WireError(f"frame of {modality} has {found} bytes, its shape and dtype {str(wanted)[:20]}")
+    return modality, np.frombuffer(frame, dtype=dtype).reshape(shape)
