@@ -122,7 +122,9 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A packet was not taken; nothing of it is in any window.
+    """A packet was not taken; nothing of it is in any window, except where only the answer is refused.
+
+    Codes `not_ready` and `failed` refuse an answer; the frames are in the window.
 
     Attributes:
         stream, index: as far as they could be read.
@@ -191,7 +193,8 @@ REFUSALS: Mapping[str, str] = {
     "values": "a frame holds numbers that are not finite",
     "duplicate": "the sensor gave a frame for this instant already",
     "old": "the instant is further back than the window reaches",
-    "nothing_present": "no modality has a whole window yet, so there is nothing to answer from",
+    "streams": "too many streams are served already",
+    "not_ready": "no modality has a whole window yet; the frames were taken all the same",
     "failed": "the model itself failed",
 }
 

@@ -1,0 +1,113 @@
+"""From questions to answers: one run of the model for all that wait together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...contracts import Modality
+from ..bundle import Bundle
+from ..manifest import OutputSpec
+from .refusals import FrameRefused
+from .windows import Sample
+
+PRESENT = "present"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the model says about one sample.
+
+    Attributes:
+        label_index: chosen.
+        probabilities: of all labels.
+        logits: as they came.
+        attention: modality -> share; empty where the model has none.
+    """
+
+    label_index: int
+    probabilities: list[float]
+    logits: list[float]
+    attention: dict[Modality, float]
+
+
+class ServedModel:
+    """A bundle at work.
+
+    Args:
+        bundle: loaded and found whole.
+
+    Attributes:
+        bundle: this one.
+        digest: of its manifest.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.bundle, self.manifest = bundle, bundle.manifest
+        self.digest: str = json.loads(bundle.manifest.as_json())["digest"]
+        self._masks = PRESENT in bundle.session.optional_names
+
+    def check_ready(self, sample: Sample) -> None:
+        """Refuse a question that the model cannot answer.
+
+        Raises:
+            FrameRefused: no modality is there, or one is missing that it cannot do without.
+        """
+        if not sample.inputs or (sample.missing and not self._masks):
+            needed = ", ".join(f"{spec.frames} of {spec.modality}" for spec in self.manifest.inputs)
+            raise FrameRefused(
+                "not_ready",
+                f"no whole window yet of {', '.join(sample.missing)}; windows take so many frames in a row: {needed}",
+            )
+
+    def answer(self, samples: Sequence[Sample]) -> list[Outcome]:
+        """Answer all samples in one run.
+
+        Raises:
+            FrameRefused: the model failed.
+        """
+        inputs: dict[str, NDArray[np.float32]] = {
+            spec.modality: np.stack([_window(sample, spec.modality, spec.shape) for sample in samples])
+            for spec in self.manifest.inputs
+        }
+        if self._masks:
+            rows = [[modality in sample.inputs for modality in self.manifest.modalities] for sample in samples]
+            inputs[PRESENT] = np.array(rows, dtype=np.float32)
+        try:
+            logits, shares = self.bundle.session.answer(inputs)
+        except Exception as error:  # noqa: BLE001 - onnxruntime has a class of its own for every cause
+            raise FrameRefused("failed", f"the model failed: {str(error).splitlines()[0][:200]}") from None
+        if not np.isfinite(logits).all():
+            raise FrameRefused("failed", "the model's logits are not finite; export it again")
+        return [
+            self._outcome(logits[row].astype(np.float64), None if shares is None else shares[row])
+            for row in range(len(samples))
+        ]
+
+    def _outcome(self, logits: NDArray[np.float64], shares: NDArray[np.float32] | None) -> Outcome:
+        label_index, probabilities = decided(logits, self.manifest.output)
+        attention = {} if shares is None else dict(zip(self.manifest.modalities, map(float, shares), strict=True))
+        return Outcome(label_index, probabilities.tolist(), logits.tolist(), attention)
+
+
+def decided(logits: NDArray[np.float64], output: OutputSpec) -> tuple[int, NDArray[np.float64]]:
+    """Chosen label, and the probabilities [n_labels] of all labels.
+
+    Args:
+        logits: [n_outputs].
+        output: what they mean.
+    """
+    if output.kind == "binary":
+        second = 0.5 * (1.0 + np.tanh(0.5 * logits[0]))  # the logistic function, which cannot overflow so
+        return int(logits[0] > output.threshold), np.array([1.0 - second, second])
+    weights = np.exp(logits - logits.max())
+    return int(logits.argmax()), weights / weights.sum()
+
+
+def _window(sample: Sample, modality: Modality, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    window = sample.inputs.get(modality)
+    return np.zeros(shape, dtype=np.float32) if window is None else window

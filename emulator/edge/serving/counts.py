@@ -1,0 +1,174 @@
+"""What a server counts, and how Prometheus reads it: text exposition format 0.0.4.
+
+Every question ends in exactly one way, so at any instant
+
+    questions = answers + refused questions + dropped + waiting
+
+and whoever sums the left and the right side knows that nothing was lost.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ...contracts import MODALITIES
+from ..frame_packets import REFUSALS
+
+#: Upper ends of the histograms' buckets, in seconds: around what an edge device takes for one answer.
+BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+DROPS = ("newer", "full", "leaving")
+UNSENT = ("gone", "full")
+RELOADS = ("swapped", "same", "refused")
+
+#: Counter -> its help, its label, and every value of that label.
+COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "packets": ("Packets from clients, good or bad.", "", ()),
+    "frames": ("Sensor frames taken into a window.", "modality", MODALITIES),
+    "questions": ("Packets of frames that ask for an answer and could be read.", "", ()),
+    "answers": ("Questions answered.", "", ()),
+    "answers_without": ("Answers for which this modality was missing.", "modality", MODALITIES),
+    "refused": ("Packets and questions refused.", "code", tuple(REFUSALS)),
+    "refused_questions": ("Questions among those that were refused.", "", ()),
+    "dropped": ("Questions that gave way; their clients were told.", "reason", DROPS),
+    "unsent": ("Replies that did not reach their client: gone, or it takes nothing.", "reason", UNSENT),
+    "streams_evicted": ("Idle streams that gave their place to new ones.", "", ()),
+    "batches": ("Runs of the model.", "", ()),
+    "reloads": ("New bundles that were looked at.", "result", RELOADS),
+    "strangers": ("Connections without a known key.", "", ()),
+}
+_PREFIX = "sheafedge_"
+_NO_LABEL = ""
+
+
+class Histogram:
+    """How often something took how long."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BUCKETS_S) + 1)
+        self._sum_s = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(BUCKETS_S, seconds)] += 1
+        self._sum_s += seconds
+
+    def lines(self, name: str) -> Iterable[str]:
+        """Cumulative, as Prometheus wants them."""
+        below = 0
+        for edge, count in zip((*map(str, BUCKETS_S), "+Inf"), self._counts, strict=True):
+            below += count
+            yield f'{name}_bucket{{le="{edge}"}} {below}'
+        yield f"{name}_sum {self._sum_s!r}"
+        yield f"{name}_count {below}"
+
+
+class Counts:
+    """Numbers of one server; written by its thread, read by any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counters = {name: dict.fromkeys(values or (_NO_LABEL,), 0) for name, (_, _, values) in COUNTERS.items()}
+        self._gauges: dict[str, tuple[str, float]] = {}
+        self._info: Mapping[str, str] = {}
+        self._answer_s, self._model_s = Histogram(), Histogram()
+
+    def add(self, name: str, label: str = _NO_LABEL, n: int = 1) -> None:
+        """Count something of `COUNTERS`."""
+        with self._lock:
+            self._counters[name][label] += n
+
+    def set_total(self, name: str, value: int) -> None:
+        """A counter that somebody else keeps."""
+        with self._lock:
+            self._counters[name][_NO_LABEL] = value
+
+    def set_gauge(self, name: str, meaning: str, value: float) -> None:
+        """A number that goes up and down."""
+        with self._lock:
+            self._gauges[name] = (meaning, value)
+
+    def set_model(self, info: Mapping[str, str]) -> None:
+        """What is said about the model that is served."""
+        with self._lock:
+            self._info = dict(info)
+
+    def answered(self, total_s: float) -> None:
+        """Count an answer that took so long."""
+        with self._lock:
+            self._counters["answers"][_NO_LABEL] += 1
+            self._answer_s.observe(total_s)
+
+    def ran(self, model_s: float) -> None:
+        """Count a run of the model."""
+        with self._lock:
+            self._counters["batches"][_NO_LABEL] += 1
+            self._model_s.observe(model_s)
+
+    def total(self, name: str, label: str | None = None) -> int:
+        """Of one label, or of all."""
+        with self._lock:
+            values = self._counters[name]
+            return sum(values.values()) if label is None else values[label]
+
+    def report(self) -> dict[str, int | float | dict[str, int]]:
+        """Counters and gauges by name, for a client; labels of which nothing was counted are left out."""
+        with self._lock:
+            counters: dict[str, int | float | dict[str, int]] = {
+                name: values[_NO_LABEL] if _NO_LABEL in values else {label: n for label, n in values.items() if n}
+                for name, values in self._counters.items()
+            }
+            return counters | {name: value for name, (_, value) in self._gauges.items()}
+
+    def page(self) -> str:
+        """Text for Prometheus."""
+        with self._lock:
+            lines = [*self._counter_lines(), *self._gauge_lines(), *self._histogram_lines()]
+        return "\n".join(lines) + "\n"
+
+    def _counter_lines(self) -> Iterable[str]:
+        for name, (meaning, label, _) in COUNTERS.items():
+            full = f"{_PREFIX}{name}_total"
+            yield from _head(full, meaning, "counter")
+            for value, n in self._counters[name].items():
+                yield f'{full}{{{label}="{value}"}} {n}' if label else f"{full} {n}"
+
+    def _gauge_lines(self) -> Iterable[str]:
+        for name, (meaning, value) in {**self._gauges, **_memory()}.items():
+            yield from _head(_PREFIX + name, meaning, "gauge")
+            yield f"{_PREFIX}{name} {value!r}"
+        yield from _head(f"{_PREFIX}model_info", "The model that is served; always 1.", "gauge")
+        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in self._info.items())
+        yield f"{_PREFIX}model_info{{{labels}}} 1"
+
+    def _histogram_lines(self) -> Iterable[str]:
+        for name, meaning, histogram in (
+            ("answer_seconds", "From a question's arrival to its answer.", self._answer_s),
+            ("model_seconds", "In one run of the model, of all questions of its batch.", self._model_s),
+        ):
+            yield from _head(_PREFIX + name, meaning, "histogram")
+            yield from histogram.lines(_PREFIX + name)
+
+
+def _head(name: str, meaning: str, kind: str) -> tuple[str, str]:
+    return f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _memory() -> dict[str, tuple[str, float]]:
+    resident = resident_bytes()
+    return {} if resident is None else {"resident_bytes": ("Memory of this process.", resident)}
+
+
+def resident_bytes() -> int | None:
+    """Memory of this process; None where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,85 @@
+"""`/metrics` for Prometheus and `/healthz` for whoever restarts what hangs, over plain HTTP."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+from ...contracts import ConfigError
+from .counts import Counts
+
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+#: One visitor at a time, so that visitors cannot fill the memory; none may stay for longer.
+_VISIT_S = 2.0
+
+
+class MetricsPage:
+    """A small web server in a thread of its own.
+
+    Args:
+        address: HOST:PORT, or PORT on loopback; port 0 takes a free one.
+        counts: to show.
+        is_alive: whether the server still turns.
+
+    Attributes:
+        address: HOST:PORT in use.
+
+    Raises:
+        ConfigError: it is no address, or taken.
+    """
+
+    def __init__(self, address: str, counts: Counts, is_alive: Callable[[], bool]) -> None:
+        host, port = _split(address)
+
+        class Page(BaseHTTPRequestHandler):
+            timeout = _VISIT_S
+
+            def do_GET(self) -> None:  # noqa: N802 - http.server calls it so
+                status, text = _answer(self.path, counts, is_alive)
+                body = text.encode()
+                self.send_response(status)
+                self.send_header("Content-Type", _CONTENT_TYPE)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named there
+                """Say nothing: the page is read every few seconds."""
+
+        try:
+            self._server = HTTPServer((host, port), Page)
+        except (OSError, OverflowError) as error:
+            raise ConfigError(f"--metrics {address} cannot be used ({error}); give another HOST:PORT") from None
+        self._server.handle_error = _say_nothing  # type: ignore[method-assign]  # visitors may break off
+        self.address = f"{self._server.server_address[0]!s}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="metrics", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Free the port."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _answer(path: str, counts: Counts, is_alive: Callable[[], bool]) -> tuple[int, str]:
+    where = path.partition("?")[0]
+    if where == "/metrics":
+        return 200, counts.page()
+    if where == "/healthz":
+        return (200, "ok\n") if is_alive() else (503, "the server does not turn\n")
+    return 404, "see /metrics and /healthz\n"
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or int(port) >= 1 << 16:
+        raise ConfigError(f"--metrics must be HOST:PORT, or PORT on this machine only, got {address!r}")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _say_nothing(_request: object, _client: object) -> None:
+    pass

@@ -1,0 +1,87 @@
+"""Loads and verifies a new bundle beside the one that is served, in a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from pathlib import Path
+from typing import TypeAlias
+
+from ..bundle import Bundle, load_bundle
+from ..manifest import BundleError
+
+#: Name, size and time of every file.
+_Signature: TypeAlias = tuple[tuple[str, int, int], ...]
+
+
+class BundleReloader:
+    """Hands over a bundle whenever one has been asked for, or has appeared in the place of the old one.
+
+    Args:
+        path: of the bundle; a symbolic link that is set anew is a new bundle, too.
+        watch_s: how often to look whether it changed; None: only when asked.
+        cuda, threads: of the model.
+    """
+
+    def __init__(self, path: Path, *, watch_s: float | None, cuda: bool, threads: int) -> None:
+        self._path, self._watch_s = path, watch_s
+        self._cuda, self._threads = cuda, threads
+        self._loaded: queue.SimpleQueue[Bundle | BundleError] = queue.SimpleQueue()
+        self._wake, self._asked, self._ends = threading.Event(), threading.Event(), threading.Event()
+        self._seen = _signature(path)
+        self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
+        self._thread.start()
+
+    def ask(self) -> None:
+        """Load what is there now; can be called in a signal's handler."""
+        self._asked.set()
+        self._wake.set()
+
+    def loaded(self) -> Bundle | BundleError | None:
+        """What has been loaded since, or why it could not be; None: nothing new."""
+        try:
+            return self._loaded.get_nowait()
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """End the thread; a bundle that is being loaded is waited for."""
+        self._ends.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ends.is_set():
+            self._wake.wait(self._watch_s)
+            self._wake.clear()
+            if self._ends.is_set():
+                return
+            is_asked = self._asked.is_set()
+            self._asked.clear()
+            if is_asked or self._changed():
+                self._load()
+
+    def _changed(self) -> bool:
+        """Whether other files are there, and have stopped changing since the last look: copies take their time."""
+        now = _signature(self._path)
+        if now == self._seen or not now:
+            return False
+        self._ends.wait(self._watch_s)
+        return _signature(self._path) == now
+
+    def _load(self) -> None:
+        self._seen = _signature(self._path)
+        try:
+            self._loaded.put(load_bundle(self._path, cuda=self._cuda, threads=self._threads))
+        except BundleError as error:
+            self._loaded.put(error)
+
+
+def _signature(path: Path) -> _Signature:
+    """Empty where there is nothing."""
+    try:
+        files = sorted(path.resolve().iterdir()) if path.is_dir() else [path.resolve()]
+        facts = [(file, file.stat()) for file in files]
+    except OSError:
+        return ()
+    return tuple((str(file), found.st_size, found.st_mtime_ns) for file, found in facts)
