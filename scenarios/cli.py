@@ -14,6 +14,7 @@ from .calibration.commands import add_calibration_commands
 from .compare.commands import add_comparison_commands
 from .export_commands import add_export_commands
 from .recording_commands import add_recording_commands
+from .serving_commands import add_serving_commands
 from .worker_commands import add_worker_commands
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ add_recording_commands(app)
 add_calibration_commands(app)
 add_worker_commands(app)
 add_export_commands(app)
+add_serving_commands(app)
 
 #: What typer raises where it cannot read the command line; of this family it exports a child only.
 CommandLineError: type[Exception] = typer.BadParameter.mro()[1]

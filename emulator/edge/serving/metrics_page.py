@@ -35,7 +35,7 @@ class MetricsPage:
         class Page(BaseHTTPRequestHandler):
             timeout = _VISIT_S
 
-            def do_GET(self) -> None:  # noqa: N802 - http.server calls it so
+            def do_GET(self) -> None:
                 status, text = _answer(self.path, counts, is_alive)
                 body = text.encode()
                 self.send_response(status)
@@ -48,10 +48,9 @@ class MetricsPage:
                 """Say nothing: the page is read every few seconds."""
 
         try:
-            self._server = HTTPServer((host, port), Page)
+            self._server = _QuietServer((host, port), Page)
         except (OSError, OverflowError) as error:
             raise ConfigError(f"--metrics {address} cannot be used ({error}); give another HOST:PORT") from None
-        self._server.handle_error = _say_nothing  # type: ignore[method-assign]  # visitors may break off
         self.address = f"{self._server.server_address[0]!s}:{self._server.server_address[1]}"
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="metrics", daemon=True
@@ -81,5 +80,6 @@ def _split(address: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def _say_nothing(_request: object, _client: object) -> None:
-    pass
+class _QuietServer(HTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: visitors may break off."""

@@ -225,7 +225,7 @@ class Server:
     def _received(self) -> tuple[bytes, list[memoryview]]:
         """Client, and what it sent; of a message with too many parts only as many as show that."""
         client = self._socket.recv(zmq.NOBLOCK)
-        parts = []
+        parts: list[memoryview] = []
         while self._socket.getsockopt(zmq.RCVMORE):
             part = self._socket.recv(zmq.NOBLOCK, copy=False).buffer
             if len(parts) < _MOST_PARTS:

@@ -1,0 +1,201 @@
+"""The command line of an edge device: needs onnxruntime, numpy, pyzmq and msgpack, and Python's own parser.
+
+Where all of sheafedge is installed the very same parsers are behind `sheafedge serve` and `sheafedge verify`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from ... import __version__
+from ..contracts import ConfigError, SheafedgeError
+from ..network.curve_keys import read_keys
+from .bundle import load_bundle
+from .serving.counts import Counts
+from .serving.metrics_page import MetricsPage
+from .serving.reloading import BundleReloader
+from .serving.server import Server, ServingSettings
+
+DEFAULT_ADDRESS = "tcp://127.0.0.1:5570"
+_SETTINGS = ServingSettings()
+
+
+class OneSentenceParser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, as all commands here do."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and end the process: 0, or 2 with one sentence about what the user can put right."""
+    try:
+        run_command(sys.argv[1:] if arguments is None else arguments)
+    except SheafedgeError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0)
+
+
+def run_command(arguments: Sequence[str]) -> None:
+    """Run a command of `COMMANDS`.
+
+    Raises:
+        SheafedgeError: the user can put it right.
+    """
+    parser = OneSentenceParser(
+        prog="sheafedge", description="Serve trained models on an edge device.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"sheafedge {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (summary, add_arguments, _) in COMMANDS.items():
+        add_arguments(commands.add_parser(name, help=summary, description=summary, allow_abbrev=False))
+    chosen = parser.parse_args(arguments)
+    COMMANDS[chosen.command][2](chosen)
+
+
+def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
+    add, default = parser.add_argument, _SETTINGS
+    add("bundle", type=Path, help="folder or .zip that sheafedge export made")
+    add("--bind", default=DEFAULT_ADDRESS, help="tcp://HOST:PORT or ipc://FILE (default: %(default)s)")
+    add("--keys", type=Path, help="folder of keys, as made by sheafedge keys; needed beyond this host")
+    add("--metrics", metavar="[HOST:]PORT", help="show /metrics (Prometheus) and /healthz there, over HTTP")
+    add(
+        "--watch",
+        type=float,
+        metavar="SECONDS",
+        help="look so often for a new bundle at the same path; SIGHUP asks, too",
+    )
+    add("--threads", type=int, default=1, help="of the model, on a CPU (default: %(default)s)")
+    add("--cuda", action="store_true", help="run the model on a GPU if that can be")
+    add("--batch", type=int, default=default.batch, help="most answers of one run of the model (default: %(default)s)")
+    add(
+        "--hold",
+        type=int,
+        default=default.hold,
+        help="frames lost in a row that the one before stands in for (%(default)s)",
+    )
+    add("--waiting", type=int, default=default.waiting, help="questions of one stream that may wait (%(default)s)")
+    add("--waiting-in-all", type=int, default=default.waiting_in_all, help="of all streams (%(default)s)")
+    add("--streams", type=int, default=default.streams, help="most streams at once (default: %(default)s)")
+    add(
+        "--idle",
+        type=float,
+        default=default.idle_s,
+        help="seconds of silence after which a stream gives way (%(default)s)",
+    )
+    add("--finish", type=float, default=default.finish_s, help="longest end, in seconds (default: %(default)s)")
+
+
+def _serve(chosen: argparse.Namespace) -> None:
+    settings = ServingSettings(
+        batch=chosen.batch,
+        waiting=chosen.waiting,
+        waiting_in_all=chosen.waiting_in_all,
+        streams=chosen.streams,
+        idle_s=chosen.idle,
+        hold=chosen.hold,
+        finish_s=chosen.finish,
+    )
+    _check(chosen)
+    keys = None if chosen.keys is None else read_keys(chosen.keys, "engine")
+    bundle = load_bundle(chosen.bundle, cuda=chosen.cuda, threads=chosen.threads)
+    with ExitStack() as stack, _signals() as signals:
+        reloader = BundleReloader(chosen.bundle, watch_s=chosen.watch, cuda=chosen.cuda, threads=chosen.threads)
+        stack.callback(reloader.close)
+        server = Server(bundle, chosen.bind, settings, keys=keys, reloader=reloader, say=_say)
+        stack.callback(server.close)
+        signals.reload = reloader.ask
+        mib = server.window_bytes / 2**20
+        _say(
+            f"serving {bundle.manifest.name} ({bundle.manifest.precision}, {bundle.session.provider}) at"
+            f" {server.address}; windows of {settings.streams} streams take at most {mib:.0f} MiB"
+        )
+        if chosen.metrics is not None:
+            page = MetricsPage(chosen.metrics, server.counts, server.is_alive)
+            stack.callback(page.close)
+            _say(f"metrics at http://{page.address}/metrics")
+        server.serve(signals.stops)
+        _say(_last_words(server.counts))
+
+
+def _check(chosen: argparse.Namespace) -> None:
+    if not 1 <= chosen.threads <= 1024:
+        raise ConfigError(f"--threads must be 1 to 1024, got {chosen.threads}")
+    if chosen.watch is not None and not 0.0 < chosen.watch < threading.TIMEOUT_MAX:
+        raise ConfigError(
+            f"--watch must be a time in seconds above 0, got {chosen.watch:g}; 5 looks every five seconds"
+        )
+
+
+def _last_words(counts: Counts) -> str:
+    names = ("questions", "answers", "refused_questions", "dropped", "unsent")
+    told = ", ".join(f"{counts.total(name)} {name.replace('_', ' ')}" for name in names)
+    return f"stopped: {told}"
+
+
+class _Signals:
+    """What signals have asked for."""
+
+    def __init__(self) -> None:
+        self._stopped = False
+        self.reload: Callable[[], None] = lambda: None
+
+    def stops(self) -> bool:
+        return self._stopped
+
+    def take(self, number: int, _frame: FrameType | None) -> None:
+        if number not in {signal.SIGINT, signal.SIGTERM}:
+            self.reload()
+        elif self._stopped:  # asked twice: at once
+            raise KeyboardInterrupt
+        else:
+            self._stopped = True
+
+
+@contextmanager
+def _signals() -> Iterator[_Signals]:
+    """SIGINT and SIGTERM stop the server, SIGHUP loads the bundle again."""
+    taken = _Signals()
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {number: signal.signal(number, taken.take) for number in numbers}
+    try:
+        yield taken
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("bundle", type=Path, help="folder or .zip that sheafedge export made")
+
+
+def _verify(chosen: argparse.Namespace) -> None:
+    bundle = load_bundle(chosen.bundle)
+    _say(
+        f"{chosen.bundle} is whole: {bundle.manifest.name}, {len(bundle.content)} files, and its model answers here as"
+        f" promised (largest difference {bundle.golden_error:.2g}, {bundle.session.provider})"
+    )
+
+
+def _say(sentence: str) -> None:
+    sys.stdout.write(f"{' '.join(sentence.split())}\n")
+    sys.stdout.flush()
+
+
+_AddArguments = Callable[[argparse.ArgumentParser], None]
+#: Name -> what it does, its arguments, and what runs it.
+COMMANDS: Mapping[str, tuple[str, _AddArguments, Callable[[argparse.Namespace], None]]] = {
+    "serve": ("Serve a bundle: sensor frames in, answers out.", _add_serve_arguments, _serve),
+    "verify": ("Check that a bundle is whole and answers here as it should.", _add_verify_arguments, _verify),
+}

@@ -1,0 +1,32 @@
+"""Entry point of `sheafedge`: all commands, or those of an edge device where nothing else is installed."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from typing import NoReturn
+
+#: What the commands of all of sheafedge cannot be read without.
+_ALL_COMMANDS_NEED = "typer"
+
+
+def main() -> None:
+    """Run the command line and end the process."""
+    if find_spec(_ALL_COMMANDS_NEED) is None:
+        _edge_main(sys.argv[1:])
+    from .cli import main as whole_main
+
+    whole_main()
+
+
+def _edge_main(arguments: list[str]) -> NoReturn:
+    from ..emulator.edge.commands import COMMANDS
+    from ..emulator.edge.commands import main as edge_main
+
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        sys.stderr.write(
+            f"error: this installation has the edge set only, which knows {', '.join(COMMANDS)}, not"
+            f" {arguments[0]!r}; install all of sheafedge for it: pip install sheafedge\n"
+        )
+        sys.exit(2)
+    edge_main(arguments)
