@@ -20,6 +20,7 @@ def main() -> None:
 
 
 def _edge_main(arguments: list[str]) -> NoReturn:
+    from .. import __version__
     from ..emulator.edge.commands import COMMANDS
     from ..emulator.edge.commands import main as edge_main
 
@@ -29,4 +30,4 @@ def _edge_main(arguments: list[str]) -> NoReturn:
             f" {arguments[0]!r}; install all of sheafedge for it: pip install sheafedge\n"
         )
         sys.exit(2)
-    edge_main(arguments)
+    edge_main(arguments, __version__)

@@ -24,6 +24,7 @@ def verify(context: typer.Context) -> None:
 
 
 def _run(name: str, context: typer.Context) -> None:
+    from .. import __version__
     from ..emulator.edge.commands import run_command
 
-    run_command([name, *context.args])
+    run_command([name, *context.args], __version__)

@@ -15,7 +15,6 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from ... import __version__
 from ..contracts import ConfigError, SheafedgeError
 from ..network.curve_keys import read_keys
 from .bundle import load_bundle
@@ -35,10 +34,10 @@ class OneSentenceParser(argparse.ArgumentParser):
         raise ConfigError(f"{message}; see {self.prog} --help")
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: Sequence[str], version: str) -> NoReturn:
     """Run a command and end the process: 0, or 2 with one sentence about what the user can put right."""
     try:
-        run_command(sys.argv[1:] if arguments is None else arguments)
+        run_command(arguments, version)
     except SheafedgeError as error:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         sys.exit(2)
@@ -47,8 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def run_command(arguments: Sequence[str]) -> None:
+def run_command(arguments: Sequence[str], version: str) -> None:
     """Run a command of `COMMANDS`.
+
+    Args:
+        arguments: its name, and what follows.
+        version: of sheafedge.
 
     Raises:
         SheafedgeError: the user can put it right.
@@ -56,7 +59,7 @@ def run_command(arguments: Sequence[str]) -> None:
     parser = OneSentenceParser(
         prog="sheafedge", description="Serve trained models on an edge device.", allow_abbrev=False
     )
-    parser.add_argument("--version", action="version", version=f"sheafedge {__version__}")
+    parser.add_argument("--version", action="version", version=f"sheafedge {version}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (summary, add_arguments, _) in COMMANDS.items():
         add_arguments(commands.add_parser(name, help=summary, description=summary, allow_abbrev=False))
