@@ -2,6 +2,7 @@
 
     python .ci/wheel_check.py types      mypy --strict on the installed wheel, beside this environment's dependencies
     python .ci/wheel_check.py install    a clean environment of its own, other people's packages, commands, tests
+    python .ci/wheel_check.py edge       a clean environment with the edge set only, which serves a model without torch
 
 Nothing is left behind: everything happens in a temporary folder.
 """
@@ -28,6 +29,9 @@ NOT_SOURCE = shutil.ignore_patterns(
 TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
 #: Our packages, and names that other people's packages have; neither may hide the other.
 OURS = ("datasets", "emulator", "models", "scenarios")
+#: All that an edge device needs beside the wheel, as the extra [edge] has it, and what it must not have.
+EDGE_SET = ("msgpack", "numpy", "onnxruntime", "pyzmq")
+NOT_AT_THE_EDGE = ("torch", "onnx", "typer", "rich", "pydantic", "simpy", "networkx", "h5py", "xxhash", "safetensors")
 TEST_MARKERS = "not slow and not gpu and not checkout"
 
 
@@ -177,8 +181,38 @@ def check_behavior(python: Path, work: Path) -> None:
     run(python.with_name("pytest"), "-n", "auto", "--dist", "loadfile", "-x", "-q", "-m", TEST_MARKERS, cwd=suite)
 
 
+def check_edge(work: Path) -> None:
+    """As a device is set up: four packages, the wheel without its dependencies, and a bundle made elsewhere."""
+    wheel = build_wheel(work)
+    bundle = make_bundle(wheel, work)
+    python = create_environment(work / "edge")
+    run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *EDGE_SET, cwd=work)
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel, cwd=work)
+    command = python.with_name("sheafedge")
+    say(ask(command, "verify", bundle, cwd=work).stdout.strip())
+    say(ask(python, "-P", ROOT / ".ci" / "edge_session.py", bundle, *NOT_AT_THE_EDGE, cwd=work).stdout.strip())
+    refused = subprocess.run(
+        [command, "run", "blockage"], cwd=work, env=environment(), check=False, capture_output=True, text=True
+    )
+    ensure(refused.returncode == 2, f"sheafedge run ended with {refused.returncode} where torch is not installed")
+    ensure("has the edge set only" in refused.stderr, f"sheafedge run did not say what is missing: {refused.stderr!r}")
+
+
+def make_bundle(wheel: Path, work: Path) -> Path:
+    """A tiny bundle, by this environment's onnx and the wheel's sheafedge."""
+    unpacked, bundle = work / "unpacked", work / "bundle"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(unpacked)
+    code = (
+        "import sys; from pathlib import Path; sys.path[:0] = sys.argv[2:];"
+        " from doubles.bundles import tiny_bundle; tiny_bundle(Path(sys.argv[1]))"
+    )
+    ask(sys.executable, "-P", "-c", code, bundle, unpacked, ROOT / "tests", cwd=work)
+    return bundle
+
+
 def main() -> int:
-    checks = {"types": check_types, "install": check_install}
+    checks = {"types": check_types, "install": check_install, "edge": check_edge}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=checks)
     chosen = parser.parse_args().check

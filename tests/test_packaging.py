@@ -141,8 +141,21 @@ def test_constraints_pin_every_dependency_exactly_and_within_its_bounds() -> Non
 def test_each_machine_gets_exactly_one_onnxruntime(system: str, machine: str, wheel: str) -> None:
     """The wheels share a folder: with both installed, whichever came last wins."""
     here = {"sys_platform": system, "platform_machine": machine}
-    runtimes = [found for found in requirements() if found.name.startswith("onnxruntime")]
-    assert [found.name for found in runtimes if found.marker and found.marker.evaluate(here)] == [wheel]
+    project = project_file()["project"]
+    for lines in (project["dependencies"], project["optional-dependencies"]["edge"]):
+        runtimes = [found for found in map(Requirement, lines) if found.name.startswith("onnxruntime")]
+        assert [found.name for found in runtimes if found.marker and found.marker.evaluate(here)] == [wheel]
+
+
+def test_the_edge_set_is_a_part_of_all_and_the_one_that_is_tried() -> None:
+    """`wheel_check.py edge` installs it by name; on a device the plain onnxruntime does."""
+    project = project_file()["project"]
+    edge = project["optional-dependencies"]["edge"]
+    assert set(edge) <= set(project["dependencies"])
+    tried = re.search(r"^EDGE_SET = \((.+)\)$", read(ROOT / ".ci" / "wheel_check.py"), re.M)
+    assert tried
+    names = {Requirement(line).name for line in edge} - {"onnxruntime-gpu"}
+    assert set(re.findall(r'"(.+?)"', tried[1])) == names
 
 
 def machine_bound_words(text: str) -> list[str]:
