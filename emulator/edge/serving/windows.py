@@ -43,6 +43,7 @@ class SensorRing:
         self._frames = np.zeros((self._size, *spec.frame_shape), dtype=np.float32)
         self._index = np.full(self._size, _NOTHING, dtype=np.int64)
         self._behind = np.arange(spec.frames - 1, -1, -1) + spec.lag  # of every frame of a window, oldest first
+        self._order = _axes_in_order(spec)
         self.newest: int | None = None
         self.newest_s = 0.0
 
@@ -79,17 +80,23 @@ class SensorRing:
         None: a hole is longer than `hold`, or the beginning is not there yet.
         """
         wanted = now - self._behind
+        taken = self._index[wanted % self._size]
+        n_held = int((taken != wanted).sum())
+        if n_held:
+            taken = self._held(wanted)
+            if (taken == _NOTHING).any():
+                return None
+        frames: NDArray[np.float32] = self._frames[taken % self._size]  # [frames, *frame_shape]
+        return frames[0] if self._order is None else frames.transpose(self._order), n_held
+
+    def _held(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The newest instant with a frame, at most `hold` before each of these; `_NOTHING` where there is none."""
         taken = np.full(len(wanted), _NOTHING, dtype=np.int64)
         for back in range(self._hold + 1):
             candidate = wanted - back
             there = (taken == _NOTHING) & (self._index[candidate % self._size] == candidate)
             taken[there] = candidate[there]
-        if (taken == _NOTHING).any():
-            return None
-        frames: NDArray[np.float32] = self._frames[taken % self._size]  # [frames, *frame_shape]
-        axis = self._spec.frame_axis
-        sample = frames[0] if axis is None else np.moveaxis(frames, 0, axis)
-        return sample, int((taken != wanted).sum())
+        return taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,6 +173,15 @@ class StreamWindows:
         if not np.isfinite(frame).all():
             raise FrameRefused("values", f"frame of {modality} must hold finite numbers, in {spec.unit}")
         return frame
+
+
+def _axes_in_order(spec: InputSpec) -> tuple[int, ...] | None:
+    """Axes of [frames, *frame_shape] in the order of `shape`; None: one frame is the sample."""
+    if spec.frame_axis is None:
+        return None
+    order = list(range(1, len(spec.shape)))
+    order.insert(spec.frame_axis, 0)
+    return tuple(order)
 
 
 def ring_frames(spec: InputSpec, hold: int) -> int:
