@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,13 +50,16 @@ def serving(bundle: Path, *options: str) -> Iterator[ServedProcess]:
     """Serve a bundle for as long as the block lasts."""
     command = [sys.executable, "-P", "-c", _SERVE, "serve", str(bundle), "--bind", "tcp://127.0.0.1:*", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:  # noqa: S603
+    with (
+        ExitStack() as stack,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process,  # noqa: S603
+    ):
         assert process.stdout is not None
         try:
             said = process.stdout.readline()
             if not said:
                 raise RuntimeError(f"{bundle} is not served")
-            _pin(process.pid)
+            stack.enter_context(_pinned(process.pid))
             manifest = read_manifest((bundle / "manifest.json").read_bytes())
             yield ServedProcess(process.pid, said.split(" at ")[1].split(";")[0], manifest, _frames(bundle, manifest))
         finally:
@@ -66,14 +69,21 @@ def serving(bundle: Path, *options: str) -> Iterator[ServedProcess]:
         raise RuntimeError(f"sheafedge serve ended with {process.returncode}")
 
 
-def _pin(pid: int) -> None:
+@contextmanager
+def _pinned(pid: int) -> Iterator[None]:
     """The server gets the last core, its sensors the others."""
     if not hasattr(os, "sched_setaffinity"):
+        yield
         return
-    *others, last = sorted(os.sched_getaffinity(0) | os.sched_getaffinity(pid))
+    before = os.sched_getaffinity(0)
+    *others, last = sorted(before)
     for thread in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {last})
     os.sched_setaffinity(0, set(others) or {last})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _frames(bundle: Path, manifest: Manifest) -> list[Frames]:
@@ -145,9 +155,9 @@ class Sensors:
         """Ask at this rate, streams one after the other, and wait until every question is settled.
 
         Args:
-            watch: given (second, MiB of the server) about once a second.
+            watch: given (second, MiB of the server) about once a second, and in a short time ten times.
         """
-        heard, begin_s = Heard(), time.perf_counter()
+        heard, begin_s, look_s = Heard(), time.perf_counter(), min(1.0, 0.1 * seconds)
         for number in range(max(1, round(questions_per_s * seconds))):
             due_s = begin_s + number / questions_per_s
             self._hear_until(due_s, heard)
@@ -157,7 +167,7 @@ class Sensors:
             heard.n_sent += 1
             if name == self._names[-1]:
                 self._instant += 1
-            if watch is not None and (not watch or due_s - begin_s - watch[-1][0] >= 1.0):
+            if watch is not None and (not watch or due_s - begin_s - watch[-1][0] >= look_s):
                 watch.append((due_s - begin_s, self._served.resident_mib()))
         self._instant += 1
         limit_s = time.perf_counter() + LIMIT_S

@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--streams", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=5.0, help="of every rate that is tried")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--most-rate", type=float, default=1e5, help="questions a second; no more are tried")
     parser.add_argument("--soak", type=float, help="seconds; no search then")
     parser.add_argument("--soak-streams", type=int, default=100)
     parser.add_argument("--soak-rate", type=float, default=10.0, help="questions a second of every stream")
@@ -107,12 +108,17 @@ def highest_rate(served: ServedProcess, chosen: argparse.Namespace) -> tuple[flo
                 best, best_heard = rate, heard
             else:
                 above = rate
-            if above and (best == 0.0 or above / best < 2 ** (1.5 / 2**_HALVINGS)):
+            if is_narrow(best, above) or 2.0 * rate > chosen.most_rate:
                 break
             rate = float(np.sqrt(best * above)) if above else 2.0 * rate
         return best, best_heard, 1000.0 * (served.cpu_s() - cpu_s) / max(1, n_answers)
     finally:
         sensors.close()
+
+
+def is_narrow(best: float, above: float) -> bool:
+    """Whether the gap between what went well and what did not is small enough, or nothing goes well."""
+    return above > 0.0 and (best == 0.0 or above / best < 2 ** (1.5 / 2**_HALVINGS))
 
 
 def soaks(bundles: Sequence[Path], chosen: argparse.Namespace) -> dict[str, Any]:

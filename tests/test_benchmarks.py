@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doubles.bundles import tiny_bundle
 
 pytestmark = pytest.mark.checkout  # benchmarks are not shipped
 
@@ -56,12 +57,13 @@ SMALL = {
         *("--round-repeats", "2", "--products", "2", "--rounds", "1", "--clients", "2", "--seconds", "30"),
     ],
     "value": ["--scenarios", "blockage", "--seeds", "0", "--edits", VALUE_EDITS],
+    "serve": ["--seconds", "0.2", "--repeats", "1", "--streams", "2", "--below-ms", "5000", "--most-rate", "32"],
     "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
 }
 
 
-def report(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    import_module(f"sheafedge.benchmarks.{name}").main(SMALL[name])
+def report(name: str, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
+    import_module(f"sheafedge.benchmarks.{name}").main([*SMALL[name], *more])
     printed: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert printed["benchmark"] == name
     assert printed["machine"].keys() >= {"cpu", "cpus", "load_average_1_min", "torch", "torch_threads"}
@@ -229,6 +231,38 @@ def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFix
         assert figures["ms_per_frame"].keys() == {"scene", "rf", "lidar", "camera", "gps"}
     assert printed["recording"]["frames"] == 100
     assert printed["memory"].keys() >= {"peak_mb", "four_times_longer_peak_mb"}
+
+
+def test_serve_finds_the_rate_that_a_bundle_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundles = [str(tiny_bundle(tmp_path / name)) for name in ("one", "other")]
+    printed = report("serve", capsys, "--bundles", *bundles)
+    for figures in ("questions_per_s", "cpu_ms_per_answer"):
+        assert printed[figures].keys() == {"one", "other"}
+        for seen in printed[figures].values():
+            assert_spread(seen)
+    (quantiles,) = printed["latency_ms_at_that_rate"]["one"]
+    assert 0.0 < quantiles["p50"] <= quantiles["p95"] <= quantiles["p99"] < 5000.0
+
+
+def test_a_soak_accounts_for_every_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = str(tiny_bundle(tmp_path / "b"))
+    soak = ("--soak", "1", "--soak-streams", "20", "--soak-rate", "10")
+    (figures,) = report("serve", capsys, "--bundles", bundle, *soak)["soaks"].values()
+    counted = figures["counted_by_the_server"]
+    assert figures["questions"] == counted["questions"] == 200
+    assert figures["not_settled"] == 0
+    assert figures["answers"] == counted["answers"]
+    assert figures["dropped_and_told"] == sum(counted["dropped"].values())
+    assert figures["answers"] + figures["dropped_and_told"] + figures["refused"] == 200
+    assert counted["streams"] == 20
+    assert figures["resident_mib"]["end"] > 1.0
+
+
+def test_a_question_without_an_answer_waits_for_ever() -> None:
+    heard = import_module("sheafedge.benchmarks._load").Heard(n_sent=100, latency_s=[0.001 * n for n in range(1, 99)])
+    assert heard.quantile_ms(0.5) == pytest.approx(50.0)
+    assert heard.quantile_ms(0.98) == pytest.approx(98.0)
+    assert heard.quantile_ms(0.99) == float("inf")
 
 
 def test_machine_facts_can_be_asked_for_alone() -> None:

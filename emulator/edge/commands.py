@@ -148,18 +148,22 @@ def _last_words(counts: Counts) -> str:
 
 
 class _Signals:
-    """What signals have asked for."""
+    """What signals have asked for. They come at any instant, so they leave a mark and no more; the loop looks at it."""
 
     def __init__(self) -> None:
-        self._stopped = False
+        self._stopped = self._reloads = False
         self.reload: Callable[[], None] = lambda: None
 
     def stops(self) -> bool:
+        """Whether the server should; asked between two turns, which is when a new bundle is sent for, too."""
+        if self._reloads:
+            self._reloads = False
+            self.reload()
         return self._stopped
 
     def take(self, number: int, _frame: FrameType | None) -> None:
         if number not in {signal.SIGINT, signal.SIGTERM}:
-            self.reload()
+            self._reloads = True
         elif self._stopped:  # asked twice: at once
             raise KeyboardInterrupt
         else:

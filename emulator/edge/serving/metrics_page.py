@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import TCPServer
 
 from ...contracts import ConfigError
 from .counts import Counts
@@ -81,5 +82,10 @@ def _split(address: str) -> tuple[str, int]:
 
 
 class _QuietServer(HTTPServer):
+    def server_bind(self) -> None:
+        """Without looking up the host's full name, for which a device without a network would wait."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing: visitors may break off."""

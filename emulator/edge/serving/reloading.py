@@ -33,7 +33,7 @@ class BundleReloader:
         self._thread.start()
 
     def ask(self) -> None:
-        """Load what is there now; can be called in a signal's handler."""
+        """Load what is there now; not for a signal's handler, which could meet itself in here."""
         self._asked.set()
         self._wake.set()
 
