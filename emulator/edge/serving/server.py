@@ -45,6 +45,7 @@ _MOST_PARTS = 6  # identity, header, and a frame of every modality
 _WIDEST_NUMBER_BYTES = 8
 #: Packets of one client that wait inside ZeroMQ; more wait at the client.
 _QUEUED_OF_A_CLIENT = 64
+_BEAT_MS = 5000
 _WAIT_S = 0.1
 #: Clients that are said goodbye to.
 _MOST_CLIENTS = 4096
@@ -186,6 +187,8 @@ class Server:
         allow_connections(self.settings.streams)
         self._socket = open_socket(self._context, zmq.ROUTER, _WAIT_S, max(largest, MOST_HEADER_BYTES))
         self._socket.setsockopt(zmq.RCVHWM, _QUEUED_OF_A_CLIENT)
+        self._socket.setsockopt(zmq.HEARTBEAT_IVL, _BEAT_MS)  # whoever lost power never hangs up
+        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 4 * _BEAT_MS)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # replies that cannot be sent are errors, which are counted
         try:
             if keys is not None:
