@@ -152,6 +152,33 @@ def test_what_has_no_place_is_refused_by_name() -> None:
         assert refusal(windows, 100, {"rf": np.full(8, bad)}).code == "values"
 
 
+def test_the_ring_ends_exactly_where_it_says() -> None:
+    """One instant further back lies the slot of the newest frame."""
+    (spec,) = [one for one in BLOCKAGE.inputs if one.modality == "rf"]
+    raw = raw_frames(BLOCKAGE, 100)
+    reach = ring_frames(spec, 1)
+    windows = windows_of([spec], hold=1)
+    windows.put(99, 0.0, {"rf": raw["rf"][99]})
+    assert refusal(windows, 99 - reach, {"rf": raw["rf"][0]}).code == "old"
+    for index in range(100 - reach, 99):
+        windows.put(index, 0.0, {"rf": raw["rf"][index]})
+    assert_array_equal(windows.sample(99, 0.0).inputs["rf"], raw["rf"][96:])
+
+
+def test_a_question_as_late_as_can_be_still_has_its_whole_window_and_what_is_held_before_it() -> None:
+    (spec,) = [one for one in BEAMS.inputs if one.modality == "rf"]
+    raw, hold, newest = raw_frames(BEAMS, 50), 2, 49
+    now = newest - LATE_INSTANTS
+    first = now - spec.lag - spec.frames + 1
+    windows = windows_of([spec], hold)
+    for index in sorted(set(range(50)) - {first, first - 1, now - spec.lag}):
+        windows.put(index, 0.0, {"rf": raw["rf"][index]})
+    windows.put(now - spec.lag, 0.0, {"rf": raw["rf"][now - spec.lag]})
+    sample = windows.sample(now, 0.0)
+    assert_array_equal(sample.inputs["rf"], raw["rf"][[first - 2, first + 1, first + 2, first + 3]])
+    assert sample.held == {"rf": 1}
+
+
 def test_a_packet_is_taken_whole_or_not_at_all() -> None:
     raw = raw_frames(BLOCKAGE, N)
     windows = fed(windows_of(BLOCKAGE.inputs), raw, range(8))
