@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -56,18 +57,21 @@ def run_command(arguments: Sequence[str], version: str) -> None:
     Raises:
         SheafedgeError: the user can put it right.
     """
-    parser = OneSentenceParser(
-        prog="sheafedge", description="Serve trained models on an edge device.", allow_abbrev=False
-    )
-    parser.add_argument("--version", action="version", version=f"sheafedge {version}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (summary, add_arguments, _) in COMMANDS.items():
-        add_arguments(commands.add_parser(name, help=summary, description=summary, allow_abbrev=False))
-    chosen = parser.parse_args(arguments)
-    COMMANDS[chosen.command][2](chosen)
+    name = arguments[0] if arguments else ""
+    if name in COMMANDS:
+        COMMANDS[name].run(arguments[1:])
+    elif name == "--version":
+        _say(f"sheafedge {version}")
+    elif name in {"-h", "--help"}:
+        _say("Run trained models on an edge device; sheafedge COMMAND --help says more.")
+        for known, command in COMMANDS.items():
+            _say(f"{known}: {command.summary}")
+    else:
+        raise ConfigError(f"give one of the commands {', '.join(COMMANDS)}, got {name!r}; see sheafedge --help")
 
 
-def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
+def _serve_parser() -> OneSentenceParser:
+    parser = OneSentenceParser(prog="sheafedge serve", description=COMMANDS["serve"].summary, allow_abbrev=False)
     add, default = parser.add_argument, _SETTINGS
     add("bundle", type=Path, help="folder or .zip that sheafedge export made")
     add("--bind", default=DEFAULT_ADDRESS, help="tcp://HOST:PORT or ipc://FILE (default: %(default)s)")
@@ -98,9 +102,11 @@ def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
         help="seconds of silence after which a stream gives way (%(default)s)",
     )
     add("--finish", type=float, default=default.finish_s, help="longest end, in seconds (default: %(default)s)")
+    return parser
 
 
-def _serve(chosen: argparse.Namespace) -> None:
+def _serve(arguments: Sequence[str]) -> None:
+    chosen = _serve_parser().parse_args(arguments)
     settings = ServingSettings(
         batch=chosen.batch,
         waiting=chosen.waiting,
@@ -183,11 +189,10 @@ def _signals() -> Iterator[_Signals]:
             signal.signal(number, action)
 
 
-def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
+def _verify(arguments: Sequence[str]) -> None:
+    parser = OneSentenceParser(prog="sheafedge verify", description=COMMANDS["verify"].summary, allow_abbrev=False)
     parser.add_argument("bundle", type=Path, help="folder or .zip that sheafedge export made")
-
-
-def _verify(chosen: argparse.Namespace) -> None:
+    chosen = parser.parse_args(arguments)
     bundle = load_bundle(chosen.bundle)
     _say(
         f"{chosen.bundle} is whole: {bundle.manifest.name}, {len(bundle.content)} files, and its model answers here as"
@@ -200,9 +205,21 @@ def _say(sentence: str) -> None:
     sys.stdout.flush()
 
 
-_AddArguments = Callable[[argparse.ArgumentParser], None]
-#: Name -> what it does, its arguments, and what runs it.
-COMMANDS: Mapping[str, tuple[str, _AddArguments, Callable[[argparse.Namespace], None]]] = {
-    "serve": ("Serve a bundle: sensor frames in, answers out.", _add_serve_arguments, _serve),
-    "verify": ("Check that a bundle is whole and answers here as it should.", _add_verify_arguments, _verify),
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Something that a device can do.
+
+    Attributes:
+        summary: one line.
+        run: given what follows the name; reads it, and does it.
+    """
+
+    summary: str
+    run: Callable[[Sequence[str]], None]
+
+
+#: By name.
+COMMANDS: Mapping[str, Command] = {
+    "serve": Command("Serve a bundle: sensor frames in, answers out.", _serve),
+    "verify": Command("Check that a bundle is whole and answers here as it should.", _verify),
 }

@@ -139,6 +139,7 @@ def test_help_and_version_need_no_more_than_the_edge_set(tmp_path: Path) -> None
 
 
 MISTAKES: dict[str, tuple[list[Any], str]] = {
+    "no command": ([], "give one of the commands serve, verify"),
     "no bundle": (["serve"], "bundle"),
     "a bundle that is none": (["serve", "nowhere"], "bundle nowhere cannot be read"),
     "a word for a number": (
