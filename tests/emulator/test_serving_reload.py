@@ -17,6 +17,7 @@ from sheafedge.emulator.edge.bundle import Bundle, pack_bundle
 from sheafedge.emulator.edge.frame_client import FrameClient
 from sheafedge.emulator.edge.frame_packets import Answer, Reply
 from sheafedge.emulator.edge.manifest import BundleError
+from sheafedge.emulator.edge.serving import reloading
 from sheafedge.emulator.edge.serving.reloading import BundleReloader
 from sheafedge.emulator.edge.serving.server import Server
 
@@ -183,17 +184,49 @@ def test_a_watched_link_and_a_watched_archive_are_followed(tmp_path: Path) -> No
 
 
 def test_nothing_is_loaded_while_nothing_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither before a change nor after one that was followed."""
     path = tiny_bundle(tmp_path / "b")
     with reloader(path, 1e-4) as source:
-        looked = []
-        changed = source._changed
-        monkeypatch.setattr(source, "_changed", lambda: looked.append(changed()) or looked[-1])
-        limit_s = time.monotonic() + LIMIT_S
-        while len(looked) < 20:
-            assert time.monotonic() < limit_s
-            time.sleep(0.002)
+        looks = watched_looks(source, monkeypatch)
+        wait_for_looks(looks, 20)
         assert source.loaded() is None
-        assert not any(looked)
+        assert not any(looks)
+        replaced(path, tiny_bundle(tmp_path / "new", name="other"))
+        found = loaded(source)
+        while isinstance(found, BundleError):  # looked at between two renames
+            found = loaded(source)
+        looks.clear()
+        wait_for_looks(looks, 20)
+        assert source.loaded() is None
+        assert not any(looks)
+
+
+def watched_looks(source: BundleReloader, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Grows by what every look at the files finds."""
+    looks: list[bool] = []
+    changed = source._changed
+
+    def look() -> bool:
+        looks.append(changed())
+        return looks[-1]
+
+    monkeypatch.setattr(source, "_changed", look)
+    return looks
+
+
+def wait_for_looks(looks: list[bool], n: int) -> None:
+    limit_s = time.monotonic() + LIMIT_S
+    while len(looks) < n:
+        assert time.monotonic() < limit_s
+        time.sleep(0.002)
+
+
+def test_files_that_still_change_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with reloader(tiny_bundle(tmp_path / "b")) as source:
+        source._watch_s = 0.0
+        seen: list[object] = [("half",), ("more",), ("whole",), ("whole",)]
+        monkeypatch.setattr(reloading, "_signature", lambda _: seen.pop(0))
+        assert [source._changed(), source._changed()] == [False, True]
 
 
 def test_a_bundle_that_arrives_file_by_file_is_loaded_once_it_is_whole(tmp_path: Path) -> None:
