@@ -10,6 +10,7 @@ import typer
 
 from .. import __version__
 from ..emulator.contracts import ConfigError, SheafedgeError
+from .bench_commands import add_bench_commands
 from .calibration.commands import add_calibration_commands
 from .compare.commands import add_comparison_commands
 from .export_commands import add_export_commands
@@ -34,6 +35,7 @@ add_calibration_commands(app)
 add_worker_commands(app)
 add_export_commands(app)
 add_serving_commands(app)
+add_bench_commands(app)
 
 #: What typer raises where it cannot read the command line; of this family it exports a child only.
 CommandLineError: type[Exception] = typer.BadParameter.mro()[1]

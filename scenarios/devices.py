@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 
 from ..emulator.contracts import ConfigError, DeviceProfile, NodeId
 from ..emulator.edge.device_profiles import DEVICE_PROFILES
+from ..emulator.edge.profile_file import profile_of
 from ..emulator.engine import named_stream
 from .members import members_of
 from .schema import Scenario
@@ -17,16 +18,15 @@ def client_devices(scenario: Scenario) -> dict[NodeId, DeviceProfile]:
     Raises:
         ConfigError: a profile that there is not.
     """
-    everybody = _profile("compute.profile", scenario.compute.profile)
+    known = known_devices(scenario)
+    everybody = _profile(known, "compute.profile", scenario.compute.profile)
     of_group = {
-        group.name: everybody if group.profile is None else _profile("clients.groups: profile", group.profile)
+        group.name: everybody if group.profile is None else _profile(known, "clients.groups: profile", group.profile)
         for group in scenario.clients.groups
     }
     slow, factor = stragglers(scenario), scenario.compute.stragglers.factor
     return {
-        member.client_id: _slowed(of_group[member.group], factor)
-        if member.client_id in slow
-        else of_group[member.group]
+        member.client_id: of_group[member.group].slowed(factor) if member.client_id in slow else of_group[member.group]
         for member in members_of(scenario)
     }
 
@@ -38,11 +38,13 @@ def stragglers(scenario: Scenario) -> frozenset[NodeId]:
     return frozenset(order[: round(scenario.compute.stragglers.share * n_clients)].tolist())
 
 
-def _slowed(profile: DeviceProfile, factor: float) -> DeviceProfile:
-    return replace(profile, flops_per_s=profile.flops_per_s / factor, overhead_s=profile.overhead_s * factor)
+def known_devices(scenario: Scenario) -> Mapping[str, DeviceProfile]:
+    """Devices that a scenario can name: those that come with sheafedge, and its own."""
+    own = {name: profile_of(name, dict(table)) for name, table in scenario.compute.profiles.items()}
+    return {**DEVICE_PROFILES, **own}
 
 
-def _profile(field: str, name: str) -> DeviceProfile:
-    if name not in DEVICE_PROFILES:
-        raise ConfigError(f"unknown {field} {name!r}; choose one of: {', '.join(sorted(DEVICE_PROFILES))}")
-    return DEVICE_PROFILES[name]
+def _profile(known: Mapping[str, DeviceProfile], field: str, name: str) -> DeviceProfile:
+    if name not in known:
+        raise ConfigError(f"unknown {field} {name!r}; choose one of: {', '.join(sorted(known))}")
+    return known[name]

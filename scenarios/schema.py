@@ -16,6 +16,7 @@ import pydantic
 from pydantic import Field
 
 from ..emulator.contracts import MODALITIES, ConfigError, Modality
+from ..emulator.edge.profile_file import profile_of, profile_table, read_profile, read_table
 from ..models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from .data_schema import CodebookSize, DataSection, LiveSection, first_repeated
 from .decision_schema import DecisionSection
@@ -136,7 +137,9 @@ class ComputeSection(Section):
         device: torch device; "auto" takes a GPU where there is one.
         executor, threads: pool of the real work; every job's arithmetic runs on one thread.
         lost_worker: with --workers, when one dies: "stop" with a sentence, or "restart" them from the last checkpoint.
-        profile: emulated device that simulated compute time comes from.
+        profile: emulated device that simulated compute time comes from; the name of one, or a file that
+            `sheafedge bench --save-profile` wrote.
+        profiles: devices of the scenario's own, name -> table or file; a file is read once, and its table kept here.
         stragglers: clients that take longer than their device.
     """
 
@@ -145,7 +148,30 @@ class ComputeSection(Section):
     threads: Annotated[int, Field(ge=1)] = 2
     lost_worker: Literal["stop", "restart"] = "stop"
     profile: str = "edge_cpu"
+    profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
     stragglers: StragglersSection = StragglersSection()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _takes_files_in(cls, table: Any) -> Any:
+        """So that a run folder repeats a run where the file is not."""
+        if not isinstance(table, dict):
+            return table
+        profile, profiles = table.get("profile"), table.get("profiles", {})
+        if not isinstance(profiles, dict):
+            return table
+        own = {name: read_table(Path(found)) if isinstance(found, str) else found for name, found in profiles.items()}
+        if isinstance(profile, str) and profile.endswith(".toml"):
+            found = read_profile(Path(profile))
+            profile, own[found.name] = found.name, profile_table(found)
+        return {**table, "profiles": own} | ({} if profile is None else {"profile": profile})
+
+    @pydantic.field_validator("profiles")
+    @classmethod
+    def _are_devices(cls, profiles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for name, table in profiles.items():
+            profile_of(name, table)
+        return profiles
 
 
 class ExportSection(Section):

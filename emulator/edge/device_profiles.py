@@ -1,17 +1,138 @@
-"""Edge devices as simulated time sees them."""
+"""Edge devices as simulated time sees them: three rough classes, and boards that can be bought.
+
+The three classes are orders of magnitude. A board is modelled by one calibration factor: what the reference machine was
+measured to need, times how much faster that machine's core is in a benchmark that others published for the board.
+`docs/devices.md` tells how well that fits.
+"""
 
 from __future__ import annotations
 
-from ..contracts import DeviceProfile
+from dataclasses import dataclass, replace
+
+from ..contracts import AnswerCost, DeviceProfile
 
 _MODELLED = "modelled: an order of magnitude for small training steps, not a measurement of a product"
 
-#: Named devices of scenarios.
-DEVICE_PROFILES: dict[str, DeviceProfile] = {
-    profile.name: profile
-    for profile in (
-        DeviceProfile("edge_cpu", flops_per_s=5e9, overhead_s=0.002, power_w=6.0, source=_MODELLED),
-        DeviceProfile("edge_gpu", flops_per_s=2e11, overhead_s=0.005, power_w=15.0, source=_MODELLED),
-        DeviceProfile("server_cpu", flops_per_s=5e10, overhead_s=0.001, power_w=65.0, source=_MODELLED),
+_CLASSES = (
+    DeviceProfile("edge_cpu", flops_per_s=5e9, overhead_s=0.002, power_w=6.0, source=_MODELLED),
+    DeviceProfile("edge_gpu", flops_per_s=2e11, overhead_s=0.005, power_w=15.0, source=_MODELLED),
+    DeviceProfile("server_cpu", flops_per_s=5e10, overhead_s=0.001, power_w=65.0, source=_MODELLED),
+)
+
+#: One core of the machine that everything was measured on, in CPU time; `benchmarks/devices.py` measures it again.
+REFERENCE = DeviceProfile(
+    "reference_core",
+    flops_per_s=3.0e10,
+    overhead_s=3e-5,
+    power_w=10.0,
+    source="measured: one core of an AMD EPYC of the Zen 5 family (AVX-512, VNNI), onnxruntime 1.31",
+    kind="measured",
+    answers=(
+        AnswerCost("float32", 2.2e11, 1.4e9, 2.7e10, 5e-5),
+        AnswerCost("float16", 2.2e11, 1.4e9, 2.7e10, 6e-5),
+        AnswerCost("int8", 4e11, 1.4e9, 2.7e10, 1.5e-4),
+    ),
+)
+#: Its double-precision matrix product (2048 x 2048, OpenBLAS, one core) and its copying of memory, best of 20.
+REFERENCE_GFLOPS = 52.8
+REFERENCE_COPY_BYTES_PER_S = 2.7e10
+
+
+@dataclass(frozen=True, slots=True)
+class _Board:
+    """What others measured on a board.
+
+    Attributes:
+        gflops: of one core, double precision, in High-Performance Linpack.
+        copy_bytes_per_s: memcpy of one thread.
+        int8_gain: how much faster than float32 its cores multiply 8-bit numbers.
+        power_w: at the plug, all cores busy: more than one core draws.
+        source: of the four.
+    """
+
+    name: str
+    gflops: float
+    copy_bytes_per_s: float
+    int8_gain: float
+    power_w: float
+    source: str
+
+
+_HPL = "HPL and watts: github.com/geerlingguy/top500-benchmark, README"
+_A76_INT8 = "int8 gain of cores with a dot-product instruction: assumed"
+
+_BOARDS = (
+    _Board(
+        "raspberry_pi_4",
+        gflops=11.889 / 4,
+        copy_bytes_per_s=2.24e9,
+        int8_gain=1.8,
+        power_w=7.2,
+        source=f"Cortex-A72 1.8 GHz; {_HPL} (11.889 Gflops on 4 cores, 7.2 W); memcpy:"
+        " github.com/ThomasKaiser/sbc-bench, Results.md (arm64, 1800 MHz); int8: ResNet-18 in 176 ms to 98 ms,"
+        " github.com/Tencent/ncnn/issues/3485",
+    ),
+    _Board(
+        "raspberry_pi_5",
+        gflops=30.249 / 4,
+        copy_bytes_per_s=4.64e9,
+        int8_gain=2.0,
+        power_w=11.0,
+        source=f"Cortex-A76 2.4 GHz; {_HPL} (30.249 Gflops on 4 cores, 11 W); memcpy:"
+        f" github.com/ggml-org/whisper.cpp/issues/89; {_A76_INT8}",
+    ),
+    _Board(
+        "orange_pi_5",
+        # A76 and A55 share the result in proportion to their peaks: 2 and 1 pipes of 128 bits, 2.4 and 1.8 GHz
+        gflops=53.333 / 4 * (2 * 2.4) / (2 * 2.4 + 1.8),
+        copy_bytes_per_s=1.014e10,
+        int8_gain=2.0,
+        power_w=11.5,
+        source=f"RK3588S, one Cortex-A76 2.4 GHz; {_HPL} (53.333 Gflops on 4 A76 and 4 A55, 11.5 W); memcpy:"
+        f" github.com/ggml-org/whisper.cpp/issues/89; {_A76_INT8}",
+    ),
+    _Board(
+        "jetson_orin_nano",
+        # no HPL is published: a Cortex-A78AE core against the A76 above in one float32 product, 28.8 to 38.4 Gflops
+        gflops=30.249 / 4 * 28.8 / 38.4,
+        copy_bytes_per_s=6.73e9,
+        int8_gain=2.0,
+        power_w=15.0,
+        source="its CPU, one Cortex-A78AE 1.5 GHz, not its GPU; float32 product beside an Orange Pi 5:"
+        " github.com/ggml-org/whisper.cpp/issues/89; memcpy: github.com/ThomasKaiser/sbc-bench/issues/65; power: the"
+        f" module's 15 W mode; {_A76_INT8}",
+    ),
+    _Board(
+        "intel_n100",
+        gflops=62.851 / 4,
+        copy_bytes_per_s=9.9e9,
+        int8_gain=2.0,
+        power_w=25.0,
+        source=f"3.4 GHz, AVX2 and AVX-VNNI; {_HPL} (LattePanda Mu, 62.851 Gflops on 4 cores, 25 W); memcpy:"
+        " github.com/ThomasKaiser/sbc-bench/issues/65; int8 gain: assumed",
+    ),
+)
+
+
+def _modelled(board: _Board) -> DeviceProfile:
+    factor = REFERENCE_GFLOPS / board.gflops
+    slower = REFERENCE.slowed(factor)
+    rates = {cost.precision: cost.flops_per_s for cost in slower.answers}
+    gains = {"float32": 1.0, "float16": rates["float16"] / rates["float32"], "int8": board.int8_gain}
+    answers = tuple(
+        replace(
+            cost,
+            flops_per_s=rates["float32"] * gains[cost.precision],
+            weight_bytes_per_s=board.copy_bytes_per_s,
+        )
+        for cost in slower.answers
     )
-}
+    source = f"modelled: {factor:.1f} times the time of {REFERENCE.name}; {board.source}"
+    return replace(slower, name=board.name, power_w=board.power_w, source=source, kind="modelled", answers=answers)
+
+
+#: Boards, modelled; one core each.
+BOARDS: dict[str, DeviceProfile] = {board.name: _modelled(board) for board in _BOARDS}
+
+#: Named devices of scenarios.
+DEVICE_PROFILES: dict[str, DeviceProfile] = {profile.name: profile for profile in (*_CLASSES, *BOARDS.values())}

@@ -1,0 +1,133 @@
+"""Bundles side by side: the precisions of one client's model, or whichever were named."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import DeviceProfile
+from .bench import Contender
+from .bundle import INPUT_PREFIX, MODEL_FILE, SAMPLES_FILE, Bundle, load_bundle
+from .manifest import BundleError
+
+#: Endings of the folders of one client's model in other precisions; float32 has none.
+PRECISION_ENDINGS = ("", "-int8", "-fp16")
+
+Inputs = dict[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What one call asks of a device.
+
+    Attributes:
+        flops: matrix work.
+        input_bytes: that come in.
+        weight_bytes: of the model's file.
+    """
+
+    flops: float
+    input_bytes: float
+    weight_bytes: float
+
+    def seconds_on(self, device: DeviceProfile, precision: str) -> float:
+        """Modelled time."""
+        return device.answer_seconds(
+            self.flops, precision, input_bytes=self.input_bytes, weight_bytes=self.weight_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A bundle that takes part.
+
+    Attributes:
+        label: its row.
+        bundle: loaded and checked.
+        inputs: one batch of its own samples.
+        workload: of one batch.
+    """
+
+    label: str
+    bundle: Bundle
+    inputs: Inputs
+    workload: Workload
+
+    @property
+    def precision(self) -> str:
+        """Of its numbers."""
+        return self.bundle.manifest.precision
+
+    @property
+    def contender(self) -> Contender:
+        """The entry as one that answers."""
+        session, inputs = self.bundle.session, self.inputs
+        return Contender(self.label, lambda: session.answer(inputs))
+
+
+def with_siblings(path: Path) -> list[Path]:
+    """A bundle and those of the same model in other precisions beside it, float32 first."""
+    ending = ".zip" if path.suffix == ".zip" and not path.is_dir() else ""
+    stem = path.name.removesuffix(ending)
+    base = next((stem.removesuffix(one) for one in PRECISION_ENDINGS[1:] if stem.endswith(one)), stem)
+    found = []
+    for one in PRECISION_ENDINGS:
+        places = [path.with_name(base + one + kind) for kind in dict.fromkeys((ending, "", ".zip"))]
+        found += [place for place in places if place == path or place.exists()][:1]
+    return found if path in found else [path, *found]
+
+
+def open_entries(paths: Sequence[Path], *, batch: int, threads: int, cuda: bool) -> list[Entry]:
+    """Load bundles that are to be compared.
+
+    Args:
+        paths: one, whose siblings are found; or several, which are taken as they are.
+        batch: samples per call.
+        threads: inside one answer, on a CPU.
+        cuda: run them on a GPU if that can be.
+
+    Raises:
+        BundleError: one is damaged, or a sibling is not of the same model.
+    """
+    places = with_siblings(paths[0]) if len(paths) == 1 else list(dict.fromkeys(paths))
+    bundles = [load_bundle(place, cuda=cuda, threads=threads) for place in places]
+    if len(paths) == 1:
+        _refuse_strangers(bundles)
+    precisions = [bundle.manifest.precision for bundle in bundles]
+    alone = len({*precisions}) == len(precisions)
+    names = [one if alone else f"{bundle.manifest.name} {one}" for one, bundle in zip(precisions, bundles, strict=True)]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BundleError(f"two bundles are both called {twice[0]!r}; name each once")
+    return [_entry(name, bundle, batch) for name, bundle in zip(names, bundles, strict=True)]
+
+
+def _refuse_strangers(bundles: Sequence[Bundle]) -> None:
+    """Beside a bundle may lie one of the same name of another run."""
+    first = bundles[0]
+    for other in bundles[1:]:
+        same = first.manifest.inputs == other.manifest.inputs and first.manifest.output == other.manifest.output
+        if not same or first.manifest.trained != other.manifest.trained:
+            raise BundleError(
+                f"bundles {first.path} and {other.path} lie side by side but are not of one model; export them again,"
+                " or name those that you want to compare"
+            )
+
+
+def _entry(label: str, bundle: Bundle, batch: int) -> Entry:
+    manifest = bundle.manifest
+    numbers = sum(math.prod(one.shape) for one in manifest.inputs)
+    workload = Workload(batch * manifest.flops, batch * 4.0 * numbers, float(len(bundle.content[MODEL_FILE])))
+    return Entry(label, bundle, _batch_of(bundle, batch), workload)
+
+
+def _batch_of(bundle: Bundle, batch: int) -> Inputs:
+    """Its own samples, again and again until there are enough."""
+    with np.load(io.BytesIO(bundle.content[SAMPLES_FILE]), allow_pickle=False) as arrays:
+        rows: Callable[[str], NDArray[np.float32]] = lambda name: arrays[INPUT_PREFIX + name]  # noqa: E731
+        return {str(one): np.resize(rows(one), (batch, *rows(one).shape[1:])) for one in bundle.manifest.modalities}

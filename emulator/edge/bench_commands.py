@@ -1,0 +1,163 @@
+"""`sheafedge bench`: how fast a bundle answers on this machine, beside its other precisions and other devices.
+
+Needs no more than a device has; whoever has torch too hands in a way to rebuild the model with it.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnxruntime
+
+from ..contracts import ConfigError, DeviceProfile
+from .bench import Contender, Times, latency, ratio, take_turns
+from .bench_bundles import Entry, open_entries
+from .bench_options import bench_options
+from .bench_report import Report, Row, device_rows, machine_facts
+from .bundle import MODEL_FILE
+from .device_profiles import BOARDS
+from .footprint import footprint_of
+from .machine_profile import calibrated
+from .profile_file import read_profile, write_profile
+
+
+@dataclass(frozen=True, slots=True)
+class TorchModel:
+    """The same model in the library that trained it.
+
+    Attributes:
+        runtime: library and release.
+        provider: where it computes.
+        answer: one batch.
+    """
+
+    runtime: str
+    provider: str
+    answer: Callable[[], object]
+
+
+#: Rebuilds the model of an entry, given the number of threads; or says why that cannot be.
+Rebuild = Callable[[Entry, int], "TorchModel | str"]
+
+TORCH = "torch"
+
+
+def without_torch(_entry: Entry, _threads: int) -> TorchModel | str:
+    """What an installation without torch says."""
+    return "not installed"
+
+
+def bench(arguments: Sequence[str], rebuild: Rebuild = without_torch) -> str:
+    """The command.
+
+    Args:
+        arguments: of the command line, without the name of the command.
+        rebuild: of the float32 model in torch.
+
+    Returns:
+        what is to be printed.
+
+    Raises:
+        SheafedgeError: an argument is wrong, a bundle is damaged, or a profile cannot be written.
+    """
+    wanted = bench_options(arguments)
+    devices = _devices(wanted.devices)
+    entries = open_entries(wanted.bundles, batch=wanted.batch, threads=wanted.threads, cuda=wanted.cuda)
+    report, times = _measured(entries, wanted, rebuild, devices)
+    if wanted.save_profile is not None:
+        by = _clock(entries, wanted.threads)
+        seconds = {entry.label: _median_s(times[entry.label], by) for entry in entries}
+        said = f"{report.machine['cpu']}, onnxruntime {onnxruntime.__version__}, threads {wanted.threads}, {by} time"
+        name = wanted.name or wanted.save_profile.stem
+        write_profile(wanted.save_profile, calibrated(name, wanted.power_w, entries, seconds, said))
+    text = report.as_json() if wanted.json else report.as_text()
+    saved = "" if wanted.save_profile is None or wanted.json else f"\n\nwrote {wanted.save_profile}"
+    return text + saved
+
+
+def _devices(asked: str) -> list[DeviceProfile]:
+    if asked == "all":
+        return list(BOARDS.values())
+    found = []
+    for name in filter(None, asked.split(",")):
+        if name.endswith(".toml"):
+            found.append(read_profile(Path(name)))
+        elif name in BOARDS:
+            found.append(BOARDS[name])
+        else:
+            raise ConfigError(
+                f"unknown device {name[:80]!r} in --devices; choose among all, {', '.join(BOARDS)}, or a .toml file"
+            )
+    return found
+
+
+def _measured(
+    entries: Sequence[Entry], wanted: Namespace, rebuild: Rebuild, devices: Sequence[DeviceProfile]
+) -> tuple[Report, dict[str, Times]]:
+    machine = machine_facts()
+    torch = _torch(entries, wanted, rebuild)
+    contenders = [entry.contender for entry in entries]
+    if isinstance(torch, TorchModel):
+        contenders.append(Contender(TORCH, torch.answer))
+    seconds = None if wanted.repeats is not None else wanted.seconds or 10.0
+    times = take_turns(contenders, seconds=seconds, answers=wanted.repeats)
+    by = _clock(entries, wanted.threads)
+
+    def figures(label: str) -> dict[str, Any]:
+        return {
+            "latency": latency(times[label], wanted.batch),
+            "against_first": ratio(times[label], times[entries[0].label], by),
+        }
+
+    rows = [_row(entry, wanted, figures(entry.label)) for entry in entries]
+    if isinstance(torch, TorchModel):
+        rows.append(Row(TORCH, "float32", torch.runtime, torch.provider, **figures(TORCH)))
+    report = Report(
+        name=entries[0].bundle.manifest.name,
+        machine=machine,
+        threads=wanted.threads,
+        batch=wanted.batch,
+        flops=entries[0].workload.flops,
+        input_bytes=entries[0].workload.input_bytes,
+        rows=rows,
+        not_measured={TORCH: torch} if isinstance(torch, str) else {},
+        devices=device_rows(entries, devices),
+    )
+    return report, times
+
+
+def _torch(entries: Sequence[Entry], wanted: Namespace, rebuild: Rebuild) -> TorchModel | str:
+    if wanted.no_torch:
+        return "left out"
+    whole = next((entry for entry in entries if entry.precision == "float32"), None)
+    return "no float32 bundle to rebuild" if whole is None else rebuild(whole, wanted.threads)
+
+
+def _row(entry: Entry, wanted: Namespace, figures: dict[str, Any]) -> Row:
+    model = entry.bundle.content[MODEL_FILE]
+    found = None if wanted.no_memory else footprint_of(model, entry.inputs, threads=wanted.threads, cuda=wanted.cuda)
+    runtime = f"onnxruntime {onnxruntime.__version__}"
+    return Row(
+        entry.label,
+        entry.precision,
+        runtime,
+        entry.bundle.session.provider,
+        **figures,
+        model_bytes=len(model),
+        footprint=found,
+    )
+
+
+def _clock(entries: Sequence[Entry], threads: int) -> Literal["cpu", "wall"]:
+    """Whose time ratios are of: the processor's is that of one answer only where one thread computes."""
+    on_cpu = all(entry.bundle.session.provider == "CPUExecutionProvider" for entry in entries)
+    return "cpu" if threads == 1 and on_cpu else "wall"
+
+
+def _median_s(times: Times, by: Literal["cpu", "wall"]) -> float:
+    return float(np.median(times.cpu_s if by == "cpu" else times.wall_s))

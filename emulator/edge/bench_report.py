@@ -1,0 +1,202 @@
+"""What `sheafedge bench` found: as text for people, as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from ..contracts import DeviceProfile
+from .bench import QUIET, Latency, Ratio
+from .bench_bundles import Entry
+from .footprint import Footprint
+
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One contender.
+
+    Attributes:
+        label: of the row.
+        precision: of its numbers.
+        runtime: library and release.
+        provider: that really ran it.
+        latency: of a batch.
+        against_first: its time as a multiple of the first row's.
+        model_bytes: of the file; None where there is none.
+        footprint: None where it was not measured.
+    """
+
+    label: str
+    precision: str
+    runtime: str
+    provider: str
+    latency: Latency
+    against_first: Ratio
+    model_bytes: int | None = None
+    footprint: Footprint | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything of one run of `sheafedge bench`.
+
+    Attributes:
+        name: of the first bundle.
+        machine: see `machine_facts`.
+        threads, batch: asked for.
+        flops, input_bytes: of one batch of the first bundle.
+        rows: contenders.
+        not_measured: name -> why a contender is not among them.
+        devices: modelled times and energies, see `device_rows`.
+    """
+
+    name: str
+    machine: Mapping[str, Any]
+    threads: int
+    batch: int
+    flops: float
+    input_bytes: float
+    rows: Sequence[Row]
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    devices: Sequence[Mapping[str, Any]] = ()
+
+    def as_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(asdict(self), indent=1, allow_nan=False)
+
+    def as_text(self) -> str:
+        """Tables, with a word about whatever must be known to read them."""
+        counted = f"{self.flops / 1e6:.3g} MFLOP, {self.input_bytes / 1e3:.3g} kB of inputs per call"
+        asked = f"{self.threads} thread{'s' * (self.threads > 1)}, batch {self.batch}"
+        parts = [f"{self.name}: {counted}; {asked}; {self.machine['cpu']}", "", *_latency_table(self.rows)]
+        if any(row.footprint for row in self.rows):
+            parts += ["", *_memory_table(self.rows)]
+        parts += [f"{name}: {reason}" for name, reason in self.not_measured.items()]
+        busy = max(row.latency.taken_by_others for row in self.rows)
+        if busy > QUIET:
+            said = f"While this ran, others had up to {busy:.0%} of the time: that is in the percentiles and answers/s,"
+            parts += ["", f"{said} not in CPU ms."]
+        if self.devices:
+            parts += ["", *_device_table(self.devices)]
+        return "\n".join(parts)
+
+
+def machine_facts() -> dict[str, Any]:
+    """What decides speed here, and how busy the machine is."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "load_average_1_min": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "onnxruntime": onnxruntime.__version__,
+    }
+
+
+def device_rows(entries: Sequence[Entry], devices: Sequence[DeviceProfile]) -> list[dict[str, Any]]:
+    """What a batch takes on other devices, as they are modelled.
+
+    Returns:
+        one row per device and entry: device, kind, label, seconds, joules at most (the whole board's power), source.
+    """
+    rows = []
+    for device in devices:
+        for entry in entries:
+            seconds = entry.workload.seconds_on(device, entry.precision)
+            rows.append(
+                {
+                    "device": device.name,
+                    "kind": device.kind,
+                    "label": entry.label,
+                    "seconds": seconds,
+                    "joules": seconds * device.power_w,
+                    "source": device.source,
+                }
+            )
+    return rows
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table: the first column to the left, all others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _latency_table(rows: Sequence[Row]) -> list[str]:
+    first = rows[0].label
+    heading = ["", "p50 ms", "p95 ms", "p99 ms", "CPU ms", "answers/s", f"x {first}", "10-90 %", "calls", "provider"]
+    return aligned([heading, *(_latency_cells(row) for row in rows)])
+
+
+def _latency_cells(row: Row) -> list[str]:
+    found, against = row.latency, row.against_first
+    return [
+        row.label,
+        f"{found.p50_ms:.3f}",
+        f"{found.p95_ms:.3f}",
+        "-" if found.p99_ms is None else f"{found.p99_ms:.3f}",
+        f"{found.cpu_ms:.3f}",
+        f"{found.answers_per_s:.0f}",
+        f"{against.median:.2f}",
+        f"{against.low:.2f}-{against.high:.2f}",
+        str(found.n),
+        row.provider,
+    ]
+
+
+def _memory_table(rows: Sequence[Row]) -> list[str]:
+    heading = ["", "model kB", "start ms", "first answer ms", "MiB for the session", "MiB at most", "runtime"]
+    return aligned([heading, *(_memory_cells(row) for row in rows)])
+
+
+def _memory_cells(row: Row) -> list[str]:
+    found = row.footprint
+    return [
+        row.label,
+        "-" if row.model_bytes is None else f"{row.model_bytes / 1e3:.0f}",
+        "-" if found is None else f"{found.start_s * 1e3:.1f}",
+        "-" if found is None else f"{found.first_answer_s * 1e3:.1f}",
+        _mebibytes(None if found is None else found.load_bytes),
+        _mebibytes(None if found is None else found.peak_bytes),
+        row.runtime,
+    ]
+
+
+def _mebibytes(found: int | None) -> str:
+    return "-" if found is None else f"{found / _MEBIBYTE:.1f}"
+
+
+def _device_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    labels = list(dict.fromkeys(row["label"] for row in rows))
+    table = [["one core of", "", *(text for label in labels for text in (f"{label} ms", "mJ at most"))]]
+    for device in dict.fromkeys(row["device"] for row in rows):
+        own = [row for row in rows if row["device"] == device]
+        cells = [text for row in own for text in (f"{row['seconds'] * 1e3:.3g}", f"{row['joules'] * 1e3:.3g}")]
+        table.append([device, own[0]["kind"], *cells])
+    return [*aligned(table), "Energy counts the power of the whole board with all cores busy."]
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model")))
+    return next(named, "") or platform.processor() or platform.machine()

@@ -1,0 +1,116 @@
+"""A bundle's model in the library that trained it: rebuilt from the scenario, with the values of the ONNX file."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ..emulator.contracts import Modality
+from ..emulator.edge.bench_bundles import Entry
+from ..emulator.edge.bench_commands import TorchModel
+from ..emulator.edge.bundle import MODEL_FILE
+from ..models.algorithms.table import ALGORITHMS
+from ..models.client_model import ClientModel
+from ..models.export import PRESENT_NAME, DeployedModel
+from .encoders import make_encoder
+from .schema import Scenario, load_scenario
+
+SCENARIO_FILE = "scenario.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class _SampleRows:
+    """A bundle's own samples in the place of training rows; what encoders take from those is overwritten anyway."""
+
+    samples: Mapping[str, NDArray[np.float32]]
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: rows.shape[1:] for name, rows in self.samples.items()}
+
+    def __len__(self) -> int:
+        return len(next(iter(self.samples.values())))
+
+    def inputs(self, indices: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+        return {name: rows[indices] for name, rows in self.samples.items()}
+
+
+def rebuild(entry: Entry, threads: int) -> TorchModel | str:
+    """The model of a float32 entry in torch, on a CPU.
+
+    Args:
+        entry: of the bundle.
+        threads: inside one answer; for all of this process.
+
+    Returns:
+        the model; or, in a few words, why it cannot be rebuilt.
+    """
+    bundle = entry.bundle
+    if SCENARIO_FILE not in bundle.content:
+        return f"the bundle holds no {SCENARIO_FILE}"
+    try:
+        model = _deployed(_scenario(bundle.content[SCENARIO_FILE]), entry)
+    except (KeyError, StopIteration, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        return f"cannot be rebuilt from the bundle's scenario ({reason})"
+    torch.set_num_threads(threads)
+    tensors = _tensors(entry)
+
+    def answer() -> Tensor:
+        with torch.inference_mode():
+            logits, _ = model(*tensors)
+        return logits  # type: ignore[no-any-return]
+
+    promised = bundle.session.run(entry.inputs)
+    difference = float(np.abs(answer().numpy() - promised).max())
+    if not difference <= bundle.manifest.golden.tolerance:
+        return f"rebuilt, it answers the bundle's samples with a difference of {difference:.3g}: not the same model"
+    return TorchModel(f"torch {torch.__version__}", "cpu", answer)
+
+
+def _scenario(content: bytes) -> Scenario:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / SCENARIO_FILE
+        path.write_bytes(content)
+        return load_scenario(str(path))
+
+
+def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
+    """The empty model with the values of the ONNX file, whose initializers carry the names of a state dict."""
+    manifest = entry.bundle.manifest
+    group = entry.bundle.session.metadata["group"]
+    data = scenario.data_of(group)
+    fusion = scenario.model.fusion
+    rows = _SampleRows(entry.inputs)
+    made = {modality: make_encoder(scenario, modality, rows, 0) for modality in manifest.modalities}
+    model = ClientModel(
+        {modality: normalizer for modality, (normalizer, _) in made.items()},
+        {modality: encoder for modality, (_, encoder) in made.items()},
+        fusion=ALGORITHMS[scenario.algorithm].fusion if fusion == "default" else fusion,
+        embedding_dim=scenario.model.embedding_dim,
+        n_outputs=scenario.question.n_outputs(data),
+    )
+    deployed = DeployedModel(model).float().eval()
+    kept = {tensor.name: tensor for tensor in onnx.load_from_string(entry.bundle.content[MODEL_FILE]).graph.initializer}
+    state: dict[str, Any] = deployed.state_dict()
+    for name, value in state.items():
+        if value.is_floating_point():
+            value.copy_(torch.from_numpy(onnx.numpy_helper.to_array(kept[name]).copy()))
+    return deployed
+
+
+def _tensors(entry: Entry) -> list[Tensor]:
+    modalities: tuple[Modality, ...] = entry.bundle.manifest.modalities
+    inputs = [torch.from_numpy(entry.inputs[modality]) for modality in modalities]
+    if PRESENT_NAME in entry.bundle.session.optional_names:
+        inputs.append(torch.ones(1, len(modalities)))
+    return inputs
