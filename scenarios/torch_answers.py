@@ -14,10 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..emulator.contracts import Modality
-from ..emulator.edge.bench_bundles import Entry
+from ..emulator.edge.bench_bundles import Entry, Inputs, samples_of
 from ..emulator.edge.bench_commands import TorchModel
-from ..emulator.edge.bundle import MODEL_FILE
+from ..emulator.edge.bundle import MODEL_FILE, Bundle
 from ..models.algorithms.table import ALGORITHMS
 from ..models.client_model import ClientModel
 from ..models.export import PRESENT_NAME, DeployedModel
@@ -62,19 +61,23 @@ def rebuild(entry: Entry, threads: int) -> TorchModel | str:
     except (KeyError, StopIteration, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         return f"cannot be rebuilt from the bundle's scenario ({reason})"
+    samples = samples_of(bundle)
+    difference = float(np.abs(_answer(model, bundle, samples).numpy() - bundle.session.run(samples)).max())
+    if not difference <= bundle.manifest.golden.tolerance:
+        return f"rebuilt, it answers the bundle's samples with a difference of {difference:.3g}: not the same model"
     torch.set_num_threads(threads)
-    tensors = _tensors(entry)
+    tensors = _tensors(bundle, entry.inputs)
 
     def answer() -> Tensor:
         with torch.inference_mode():
-            logits, _ = model(*tensors)
-        return logits  # type: ignore[no-any-return]
+            return model(*tensors)[0]  # type: ignore[no-any-return]
 
-    promised = bundle.session.run(entry.inputs)
-    difference = float(np.abs(answer().numpy() - promised).max())
-    if not difference <= bundle.manifest.golden.tolerance:
-        return f"rebuilt, it answers the bundle's samples with a difference of {difference:.3g}: not the same model"
     return TorchModel(f"torch {torch.__version__}", "cpu", answer)
+
+
+def _answer(model: nn.Module, bundle: Bundle, inputs: Inputs) -> Tensor:
+    with torch.inference_mode():
+        return model(*_tensors(bundle, inputs))[0]  # type: ignore[no-any-return]
 
 
 def _scenario(content: bytes) -> Scenario:
@@ -108,9 +111,9 @@ def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
     return deployed
 
 
-def _tensors(entry: Entry) -> list[Tensor]:
-    modalities: tuple[Modality, ...] = entry.bundle.manifest.modalities
-    inputs = [torch.from_numpy(entry.inputs[modality]) for modality in modalities]
-    if PRESENT_NAME in entry.bundle.session.optional_names:
-        inputs.append(torch.ones(1, len(modalities)))
-    return inputs
+def _tensors(bundle: Bundle, inputs: Inputs) -> list[Tensor]:
+    modalities = bundle.manifest.modalities
+    tensors = [torch.from_numpy(inputs[modality]) for modality in modalities]
+    if PRESENT_NAME in bundle.session.optional_names:
+        tensors.append(torch.ones(1, len(modalities)))
+    return tensors

@@ -27,6 +27,8 @@ FEWEST_TURNS = 5
 QUIET = 0.1
 
 Clock = Callable[[], float]
+#: Whose time: the processor's, or that of the clock on the wall.
+ClockName = Literal["cpu", "wall"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ def latency(times: Times, batch: int) -> Latency:
     )
 
 
-def ratio(one: Times, other: Times, by: Literal["cpu", "wall"] = "cpu") -> Ratio:
+def ratio(one: Times, other: Times, by: ClockName = "cpu") -> Ratio:
     """How many times as long `one` takes as `other`, turn by turn.
 
     Args:

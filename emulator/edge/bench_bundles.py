@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,8 +126,12 @@ def _entry(label: str, bundle: Bundle, batch: int) -> Entry:
     return Entry(label, bundle, _batch_of(bundle, batch), workload)
 
 
+def samples_of(bundle: Bundle) -> Inputs:
+    """The inputs that a bundle promises answers to, [rows, ...] by name."""
+    with np.load(io.BytesIO(bundle.content[SAMPLES_FILE]), allow_pickle=False) as arrays:
+        return {str(one): arrays[INPUT_PREFIX + one] for one in bundle.manifest.modalities}
+
+
 def _batch_of(bundle: Bundle, batch: int) -> Inputs:
     """Its own samples, again and again until there are enough."""
-    with np.load(io.BytesIO(bundle.content[SAMPLES_FILE]), allow_pickle=False) as arrays:
-        rows: Callable[[str], NDArray[np.float32]] = lambda name: arrays[INPUT_PREFIX + name]  # noqa: E731
-        return {str(one): np.resize(rows(one), (batch, *rows(one).shape[1:])) for one in bundle.manifest.modalities}
+    return {name: np.resize(rows, (batch, *rows.shape[1:])) for name, rows in samples_of(bundle).items()}

@@ -9,20 +9,20 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnxruntime
 
 from ..contracts import ConfigError, DeviceProfile
-from .bench import Contender, Times, latency, ratio, take_turns
+from .bench import ClockName, Contender, Times, latency, ratio, take_turns
 from .bench_bundles import Entry, open_entries
-from .bench_options import bench_options
+from .bench_options import DEFAULT_SECONDS, bench_options
 from .bench_report import Report, Row, device_rows, machine_facts
 from .bundle import MODEL_FILE
 from .device_profiles import BOARDS
 from .footprint import footprint_of
-from .machine_profile import calibrated
+from .machine_profile import Measured, calibrated
 from .profile_file import read_profile, write_profile
 
 
@@ -68,13 +68,27 @@ def bench(arguments: Sequence[str], rebuild: Rebuild = without_torch) -> str:
     wanted = bench_options(arguments)
     devices = _devices(wanted.devices)
     entries = open_entries(wanted.bundles, batch=wanted.batch, threads=wanted.threads, cuda=wanted.cuda)
-    report, times = _measured(entries, wanted, rebuild, devices)
+    machine = machine_facts()
+    torch = _torch(entries, wanted, rebuild)
+    times = _times(entries, torch, wanted)
+    by = _clock(entries, wanted.threads)
+    seconds = {label: float(np.median(found.cpu_s if by == "cpu" else found.wall_s)) for label, found in times.items()}
+    report = Report(
+        name=entries[0].bundle.manifest.name,
+        machine=machine,
+        threads=wanted.threads,
+        batch=wanted.batch,
+        flops=entries[0].workload.flops,
+        input_bytes=entries[0].workload.input_bytes,
+        rows=_rows(entries, torch, times, wanted, by),
+        not_measured={TORCH: torch} if isinstance(torch, str) else {},
+        devices=device_rows(entries, devices, seconds),
+    )
     if wanted.save_profile is not None:
-        by = _clock(entries, wanted.threads)
-        seconds = {entry.label: _median_s(times[entry.label], by) for entry in entries}
-        said = f"{report.machine['cpu']}, onnxruntime {onnxruntime.__version__}, threads {wanted.threads}, {by} time"
+        said = f"{machine['cpu']}, onnxruntime {onnxruntime.__version__}, {wanted.threads} threads, {by} time"
         name = wanted.name or wanted.save_profile.stem
-        write_profile(wanted.save_profile, calibrated(name, wanted.power_w, entries, seconds, said))
+        calls = [Measured(entry.precision, entry.workload, seconds[entry.label]) for entry in entries]
+        write_profile(wanted.save_profile, calibrated(name, wanted.power_w, calls, said))
     text = report.as_json() if wanted.json else report.as_text()
     saved = "" if wanted.save_profile is None or wanted.json else f"\n\nwrote {wanted.save_profile}"
     return text + saved
@@ -96,39 +110,26 @@ def _devices(asked: str) -> list[DeviceProfile]:
     return found
 
 
-def _measured(
-    entries: Sequence[Entry], wanted: Namespace, rebuild: Rebuild, devices: Sequence[DeviceProfile]
-) -> tuple[Report, dict[str, Times]]:
-    machine = machine_facts()
-    torch = _torch(entries, wanted, rebuild)
+def _times(entries: Sequence[Entry], torch: TorchModel | str, wanted: Namespace) -> dict[str, Times]:
     contenders = [entry.contender for entry in entries]
     if isinstance(torch, TorchModel):
         contenders.append(Contender(TORCH, torch.answer))
-    seconds = None if wanted.repeats is not None else wanted.seconds or 10.0
-    times = take_turns(contenders, seconds=seconds, answers=wanted.repeats)
-    by = _clock(entries, wanted.threads)
+    seconds = None if wanted.repeats is not None else wanted.seconds or DEFAULT_SECONDS
+    return take_turns(contenders, seconds=seconds, answers=wanted.repeats)
+
+
+def _rows(
+    entries: Sequence[Entry], torch: TorchModel | str, times: dict[str, Times], wanted: Namespace, by: ClockName
+) -> list[Row]:
+    first = times[entries[0].label]
 
     def figures(label: str) -> dict[str, Any]:
-        return {
-            "latency": latency(times[label], wanted.batch),
-            "against_first": ratio(times[label], times[entries[0].label], by),
-        }
+        return {"latency": latency(times[label], wanted.batch), "against_first": ratio(times[label], first, by)}
 
     rows = [_row(entry, wanted, figures(entry.label)) for entry in entries]
     if isinstance(torch, TorchModel):
         rows.append(Row(TORCH, "float32", torch.runtime, torch.provider, **figures(TORCH)))
-    report = Report(
-        name=entries[0].bundle.manifest.name,
-        machine=machine,
-        threads=wanted.threads,
-        batch=wanted.batch,
-        flops=entries[0].workload.flops,
-        input_bytes=entries[0].workload.input_bytes,
-        rows=rows,
-        not_measured={TORCH: torch} if isinstance(torch, str) else {},
-        devices=device_rows(entries, devices),
-    )
-    return report, times
+    return rows
 
 
 def _torch(entries: Sequence[Entry], wanted: Namespace, rebuild: Rebuild) -> TorchModel | str:
@@ -153,11 +154,7 @@ def _row(entry: Entry, wanted: Namespace, figures: dict[str, Any]) -> Row:
     )
 
 
-def _clock(entries: Sequence[Entry], threads: int) -> Literal["cpu", "wall"]:
+def _clock(entries: Sequence[Entry], threads: int) -> ClockName:
     """Whose time ratios are of: the processor's is that of one answer only where one thread computes."""
     on_cpu = all(entry.bundle.session.provider == "CPUExecutionProvider" for entry in entries)
     return "cpu" if threads == 1 and on_cpu else "wall"
-
-
-def _median_s(times: Times, by: Literal["cpu", "wall"]) -> float:
-    return float(np.median(times.cpu_s if by == "cpu" else times.wall_s))

@@ -12,6 +12,8 @@ from ..contracts import ConfigError
 NAME = "bench"
 SUMMARY = "Measure how fast a bundle answers here, beside its other precisions, torch, and other devices."
 
+DEFAULT_SECONDS = 10.0
+
 #: More than any device has; beyond them lies a slip of the finger.
 MOST_THREADS, MOST_BATCH = 256, 4096
 
@@ -35,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--threads", type=int, default=1, help="inside one answer, on a CPU (1)")
     add("--batch", type=int, default=1, help="samples per call (1)")
-    add("--seconds", type=float, help="measure for so long, all together (10)")
+    add("--seconds", type=float, help=f"measure for so long, all together ({DEFAULT_SECONDS:g})")
     add("--repeats", type=int, help="or: so many calls of each at least")
     add("--cuda", action="store_true", help="on a GPU if that can be; the table says what really ran")
     add("--no-memory", action="store_true", help="start no extra processes that measure memory and session start")

@@ -18,6 +18,9 @@ from .bench import QUIET, Latency, Ratio
 from .bench_bundles import Entry
 from .footprint import Footprint
 
+#: How this machine is called among devices.
+HERE = "here"
+
 _MEBIBYTE = 1 << 20
 
 
@@ -104,13 +107,24 @@ def machine_facts() -> dict[str, Any]:
     }
 
 
-def device_rows(entries: Sequence[Entry], devices: Sequence[DeviceProfile]) -> list[dict[str, Any]]:
-    """What a batch takes on other devices, as they are modelled.
+def device_rows(
+    entries: Sequence[Entry], devices: Sequence[DeviceProfile], measured: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    """What a batch takes on other devices, as they are modelled, below what it takes here.
+
+    Args:
+        entries: that were measured.
+        devices: others.
+        measured: label -> seconds here.
 
     Returns:
-        one row per device and entry: device, kind, label, seconds, joules at most (the whole board's power), source.
+        one row per device and entry: device, kind, label, seconds, joules at most (the whole board's power; None where
+        that is not known), source.
     """
-    rows = []
+    if not devices:
+        return []
+    here = {"device": HERE, "kind": "measured", "joules": None, "source": "this run"}
+    rows: list[dict[str, Any]] = [{**here, "label": one.label, "seconds": measured[one.label]} for one in entries]
     for device in devices:
         for entry in entries:
             seconds = entry.workload.seconds_on(device, entry.precision)
@@ -188,9 +202,13 @@ def _device_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     table = [["one core of", "", *(text for label in labels for text in (f"{label} ms", "mJ at most"))]]
     for device in dict.fromkeys(row["device"] for row in rows):
         own = [row for row in rows if row["device"] == device]
-        cells = [text for row in own for text in (f"{row['seconds'] * 1e3:.3g}", f"{row['joules'] * 1e3:.3g}")]
+        cells = [text for row in own for text in (f"{row['seconds'] * 1e3:.3g}", _millijoules(row["joules"]))]
         table.append([device, own[0]["kind"], *cells])
     return [*aligned(table), "Energy counts the power of the whole board with all cores busy."]
+
+
+def _millijoules(found: float | None) -> str:
+    return "-" if found is None else f"{found * 1e3:.3g}"
 
 
 def _cpu_model() -> str:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from ..contracts import AnswerCost, ConfigError, DeviceProfile
-from .bench_bundles import Entry
+from .bench_bundles import Workload
 from .device_profiles import REFERENCE
 
 
-def calibrated(
-    name: str, power_w: float, entries: Sequence[Entry], seconds: Mapping[str, float], measured_on: str
-) -> DeviceProfile:
+class Measured(NamedTuple):
+    """Time of one call that was measured.
+
+    Attributes:
+        precision: of the model.
+        workload: of the call.
+        seconds: that it took.
+    """
+
+    precision: str
+    workload: Workload
+    seconds: float
+
+
+def calibrated(name: str, power_w: float, calls: Sequence[Measured], measured_on: str) -> DeviceProfile:
     """The reference machine, slowed by what was measured here; one factor per precision.
 
     With bundles of several sizes the factor is the geometric mean of theirs, and their spread is told in `source`.
@@ -22,14 +35,13 @@ def calibrated(
     Args:
         name: of the device.
         power_w: that it draws.
-        entries: bundles that were measured; one of them float32.
-        seconds: label -> time of a batch.
+        calls: that were measured, one per bundle; one of them float32.
         measured_on: machine and software, for people.
 
     Raises:
         ConfigError: no float32 bundle is among them.
     """
-    factors = _factors(entries, seconds)
+    factors = _factors(calls)
     if "float32" not in factors:
         raise ConfigError("--save-profile needs a float32 bundle, against which the others count; name one too")
     known = {cost.precision: cost for cost in REFERENCE.answers}
@@ -37,17 +49,15 @@ def calibrated(
     whole = REFERENCE.slowed(means["float32"])
     answers = tuple(_scaled(known[precision], means[precision]) for precision in known if precision in means)
     spread = ", ".join(f"{one} {min(found):.2f}-{max(found):.2f}" for one, found in sorted(factors.items()))
-    source = (
-        f"measured: {measured_on}; times of {REFERENCE.name}: {spread} ({len(entries)} bundles); training by float32"
-    )
+    source = f"measured: {measured_on}; times of {REFERENCE.name}: {spread} ({len(calls)} bundles); training by float32"
     return replace(whole, name=name, power_w=power_w, source=source, kind="measured", answers=answers)
 
 
-def _factors(entries: Sequence[Entry], seconds: Mapping[str, float]) -> dict[str, list[float]]:
+def _factors(calls: Sequence[Measured]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
-    for entry in entries:
-        expected_s = entry.workload.seconds_on(REFERENCE, entry.precision)
-        found.setdefault(entry.precision, []).append(seconds[entry.label] / expected_s)
+    for call in calls:
+        expected_s = call.workload.seconds_on(REFERENCE, call.precision)
+        found.setdefault(call.precision, []).append(call.seconds / expected_s)
     return found
 
 

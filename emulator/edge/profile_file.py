@@ -6,7 +6,6 @@ Read without trust, because files travel: whatever is missing, unknown or of the
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import tomllib
@@ -57,7 +56,7 @@ def profile_of(name: str, table: Mapping[str, Any]) -> DeviceProfile:
     if table.get("name", name) != name:
         raise ConfigError(f"{where}: its own name is {str(table['name'])[:80]!r}; call it so in both places")
     kind, source, answers = table.get("kind", "modelled"), table.get("source", "the scenario"), table.get("answers", {})
-    if kind not in {"measured", "modelled"}:
+    if kind != "measured" and kind != "modelled":
         raise ConfigError(f"{where}.kind must be 'measured' or 'modelled', got {str(kind)[:80]!r}")
     if not isinstance(source, str) or len(source) > _LONGEST_SOURCE:
         raise ConfigError(
@@ -175,6 +174,6 @@ def _number(where: str, table: Mapping[str, Any], field: str, limits: tuple[floa
     if field not in table:
         raise ConfigError(f"{where}.{field} is missing; give a number from {low:g} to {high:g}")
     value = table[field]
-    if type(value) not in {int, float} or not (math.isfinite(value) and low <= value <= high):
+    if type(value) not in {int, float} or not low <= value <= high:  # not a number is on neither side
         raise ConfigError(f"{where}.{field} must be a number from {low:g} to {high:g}, got {str(value)[:80]!r}")
     return float(value)

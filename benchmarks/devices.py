@@ -1,0 +1,196 @@
+"""What answers cost one core here, and how well a model of three figures foretells it: `python benchmarks/devices.py`.
+
+Clients that were not trained (the time is the same) of `blockage` in two widths, `beam_tracking` and `drone_beam`, in
+float32, float16 and int8, all taking turns. The model is fitted to `blockage` and asked about the others. Where the
+figures of `emulator/edge/device_profiles.py` come from, and the tables of `docs/devices.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from sheafedge.benchmarks.machine import machine_facts, print_report, say
+from sheafedge.emulator.edge.bench import Contender, Times, latency, take_turns
+from sheafedge.emulator.edge.bench_bundles import Workload
+from sheafedge.emulator.edge.device_profiles import REFERENCE, REFERENCE_COPY_BYTES_PER_S
+from sheafedge.emulator.edge.onnx_session import OnnxSession
+from sheafedge.models.export import OnnxExporter
+from sheafedge.models.onnx_facts import answer_flops
+from sheafedge.models.quantize import float16_model, int8_model
+from sheafedge.scenarios.build import Client, build
+from sheafedge.scenarios.data import load_data
+from sheafedge.scenarios.schema import Scenario, load_scenario
+
+PRECISIONS = ("float32", "float16", "int8")
+FITTED = "blockage"
+_ROWS = 16  # for calibration of int8
+_REPEATS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model in one precision."""
+
+    name: str
+    precision: str
+    workload: Workload
+    contender: Contender
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.name.startswith(FITTED)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of timing, for all models together")
+    parser.add_argument("--small", action="store_true", help="beam_tracking only, where nothing is fitted")
+    wanted = parser.parse_args(arguments)
+    machine = machine_facts()
+    torch.set_num_threads(1)
+    copied, product = _copy_bytes_per_s(), _product_gflops()
+    cases = list(_cases(small=wanted.small))
+    times = take_turns([case.contender for case in cases], seconds=wanted.seconds)
+    seconds = {case.contender.name: float(np.median(times[case.contender.name].cpu_s)) for case in cases}
+    figures = {
+        "copy_gb_per_s": round(copied / 1e9, 2),
+        "float64_product_gflops": round(product, 1),
+        "fit": {one: _named(_fit(_of(cases, one), seconds)) for one in PRECISIONS},
+        "models": [_row(case, cases, seconds, times[case.contender.name]) for case in cases],
+    }
+    print_report("devices", machine, figures)
+
+
+def _cases(*, small: bool) -> Iterator[Case]:
+    exporter = OnnxExporter()
+    for label, scenario in list(_scenarios())[:1] if small else _scenarios():
+        say(f"{label}: {scenario.name}")
+        with closing(build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None)) as emulation:
+            groups = {client.group: client for client in reversed(emulation.clients)}
+            for group, client in sorted(groups.items()):
+                yield from _precisions(f"{label} {group}", client, exporter)
+
+
+def _scenarios() -> Iterator[tuple[str, Scenario]]:
+    few = {"clients.n_clients": 6, "topology.kind": "complete"}
+    yield "beam_tracking", load_scenario("beam_tracking").edited({**few, "world.n_sites": 1, "world.duration_s": 300})
+    yield "drone_beam", load_scenario("drone_beam")
+    for width in (0.25, 0.5, 1.0):
+        yield f"{FITTED} x{width:g}", load_scenario("blockage").edited({**few, "model.width": width})
+
+
+def _precisions(name: str, client: Client, exporter: OnnxExporter) -> Iterator[Case]:
+    model = client.models["fused"]
+    rows = client.data.train.inputs(np.arange(min(_ROWS, len(client.data.train))))
+    samples = {str(one): np.ascontiguousarray(rows[one]) for one in model.modalities}
+    one_row = {one: values[:1] for one, values in samples.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        exporter.export(model, {one: rows[one].shape[1:] for one in model.modalities}, path, {})
+        whole = onnx.load(path)
+    flops = answer_flops(whole)
+    made = {"float32": whole, "float16": float16_model(whole), "int8": int8_model(whole, samples)}
+    n_bytes = float(sum(values.nbytes for values in one_row.values()))
+    for precision, proto in made.items():
+        content = proto.SerializeToString()
+        session = OnnxSession(content)
+        yield Case(
+            name,
+            precision,
+            Workload(flops, n_bytes, float(len(content))),
+            Contender(f"{name} {precision}", lambda session=session: session.answer(one_row)),  # type: ignore[misc]
+        )
+
+
+def _of(cases: Sequence[Case], precision: str) -> list[Case]:
+    """Those that the model is fitted to; all, where there are none."""
+    own = [case for case in cases if case.precision == precision]
+    return [case for case in own if case.is_fitted] or own
+
+
+def _fit(cases: Sequence[Case], seconds: Mapping[str, float]) -> NDArray[np.float64]:
+    """Overhead, time per operation and per byte of input, none negative, of the least relative error.
+
+    Weights come at the rate of copying memory, which is measured by itself.
+    """
+    found = np.array([seconds[case.contender.name] for case in cases])
+    weights = np.array([case.workload.weight_bytes for case in cases]) / REFERENCE_COPY_BYTES_PER_S
+    terms = np.array([(1.0, case.workload.flops, case.workload.input_bytes) for case in cases])
+    best, best_error = np.zeros(3), np.inf
+    for kept in (list(some) for n in (1, 2, 3) for some in itertools.combinations(range(3), n)):
+        solution = np.zeros(3)
+        scale = terms[:, kept].max(axis=0)
+        scaled, *_ = np.linalg.lstsq(terms[:, kept] / scale / found[:, None], (found - weights) / found, rcond=None)
+        solution[kept] = scaled / scale
+        error = float(np.sum(((terms @ solution + weights) / found - 1.0) ** 2))
+        if solution.min() >= 0.0 and error < best_error:
+            best, best_error = solution, error
+    return best
+
+
+def _row(case: Case, cases: Sequence[Case], seconds: Mapping[str, float], times: Times) -> dict[str, Any]:
+    """One model; foretold by a fit that has not seen it, and by the figures in the package."""
+    measured = seconds[case.contender.name]
+    others = [one for one in _of(cases, case.precision) if one is not case]
+    blind = float(_terms(case) @ _fit(others, seconds)) + case.workload.weight_bytes / REFERENCE_COPY_BYTES_PER_S
+    return {
+        "model": case.name,
+        "precision": case.precision,
+        "fitted": case.is_fitted,
+        "mflop": round(case.workload.flops / 1e6, 3),
+        "input_kb": round(case.workload.input_bytes / 1e3, 1),
+        "model_kb": round(case.workload.weight_bytes / 1e3, 1),
+        "cpu_ms": round(measured * 1e3, 4),
+        "p50_ms": round(latency(times, 1).p50_ms, 4),
+        "taken_by_others": round(latency(times, 1).taken_by_others, 2),
+        "foretold_unseen": round(blind / measured, 3),
+        "foretold_by_package": round(case.workload.seconds_on(REFERENCE, case.precision) / measured, 3),
+    }
+
+
+def _terms(case: Case) -> NDArray[np.float64]:
+    return np.array((1.0, case.workload.flops, case.workload.input_bytes))
+
+
+def _named(fit: NDArray[np.float64]) -> dict[str, float | None]:
+    overhead_s, per_flop_s, per_byte_s = fit.tolist()
+    return {
+        "overhead_us": round(overhead_s * 1e6, 2),
+        "gflops": round(1e-9 / per_flop_s, 1) if per_flop_s else None,
+        "input_gb_per_s": round(1e-9 / per_byte_s, 3) if per_byte_s else None,
+    }
+
+
+def _copy_bytes_per_s() -> float:
+    source = np.ones(1 << 26, np.uint8)
+    target = np.empty_like(source)
+    return max(source.size / _cpu_s(lambda: np.copyto(target, source)) for _ in range(_REPEATS))
+
+
+def _product_gflops(n: int = 1024) -> float:
+    """Of torch, which here is held to one thread."""
+    one, other = torch.rand(2, n, n, dtype=torch.float64)
+    return max(2e-9 * n**3 / _cpu_s(lambda: one @ other) for _ in range(_REPEATS))
+
+
+def _cpu_s(work: Any) -> float:
+    started_s = time.process_time()
+    work()
+    return time.process_time() - started_s
+
+
+if __name__ == "__main__":
+    main()
