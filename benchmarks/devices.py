@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.edge.bench import Contender, Times, latency, take_turns
 from sheafedge.emulator.edge.bench_bundles import Workload
-from sheafedge.emulator.edge.device_profiles import REFERENCE, REFERENCE_COPY_BYTES_PER_S
+from sheafedge.emulator.edge.device_profiles import REFERENCE
 from sheafedge.emulator.edge.onnx_session import OnnxSession
+from sheafedge.models.client_model import ClientModel
 from sheafedge.models.export import OnnxExporter
 from sheafedge.models.onnx_facts import answer_flops
 from sheafedge.models.quantize import float16_model, int8_model
@@ -36,17 +37,19 @@ from sheafedge.scenarios.schema import Scenario, load_scenario
 PRECISIONS = ("float32", "float16", "int8")
 FITTED = "blockage"
 _ROWS = 16  # for calibration of int8
+_BATCH = 32  # of a training step
 _REPEATS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model in one precision."""
+    """A model in one precision; `training_s` is the processor's time of a training step, in float32."""
 
     name: str
     precision: str
     workload: Workload
     contender: Contender
+    training_s: float
 
     @property
     def is_fitted(self) -> bool:
@@ -65,11 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cases = list(_cases(small=wanted.small))
     times = take_turns([case.contender for case in cases], seconds=wanted.seconds)
     seconds = {case.contender.name: float(np.median(times[case.contender.name].cpu_s)) for case in cases}
+    model = CostModel(seconds, copied)
     figures = {
         "copy_gb_per_s": round(copied / 1e9, 2),
         "float64_product_gflops": round(product, 1),
-        "fit": {one: _named(_fit(_of(cases, one), seconds)) for one in PRECISIONS},
-        "models": [_row(case, cases, seconds, times[case.contender.name]) for case in cases],
+        "fit": {one: _named(model.fit(_of(cases, one))) for one in PRECISIONS},
+        "training": _training(_of(cases, "float32")),
+        "models": [model.row(case, cases, times[case.contender.name]) for case in cases],
     }
     print_report("devices", machine, figures)
 
@@ -103,6 +108,7 @@ def _precisions(name: str, client: Client, exporter: OnnxExporter) -> Iterator[C
         whole = onnx.load(path)
     flops = answer_flops(whole)
     made = {"float32": whole, "float16": float16_model(whole), "int8": int8_model(whole, samples)}
+    training_s = _training_step_s(model, samples)
     n_bytes = float(sum(values.nbytes for values in one_row.values()))
     for precision, proto in made.items():
         content = proto.SerializeToString()
@@ -112,7 +118,15 @@ def _precisions(name: str, client: Client, exporter: OnnxExporter) -> Iterator[C
             precision,
             Workload(flops, n_bytes, float(len(content))),
             Contender(f"{name} {precision}", lambda session=session: session.answer(one_row)),  # type: ignore[misc]
+            training_s,
         )
+
+
+def _training_step_s(model: ClientModel, samples: Mapping[str, NDArray[np.float32]]) -> float:
+    """Processor's time of a forward and a backward pass, the best of some."""
+    rows = {one: torch.from_numpy(np.resize(values, (_BATCH, *values.shape[1:]))) for one, values in samples.items()}
+    found = [_cpu_s(lambda: model(rows).sum().backward()) for _ in range(_REPEATS // 2)]
+    return float(np.median(found[1:]))
 
 
 def _of(cases: Sequence[Case], precision: str) -> list[Case]:
@@ -121,48 +135,74 @@ def _of(cases: Sequence[Case], precision: str) -> list[Case]:
     return [case for case in own if case.is_fitted] or own
 
 
-def _fit(cases: Sequence[Case], seconds: Mapping[str, float]) -> NDArray[np.float64]:
-    """Overhead, time per operation and per byte of input, none negative, of the least relative error.
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Time of an answer as a sum: overhead, operations, bytes of input, and weights at the rate of copying memory.
 
-    Weights come at the rate of copying memory, which is measured by itself.
+    Attributes:
+        seconds: that answers really took.
+        copied: bytes per second.
     """
-    found = np.array([seconds[case.contender.name] for case in cases])
-    weights = np.array([case.workload.weight_bytes for case in cases]) / REFERENCE_COPY_BYTES_PER_S
-    terms = np.array([(1.0, case.workload.flops, case.workload.input_bytes) for case in cases])
-    best, best_error = np.zeros(3), np.inf
-    for kept in (list(some) for n in (1, 2, 3) for some in itertools.combinations(range(3), n)):
-        solution = np.zeros(3)
+
+    seconds: Mapping[str, float]
+    copied: float
+
+    def fit(self, cases: Sequence[Case]) -> NDArray[np.float64]:
+        """[3] overhead, time per operation and per byte of input."""
+        found = np.array([self.seconds[case.contender.name] for case in cases])
+        weights = np.array([case.workload.weight_bytes for case in cases]) / self.copied
+        terms = np.array([(1.0, case.workload.flops, case.workload.input_bytes) for case in cases])
+        return _least_relative(terms, found, weights)
+
+    def row(self, case: Case, cases: Sequence[Case], times: Times) -> dict[str, Any]:
+        """One model; foretold by a fit that has not seen it, and by the figures in the package."""
+        measured, work = self.seconds[case.contender.name], case.workload
+        unseen = self.fit([one for one in _of(cases, case.precision) if one is not case])
+        foretold = float(unseen @ (1.0, work.flops, work.input_bytes)) + work.weight_bytes / self.copied
+        return {
+            "model": case.name,
+            "precision": case.precision,
+            "fitted": case.is_fitted,
+            "mflop": round(work.flops / 1e6, 3),
+            "input_kb": round(work.input_bytes / 1e3, 1),
+            "model_kb": round(work.weight_bytes / 1e3, 1),
+            "cpu_ms": round(measured * 1e3, 4),
+            "p50_ms": round(latency(times, 1).p50_ms, 4),
+            "taken_by_others": round(latency(times, 1).taken_by_others, 2),
+            "training_ms": round(case.training_s * 1e3, 3),
+            "foretold_unseen": round(foretold / measured, 3),
+            "foretold_by_package": round(work.seconds_on(REFERENCE, case.precision) / measured, 3),
+        }
+
+
+def _least_relative(
+    terms: NDArray[np.float64], found: NDArray[np.float64], known: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Coefficients [n_terms], none negative, with which terms and what is known come closest to what was found.
+
+    Args:
+        terms: [n, n_terms].
+        found, known: [n] the sum, and the part of it that needs no coefficient.
+    """
+    best, best_error = np.zeros(terms.shape[1]), np.inf
+    places = range(terms.shape[1])
+    for kept in (list(some) for n in places for some in itertools.combinations(places, n + 1)):
+        solution = np.zeros(terms.shape[1])
         scale = terms[:, kept].max(axis=0)
-        scaled, *_ = np.linalg.lstsq(terms[:, kept] / scale / found[:, None], (found - weights) / found, rcond=None)
+        scaled, *_ = np.linalg.lstsq(terms[:, kept] / scale / found[:, None], (found - known) / found, rcond=None)
         solution[kept] = scaled / scale
-        error = float(np.sum(((terms @ solution + weights) / found - 1.0) ** 2))
+        error = float(np.sum(((terms @ solution + known) / found - 1.0) ** 2))
         if solution.min() >= 0.0 and error < best_error:
             best, best_error = solution, error
     return best
 
 
-def _row(case: Case, cases: Sequence[Case], seconds: Mapping[str, float], times: Times) -> dict[str, Any]:
-    """One model; foretold by a fit that has not seen it, and by the figures in the package."""
-    measured = seconds[case.contender.name]
-    others = [one for one in _of(cases, case.precision) if one is not case]
-    blind = float(_terms(case) @ _fit(others, seconds)) + case.workload.weight_bytes / REFERENCE_COPY_BYTES_PER_S
-    return {
-        "model": case.name,
-        "precision": case.precision,
-        "fitted": case.is_fitted,
-        "mflop": round(case.workload.flops / 1e6, 3),
-        "input_kb": round(case.workload.input_bytes / 1e3, 1),
-        "model_kb": round(case.workload.weight_bytes / 1e3, 1),
-        "cpu_ms": round(measured * 1e3, 4),
-        "p50_ms": round(latency(times, 1).p50_ms, 4),
-        "taken_by_others": round(latency(times, 1).taken_by_others, 2),
-        "foretold_unseen": round(blind / measured, 3),
-        "foretold_by_package": round(case.workload.seconds_on(REFERENCE, case.precision) / measured, 3),
-    }
-
-
-def _terms(case: Case) -> NDArray[np.float64]:
-    return np.array((1.0, case.workload.flops, case.workload.input_bytes))
+def _training(cases: Sequence[Case]) -> dict[str, float | None]:
+    """Rate and overhead of training steps of `_BATCH` rows, a backward pass counted as two forward passes."""
+    terms = np.array([(1.0, 3.0 * _BATCH * case.workload.flops) for case in cases])
+    found = np.array([case.training_s for case in cases])
+    overhead_s, per_flop_s = _least_relative(terms, found, np.zeros(len(cases))).tolist()
+    return {"overhead_ms": round(overhead_s * 1e3, 3), "gflops": round(1e-9 / per_flop_s, 1) if per_flop_s else None}
 
 
 def _named(fit: NDArray[np.float64]) -> dict[str, float | None]:

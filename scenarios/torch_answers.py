@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ from ..emulator.edge.bench_commands import TorchModel
 from ..emulator.edge.bundle import MODEL_FILE, Bundle
 from ..models.algorithms.table import ALGORITHMS
 from ..models.client_model import ClientModel
-from ..models.export import PRESENT_NAME, DeployedModel
+from ..models.export import PRESENT_NAME, DeployedModel, DeployedTwins
+from ..models.twin_model import TwinModel
 from .encoders import make_encoder
 from .schema import Scenario, load_scenario
 
@@ -90,8 +92,7 @@ def _scenario(content: bytes) -> Scenario:
 def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
     """The empty model with the values of the ONNX file, whose initializers carry the names of a state dict."""
     manifest = entry.bundle.manifest
-    group = entry.bundle.session.metadata["group"]
-    data = scenario.data_of(group)
+    data = scenario.data_of(str(manifest.trained["group"]))
     fusion = scenario.model.fusion
     rows = _SampleRows(entry.inputs)
     made = {modality: make_encoder(scenario, modality, rows, 0) for modality in manifest.modalities}
@@ -102,8 +103,9 @@ def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
         embedding_dim=scenario.model.embedding_dim,
         n_outputs=scenario.question.n_outputs(data),
     )
-    deployed = DeployedModel(model).float().eval()
     kept = {tensor.name: tensor for tensor in onnx.load_from_string(entry.bundle.content[MODEL_FILE]).graph.initializer}
+    twins = "share" in kept
+    deployed = (DeployedTwins(TwinModel(model, copy.deepcopy(model))) if twins else DeployedModel(model)).float().eval()
     state: dict[str, Any] = deployed.state_dict()
     for name, value in state.items():
         if value.is_floating_point():

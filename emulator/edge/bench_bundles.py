@@ -111,8 +111,10 @@ def _refuse_strangers(bundles: Sequence[Bundle]) -> None:
     """Beside a bundle may lie one of the same name of another run."""
     first = bundles[0]
     for other in bundles[1:]:
-        same = first.manifest.inputs == other.manifest.inputs and first.manifest.output == other.manifest.output
-        if not same or first.manifest.trained != other.manifest.trained:
+        one, another = first.manifest, other.manifest
+        shared = one.trained.keys() & another.trained.keys()  # quantized ones tell more
+        alike = (one.inputs, one.output) == (another.inputs, another.output)
+        if not alike or any(one.trained[key] != another.trained[key] for key in shared):
             raise BundleError(
                 f"bundles {first.path} and {other.path} lie side by side but are not of one model; export them again,"
                 " or name those that you want to compare"

@@ -34,6 +34,7 @@ from sheafedge.emulator.edge.bench_report import aligned
 from sheafedge.emulator.edge.bundle import BundleError, pack_bundle, read_bundle, write_bundle
 from sheafedge.emulator.edge.device_profiles import BOARDS
 from sheafedge.emulator.edge.footprint import FootprintError, footprint_of
+from sheafedge.emulator.edge.manifest import OutputSpec
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.emulator.edge.profile_file import read_profile
 
@@ -212,7 +213,16 @@ def test_a_bundle_alone_is_alone(tmp_path: Path) -> None:
     assert with_siblings(tmp_path / "not-there-int8") == [tmp_path / "not-there-int8"]
 
 
-@pytest.mark.parametrize("changes", [{"trained": {"seed": 1}}])
+def test_a_sibling_may_tell_more_about_its_making(tmp_path: Path) -> None:
+    whole = tiny_bundle(tmp_path / "tiny")
+    in_precision(whole, "-int8", trained={**read_bundle(whole)[0].trained, "calibration": "minmax"})
+    assert len(open_entries([whole], batch=1, threads=1, cuda=False)) == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"trained": {"seed": 1}}, {"output": OutputSpec("binary", ("no", "yes"), "something else")}],
+)
 def test_a_neighbor_of_another_run_is_no_sibling(tmp_path: Path, changes: dict[str, Any]) -> None:
     whole = tiny_bundle(tmp_path / "tiny")
     in_precision(whole, "-int8", **changes)

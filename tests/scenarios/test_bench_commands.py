@@ -44,20 +44,24 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def made(tiny: Scenario, tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> Path:
+    """A client's bundle."""
+    return bundle_of(tiny, tmp_path_factory.mktemp("bundles"))
+
+
+def bundle_of(scenario: Scenario, folder: Path) -> Path:
     """The bundle of a client that was not trained: what it computes is as good as anything."""
-    scenario = tiny.edited({"clients.groups": BOTH, "clients.n_clients": 2})
-    folder = tmp_path_factory.mktemp("bundles")
+    scenario = scenario.edited({"clients.groups": BOTH, "clients.n_clients": 2})
+    path = folder / "model.onnx"
     with closing(build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None)) as emulation:
         client = emulation.clients[1]
-        model = client.models["fused"]
+        model = client.answering("fused")
         rows = client.data.test.inputs(np.arange(ROWS))
         inputs = {str(one): np.asarray(rows[one], np.float32) for one in model.modalities}
         draws = torch.Generator().manual_seed(3)
         with torch.no_grad():
-            for values in (model.head, *model.fusion.parameters()):
+            for values in model.parameters():
                 values.copy_(torch.randn(values.shape, generator=draws))
-        path = folder / "model.onnx"
-        OnnxExporter().export(model, {one: rows[one].shape[1:] for one in model.modalities}, path, {"group": "both"})
+        OnnxExporter().export(model, {one: rows[one].shape[1:] for one in model.modalities}, path, {})
     logits = OnnxSession(path).run(inputs)
     manifest = Manifest(
         name="tiny-client-01",
@@ -70,7 +74,7 @@ def made(tiny: Scenario, tmp_path_factory: pytest.TempPathFactory, one_thread: N
         output=OutputSpec("classes", tuple(f"beam {index}" for index in range(8)), "best beam"),
         flops=1e4,
         parameters=1,
-        trained={"client": 1},
+        trained={"client": 1, "group": "both"},
         metrics={},
         golden=Golden(ROWS, TOLERANCE),
     )
@@ -123,6 +127,15 @@ def test_the_rebuilt_model_is_the_one_that_was_exported(made: Path, batch: int) 
     np.testing.assert_allclose(logits.numpy(), entry.bundle.session.run(entry.inputs), atol=TOLERANCE)
     assert float(logits.std()) > 0.1  # not all alike
     assert not logits.requires_grad
+
+
+def test_a_pair_of_twins_is_rebuilt_too(tiny: Scenario, tmp_path: Path, one_thread: None) -> None:
+    entry = opened(bundle_of(tiny.edited({"algorithm": "sheaf_twin"}), tmp_path), batch=ROWS)
+    assert "twin" in (entry.bundle.content["scenario.toml"]).decode()
+    found = rebuild(entry, 1)
+    assert isinstance(found, TorchModel)
+    expected = entry.bundle.session.run(entry.inputs)
+    np.testing.assert_allclose(found.answer(), expected, atol=TOLERANCE)  # type: ignore[arg-type]
 
 
 def test_a_bundle_without_its_scenario_has_no_row_of_torch(made: Path, tmp_path: Path) -> None:
