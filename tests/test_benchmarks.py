@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from doubles.bundles import tiny_bundle
 
@@ -51,6 +52,7 @@ SMALL = {
         "zmq",
         "memory",
     ],
+    "devices": ["--seconds", "0.1", "--small"],
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
     "round": [
         *("--repeats", "1", "--batch", "2", "--width", "0.125"),
@@ -263,6 +265,35 @@ def test_a_question_without_an_answer_waits_for_ever() -> None:
     assert heard.quantile_ms(0.5) == pytest.approx(50.0)
     assert heard.quantile_ms(0.98) == pytest.approx(98.0)
     assert heard.quantile_ms(0.99) == float("inf")
+
+
+def test_devices_foretells_every_model_in_every_precision(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("devices", capsys)
+    assert {row["model"] for row in printed["models"]} == {
+        "beam_tracking both",
+        "beam_tracking gps",
+        "beam_tracking rf",
+    }
+    assert printed["fit"].keys() == {"float32", "float16", "int8"} == {row["precision"] for row in printed["models"]}
+    for row in printed["models"]:
+        assert row["mflop"] > 0.0
+        assert row["cpu_ms"] > 0.0
+        assert row["foretold_unseen"] > 0.0
+        assert row["foretold_by_package"] > 0.0
+    assert 0.0 < printed["training"]["gflops_min"] <= printed["training"]["gflops_max"]
+
+
+def test_the_cost_model_finds_what_a_sum_was_made_of() -> None:
+    least_relative = import_module("sheafedge.benchmarks.devices")._least_relative
+    terms = np.array([(1.0, flops, n_bytes) for flops in (1e6, 1e8) for n_bytes in (1e3, 1e6)])
+    known = np.array([1e-4, 2e-4, 3e-4, 4e-4])
+    truth = np.array([5e-5, 2e-11, 3e-10])
+    found = least_relative(terms, terms @ truth + known, known)
+    np.testing.assert_allclose(found, truth, rtol=1e-6)
+    never_negative = least_relative(
+        terms, terms @ np.array([5e-5, 2e-11, 0.0]) * (1.0 - 1e-3 * terms[:, 2] / 1e6), 0 * known
+    )
+    assert never_negative.min() >= 0.0
 
 
 def test_machine_facts_can_be_asked_for_alone() -> None:

@@ -1,13 +1,13 @@
 """Edge devices as simulated time sees them: three rough classes, and boards that can be bought.
 
-The three classes are orders of magnitude. A board is modelled by one calibration factor: what the reference machine was
-measured to need, times how much faster that machine's core is in a benchmark that others published for the board.
-`docs/devices.md` tells how well that fits.
+The three classes are orders of magnitude. A board is modelled by two calibration factors: what the reference machine
+was measured to need for products and for all else, times how much faster that machine's core multiplies matrices and
+copies memory than the board's in published benchmarks. `docs/devices.md` tells how well that fits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..contracts import AnswerCost, DeviceProfile
 
@@ -33,8 +33,9 @@ REFERENCE = DeviceProfile(
         AnswerCost("int8", 5.49e11, 3.81e9, 2.7e10, 1.87e-4),
     ),
 )
-#: Its double-precision matrix product of 1024 x 1024, in processor's time, beside which boards' Linpack is put.
-REFERENCE_GFLOPS = 49.3
+#: Its float32 matrix product of 1024 x 1024 in onnxruntime, and its copying of memory at the best of times.
+REFERENCE_GFLOPS = 200.0
+REFERENCE_COPY_BYTES_PER_S = 2.7e10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class _Board:
     """What others measured on a board.
 
     Attributes:
-        gflops: of one core, double precision, in High-Performance Linpack.
+        linpack_gflops: of one core, double precision; float32 has twice as many.
         copy_bytes_per_s: memcpy of one thread.
         int8_gain: how much faster than float32 its cores multiply 8-bit numbers.
         power_w: at the plug, all cores busy: more than one core draws.
@@ -50,7 +51,7 @@ class _Board:
     """
 
     name: str
-    gflops: float
+    linpack_gflops: float
     copy_bytes_per_s: float
     int8_gain: float
     power_w: float
@@ -63,7 +64,7 @@ _A76_INT8 = "int8 gain of cores with a dot-product instruction: assumed"
 _BOARDS = (
     _Board(
         "raspberry_pi_4",
-        gflops=11.889 / 4,
+        linpack_gflops=11.889 / 4,
         copy_bytes_per_s=2.24e9,
         int8_gain=1.8,
         power_w=7.2,
@@ -73,7 +74,7 @@ _BOARDS = (
     ),
     _Board(
         "raspberry_pi_5",
-        gflops=30.249 / 4,
+        linpack_gflops=30.249 / 4,
         copy_bytes_per_s=4.64e9,
         int8_gain=2.0,
         power_w=11.0,
@@ -83,7 +84,7 @@ _BOARDS = (
     _Board(
         "orange_pi_5",
         # A76 and A55 share the result in proportion to their peaks: 2 and 1 pipes of 128 bits, 2.4 and 1.8 GHz
-        gflops=53.333 / 4 * (2 * 2.4) / (2 * 2.4 + 1.8),
+        linpack_gflops=53.333 / 4 * (2 * 2.4) / (2 * 2.4 + 1.8),
         copy_bytes_per_s=1.014e10,
         int8_gain=2.0,
         power_w=11.5,
@@ -93,7 +94,7 @@ _BOARDS = (
     _Board(
         "jetson_orin_nano",
         # no HPL is published: a Cortex-A78AE core against the A76 above in one float32 product, 28.8 to 38.4 Gflops
-        gflops=30.249 / 4 * 28.8 / 38.4,
+        linpack_gflops=30.249 / 4 * 28.8 / 38.4,
         copy_bytes_per_s=6.73e9,
         int8_gain=2.0,
         power_w=15.0,
@@ -103,7 +104,7 @@ _BOARDS = (
     ),
     _Board(
         "intel_n100",
-        gflops=62.851 / 4,
+        linpack_gflops=62.851 / 4,
         copy_bytes_per_s=9.9e9,
         int8_gain=2.0,
         power_w=25.0,
@@ -114,20 +115,28 @@ _BOARDS = (
 
 
 def _modelled(board: _Board) -> DeviceProfile:
-    factor = REFERENCE_GFLOPS / board.gflops
-    slower = REFERENCE.slowed(factor)
-    rates = {cost.precision: cost.flops_per_s for cost in slower.answers}
-    gains = {"float32": 1.0, "float16": rates["float16"] / rates["float32"], "int8": board.int8_gain}
+    slower = REFERENCE_GFLOPS / (2.0 * board.linpack_gflops)
+    farther = REFERENCE_COPY_BYTES_PER_S / board.copy_bytes_per_s
+    whole = next(cost.flops_per_s for cost in REFERENCE.answers if cost.precision == "float32") / slower
     answers = tuple(
-        replace(
-            cost,
-            flops_per_s=rates["float32"] * gains[cost.precision],
-            weight_bytes_per_s=board.copy_bytes_per_s,
+        AnswerCost(
+            cost.precision,
+            flops_per_s=whole * board.int8_gain if cost.precision == "int8" else cost.flops_per_s / slower,
+            input_bytes_per_s=cost.input_bytes_per_s / farther,
+            weight_bytes_per_s=cost.weight_bytes_per_s / farther,
+            overhead_s=cost.overhead_s * farther,
         )
-        for cost in slower.answers
+        for cost in REFERENCE.answers
     )
-    source = f"modelled: {factor:.1f} times the time of {REFERENCE.name}; {board.source}"
-    return replace(slower, name=board.name, power_w=board.power_w, source=source, kind="modelled", answers=answers)
+    return DeviceProfile(
+        board.name,
+        flops_per_s=REFERENCE.flops_per_s / slower,
+        overhead_s=REFERENCE.overhead_s * farther,
+        power_w=board.power_w,
+        source=f"modelled: products take {slower:.1f} times and all else {farther:.1f} times as long as on"
+        f" {REFERENCE.name}; {board.source}",
+        answers=answers,
+    )
 
 
 #: Boards, modelled; one core each.

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import AnswerCost, ConfigError, DeviceProfile
 from sheafedge.emulator.edge.bench_bundles import Workload
-from sheafedge.emulator.edge.device_profiles import BOARDS, DEVICE_PROFILES, REFERENCE, REFERENCE_GFLOPS
+from sheafedge.emulator.edge.device_profiles import (
+    BOARDS,
+    DEVICE_PROFILES,
+    REFERENCE,
+    REFERENCE_COPY_BYTES_PER_S,
+    REFERENCE_GFLOPS,
+)
 from sheafedge.emulator.edge.machine_profile import Measured, calibrated
 from sheafedge.emulator.edge.profile_file import (
     ANSWERED_IN,
@@ -106,10 +112,39 @@ def test_a_board_cites_where_its_figures_were_published(name: str) -> None:
     assert REFERENCE.name in BOARDS[name].source
 
 
-def test_boards_are_as_fast_as_their_cores_in_the_published_benchmark() -> None:
+def products_s(profile: DeviceProfile, precision: str = "float32") -> float:
+    return profile.answer_seconds(1e9, precision) - profile.answer_seconds(0.0, precision)
+
+
+def test_boards_multiply_as_their_cores_do_in_the_published_benchmark() -> None:
     four, five = BOARDS["raspberry_pi_4"], BOARDS["raspberry_pi_5"]
-    assert four.answer_seconds(1e9) / five.answer_seconds(1e9) == pytest.approx(30.249 / 11.889)
-    assert five.answer_seconds(1e9) / REFERENCE.answer_seconds(1e9) == pytest.approx(REFERENCE_GFLOPS / (30.249 / 4))
+    assert products_s(four) / products_s(five) == pytest.approx(30.249 / 11.889)
+    assert products_s(five) / products_s(REFERENCE) == pytest.approx(REFERENCE_GFLOPS / (2 * 30.249 / 4))
+    assert products_s(five) / products_s(five, "int8") == pytest.approx(2.0)
+
+
+def test_boards_do_all_else_as_they_copy_memory() -> None:
+    four, five = BOARDS["raspberry_pi_4"], BOARDS["raspberry_pi_5"]
+    for asked in ({}, {"input_bytes": 1e6}, {"weight_bytes": 1e6}):
+        on_four, on_five, here = (one.answer_seconds(0.0, **asked) for one in (four, five, REFERENCE))
+        assert on_four / on_five == pytest.approx(4.64 / 2.24)
+        assert on_five / here == pytest.approx(REFERENCE_COPY_BYTES_PER_S / 4.64e9)
+
+
+#: Float32 operations of one core at its data sheet's clock: vector pipes, lanes, a fused multiply and add counted twice.
+PEAKS = {
+    "raspberry_pi_4": 1.8e9 * 8,
+    "raspberry_pi_5": 2.4e9 * 16,
+    "orange_pi_5": 2.4e9 * 16,
+    "jetson_orin_nano": 1.5e9 * 16,
+    "intel_n100": 3.4e9 * 32,
+}
+
+
+@pytest.mark.parametrize("name", sorted(BOARDS))
+def test_no_board_multiplies_faster_than_its_core_can(name: str) -> None:
+    assert 0.25 * PEAKS[name] < 1e9 / products_s(BOARDS[name]) < PEAKS[name]
+    assert BOARDS[name].flops_per_s < PEAKS[name]
 
 
 def test_the_reference_is_the_only_one_that_was_measured() -> None:
