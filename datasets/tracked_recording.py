@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,14 +36,21 @@ def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1) -> Recording:
     powers = _powers(sensed)
     positions_m = _positions_m(sensed)
     sequence = sensed.column("sequence")
-    _, member, n_rows_of = np.unique(sequence, return_inverse=True, return_counts=True)
-    kept = n_rows_of[member] >= min_rows
-    if not kept.any():
+    kept = tracked_rows(sequence, min_rows)
+    if not len(kept):
+        _, n_rows_of = np.unique(sequence, return_counts=True)
         raise DataError(
             f"base station {sensed.name!r} has {len(n_rows_of)} drive-bys, the longest of {n_rows_of.max()} rows, but "
             f"{min_rows} are needed; record at a higher rate or shorten data.window"
         )
     return Recording(sensed.name, positions_m[kept], powers[kept], sequence[kept])
+
+
+def tracked_rows(sequence: NDArray[np.integer[Any]], min_rows: int = 1) -> NDArray[np.int64]:
+    """[n_kept] rows of the drive-bys that have so many rows, ascending: which row of all each row of the result was."""
+    _, member, n_rows_of = np.unique(sequence, return_inverse=True, return_counts=True)
+    kept: NDArray[np.int64] = np.flatnonzero(n_rows_of[member] >= min_rows).astype(np.int64)
+    return kept
 
 
 def _powers(sensed: SensedFrames) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from ..datasets.perturb import ImageChange, Occlusion, View
 from ..emulator.contracts import MODALITIES, Modality, NodeId
 from ..emulator.engine import named_stream
 from .schema import Scenario
+from .tasks.task import Task
 
 
 def image_change(scenario: Scenario, client_id: NodeId) -> ImageChange | None:
@@ -25,7 +26,11 @@ def image_change(scenario: Scenario, client_id: NodeId) -> ImageChange | None:
 
 def kept_frames(scenario: Scenario, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
     """What `SensedFrames` of a base station keeps for clients that own these modalities."""
-    task = scenario.question
+    return frames_for(scenario.question, owned)
+
+
+def frames_for(task: Task, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
+    """What `SensedFrames` of a base station keeps for those who own these modalities and are asked this."""
     used = {modality for modalities in owned for modality in modalities}
     used |= {modality for modality in task.needs if modality != "rf"}  # its powers suffice
     return {

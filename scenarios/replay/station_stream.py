@@ -1,0 +1,270 @@
+"""What a base station of a recording sends to a served model: frames as the model was trained on, instant by instant.
+
+Frames and labels are cut by the very code that cuts training samples, as windows of one frame: whatever training does
+to a value was done to what is streamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.beam_order import renumbered
+from ...datasets.recording_reader import RecordedStation
+from ...datasets.samples import Samples
+from ...datasets.sensed_frames import SensedFrames
+from ...datasets.sensor_windows import BlockageLabel
+from ...datasets.tracked_recording import tracked_rows
+from ...datasets.windows import Windows
+from ...emulator.contracts import ConfigError, DataError, Modality
+from ...emulator.edge.manifest import InputSpec, Manifest
+from ..data_schema import CodebookSize, DataSection
+from ..kept_frames import frames_for
+from ..tasks.beams import WHOLE_CODEBOOK
+from ..tasks.table import TASKS
+from ..tasks.task import Task
+
+#: A window of one frame needs so many rows of a drive-by, see `make_windows`.
+_TRACKED_ROWS = 2
+#: Rates that differ by less are one rate.
+_RATE_TOLERANCE = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StationStream:
+    """One base station, ready to be streamed; instant i is the i-th at which its sensors give something.
+
+    Attributes:
+        name: of the stream, such as "bs03".
+        station: what people call the base station.
+        task: what the model is asked.
+        rate_hz: of the frames.
+        inputs: modality -> what the model expects of it, of the sensors that the recording has.
+        index: [n] row of the recording; one more each time inside an unbroken stretch.
+        time_s: [n] on the recording's clock.
+        begins: [n] bool, whether an unbroken stretch begins: nothing before it shares a window with what follows.
+        asks: [n] bool, whether a whole window lies behind it, so that an answer is wanted.
+        sample_of: modality -> [n] which sample holds this sensor's frame, -1: it gives none.
+        samples: windows of one frame, with labels and, for beams, powers.
+        scored: [n] sample that says what is right at an instant, -1: nothing is known of it.
+        notes: what a reader of the scores must know.
+    """
+
+    name: str
+    station: str
+    task: Task
+    rate_hz: float
+    inputs: Mapping[Modality, InputSpec]
+    index: NDArray[np.int64]
+    time_s: NDArray[np.float64]
+    begins: NDArray[np.bool_]
+    asks: NDArray[np.bool_]
+    sample_of: Mapping[Modality, NDArray[np.int64]]
+    samples: Samples
+    scored: NDArray[np.int64]
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def readings(self, instant: int) -> dict[Modality, NDArray[Any]]:
+        """What its sensors give at an instant, one frame each as the manifest's `frame_shape` says."""
+        numbers = {modality: int(samples[instant]) for modality, samples in self.sample_of.items()}
+        cut = {number: self.samples.inputs(np.array([number])) for number in {*numbers.values()} if number >= 0}
+        return {
+            modality: _frame(cut[number][modality][0], self.inputs[modality])
+            for modality, number in numbers.items()
+            if number >= 0
+        }
+
+    def between(self, from_s: float, seconds: float | None) -> Self:
+        """The part that begins so long after the recording does, and so many seconds of it; None: the rest.
+
+        Raises:
+            ConfigError: nothing is in it, or nothing that is asked.
+        """
+        since_s = self.time_s - self.time_s[0]
+        until_s = np.inf if seconds is None else from_s + seconds
+        kept = np.flatnonzero((since_s >= from_s) & (since_s < until_s))
+        begins = self.begins[kept]
+        begins[:1] = True
+        asks = _asks(begins, self.inputs) & (self.scored[kept] >= 0)
+        if not asks.any():
+            raise ConfigError(
+                f"base station {self.name} has nothing to ask {from_s:g} to {min(until_s, since_s[-1]):g} s after its"
+                f" beginning: its recording has {since_s[-1]:.1f} s, and a window spans {_reach(self.inputs) + 1}"
+                " frames; change --from or --seconds"
+            )
+        return replace(
+            self,
+            index=self.index[kept],
+            time_s=self.time_s[kept],
+            begins=begins,
+            asks=asks,
+            sample_of={modality: samples[kept] for modality, samples in self.sample_of.items()},
+            scored=self.scored[kept],
+        )
+
+
+def station_stream(station: RecordedStation, manifest: Manifest, label: str = "") -> StationStream:
+    """All that a base station can send to a model, and what would be the right answers.
+
+    Args:
+        station: of a recording.
+        manifest: of the served model.
+        label: which definition of blocked; empty takes the first that there is, as training does.
+
+    Raises:
+        ConfigError: the model is asked what nobody here can score, or does not fit the recording.
+        DataError: the recording lacks what scores need, or is too short.
+    """
+    task = _task(manifest)
+    owned = tuple(one for one in manifest.modalities if one in station.modalities)
+    if not owned:
+        raise ConfigError(
+            f"base station {station.name!r} has {', '.join(station.modalities)}, but the served model"
+            f" {manifest.name!r} takes {', '.join(manifest.modalities)}; replay another recording"
+        )
+    data = _data(manifest, station.rate_hz, label)
+    sensed = SensedFrames.of(station, **frames_for(task, [owned]))
+    samples = _numbered(task.samples(sensed, owned, data), manifest)
+    inputs = {one.modality: one for one in manifest.inputs if one.modality in owned}
+    _check_shapes(station, samples, inputs)
+    kept = tracked_rows(sensed.column("sequence"), _TRACKED_ROWS) if isinstance(samples, Windows) else slice(None)
+    return _aligned(
+        f"bs{station.index:02d}",
+        station,
+        task,
+        inputs,
+        samples,
+        sensed.column("time_s")[kept],
+        sensed.column("sequence")[kept],
+        tuple(_notes(station, manifest, owned)),
+    )
+
+
+def _aligned(
+    name: str,
+    station: RecordedStation,
+    task: Task,
+    inputs: Mapping[Modality, InputSpec],
+    samples: Samples,
+    time_s: NDArray[np.float64],
+    sequence: NDArray[np.int64],
+    notes: tuple[str, ...],
+) -> StationStream:
+    """Lines up the instants at which any sensor gives a frame; a lagging one gives it for the answers after."""
+    given = {modality: samples.end - one.lag for modality, one in inputs.items()}
+    index = np.unique(np.concatenate([*given.values(), samples.end]))
+    begins = (np.diff(index, prepend=index[0]) > 1) | (np.diff(sequence[index], prepend=sequence[index[0]]) != 0)
+    begins[0] = True
+    scored = _positions(samples.end, index)
+    return StationStream(
+        name=name,
+        station=station.name,
+        task=task,
+        rate_hz=station.rate_hz,
+        inputs=inputs,
+        index=index,
+        time_s=time_s[index],
+        begins=begins,
+        asks=_asks(begins, inputs) & (scored >= 0),
+        sample_of={modality: _positions(rows, index) for modality, rows in given.items()},
+        samples=samples,
+        scored=scored,
+        notes=notes,
+    )
+
+
+def _positions(rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """[n] where each of the instants is among the rows, -1: nowhere; both ascend."""
+    at = np.searchsorted(rows, index)
+    there = rows[np.minimum(at, len(rows) - 1)] == index
+    return np.where(there, at, -1).astype(np.int64)
+
+
+def _reach(inputs: Mapping[Modality, InputSpec]) -> int:
+    """Instants before now that a window uses."""
+    return max(one.frames - 1 + one.lag for one in inputs.values())
+
+
+def _asks(begins: NDArray[np.bool_], inputs: Mapping[Modality, InputSpec]) -> NDArray[np.bool_]:
+    instant = np.arange(len(begins))
+    behind = instant - np.maximum.accumulate(np.where(begins, instant, 0))
+    asks: NDArray[np.bool_] = behind >= _reach(inputs)
+    return asks
+
+
+def _frame(values: NDArray[np.float32], spec: InputSpec) -> NDArray[Any]:
+    """The one frame of a window of one."""
+    frame = values if spec.frame_axis is None else values.take(0, axis=spec.frame_axis)
+    return frame.astype(np.uint8) if spec.modality == "camera" else frame  # whole levels of 0 to 255: a quarter to send
+
+
+def _task(manifest: Manifest) -> Task:
+    try:
+        return TASKS[manifest.task]
+    except KeyError:
+        raise ConfigError(
+            f"the served model {manifest.name!r} is asked {manifest.task!r}, which replay cannot score; it can score"
+            f" {', '.join(TASKS)}"
+        ) from None
+
+
+def _data(manifest: Manifest, rate_hz: float, label: str) -> DataSection:
+    """How training samples would be cut from this recording, but as windows of one frame."""
+    n_beams = len(manifest.output.labels) if manifest.output.kind == "classes" else WHOLE_CODEBOOK
+    if n_beams not in get_args(CodebookSize):
+        raise ConfigError(
+            f"the served model {manifest.name!r} chooses among {n_beams} beams; replay knows codebooks of"
+            f" {', '.join(map(str, get_args(CodebookSize)))}"
+        )
+    return DataSection(
+        window=1,
+        n_beams=cast("CodebookSize", n_beams),
+        horizon=max(1, round(manifest.output.horizon_s * rate_hz)),
+        label=cast("BlockageLabel", label),
+    )
+
+
+def _numbered(samples: Samples, manifest: Manifest) -> Samples:
+    """The samples in the numbers that the model's base station gave its beams."""
+    beams = np.array(manifest.output.codebook, dtype=np.int64)
+    if not len(beams):
+        return samples
+    numbering = beams // (WHOLE_CODEBOOK // len(beams))
+    if not np.array_equal(np.sort(numbering), np.arange(len(beams))):
+        raise ConfigError(
+            f"the served model {manifest.name!r} names beams {', '.join(map(str, beams[:8]))}, ..., which are not"
+            f" {len(beams)} beams of a codebook of {WHOLE_CODEBOOK}; export it again"
+        )
+    return renumbered(samples, numbering)
+
+
+def _check_shapes(station: RecordedStation, samples: Samples, inputs: Mapping[Modality, InputSpec]) -> None:
+    for modality, spec in inputs.items():
+        shape = list(samples.input_shapes[modality])
+        if spec.frame_axis is not None:
+            shape.pop(spec.frame_axis)
+        if tuple(shape) != spec.frame_shape:
+            raise DataError(
+                f"base station {station.name!r} has frames of {modality} of shape {shape}, the served model takes"
+                f" {list(spec.frame_shape)}; replay a recording of the sensors that it was trained on"
+            )
+
+
+def _notes(station: RecordedStation, manifest: Manifest, owned: tuple[Modality, ...]) -> list[str]:
+    notes = [
+        f"bs{station.index:02d} has no {one}; the model does without" for one in manifest.modalities if one not in owned
+    ]
+    for spec in manifest.inputs:
+        if spec.frames > 1 and abs(spec.rate_hz - station.rate_hz) > _RATE_TOLERANCE * spec.rate_hz:
+            notes.append(
+                f"bs{station.index:02d} has {station.rate_hz:g} frames a second, {spec.modality} of the model was"
+                f" trained at {spec.rate_hz:g}: its windows span another time"
+            )
+    return notes
