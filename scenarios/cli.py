@@ -16,6 +16,7 @@ from .compare.commands import add_comparison_commands
 from .export_commands import add_export_commands
 from .recording_commands import add_recording_commands
 from .serving_commands import add_serving_commands
+from .replay.commands import add_replay_commands
 from .worker_commands import add_worker_commands
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ add_worker_commands(app)
 add_export_commands(app)
 add_serving_commands(app)
 add_bench_commands(app)
+add_replay_commands(app)
 
 #: What typer raises where it cannot read the command line; of this family it exports a child only.
 CommandLineError: type[Exception] = typer.BadParameter.mro()[1]

@@ -6,7 +6,7 @@ to a value was done to what is streamed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, cast, get_args
 
@@ -46,6 +46,7 @@ class StationStream:
         inputs: modality -> what the model expects of it, of the sensors that the recording has.
         index: [n] row of the recording; one more each time inside an unbroken stretch.
         time_s: [n] on the recording's clock.
+        sequence: [n] drive-by, flight or unbroken stretch.
         begins: [n] bool, whether an unbroken stretch begins: nothing before it shares a window with what follows.
         asks: [n] bool, whether a whole window lies behind it, so that an answer is wanted.
         sample_of: modality -> [n] which sample holds this sensor's frame, -1: it gives none.
@@ -61,6 +62,7 @@ class StationStream:
     inputs: Mapping[Modality, InputSpec]
     index: NDArray[np.int64]
     time_s: NDArray[np.float64]
+    sequence: NDArray[np.int64]
     begins: NDArray[np.bool_]
     asks: NDArray[np.bool_]
     sample_of: Mapping[Modality, NDArray[np.int64]]
@@ -81,32 +83,47 @@ class StationStream:
             if number >= 0
         }
 
-    def between(self, from_s: float, seconds: float | None) -> Self:
+    def between(self, from_s: float, seconds: float | None = None) -> Self:
         """The part that begins so long after the recording does, and so many seconds of it; None: the rest.
 
         Raises:
-            ConfigError: nothing is in it, or nothing that is asked.
+            ConfigError: nothing in it can be asked.
         """
         since_s = self.time_s - self.time_s[0]
         until_s = np.inf if seconds is None else from_s + seconds
-        kept = np.flatnonzero((since_s >= from_s) & (since_s < until_s))
-        begins = self.begins[kept]
-        begins[:1] = True
-        asks = _asks(begins, self.inputs) & (self.scored[kept] >= 0)
-        if not asks.any():
+        part = self._part((since_s >= from_s) & (since_s < until_s))
+        if not part.asks.any():
             raise ConfigError(
-                f"base station {self.name} has nothing to ask {from_s:g} to {min(until_s, since_s[-1]):g} s after its"
-                f" beginning: its recording has {since_s[-1]:.1f} s, and a window spans {_reach(self.inputs) + 1}"
-                " frames; change --from or --seconds"
+                f"base station {self.name} has nothing to ask from {from_s:g} to {min(until_s, since_s[-1]):g} s after"
+                f" its beginning: it has {since_s[-1]:.1f} s here, and a window spans {_reach(self.inputs) + 1} frames;"
+                " change --from or --seconds"
             )
+        return part
+
+    def within(self, sequences: Collection[int]) -> Self:
+        """The part that lies in these drive-bys or flights.
+
+        Raises:
+            ConfigError: nothing in it can be asked.
+        """
+        part = self._part(np.isin(self.sequence, list(sequences)))
+        if not part.asks.any():
+            raise ConfigError(f"base station {self.name} has none of the drive-bys that were held out; add --part all")
+        return part
+
+    def _part(self, kept: NDArray[np.bool_]) -> Self:
+        rows = np.flatnonzero(kept)
+        begins = self.begins[rows] | (np.diff(rows, prepend=-1) > 1)
+        begins[:1] = True
         return replace(
             self,
-            index=self.index[kept],
-            time_s=self.time_s[kept],
+            index=self.index[rows],
+            time_s=self.time_s[rows],
+            sequence=self.sequence[rows],
             begins=begins,
-            asks=asks,
-            sample_of={modality: samples[kept] for modality, samples in self.sample_of.items()},
-            scored=self.scored[kept],
+            asks=_asks(begins, self.inputs) & (self.scored[rows] >= 0),
+            sample_of={modality: samples[rows] for modality, samples in self.sample_of.items()},
+            scored=self.scored[rows],
         )
 
 
@@ -171,6 +188,7 @@ def _aligned(
         inputs=inputs,
         index=index,
         time_s=time_s[index],
+        sequence=sequence[index],
         begins=begins,
         asks=_asks(begins, inputs) & (scored >= 0),
         sample_of={modality: _positions(rows, index) for modality, rows in given.items()},
@@ -201,7 +219,7 @@ def _asks(begins: NDArray[np.bool_], inputs: Mapping[Modality, InputSpec]) -> ND
 
 def _frame(values: NDArray[np.float32], spec: InputSpec) -> NDArray[Any]:
     """The one frame of a window of one."""
-    frame = values if spec.frame_axis is None else values.take(0, axis=spec.frame_axis)
+    frame: NDArray[np.float32] = values if spec.frame_axis is None else np.squeeze(values, axis=spec.frame_axis)
     return frame.astype(np.uint8) if spec.modality == "camera" else frame  # whole levels of 0 to 255: a quarter to send
 
 
@@ -257,14 +275,13 @@ def _check_shapes(station: RecordedStation, samples: Samples, inputs: Mapping[Mo
             )
 
 
-def _notes(station: RecordedStation, manifest: Manifest, owned: tuple[Modality, ...]) -> list[str]:
-    notes = [
-        f"bs{station.index:02d} has no {one}; the model does without" for one in manifest.modalities if one not in owned
-    ]
+def _notes(station: RecordedStation, manifest: Manifest, owned: tuple[Modality, ...]) -> Iterator[str]:
+    name = f"bs{station.index:02d}"
     for spec in manifest.inputs:
-        if spec.frames > 1 and abs(spec.rate_hz - station.rate_hz) > _RATE_TOLERANCE * spec.rate_hz:
-            notes.append(
-                f"bs{station.index:02d} has {station.rate_hz:g} frames a second, {spec.modality} of the model was"
-                f" trained at {spec.rate_hz:g}: its windows span another time"
+        if spec.modality not in owned:
+            yield f"{name} has no {spec.modality}; the model does without"
+        elif spec.frames > 1 and abs(spec.rate_hz - station.rate_hz) > _RATE_TOLERANCE * spec.rate_hz:
+            yield (
+                f"{name} has {station.rate_hz:g} frames a second, {spec.modality} of the model was trained at"
+                f" {spec.rate_hz:g}: its windows span another time"
             )
-    return notes

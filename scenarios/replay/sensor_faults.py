@@ -1,0 +1,94 @@
+"""What becomes of frames between a sensor and the model: sensors that break, and frames that are lost on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import MODALITIES, ConfigError, Modality
+from ...emulator.engine import named_stream
+
+_NUMBER = r"\d+(?:\.\d*)?"
+_BROKEN = re.compile(rf"([a-z]+)(?:@({_NUMBER})(?:-({_NUMBER}))?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSensor:
+    """A sensor that gives nothing for some time, counted from the first frame that is streamed."""
+
+    modality: Modality
+    from_s: float = 0.0
+    until_s: float = inf
+
+
+def parsed_break(text: str) -> BrokenSensor:
+    """What `--drop lidar`, `--drop lidar@30` and `--drop lidar@30-60` say.
+
+    Raises:
+        ConfigError: it says something else.
+    """
+    found = _BROKEN.fullmatch(text)
+    if found is None or found[1] not in MODALITIES:
+        raise ConfigError(
+            f"--drop {text!r} is no sensor and time; give one of {', '.join(MODALITIES)}, such as lidar, lidar@30 or"
+            " lidar@30-60 (seconds of the recording after the replay begins)"
+        )
+    from_s, until_s = float(found[2] or 0.0), float(found[3] or inf)
+    if until_s <= from_s:
+        raise ConfigError(f"--drop {text!r} ends before it begins; give the earlier time first")
+    return BrokenSensor(cast("Modality", found[1]), from_s, until_s)
+
+
+class SensorFaults:
+    """Which frames arrive. Every base station has draws of its own, the same for the same seed.
+
+    Args:
+        broken: sensors that break.
+        loss_probability: of each frame, by itself.
+        seed: of the losses.
+
+    Attributes:
+        n_lost: frames so far that were lost at random.
+        n_broken: frames so far that a broken sensor did not give.
+
+    Raises:
+        ConfigError: a probability outside of [0, 1).
+    """
+
+    def __init__(self, broken: Sequence[BrokenSensor] = (), loss_probability: float = 0.0, seed: int = 0) -> None:
+        if not 0.0 <= loss_probability < 1.0:
+            raise ConfigError(
+                f"--loss must lie in [0, 1), got {loss_probability:g}; 0.1 loses every tenth frame of each sensor"
+            )
+        self._broken, self._loss, self._seed = tuple(broken), loss_probability, seed
+        self._draws: dict[str, np.random.Generator] = {}
+        self.n_lost = self.n_broken = 0
+
+    def arriving(
+        self, stream: str, since_s: float, readings: Mapping[Modality, NDArray[Any]]
+    ) -> dict[Modality, NDArray[Any]]:
+        """What is left of an instant's frames.
+
+        Args:
+            stream: of which base station; its instants are asked for in order.
+            since_s: of the recording, after the first frame that is streamed.
+            readings: what its sensors saw.
+        """
+        working = {modality: frame for modality, frame in readings.items() if not self._is_broken(modality, since_s)}
+        self.n_broken += len(readings) - len(working)
+        if not self._loss:
+            return working
+        draws = self._draws.setdefault(stream, named_stream(self._seed, "replay", "loss", stream))
+        lost = dict(zip(MODALITIES, draws.random(len(MODALITIES)) < self._loss, strict=True))  # whoever is there
+        arriving = {modality: frame for modality, frame in working.items() if not lost[modality]}
+        self.n_lost += len(working) - len(arriving)
+        return arriving
+
+    def _is_broken(self, modality: Modality, since_s: float) -> bool:
+        return any(one.modality == modality and one.from_s <= since_s < one.until_s for one in self._broken)

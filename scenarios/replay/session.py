@@ -1,0 +1,250 @@
+"""One replay: sends frames when they are due, hears replies whenever they come, and knows when to stop waiting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from ...emulator.contracts import Modality, SheafedgeError
+from ...emulator.edge.frame_packets import Answer, Bye, Description, Dropped, Forgotten, Refused, Reply
+from ...emulator.edge.manifest import Manifest, read_manifest
+from ..interrupts import StopRequest
+from .sensor_faults import SensorFaults
+from .stream_book import StreamBook
+
+#: Longest wait at a time: requests to stop and the view are looked at afterwards.
+NAP_S = 0.1
+#: Longest wait for a server to confirm that it has forgotten everything, which spoils nothing if it has not.
+LEAVE_S = 1.0
+
+
+class ReplayError(SheafedgeError):
+    """The server is silent, has left, or serves nothing that can be replayed to."""
+
+
+class Server(Protocol):
+    """What a replay needs of a `FrameClient`."""
+
+    def send(
+        self, stream: str, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]], *, ask: bool = True
+    ) -> None: ...
+
+    def forget(self, stream: str) -> None: ...
+
+    def ask_description(self) -> None: ...
+
+    def receive(self, timeout_s: float = 0.0) -> Reply | None: ...
+
+
+class Clock(Protocol):
+    """Real time; tests bring their own."""
+
+    def __call__(self) -> float:
+        """Seconds from any origin; never goes back."""
+        ...
+
+
+class Onlooker(Protocol):
+    """Who looks on."""
+
+    def look(self, session: Session, now_s: float, *, idle: bool) -> None:
+        """May draw something, at once if `idle`: then no answer is awaited that drawing could delay."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a recording is streamed.
+
+    Attributes:
+        speed: seconds of the recording in a second of the wall clock; None: as fast as answers come.
+        in_flight: questions of one base station that may wait for an answer, where `speed` is None.
+        patience_s: longest wait for a sign of life while questions are open.
+    """
+
+    speed: float | None = 1.0
+    in_flight: int = 4
+    patience_s: float = 5.0
+
+
+def described(server: Server, address: str, patience_s: float) -> tuple[Manifest, str]:
+    """Which model is served, and its digest.
+
+    Raises:
+        ReplayError: nobody says it in time.
+        BundleError: it is no manifest.
+    """
+    server.ask_description()
+    while (reply := server.receive(patience_s)) is not None:  # nothing else was asked, so this is one turn or few
+        if isinstance(reply, Description):
+            return read_manifest(reply.manifest), reply.digest
+    raise ReplayError(
+        f"{address} said nothing within {patience_s:g} s; start a server there with: sheafedge serve BUNDLE --bind"
+        f" {address}"
+    )
+
+
+class Session:
+    """Streams base stations side by side.
+
+    Args:
+        server: of the model.
+        address: where it is, for messages.
+        books: one per base station.
+        pace: how fast.
+        faults: what happens to frames on the way.
+        clock: real time.
+        onlooker: is told now and then.
+        stop: whether somebody wants it to end.
+
+    Attributes:
+        books, pace, faults, address: as given.
+        n_frames: sent so far.
+        refusals: code -> packets that were not taken.
+        first_refusal: sentence of the first one.
+        digests: digest of a bundle -> answers that it gave.
+        since_s: seconds of the recording that were streamed.
+        wall_s: seconds that it took.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        address: str,
+        books: Sequence[StreamBook],
+        pace: Pace,
+        faults: SensorFaults,
+        clock: Clock,
+        onlooker: Onlooker,
+        stop: StopRequest,
+    ) -> None:
+        self.books, self.pace, self.faults, self.address = list(books), pace, faults, address
+        self._server, self._clock, self._onlooker, self._stop = server, clock, onlooker, stop
+        self._by_name = {book.stream.name: book for book in books}
+        self._first_s = min(float(book.stream.time_s[0]) for book in books)
+        self._start_s = self._heard_s = clock()
+        self.n_frames = 0
+        self.refusals: Counter[str] = Counter()
+        self.first_refusal = ""
+        self.digests: Counter[str] = Counter()
+        self.since_s = self.wall_s = 0.0
+
+    @property
+    def n_awaited(self) -> int:
+        """Questions without a reply, of all base stations."""
+        return sum(book.n_awaited for book in self.books)
+
+    def play(self) -> None:
+        """Stream everything, and wait for the last answers; what is not answered then counts as unanswered.
+
+        Raises:
+            ReplayError: the server fell silent or left.
+        """
+        self._start_s = self._heard_s = self._clock()
+        try:
+            for time_s, book, instant in self._agenda():
+                self._wait_for_turn(time_s, book, instant)
+                if self._stop.is_made:
+                    break
+                self._send(time_s, book, instant)
+            while self.n_awaited and not self._stop.is_made:
+                self._hear(self._clock() + NAP_S)
+            self._take_leave()
+        finally:
+            self.wall_s = self._clock() - self._start_s
+            for book in self.books:
+                book.give_up()
+
+    def _agenda(self) -> list[tuple[float, StreamBook, int]]:
+        """Instants of all base stations, in the order of time."""
+        return sorted(
+            (
+                (float(time_s), book, instant)
+                for book in self.books
+                for instant, time_s in enumerate(book.stream.time_s)
+            ),
+            key=lambda turn: turn[0],  # stable: base stations of one instant in their order
+        )
+
+    def _wait_for_turn(self, time_s: float, book: StreamBook, instant: int) -> None:
+        """Hear replies until it is time; a replay at a speed never waits for them."""
+        if self.pace.speed is not None:
+            due_s = self._start_s + (time_s - self._first_s) / self.pace.speed
+            self._hear(due_s)
+            while not self._stop.is_made and self._clock() < due_s:
+                self._hear(due_s)
+            return
+        # a window that begins again must not take that of open questions with it
+        most = 1 if book.stream.begins[instant] else self.pace.in_flight
+        self._hear(self._clock())
+        while book.n_awaited >= most and not self._stop.is_made:
+            self._hear(self._clock() + NAP_S)
+
+    def _take_leave(self) -> None:
+        """Empty the windows at the server, which others may need the room of; it need not say so for long."""
+        for book in self.books:
+            self._server.forget(book.stream.name)
+        until_s = self._clock() + LEAVE_S
+        n_left = len(self.books)
+        while n_left and (reply := self._server.receive(max(0.0, until_s - self._clock()))) is not None:
+            n_left -= isinstance(reply, Forgotten)
+
+    def _send(self, time_s: float, book: StreamBook, instant: int) -> None:
+        stream = book.stream
+        self.since_s = time_s - self._first_s
+        if stream.begins[instant]:
+            self._server.forget(stream.name)
+        readings = self.faults.arriving(stream.name, self.since_s, stream.readings(instant))
+        if not readings:
+            book.note_withheld(instant)
+            return
+        asked = bool(stream.asks[instant])
+        if not self.n_awaited:
+            self._heard_s = self._clock()  # silence is counted from the first open question
+        sent_s = self._clock()
+        self._server.send(stream.name, int(stream.index[instant]), time_s, readings, ask=asked)
+        book.note_sent(instant, sent_s, asked=asked)
+        self.n_frames += len(readings)
+
+    def _hear(self, until_s: float) -> None:
+        """Take in what is there; wait for the next reply until then, or for a nap."""
+        now_s = self._clock()
+        self._onlooker.look(self, now_s, idle=not self.n_awaited)
+        wait_s = max(0.0, min(until_s - self._clock(), NAP_S))
+        reply = self._server.receive(wait_s)
+        while reply is not None:
+            self._heard_s = self._clock()
+            self._take(reply)
+            reply = self._server.receive(0.0)
+        if self.n_awaited and self._clock() - self._heard_s > self.pace.patience_s:
+            raise ReplayError(
+                f"{self.address} has been silent for {self.pace.patience_s:g} s with {self.n_awaited} questions open;"
+                " see whether the server still runs, or give it longer with --patience"
+            )
+
+    def _take(self, reply: Reply) -> None:
+        match reply:
+            case Answer():
+                self.digests[reply.digest] += 1
+                if book := self._by_name.get(reply.stream):
+                    book.note_answer(reply, self._heard_s)
+            case Dropped():
+                if book := self._by_name.get(reply.stream):
+                    book.note_dropped(reply.index)
+            case Refused():
+                self._take_refusal(reply)
+            case Bye():
+                raise ReplayError(f"the server at {self.address} has left: {reply.sentence}")
+            case _:  # what was forgotten is confirmed
+                pass
+
+    def _take_refusal(self, refusal: Refused) -> None:
+        self.refusals[refusal.code] += 1
+        self.first_refusal = self.first_refusal or refusal.sentence
+        book = self._by_name.get(refusal.stream or "")
+        if book is not None and refusal.index is not None:
+            book.note_refused(refusal.index)

@@ -1,0 +1,171 @@
+"""What came of the questions of one base station: who was answered, how late, and how right the answers were."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.sensor_windows import BlockageWindows
+from ...emulator.edge.frame_packets import Answer
+from ...emulator.edge.manifest import Manifest
+from .foresight import Foresight, Watch, foresight
+from .station_stream import StationStream
+
+
+class Fate(IntEnum):
+    """Of one instant."""
+
+    NOT_ASKED = 0
+    AWAITED = 1
+    ANSWERED = 2
+    DROPPED = 3
+    REFUSED = 4
+    UNANSWERED = 5
+    WITHHELD = 6  # its frames were all lost on purpose, so nobody could ask
+
+
+class StreamBook:
+    """Keeps what is said about one stream.
+
+    Args:
+        stream: what is sent.
+        manifest: of the model that answers.
+        speed: seconds of the recording in a second of the wall clock; None: nobody keeps to a clock.
+
+    Attributes:
+        stream: as given.
+        fate: [n] of every instant.
+        latency_s: [n] wall clock from sending to hearing; NaN without an answer.
+        n_instants: sent so far.
+        n_awaited: questions without a reply so far.
+        n_unasked: replies to what nobody asked, or asked once already.
+        n_missing: modality -> answers that did without it.
+        n_held: answers for which a frame before stood in for one that did not come.
+        last: the newest answer.
+    """
+
+    def __init__(self, stream: StationStream, manifest: Manifest, speed: float | None = 1.0) -> None:
+        self.stream, self._output, self._speed = stream, manifest.output, speed
+        n = len(stream)
+        self.fate: NDArray[np.int8] = np.zeros(n, np.int8)
+        self.latency_s: NDArray[np.float64] = np.full(n, np.nan)
+        self.spent_s: NDArray[np.float64] = np.full(n, np.nan)
+        self.chosen: NDArray[np.int64] = np.full(n, -1)
+        self._logits = np.full((n, self._output.n_outputs), np.nan)
+        self._sent_s = np.full(n, np.nan)
+        self.n_instants = self.n_awaited = self.n_unasked = self.n_held = 0
+        self.n_missing: Counter[str] = Counter()
+        self.last: tuple[int, Answer] | None = None
+
+    def note_sent(self, instant: int, wall_s: float, *, asked: bool) -> None:
+        """The frames of an instant are on their way."""
+        self.n_instants = instant + 1
+        if asked:
+            self.fate[instant], self._sent_s[instant] = Fate.AWAITED, wall_s
+            self.n_awaited += 1
+
+    def note_withheld(self, instant: int) -> None:
+        """All frames of an instant were lost."""
+        self.n_instants = instant + 1
+        if self.stream.asks[instant]:
+            self.fate[instant] = Fate.WITHHELD
+
+    def note_answer(self, answer: Answer, wall_s: float) -> None:
+        """An answer is there."""
+        instant = self._settled(answer.index, Fate.ANSWERED)
+        if instant is None:
+            return
+        self.latency_s[instant] = wall_s - self._sent_s[instant]
+        self.spent_s[instant] = answer.spent_s.get("total", np.nan)
+        self.chosen[instant] = answer.label_index
+        self._logits[instant] = answer.logits
+        self.n_missing.update(answer.missing)
+        self.n_held += bool(answer.held)
+        if self.last is None or instant >= self.last[0]:
+            self.last = instant, answer
+
+    def note_dropped(self, index: int) -> None:
+        """The server gave a question up."""
+        self._settled(index, Fate.DROPPED)
+
+    def note_refused(self, index: int) -> None:
+        """The server did not take the frames of an instant, whether or not they asked."""
+        instant = self._instant(index)
+        if instant is not None and self.fate[instant] == Fate.AWAITED:
+            self._settled(index, Fate.REFUSED)
+
+    def give_up(self) -> None:
+        """Nobody will hear the rest of the replies."""
+        self.fate[self.fate == Fate.AWAITED] = Fate.UNANSWERED
+        self.n_awaited = 0
+
+    def count(self, fate: Fate) -> int:
+        """Instants that went so."""
+        return int((self.fate == fate).sum())
+
+    @property
+    def answered(self) -> NDArray[np.int64]:
+        """[n_answered] instants."""
+        instants: NDArray[np.int64] = np.flatnonzero(self.fate == Fate.ANSWERED)
+        return instants
+
+    @property
+    def logits(self) -> NDArray[np.float64]:
+        """[n_answered, n_outputs] counted from the threshold, as scores take them."""
+        return self._logits[self.answered] - (self._output.threshold if self._output.kind == "binary" else 0.0)
+
+    @property
+    def answered_samples(self) -> Any:
+        """[n_answered] what is known of the answered instants, see `StationStream.samples`."""
+        return self.stream.samples.take(self.stream.scored[self.answered])
+
+    @property
+    def known(self) -> NDArray[np.int64]:
+        """[n_known] instants sent so far of which the right answer is known."""
+        instants: NDArray[np.int64] = np.flatnonzero(self.stream.scored[: self.n_instants] >= 0)
+        return instants
+
+    def foresight(self) -> Foresight | None:
+        """Blockages foretold until now; None for other tasks, and before anything was sent."""
+        known = self.known
+        samples = self.stream.samples.take(self.stream.scored[known])
+        if not isinstance(samples, BlockageWindows) or not len(known):
+            return None
+        speed = np.nan if self._speed is None else self._speed
+        return foresight(
+            Watch(
+                time_s=self.stream.time_s[known],
+                blocked=samples.blocked_now,
+                begins=self._begins(known),
+                soon=samples.label == 1,
+                answered=self.fate[known] == Fate.ANSWERED,
+                warned=self.chosen[known] == 1,
+                delay_s=self.latency_s[known] * speed,
+                horizon_s=samples.horizon / self.stream.rate_hz,
+            )
+        )
+
+    def _begins(self, known: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """[n_known] whether a stretch begins at or since the instant before."""
+        stretch = np.cumsum(self.stream.begins)[known]
+        begins: NDArray[np.bool_] = np.diff(stretch, prepend=0) > 0
+        return begins
+
+    def _settled(self, index: int, fate: Fate) -> int | None:
+        """The instant with this index, which is awaited no longer; None: nobody asked."""
+        instant = self._instant(index)
+        if instant is None or self.fate[instant] != Fate.AWAITED:
+            self.n_unasked += 1
+            return None
+        self.fate[instant] = fate
+        self.n_awaited -= 1
+        return instant
+
+    def _instant(self, index: int) -> int | None:
+        instant = int(np.searchsorted(self.stream.index, index))
+        found = instant < len(self.stream) and self.stream.index[instant] == index
+        return instant if found else None
