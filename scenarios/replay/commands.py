@@ -40,7 +40,10 @@ def replay(
         Literal["", "blocked_geometric", "blocked_labeled", "blocked_power"],
         typer.Option(help="Which definition of blocked is the truth; by default the first that there is."),
     ] = "",
-    in_flight: Annotated[int, typer.Option(min=1, help="With --speed max, open questions per base station.")] = 4,
+    in_flight: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(metavar="N", min=1, help="With --speed max, open questions per base station; else as served."),
+    ] = None,
     patience: Annotated[float, typer.Option(metavar="S", min=0.1, help="A server silent for so long is gone.")] = 5.0,
     keys: Annotated[Optional[Path], typer.Option(help="Folder of keys; needed beyond this host.")] = None,  # noqa: UP045
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,

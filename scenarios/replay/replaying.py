@@ -51,7 +51,7 @@ class Wishes:
     loss: float = 0.0
     seed: int = 0
     label: str = ""
-    in_flight: int = 4
+    in_flight: int | None = None
     patience_s: float = 5.0
     keys: Path | None = None
     as_json: bool = False
@@ -61,19 +61,18 @@ class Wishes:
             raise ConfigError(f"--from must be at least 0 s, got {self.from_s:g}")
         if self.seconds is not None and not self.seconds > 0.0:
             raise ConfigError(f"--seconds must be above 0, got {self.seconds:g}")
-        self.pace  # noqa: B018 - says at once what is wrong with it
+        self.pace(1)  # says at once what is wrong with it
         self.faults()
 
-    @property
-    def pace(self) -> Pace:
-        """How fast."""
+    def pace(self, waiting: int) -> Pace:
+        """How fast, at a server where so many questions of one stream may wait."""
         try:
             speed = None if self.speed == "max" else float(self.speed)
         except ValueError:
             speed = math.nan
         if speed is not None and not 0.0 < speed < math.inf:
             raise ConfigError(f"--speed must be a number above 0, or max, got {self.speed!r}; 1.0 is real time")
-        return Pace(speed, self.in_flight, self.patience_s)
+        return Pace(speed, self.in_flight or waiting, self.patience_s)
 
     def faults(self) -> SensorFaults:
         """New ones, none of which has happened yet."""
@@ -99,18 +98,19 @@ def run_replay(wishes: Wishes) -> bool:
         RecordingReader(wishes.recording) as reader,  # a file that is none needs no server to be refused
         FrameClient(wishes.address, keys=wishes.curve_keys, timeout_s=wishes.patience_s) as client,
     ):
-        manifest, digest = described(client, wishes.address, wishes.patience_s)
+        served = described(client, wishes.address, wishes.patience_s)
+        manifest = served.manifest
         streams, notes = _chosen(wishes, reader.base_stations, manifest)
         for note in notes:
             print_warning(console, note)
         what = (
-            f"replaying {wishes.recording.name} to {manifest.name} ({manifest.precision}, {digest[:_DIGEST_SHOWN]}) at"
-            f" {wishes.address}"
+            f"replaying {wishes.recording.name} to {manifest.name} ({manifest.precision},"
+            f" {served.digest[:_DIGEST_SHOWN]}) at {wishes.address}"
         )
         first_s = min(stream.time_s[0] for stream in streams)
         total_s = float(max(stream.time_s[-1] for stream in streams) - first_s)
         view = ReplayView(console, manifest, what, total_s)
-        pace = wishes.pace
+        pace = wishes.pace(served.waiting)
         books = [StreamBook(stream, manifest, pace.speed) for stream in streams]
         with stop_requests(view.stopping) as stop:
             session = Session(client, wishes.address, books, pace, wishes.faults(), time.perf_counter, view, stop)

@@ -9,21 +9,17 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Modality, SheafedgeError
+from ...emulator.contracts import Modality
 from ...emulator.edge.frame_packets import Answer, Bye, Description, Dropped, Forgotten, Refused, Reply
 from ...emulator.edge.manifest import Manifest, read_manifest
 from ..interrupts import StopRequest
 from .sensor_faults import SensorFaults
-from .stream_book import StreamBook
+from .stream_book import ReplayError, StreamBook
 
 #: Longest wait at a time: requests to stop and the view are looked at afterwards.
 NAP_S = 0.1
 #: Longest wait for a server to confirm that it has forgotten everything, which spoils nothing if it has not.
 LEAVE_S = 1.0
-
-
-class ReplayError(SheafedgeError):
-    """The server is silent, has left, or serves nothing that can be replayed to."""
 
 
 class Server(Protocol):
@@ -67,21 +63,39 @@ class Pace:
     """
 
     speed: float | None = 1.0
-    in_flight: int = 4
+    in_flight: int = 1
     patience_s: float = 5.0
 
 
-def described(server: Server, address: str, patience_s: float) -> tuple[Manifest, str]:
-    """Which model is served, and its digest.
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a server says of itself.
+
+    Attributes:
+        manifest: of its model.
+        digest: of the manifest.
+        waiting: questions of one stream that may wait there before the oldest gives way.
+    """
+
+    manifest: Manifest
+    digest: str
+    waiting: int
+
+
+def described(server: Server, address: str, patience_s: float) -> Served:
+    """Ask what is served.
 
     Raises:
         ReplayError: nobody says it in time.
-        BundleError: it is no manifest.
+        BundleError: what is said is no manifest.
     """
     server.ask_description()
     while (reply := server.receive(patience_s)) is not None:  # nothing else was asked, so this is one turn or few
         if isinstance(reply, Description):
-            return read_manifest(reply.manifest), reply.digest
+            waiting = reply.settings.get("waiting")
+            return Served(
+                read_manifest(reply.manifest), reply.digest, waiting if isinstance(waiting, int) and waiting > 0 else 1
+            )
     raise ReplayError(
         f"{address} said nothing within {patience_s:g} s; start a server there with: sheafedge serve BUNDLE --bind"
         f" {address}"
@@ -178,10 +192,8 @@ class Session:
             while not self._stop.is_made and self._clock() < due_s:
                 self._hear(due_s)
             return
-        # a window that begins again must not take that of open questions with it
-        most = 1 if book.stream.begins[instant] else self.pace.in_flight
         self._hear(self._clock())
-        while book.n_awaited >= most and not self._stop.is_made:
+        while book.n_awaited >= self.pace.in_flight and not self._stop.is_made:
             self._hear(self._clock() + NAP_S)
 
     def _take_leave(self) -> None:

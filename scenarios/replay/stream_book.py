@@ -10,10 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.sensor_windows import BlockageWindows
+from ...emulator.contracts import SheafedgeError
 from ...emulator.edge.frame_packets import Answer
 from ...emulator.edge.manifest import Manifest
 from .foresight import Foresight, Watch, foresight
 from .station_stream import StationStream
+
+
+class ReplayError(SheafedgeError):
+    """The server is silent, has left, or serves nothing that can be replayed to."""
 
 
 class Fate(IntEnum):
@@ -79,6 +84,11 @@ class StreamBook:
         instant = self._settled(answer.index, Fate.ANSWERED)
         if instant is None:
             return
+        if len(answer.logits) != self._output.n_outputs:
+            raise ReplayError(
+                f"{answer.bundle} answers with {len(answer.logits)} logits, the model that was served before with"
+                f" {self._output.n_outputs}; start the replay again"
+            )
         self.latency_s[instant] = wall_s - self._sent_s[instant]
         self.spent_s[instant] = answer.spent_s.get("total", np.nan)
         self.chosen[instant] = answer.label_index
