@@ -69,7 +69,8 @@ class Foresight:
     Attributes:
         onsets: in the order of time.
         n_alarms: unbroken series of warnings while the line of sight was clear.
-        n_false_alarms: those after none of whose warnings a blockage came within the horizon.
+        n_false_alarms: those after none of whose warnings a blockage came within the horizon; also a warning that
+            outlives its blockage.
         clear_s: time that was clear and answered, which false alarms are counted over.
     """
 
