@@ -375,6 +375,7 @@ def _manifest(
         "group": member.group,
         "recording": data.recording,
         "windows": len(data.train),
+        **data.held_out,
         "trace_hash": run.summary.trace_hash,
         "sheafedge": run.summary.environment.sheafedge,
         "torch": run.summary.environment.torch,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..emulator.contracts import DataError
 from ..emulator.engine import named_stream
 from ..emulator.network.loss import BlockedTimes
 from .data_schema import DataSection
+from .held_out import held_out
 from .kept_frames import image_change, kept_frames
 from .live import LiveRows, live_rows
 from .members import members_of
@@ -43,6 +44,7 @@ class ClientData:
         served: samples of every frame of the held-out stretches, without a stride, in the order of time; None where
             there are no such stretches, or nobody knows the times.
         rate_hz: of the frames that samples are made of, as it was meant.
+        held_out: which part of the recording that is, see `held_out.held_out`; empty where nobody can say it.
     """
 
     recording: str
@@ -52,6 +54,7 @@ class ClientData:
     station_index: int = 0
     served: Samples | None = None
     rate_hz: float = GATHERED_RATE_HZ
+    held_out: Mapping[str, str | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +102,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
     data, members = scenario.data, members_of(scenario)
     assignment = assign_clients([_size(station, data) for station in stations], len(members))
     frames: dict[tuple[int, int | None], SensedFrames] = {}
+    sensed: list[SensedFrames] = []
     samples: list[Samples] = []
     of_every_frame: list[Samples] = []
     for index, member in zip(assignment, members, strict=True):
@@ -109,6 +113,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]
             kept = kept_frames(scenario, [members[sharer].modalities for sharer in sharers])
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
+        sensed.append(frames[key])
         shown = as_clocks_show(scenario, member, frames[key])
         samples.append(member.samples(shown))
         of_every_frame.append(samples[-1] if data.stride == 1 else member.samples_of_every_frame(shown))
@@ -127,6 +132,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             if data.split == "random"
             else _held_out_frames(of_every_frame[client_id], samples[client_id].take(rows.test)),
             rate_hz=stations[rows.recording_index].rate_hz,
+            held_out=held_out(data.split, samples[client_id].take(rows.test), sensed[client_id]),
         )
         for client_id, rows in enumerate(shares)
     ]
