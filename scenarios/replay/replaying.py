@@ -19,6 +19,7 @@ from ...emulator.edge.frame_client import FrameClient
 from ...emulator.edge.manifest import Manifest
 from ...emulator.network.curve_keys import CurveKeys, read_keys
 from ..console import print_warning
+from ..held_out import FROM_S, SEQUENCES
 from ..interrupts import stop_requests
 from .report import report, report_lines
 from .sensor_faults import SensorFaults, parsed_break
@@ -27,8 +28,6 @@ from .station_stream import StationStream, station_stream
 from .stream_book import StreamBook
 from .view import ReplayView
 
-#: What an exporter writes into `Manifest.trained` about the rows that training never saw, as far as it knows.
-HELD_OUT_FROM, HELD_OUT_SEQUENCES = "held_out_from_s", "held_out_sequences"
 _DIGEST_SHOWN = 12
 
 
@@ -107,9 +106,7 @@ def run_replay(wishes: Wishes) -> bool:
             f"replaying {wishes.recording.name} to {manifest.name} ({manifest.precision},"
             f" {served.digest[:_DIGEST_SHOWN]}) at {wishes.address}"
         )
-        first_s = min(stream.time_s[0] for stream in streams)
-        total_s = float(max(stream.time_s[-1] for stream in streams) - first_s)
-        view = ReplayView(console, manifest, what, total_s)
+        view = ReplayView(console, manifest, what, float(max(stream.due_s[-1] for stream in streams)))
         pace = wishes.pace(served.waiting)
         books = [StreamBook(stream, manifest, pace.speed) for stream in streams]
         with stop_requests(view.stopping) as stop:
@@ -159,14 +156,14 @@ def _stations(
 
 
 def _part(wishes: Wishes, stream: StationStream, manifest: Manifest, *, is_own: bool) -> StationStream:
+    trained = manifest.trained
     if wishes.from_s is not None:
-        return stream.between(wishes.from_s, wishes.seconds)
-    if is_own and wishes.part == "held-out":
-        if HELD_OUT_SEQUENCES in manifest.trained:
-            stream = stream.within(_numbers(str(manifest.trained[HELD_OUT_SEQUENCES])))
-        elif HELD_OUT_FROM in manifest.trained:
-            return stream.between(float(manifest.trained[HELD_OUT_FROM]), wishes.seconds)
-    return stream.between(0.0, wishes.seconds)
+        stream = stream.since(wishes.from_s)
+    elif is_own and wishes.part == "held-out" and SEQUENCES in trained:
+        stream = stream.within(_numbers(str(trained[SEQUENCES])))
+    elif is_own and wishes.part == "held-out" and FROM_S in trained:
+        stream = stream.since(float(trained[FROM_S]))
+    return stream if wishes.seconds is None else stream.lasting(wishes.seconds)
 
 
 def _numbers(text: str) -> list[int]:
@@ -185,7 +182,7 @@ def _told(wishes: Wishes, name: str, manifest: Manifest, *, is_own: bool) -> Ite
         if "recording" in trained:
             yield f"{name} is not where {manifest.name} was trained ({trained['recording']}); scores may be lower"
         return
-    if HELD_OUT_SEQUENCES not in trained and HELD_OUT_FROM not in trained:
+    if SEQUENCES not in trained and FROM_S not in trained:
         yield (
             f"{manifest.name} was trained on a part of {name}, and its bundle does not say which; scores flatter it"
             " wherever it was"
@@ -198,7 +195,7 @@ def _holds_trained(wishes: Wishes, trained: Mapping[str, str | int | float]) -> 
     """Whether rows are asked for that training saw."""
     if wishes.from_s is None:
         return wishes.part == "all"
-    return wishes.from_s < float(trained.get(HELD_OUT_FROM, math.inf))
+    return wishes.from_s < float(trained.get(FROM_S, math.inf))
 
 
 def _print_summary(

@@ -121,7 +121,7 @@ class Session:
         refusals: code -> packets that were not taken.
         first_refusal: sentence of the first one.
         digests: digest of a bundle -> answers that it gave.
-        since_s: seconds of the recording that were streamed.
+        since_s: seconds of the recording that were streamed, rests between stretches shortened.
         wall_s: seconds that it took.
     """
 
@@ -139,7 +139,6 @@ class Session:
         self.books, self.pace, self.faults, self.address = list(books), pace, faults, address
         self._server, self._clock, self._onlooker, self._stop = server, clock, onlooker, stop
         self._by_name = {book.stream.name: book for book in books}
-        self._first_s = min(float(book.stream.time_s[0]) for book in books)
         self._start_s = self._heard_s = clock()
         self.n_frames = 0
         self.refusals: Counter[str] = Counter()
@@ -160,11 +159,11 @@ class Session:
         """
         self._start_s = self._heard_s = self._clock()
         try:
-            for time_s, book, instant in self._agenda():
-                self._wait_for_turn(time_s, book, instant)
+            for due_s, book, instant in self._agenda():
+                self._wait_for_turn(due_s, book)
                 if self._stop.is_made:
                     break
-                self._send(time_s, book, instant)
+                self._send(due_s, book, instant)
             while self.n_awaited and not self._stop.is_made:
                 self._hear(self._clock() + NAP_S)
             self._take_leave()
@@ -174,23 +173,19 @@ class Session:
                 book.give_up()
 
     def _agenda(self) -> list[tuple[float, StreamBook, int]]:
-        """Instants of all base stations, in the order of time."""
+        """Instants of all base stations and their turns, in order."""
         return sorted(
-            (
-                (float(time_s), book, instant)
-                for book in self.books
-                for instant, time_s in enumerate(book.stream.time_s)
-            ),
+            ((float(due_s), book, instant) for book in self.books for instant, due_s in enumerate(book.stream.due_s)),
             key=lambda turn: turn[0],  # stable: base stations of one instant in their order
         )
 
-    def _wait_for_turn(self, time_s: float, book: StreamBook, instant: int) -> None:
+    def _wait_for_turn(self, due_s: float, book: StreamBook) -> None:
         """Hear replies until it is time; a replay at a speed never waits for them."""
         if self.pace.speed is not None:
-            due_s = self._start_s + (time_s - self._first_s) / self.pace.speed
-            self._hear(due_s)
-            while not self._stop.is_made and self._clock() < due_s:
-                self._hear(due_s)
+            until_s = self._start_s + due_s / self.pace.speed
+            self._hear(until_s)
+            while not self._stop.is_made and self._clock() < until_s:
+                self._hear(until_s)
             return
         self._hear(self._clock())
         while book.n_awaited >= self.pace.in_flight and not self._stop.is_made:
@@ -205,9 +200,9 @@ class Session:
         while n_left and (reply := self._server.receive(max(0.0, until_s - self._clock()))) is not None:
             n_left -= isinstance(reply, Forgotten)
 
-    def _send(self, time_s: float, book: StreamBook, instant: int) -> None:
+    def _send(self, due_s: float, book: StreamBook, instant: int) -> None:
         stream = book.stream
-        self.since_s = time_s - self._first_s
+        self.since_s = due_s
         if stream.begins[instant]:
             self._server.forget(stream.name)
         readings = self.faults.arriving(stream.name, self.since_s, stream.readings(instant))
@@ -218,7 +213,8 @@ class Session:
         if not self.n_awaited:
             self._heard_s = self._clock()  # silence is counted from the first open question
         sent_s = self._clock()
-        self._server.send(stream.name, int(stream.index[instant]), time_s, readings, ask=asked)
+        index, time_s = int(stream.index[instant]), float(stream.time_s[instant])
+        self._server.send(stream.name, index, time_s, readings, ask=asked)
         book.note_sent(instant, sent_s, asked=asked)
         self.n_frames += len(readings)
 

@@ -32,6 +32,8 @@ from ..tasks.task import Task
 _TRACKED_ROWS = 2
 #: Rates that differ by less are one rate.
 _RATE_TOLERANCE = 0.01
+#: Streets are empty for minutes and others' drive-bys are left out, which nobody wants to watch.
+LONGEST_REST_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +45,7 @@ class StationStream:
         station: what people call the base station.
         task: what the model is asked.
         rate_hz: of the frames.
+        starts_s: first frame of the recording, on its clock.
         inputs: modality -> what the model expects of it, of the sensors that the recording has.
         index: [n] row of the recording; one more each time inside an unbroken stretch.
         time_s: [n] on the recording's clock.
@@ -59,6 +62,7 @@ class StationStream:
     station: str
     task: Task
     rate_hz: float
+    starts_s: float
     inputs: Mapping[Modality, InputSpec]
     index: NDArray[np.int64]
     time_s: NDArray[np.float64]
@@ -83,22 +87,37 @@ class StationStream:
             if number >= 0
         }
 
-    def between(self, from_s: float, seconds: float | None = None) -> Self:
-        """The part that begins so long after the recording does, and so many seconds of it; None: the rest.
+    @property
+    def due_s(self) -> NDArray[np.float64]:
+        """[n] when each instant's turn is, after the first: as recorded, but with no long rest between stretches."""
+        step_s = np.diff(self.time_s, prepend=self.time_s[:1])
+        due_s: NDArray[np.float64] = np.cumsum(np.where(self.begins, np.minimum(step_s, LONGEST_REST_S), step_s))
+        return due_s
+
+    def since(self, from_s: float) -> Self:
+        """The part that begins so long after the first frame of the recording.
 
         Raises:
             ConfigError: nothing in it can be asked.
         """
-        since_s = self.time_s - self.time_s[0]
-        until_s = np.inf if seconds is None else from_s + seconds
-        part = self._part((since_s >= from_s) & (since_s < until_s))
-        if not part.asks.any():
-            raise ConfigError(
-                f"base station {self.name} has nothing to ask from {from_s:g} to {min(until_s, since_s[-1]):g} s after"
-                f" its beginning: it has {since_s[-1]:.1f} s here, and a window spans {_reach(self.inputs) + 1} frames;"
-                " change --from or --seconds"
-            )
-        return part
+        last_s = float(self.time_s[-1]) - self.starts_s
+        return self._asking(
+            self.time_s - self.starts_s >= from_s,
+            f"has nothing to ask from {from_s:g} s after the beginning of its recording on, which has {last_s:.1f} s,"
+            f" and a window spans {_reach(self.inputs) + 1} frames; change --from",
+        )
+
+    def lasting(self, seconds: float) -> Self:
+        """The first so many seconds.
+
+        Raises:
+            ConfigError: nothing in it can be asked.
+        """
+        return self._asking(
+            self.due_s < seconds,
+            f"has nothing to ask within {seconds:g} s, since a window spans {_reach(self.inputs) + 1} frames; change"
+            " --seconds",
+        )
 
     def within(self, sequences: Collection[int]) -> Self:
         """The part that lies in these drive-bys or flights.
@@ -106,9 +125,13 @@ class StationStream:
         Raises:
             ConfigError: nothing in it can be asked.
         """
-        part = self._part(np.isin(self.sequence, list(sequences)))
+        kept = np.isin(self.sequence, list(sequences))
+        return self._asking(kept, "has none of the drive-bys that were held out; add --part all")
+
+    def _asking(self, kept: NDArray[np.bool_], complaint: str) -> Self:
+        part = self._part(kept)
         if not part.asks.any():
-            raise ConfigError(f"base station {self.name} has none of the drive-bys that were held out; add --part all")
+            raise ConfigError(f"base station {self.name} {complaint}")
         return part
 
     def _part(self, kept: NDArray[np.bool_]) -> Self:
@@ -160,6 +183,7 @@ def station_stream(station: RecordedStation, manifest: Manifest, label: str = ""
         samples,
         sensed.column("time_s")[kept],
         sensed.column("sequence")[kept],
+        float(sensed.column("time_s")[0]),
         tuple(_notes(station, manifest, owned)),
     )
 
@@ -172,6 +196,7 @@ def _aligned(
     samples: Samples,
     time_s: NDArray[np.float64],
     sequence: NDArray[np.int64],
+    starts_s: float,
     notes: tuple[str, ...],
 ) -> StationStream:
     """Lines up the instants at which any sensor gives a frame; a lagging one gives it for the answers after."""
@@ -185,6 +210,7 @@ def _aligned(
         station=station.name,
         task=task,
         rate_hz=station.rate_hz,
+        starts_s=starts_s,
         inputs=inputs,
         index=index,
         time_s=time_s[index],

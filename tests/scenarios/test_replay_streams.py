@@ -215,7 +215,7 @@ def blockage() -> Iterator[tuple[RecordingReader, Manifest]]:
 def test_a_part_asks_only_where_its_own_windows_are_whole(blockage: tuple[RecordingReader, Manifest]) -> None:
     reader, manifest = blockage
     stream = station_stream(reader.base_stations[0], manifest)
-    part = stream.between(10.0, 5.0)
+    part = stream.since(10.0).lasting(5.0)
     assert part.time_s[0] == pytest.approx(10.0)
     assert len(part) == 50
     assert_array_equal(np.flatnonzero(~part.asks), [0, 1, 2])
@@ -235,18 +235,19 @@ def test_a_part_of_some_drive_bys_begins_anew_in_each() -> None:
     assert_array_equal(np.unique(part.sequence), chosen)
     assert part.begins.sum() == 2
     assert len(windowed(part, manifest)) == part.asks.sum()
+    assert np.diff(part.time_s).max() > 5.0  # of other drive-bys,
+    assert np.diff(part.due_s).max() == pytest.approx(1.0)  # for which nobody waits
     with pytest.raises(ConfigError, match="none of the drive-bys that were held out"):
         stream.within([10_000])
 
 
-@pytest.mark.parametrize(("from_s", "seconds"), [(1e6, None), (10.0, 0.2)])
-def test_a_part_without_a_whole_window_is_refused(
-    blockage: tuple[RecordingReader, Manifest], from_s: float, seconds: float | None
-) -> None:
+def test_a_part_without_a_whole_window_is_refused(blockage: tuple[RecordingReader, Manifest]) -> None:
     reader, manifest = blockage
     stream = station_stream(reader.base_stations[0], manifest)
-    with pytest.raises(ConfigError, match=r"nothing to ask .* change --from or --seconds"):
-        stream.between(from_s, seconds)
+    with pytest.raises(ConfigError, match=r"nothing to ask from 1000 s .* change --from"):
+        stream.since(1000.0)
+    with pytest.raises(ConfigError, match=r"nothing to ask within 0.2 s, .* spans 4 frames; change --seconds"):
+        stream.lasting(0.2)
 
 
 def test_a_recording_without_one_of_the_sensors_is_streamed_without_and_told(
@@ -259,6 +260,37 @@ def test_a_recording_without_one_of_the_sensors_is_streamed_without_and_told(
     assert stream.notes == ("bs00 has no gps; the model does without",)
     with pytest.raises(ConfigError, match="takes gps; replay another recording"):
         station_stream(reader.base_stations[0], replace(manifest, inputs=(gps,)))
+
+
+def test_what_a_bundle_says_was_held_out_is_what_the_client_was_tested_on(
+    case: tuple[Scenario, Member, Manifest, StationStream],
+) -> None:
+    scenario, member, _, stream = case
+    (client,) = load_data(scenario).clients
+    if scenario.data.split == "time":
+        part = stream.since(float(client.held_out["held_out_from_s"]))
+    else:
+        part = stream.within([int(number) for number in str(client.held_out["held_out_sequences"]).split(",")])
+    tested = instants_of_training(scenario, member, client.test.end)
+    trained = instants_of_training(scenario, member, client.train.end)
+    assert_array_equal(part.time_s[part.asks], tested)
+    assert not np.isin(part.time_s, trained).any()
+
+
+def test_tracked_rows_that_are_held_out_by_time_begin_where_the_first_window_does() -> None:
+    scenario = scenario_of("beam_tracking").edited({"data.split": "time"})
+    (path,) = recording_paths(scenario)
+    (member,), (client,) = members_of(scenario), load_data(scenario).clients
+    with RecordingReader(path) as reader:
+        manifest = manifest_of(scenario, reader.base_stations[0].rate_hz)
+        stream = station_stream(reader.base_stations[0], manifest)
+    part = stream.since(float(client.held_out["held_out_from_s"]))
+    assert_array_equal(part.time_s[part.asks], instants_of_training(scenario, member, client.test.end))
+
+
+def test_rows_held_out_at_random_cannot_be_streamed_alone() -> None:
+    (client,) = load_data(scenario_of("beam_tracking").edited({"data.split": "random"})).clients
+    assert client.held_out == {}
 
 
 def test_another_rate_is_told(blockage: tuple[RecordingReader, Manifest]) -> None:
