@@ -19,6 +19,7 @@ from .schema import Scenario
 from .tasks.table import TASKS
 from .tasks.task import Task
 from .value.console import deadline_lines, value_table
+from .warning_line import print_warning
 
 #: Without a terminal, one line every so many rounds.
 LINES_PER_RUN = 6
@@ -89,11 +90,6 @@ class LiveProgress:
     def exporting(self, n_clients: int) -> None:
         """Say why the bar stands still."""
         self._bar.update(self._task, description="exporting", status=f"{n_clients} ONNX models")
-
-
-def print_warning(console: Console, warning: str) -> None:
-    """One line."""
-    console.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)
 
 
 def print_result(console: Console, result: RunResult) -> None:

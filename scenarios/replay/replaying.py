@@ -18,9 +18,9 @@ from ...emulator.contracts import ConfigError, SheafedgeError
 from ...emulator.edge.frame_client import FrameClient
 from ...emulator.edge.manifest import Manifest
 from ...emulator.network.curve_keys import CurveKeys, read_keys
-from ..console import print_warning
 from ..held_out import FROM_S, SEQUENCES
 from ..interrupts import stop_requests
+from ..warning_line import print_warning
 from .report import report, report_lines
 from .sensor_faults import SensorFaults, parsed_break
 from .session import Pace, Session, described

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import heapq
 import json
+import os
 import re
+import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
@@ -25,6 +29,7 @@ from sheafedge.emulator.edge.bundle import read_bundle, write_bundle
 from sheafedge.emulator.edge.frame_packets import Answer, Bye, Description, Dropped, Refused, Reply
 from sheafedge.scenarios import cli
 from sheafedge.scenarios.interrupts import StopRequest
+from sheafedge.scenarios.replay import replaying
 from sheafedge.scenarios.replay.report import report, report_lines
 from sheafedge.scenarios.replay.sensor_faults import BrokenSensor, SensorFaults, parsed_break
 from sheafedge.scenarios.replay.session import Pace, Session, described
@@ -37,7 +42,12 @@ WINDOW = 4
 #: The model warns from the first loud frame on until the last has left its window.
 BLOCKED = "...................###........................##........."
 LOUD = "................!..!!.........!.............................."[: len(BLOCKED)]
-LIMIT_S = 1e-9  # instants are sums of tenths
+ROUNDING_S = 1e-9  # instants are sums of tenths
+LIMIT_S = 60.0
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from sheafedge.scenarios.cli import main; main()"
+)
 
 
 @pytest.fixture
@@ -165,7 +175,7 @@ def test_at_a_speed_frames_leave_when_they_are_due_whatever_the_answers_do(strea
         session = session_with(server, [StreamBook(stream, MANIFEST, 2.0)], Pace(2.0))
         session.play()
         due_s = 100.0 + (stream.time_s - stream.time_s[0]) / 2.0
-        np.testing.assert_allclose([when for when, *_ in server.sent], due_s, atol=LIMIT_S)
+        np.testing.assert_allclose([when for when, *_ in server.sent], due_s, atol=ROUNDING_S)
         assert session.books[0].count(2) == stream.asks.sum()
 
 
@@ -175,7 +185,7 @@ def test_latency_is_counted_from_sending_to_hearing(stream: StationStream) -> No
     session = session_with(server, [book])
     session.play()
     expected = 0.003 * (1 + stream.index[stream.asks] % 2)
-    np.testing.assert_allclose(book.latency_s[stream.asks], expected, atol=LIMIT_S)
+    np.testing.assert_allclose(book.latency_s[stream.asks], expected, atol=ROUNDING_S)
     found = report(session, MANIFEST)
     assert found["latency_ms"]["max"] == pytest.approx(6.0)
     assert found["server_ms"]["p50"] == pytest.approx(1.0)
@@ -582,3 +592,58 @@ def test_what_is_no_recording_or_no_address_needs_no_server(
 
 def test_the_tiny_model_and_the_corner_fit_each_other() -> None:
     assert next(one for one in MANIFEST.inputs if one.modality == "rf").frame_shape == (N_BEAMS,)
+
+
+def test_a_server_that_falls_silent_leaves_a_summary_and_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], corner: Path
+) -> None:
+    def falls_silent(name: str, index: int, time_s: float) -> list[tuple[float, Reply]]:
+        return at_once(name, index, time_s) if index < 20 else []
+
+    class Scripted(ScriptedServer, AbstractContextManager["Scripted"]):
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(replaying, "FrameClient", lambda *_, **__: Scripted(falls_silent))
+    code = command(monkeypatch, str(corner), "--to", "tcp://script", "--speed", "max", "--patience", "0.2", "--json")
+    caught = capsys.readouterr()
+    assert code == 2
+    assert caught.err.splitlines()[-1].startswith(
+        "error: tcp://script has been silent for 0.2 s with 3 questions open;"
+    )
+    found = json.loads(caught.out)
+    assert (found["questions"]["answered"], found["questions"]["unanswered"]) == (17, 3)
+    assert conserved(found)
+
+
+def test_an_interrupt_ends_with_a_summary(tmp_path: Path, served: str) -> None:
+    path = record_corner(tmp_path / "long.h5", "." * 6000, "." * 6000)
+    arguments = ["replay", str(path), "--to", served]
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith("replaying long.h5 to tiny")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=LIMIT_S)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert re.search(r"^stopping; once more to stop without a summary$", out, re.MULTILINE)
+    assert re.search(r"^tiny  \d+\.\d s of long.h5", out, re.MULTILINE)
+    assert "Traceback" not in err
+
+
+def test_a_replay_needs_neither_torch_nor_the_runtime() -> None:
+    """It may run on a machine that only holds recordings, and starts at once."""
+    probe = (
+        "import sys; import sheafedge.scenarios.replay.replaying;"
+        "print([name for name in ('torch', 'onnx', 'onnxruntime') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    assert done.stdout.strip() == "[]"
