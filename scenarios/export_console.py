@@ -13,9 +13,9 @@ from rich.table import Table
 
 from ..emulator.contracts import NodeId
 from .bundles import Made
-from .console import print_warning
 from .progress_bar import transient_bar
 from .tasks.task import Column, Task
+from .warning_line import print_warning
 
 
 class ExportProgress:
