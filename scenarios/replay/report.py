@@ -34,6 +34,7 @@ def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> d
         "speed": "max" if pace.speed is None else pace.speed,
         "recording_s": round(session.since_s, 6),
         "wall_s": round(session.wall_s, 3),
+        "late_ms": {"mean": 1e3 * session.lag.mean_s, "max": 1e3 * session.lag.largest_s},
         "frames": {"sent": session.n_frames, "lost": session.faults.n_lost, "broken": session.faults.n_broken},
         "questions": questions(books),
         "refusals": {"by_code": dict(session.refusals), "first": session.first_refusal},
@@ -143,12 +144,14 @@ def report_lines(found: Mapping[str, Any], task: Task) -> dict[str, str]:
 
 
 def _frames_line(found: Mapping[str, Any]) -> str:
-    frames = found["frames"]
+    frames, late_ms = found["frames"], found["late_ms"]
     line = f"{frames['sent']:,} sent"
+    if late_ms["max"]:
+        line += f", {late_ms['mean']:.1f} ms late on average, {late_ms['max']:.0f} ms at most"
     if frames["lost"]:
-        line += f", {frames['lost']:,} lost on the way"
+        line += f"; {frames['lost']:,} lost on the way"
     if frames["broken"]:
-        line += f", {frames['broken']:,} not given by broken sensors"
+        line += f"; {frames['broken']:,} not given by broken sensors"
     return line
 
 

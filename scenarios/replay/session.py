@@ -12,13 +12,17 @@ from numpy.typing import NDArray
 from ...emulator.contracts import Modality
 from ...emulator.edge.frame_packets import Answer, Bye, Description, Dropped, Forgotten, Refused, Reply
 from ...emulator.edge.manifest import Manifest, read_manifest
+from ...emulator.real_time import Lag
 from ..interrupts import StopRequest
 from .sensor_faults import SensorFaults
 from .stream_book import ReplayError, StreamBook
 
 #: Longest wait at a time: requests to stop and the view are looked at afterwards.
 NAP_S = 0.1
-#: Longest wait for a server to confirm that it has forgotten everything, which spoils nothing if it has not.
+#: Drawing fits in between two turns that are so far apart.
+ROOM_S = 0.05
+#: Longest wait for the last answers of a replay that is stopped, and for a server to confirm that it has forgotten
+#: everything, which spoils nothing if it has not.
 LEAVE_S = 1.0
 
 
@@ -48,7 +52,7 @@ class Onlooker(Protocol):
     """Who looks on."""
 
     def look(self, session: Session, now_s: float, *, idle: bool) -> None:
-        """May draw something, at once if `idle`: then no answer is awaited that drawing could delay."""
+        """May draw something, at once if `idle`: then it delays neither an answer nor a frame."""
         ...
 
 
@@ -123,6 +127,7 @@ class Session:
         digests: digest of a bundle -> answers that it gave.
         since_s: seconds of the recording that were streamed, rests between stretches shortened.
         wall_s: seconds that it took.
+        lag: how late frames left; empty where nobody keeps to a clock.
     """
 
     def __init__(
@@ -145,6 +150,7 @@ class Session:
         self.first_refusal = ""
         self.digests: Counter[str] = Counter()
         self.since_s = self.wall_s = 0.0
+        self.lag = Lag()
 
     @property
     def n_awaited(self) -> int:
@@ -164,8 +170,7 @@ class Session:
                 if self._stop.is_made:
                     break
                 self._send(due_s, book, instant)
-            while self.n_awaited and not self._stop.is_made:
-                self._hear(self._clock() + NAP_S)
+            self._await_rest()
             self._take_leave()
         finally:
             self.wall_s = self._clock() - self._start_s
@@ -186,9 +191,16 @@ class Session:
             self._hear(until_s)
             while not self._stop.is_made and self._clock() < until_s:
                 self._hear(until_s)
+            self.lag.add(self._clock() - until_s)
             return
         self._hear(self._clock())
         while book.n_awaited >= self.pace.in_flight and not self._stop.is_made:
+            self._hear(self._clock() + NAP_S)
+
+    def _await_rest(self) -> None:
+        """Hear the last answers; for whoever wants it to end, not for long."""
+        stopped_s = self._clock()
+        while self.n_awaited and not (self._stop.is_made and self._clock() - stopped_s >= LEAVE_S):
             self._hear(self._clock() + NAP_S)
 
     def _take_leave(self) -> None:
@@ -221,7 +233,7 @@ class Session:
     def _hear(self, until_s: float) -> None:
         """Take in what is there; wait for the next reply until then, or for a nap."""
         now_s = self._clock()
-        self._onlooker.look(self, now_s, idle=not self.n_awaited)
+        self._onlooker.look(self, now_s, idle=not self.n_awaited and until_s - now_s >= ROOM_S)
         wait_s = max(0.0, min(until_s - self._clock(), NAP_S))
         reply = self._server.receive(wait_s)
         while reply is not None:

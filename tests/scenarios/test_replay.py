@@ -34,7 +34,7 @@ from sheafedge.scenarios.replay.report import report, report_lines
 from sheafedge.scenarios.replay.sensor_faults import BrokenSensor, SensorFaults, parsed_break
 from sheafedge.scenarios.replay.session import Pace, Session, described
 from sheafedge.scenarios.replay.station_stream import StationStream, station_stream
-from sheafedge.scenarios.replay.stream_book import ReplayError, StreamBook
+from sheafedge.scenarios.replay.stream_book import Fate, ReplayError, StreamBook
 from sheafedge.scenarios.replay.view import ReplayView, strip
 
 MANIFEST = tiny_manifest(frames=4)
@@ -176,7 +176,9 @@ def test_at_a_speed_frames_leave_when_they_are_due_whatever_the_answers_do(strea
         session.play()
         due_s = 100.0 + (stream.time_s - stream.time_s[0]) / 2.0
         np.testing.assert_allclose([when for when, *_ in server.sent], due_s, atol=ROUNDING_S)
-        assert session.books[0].count(2) == stream.asks.sum()
+        assert session.books[0].count(Fate.ANSWERED) == stream.asks.sum()
+        assert session.lag.n_events == len(stream)
+        assert session.lag.largest_s < ROUNDING_S
 
 
 def test_latency_is_counted_from_sending_to_hearing(stream: StationStream) -> None:
@@ -291,14 +293,28 @@ def test_a_request_to_stop_ends_it_with_what_was_found(stream: StationStream) ->
 
     def stops(name: str, index: int, time_s: float) -> list[tuple[float, Reply]]:
         stop.is_made = index >= 20
-        return at_once(name, index, time_s)
+        return [(0.5, answer(name, index, time_s))]
 
     session = session_with(ScriptedServer(stops), [StreamBook(stream, MANIFEST)], stop=stop)
     session.play()
     found = report(session, MANIFEST)
-    assert found["questions"]["asked"] == 21 - (WINDOW - 1)
+    assert found["questions"]["asked"] == found["questions"]["answered"] == 21 - (WINDOW - 1)
     assert found["recording_s"] == pytest.approx(2.0)
     assert conserved(found)
+
+
+def test_a_request_to_stop_does_not_wait_for_a_silent_server(stream: StationStream) -> None:
+    stop = StopRequest()
+
+    def stops(name: str, index: int, time_s: float) -> list[tuple[float, Reply]]:
+        stop.is_made = index >= 20
+        return []
+
+    server = ScriptedServer(stops)
+    session = session_with(server, [StreamBook(stream, MANIFEST)], Pace(patience_s=30.0), stop=stop)
+    session.play()
+    assert server.now_s < 100.0 + 2.0 + 3.0
+    assert report(session, MANIFEST)["questions"]["unanswered"] == 21 - (WINDOW - 1)
 
 
 def test_answers_of_a_reloaded_bundle_are_told_apart(stream: StationStream) -> None:
