@@ -14,7 +14,7 @@ def add_replay_commands(app: typer.Typer) -> None:
 
 
 def replay(
-    recording: Annotated[Path, typer.Argument(metavar="FILE.h5", help="A recording.")],
+    recording: Annotated[Path, typer.Argument(metavar="FILE.h5|RUN", help="A recording, or the run that has one.")],
     to: Annotated[str, typer.Option(metavar="tcp://HOST:PORT", help="Where sheafedge serve waits.")],
     speed: Annotated[
         str, typer.Option(metavar="X|max", help="Recorded seconds per real second; max: as fast as answers come.")

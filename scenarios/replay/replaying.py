@@ -18,8 +18,10 @@ from ...emulator.contracts import ConfigError, SheafedgeError
 from ...emulator.edge.frame_client import FrameClient
 from ...emulator.edge.manifest import Manifest
 from ...emulator.network.curve_keys import CurveKeys, read_keys
+from ..data import recording_paths
 from ..held_out import FROM_S, SEQUENCES
 from ..interrupts import stop_requests
+from ..schema import load_scenario
 from ..warning_line import print_warning
 from .report import report, report_lines
 from .sensor_faults import SensorFaults, parsed_break
@@ -33,7 +35,7 @@ _DIGEST_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the command line says, field by field as its options.
+    """What the command line says, field by field as its arguments.
 
     Raises:
         ConfigError: a number that means nothing.
@@ -93,8 +95,9 @@ def run_replay(wishes: Wishes) -> bool:
         SheafedgeError: of any kind; once frames were sent the summary is printed before.
     """
     console = Console(stderr=wishes.as_json, emoji=False)
+    recording = recording_of(wishes.recording)
     with (
-        RecordingReader(wishes.recording) as reader,  # a file that is none needs no server to be refused
+        RecordingReader(recording) as reader,  # a file that is none needs no server to be refused
         FrameClient(wishes.address, keys=wishes.curve_keys, timeout_s=wishes.patience_s) as client,
     ):
         served = described(client, wishes.address, wishes.patience_s)
@@ -103,7 +106,7 @@ def run_replay(wishes: Wishes) -> bool:
         for note in notes:
             print_warning(console, note)
         what = (
-            f"replaying {wishes.recording.name} to {manifest.name} ({manifest.precision},"
+            f"replaying {recording.name} to {manifest.name} ({manifest.precision},"
             f" {served.digest[:_DIGEST_SHOWN]}) at {wishes.address}"
         )
         view = ReplayView(console, manifest, what, float(max(stream.due_s[-1] for stream in streams)))
@@ -115,10 +118,28 @@ def run_replay(wishes: Wishes) -> bool:
                 with view:
                     session.play()
             except SheafedgeError:
-                _print_summary(console, wishes, session, manifest, notes)
+                _print_summary(console, wishes, recording, session, manifest, notes)
                 raise
-        _print_summary(console, wishes, session, manifest, notes)
+        _print_summary(console, wishes, recording, session, manifest, notes)
         return not stop.is_made
+
+
+def recording_of(path: Path) -> Path:
+    """The recording that is meant: this file, or what the run in this folder was trained on.
+
+    Raises:
+        ConfigError: it is a folder, but of no run with one recording.
+    """
+    if not path.is_dir():
+        return path
+    if not (path / "scenario.toml").is_file():
+        raise ConfigError(f"{path} is a folder without scenario.toml; give a recording, or the folder of a run")
+    scenario = load_scenario(str(path / "scenario.toml"))
+    recordings = () if scenario.data.source == "deepsense" else recording_paths(scenario)
+    if len(recordings) != 1:
+        named = ", ".join(map(str, recordings)) or "gathered rows, which hold no frames"
+        raise ConfigError(f"{path} was trained on {named}; give one recording")
+    return recordings[0]
 
 
 def _chosen(
@@ -199,13 +220,13 @@ def _holds_trained(wishes: Wishes, trained: Mapping[str, str | int | float]) -> 
 
 
 def _print_summary(
-    console: Console, wishes: Wishes, session: Session, manifest: Manifest, notes: Sequence[str]
+    console: Console, wishes: Wishes, recording: Path, session: Session, manifest: Manifest, notes: Sequence[str]
 ) -> None:
-    found = {"recording": str(wishes.recording), **report(session, manifest, notes)}
+    found = {"recording": str(recording), **report(session, manifest, notes)}
     if wishes.as_json:
         Console(highlight=False).print_json(json.dumps(found, allow_nan=False))
         return
-    heading = f"{found['recording_s']:.1f} s of {wishes.recording.name} in {found['wall_s']:.1f} s"
+    heading = f"{found['recording_s']:.1f} s of {recording.name} in {found['wall_s']:.1f} s"
     console.print(f"[bold]{escape(manifest.name)}[/bold]  {escape(heading)}", soft_wrap=True, highlight=False)
     for name, line in report_lines(found, session.books[0].stream.task).items():
         console.print(f"{name:10} {escape(line)}", soft_wrap=True, highlight=False)

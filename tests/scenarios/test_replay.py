@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tomli_w
 from doubles.bundles import tiny_bundle, tiny_manifest
 from doubles.corner import N_BEAMS, record_corner
 from doubles.running_server import running_server
@@ -30,12 +31,14 @@ from sheafedge.emulator.edge.frame_packets import Answer, Bye, Description, Drop
 from sheafedge.scenarios import cli
 from sheafedge.scenarios.interrupts import StopRequest
 from sheafedge.scenarios.replay import replaying
+from sheafedge.scenarios.replay.replaying import recording_of
 from sheafedge.scenarios.replay.report import report, report_lines
 from sheafedge.scenarios.replay.sensor_faults import BrokenSensor, SensorFaults, parsed_break
 from sheafedge.scenarios.replay.session import Pace, Session, described
 from sheafedge.scenarios.replay.station_stream import StationStream, station_stream
 from sheafedge.scenarios.replay.stream_book import Fate, ReplayError, StreamBook
 from sheafedge.scenarios.replay.view import ReplayView, strip
+from sheafedge.scenarios.schema import load_scenario
 
 MANIFEST = tiny_manifest(frames=4)
 WINDOW = 4
@@ -663,3 +666,26 @@ def test_a_replay_needs_neither_torch_nor_the_runtime() -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_folder_of_a_run_stands_for_its_recording(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    with pytest.raises(ConfigError, match=r"without scenario\.toml"):
+        recording_of(run)
+    scenario = load_scenario("blockage")
+    names = [str(tmp_path / "a.h5"), str(tmp_path / "b.h5")]
+    for recordings, n_clients in ((names[:1], 1), (names, 2)):
+        edits = {"data.source": "recording", "data.recordings": recordings, "clients.n_clients": n_clients}
+        (run / "scenario.toml").write_text(tomli_w.dumps(scenario.edited(edits).tables()), encoding="utf-8")
+        if len(recordings) == 1:
+            assert recording_of(run) == tmp_path / "a.h5"
+        else:
+            with pytest.raises(ConfigError, match=r"was trained on .*a.h5, .*b.h5; give one recording"):
+                recording_of(run)
+    edits = {"data.source": "deepsense", "data.root": "somewhere"}
+    (run / "scenario.toml").write_text(
+        tomli_w.dumps(load_scenario("beam_tracking").edited(edits).tables()), encoding="utf-8"
+    )
+    with pytest.raises(ConfigError, match="gathered rows, which hold no frames"):
+        recording_of(run)
