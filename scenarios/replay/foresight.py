@@ -54,12 +54,14 @@ class Onset:
         lead_s: from the first warning of the unbroken series that reached it; 0 where there was none.
         usable_s: what was left of the lead when that series' first answer had come; NaN where nobody keeps to the
             clock.
+        stood: whether the series began before the horizon of the answers, when it was a false alarm still.
     """
 
     at_s: float
     fate: Fate
     lead_s: float = 0.0
     usable_s: float = 0.0
+    stood: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,11 @@ class Foresight:
     def n(self, fate: Fate) -> int:
         """Onsets that went so."""
         return sum(onset.fate == fate for onset in self.onsets)
+
+    @property
+    def n_standing(self) -> int:
+        """Onsets that an alarm foretold which stood for longer than the horizon, and so is worth little."""
+        return sum(onset.stood for onset in self.onsets)
 
     @property
     def leads_s(self) -> NDArray[np.float64]:
@@ -170,4 +177,5 @@ def _judged(
     series = answers[first[last] : last + 1]
     lead_s = at_s - float(watch.time_s[series[0]])
     usable_s = at_s - float((watch.time_s[series] + watch.delay_s[series]).min())
-    return Onset(at_s, "late" if usable_s <= 0.0 else "foretold", lead_s, usable_s)
+    stood = lead_s > watch.horizon_s + _ROUNDING
+    return Onset(at_s, "late" if usable_s <= 0.0 else "foretold", lead_s, usable_s, stood)

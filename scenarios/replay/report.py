@@ -19,10 +19,23 @@ _QUESTIONS = (Fate.ANSWERED, Fate.DROPPED, Fate.REFUSED, Fate.UNANSWERED, Fate.A
 
 
 def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Everything found until now, as JSON can hold it; figures that are not known are left out.
+    """Everything that was found, as JSON can hold it; figures that are not known are left out.
 
     Scores are the mean over base stations, as in a run's summary; `docs/replay.md` names every field.
     """
+    books = session.books
+    found = glance(session, manifest)
+    if heard := [book for book in books if len(book.answered)]:
+        found["persistence"] = _mean([_persistence(book) for book in heard])
+    found["streams"] = {
+        book.stream.name: {"station": book.stream.station, "questions": questions([book]), **_judgement([book])}
+        for book in books
+    }
+    return {**found, "notes": list(notes)}
+
+
+def glance(session: Session, manifest: Manifest) -> dict[str, Any]:
+    """What is found so far, without what takes long: a replay goes on meanwhile."""
     books, pace = session.books, session.pace
     latency_s = np.concatenate([book.latency_s[book.answered] for book in books])
     spent_s = np.concatenate([book.spent_s[book.answered] for book in books])
@@ -44,8 +57,6 @@ def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> d
         "held": sum(book.n_held for book in books),
         "answers_by_digest": dict(session.digests),
         **_judgement(books),
-        "streams": {book.stream.name: _of_stream(book) for book in books},
-        "notes": list(notes),
     }
     return found
 
@@ -58,26 +69,20 @@ def questions(books: Sequence[StreamBook]) -> dict[str, int]:
     return {"asked": sum(counted.values()), **counted, "withheld": withheld, "unasked_replies": unasked}
 
 
-def _of_stream(book: StreamBook) -> dict[str, Any]:
-    return {"station": book.stream.station, "questions": questions([book]), **_judgement([book])}
-
-
 def _judgement(books: Sequence[StreamBook]) -> dict[str, Any]:
     heard = [book for book in books if len(book.answered)]
     found: dict[str, Any] = {}
     if heard:
-        task = heard[0].stream.task
-        found["scores"] = _mean([task.scores(book.logits, book.answered_samples) for book in heard])
-        found["persistence"] = _mean([_persistence(task, book) for book in heard])
+        found["scores"] = _mean([book.stream.task.scores(book.logits, book.answered_samples) for book in heard])
     if watched := [one for book in books if (one := book.foresight()) is not None]:
         found["foresight"] = _events(together(watched))
     return found
 
 
-def _persistence(task: Task, book: StreamBook) -> Scores:
+def _persistence(book: StreamBook) -> Scores:
     """What repeating the last beam or state would score on the same instants."""
     samples = book.answered_samples
-    return task.baselines(samples, samples)["persistence"]
+    return book.stream.task.baselines(samples, samples)["persistence"]
 
 
 def _mean(scores: Sequence[Scores]) -> dict[str, float]:
@@ -92,6 +97,7 @@ def _events(seen: Foresight) -> dict[str, Any]:
         "onsets": len(seen.onsets),
         "foretold": seen.n("foretold"),
         "late": seen.n("late"),
+        "standing": seen.n_standing,
         "missed": seen.n("missed"),
         "unanswered": seen.n("unanswered"),
         "lead_ms": _middle_ms(seen.leads_s),
@@ -133,6 +139,7 @@ def report_lines(found: Mapping[str, Any], task: Task) -> dict[str, str]:
         lines["refused"] = found["refusals"]["first"]
     if "scores" in found:
         lines["scores"] = _scores_line(found["scores"], task)
+    if "persistence" in found:
         lines["repeating"] = f"{_scores_line(found['persistence'], task)}, for whoever repeats the last one"
     if events := found.get("foresight"):
         lines["onsets"] = _onsets_line(events)
@@ -182,6 +189,8 @@ def _onsets_line(events: Mapping[str, Any]) -> str:
         line += f", {events[fate]} {said}" if events[fate] else ""
     if lead := events["lead_ms"]:
         line += f"; {lead['median']:.0f} ms ahead ({lead['min']:.0f} to {lead['max']:.0f})"
+    if events["standing"]:
+        line += f", {events['standing']} of them by an alarm that stood for longer than the horizon"
     if usable := events["usable_ms"]:
         line += f", {usable['median']:.0f} ms when the answer is there"
     return line

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ...datasets.sensor_windows import BlockageWindows
 from ...emulator.edge.manifest import Manifest
-from .report import report, report_lines
+from .report import glance, report_lines
 from .session import Session
 from .stream_book import Fate, StreamBook
 
@@ -78,7 +78,7 @@ class ReplayView:
         if done * LINES_PER_REPLAY < self._n_lines + 1:
             return
         self._n_lines = int(done * LINES_PER_REPLAY)
-        lines = report_lines(report(session, self._manifest), session.books[0].stream.task)
+        lines = report_lines(glance(session, self._manifest), session.books[0].stream.task)
         said = "; ".join(lines[name] for name in ("answers", "scores", "onsets") if name in lines)
         self._console.print(
             f"{session.since_s:.1f} of {self._total_s:.1f} s: {said}", soft_wrap=True, markup=False, highlight=False
@@ -88,7 +88,7 @@ class ReplayView:
         task = session.books[0].stream.task
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         table.add_row("", f"{session.since_s:.1f} of {self._total_s:.1f} s")
-        for name, line in report_lines(report(session, self._manifest), task).items():
+        for name, line in report_lines(glance(session, self._manifest), task).items():
             table.add_row(name, Text(line))
         strips = [part for book in session.books[:STRIPS] for part in strip(book, self._manifest)]
         return Group(Text(self._what, style="bold"), table, *strips)

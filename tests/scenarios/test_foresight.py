@@ -76,6 +76,12 @@ def test_without_a_clock_nothing_is_late() -> None:
     assert np.isnan(usable_s)
 
 
+def test_an_alarm_that_stood_for_longer_than_the_horizon_is_told() -> None:
+    assert foresight(watch(".....##", "--!!!!!")).n_standing == 0
+    assert foresight(watch(".....##", "-!!!!!!")).n_standing == 1
+    assert foresight(watch(".....##", "-!!!---")).n_standing == 0
+
+
 def test_warnings_of_the_blockage_before_do_not_count_for_the_next() -> None:
     seen = foresight(watch("..##..##", "!!!!!!!!"))
     assert [onset.lead_s for onset in seen.onsets] == [pytest.approx(0.2), pytest.approx(0.2)]
