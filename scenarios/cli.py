@@ -15,8 +15,8 @@ from .calibration.commands import add_calibration_commands
 from .compare.commands import add_comparison_commands
 from .export_commands import add_export_commands
 from .recording_commands import add_recording_commands
-from .serving_commands import add_serving_commands
 from .replay.commands import add_replay_commands
+from .serving_commands import add_serving_commands
 from .worker_commands import add_worker_commands
 
 if TYPE_CHECKING:
