@@ -149,6 +149,10 @@ def test_a_user_needs_a_second_base_station_to_be_handed_over_to(streets: Traine
     assert "two base stations" in alone.value()["skipped"]
 
 
+def test_clients_whose_models_are_elsewhere_are_left_out(flights: Trained) -> None:
+    assert [one["client"] for one in flights.value(absent=[0, 2])["clients"]] == [1, 3]
+
+
 def test_it_can_be_left_out(streets: Trained) -> None:
     assert streets.value({"decision.evaluate": False}) == {"skipped": "decision.evaluate = false"}
 
