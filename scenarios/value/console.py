@@ -34,17 +34,16 @@ def value_table(value: Mapping[str, Any]) -> Table:
         caption_justify="left",
     )
     table.add_column("group (clients)", overflow="fold")
-    table.add_column("per user")
     for name in _WAYS:
         table.add_column(name, justify="right")
     table.add_column("gained", justify="right")
     rows = (_OUTAGE, _RATE) if value["decision"] == "handover" else (_OUTAGE, _RATE, _LOST)
     for group, figures in value["groups"].items():
+        table.add_row(f"{escape(group)} ({figures['clients']})")
         for row in rows:
             gained = figures["share_of_oracle_gain"].get(row.key)
             table.add_row(
-                f"{escape(group)} ({figures['clients']})" if row is rows[0] else "",
-                row.title,
+                f"  {row.title}",
                 *(row.written(figures[name][row.key]) for name in _WAYS),
                 "-" if gained is None else f"{gained:.0%}",
                 end_section=row is rows[-1],
