@@ -85,8 +85,8 @@ def _optional(manifest: Manifest) -> Iterator[str]:
         yield ""
         yield (
             "If a sensor fails, give zeros for it and the input `present` [batch, number of inputs], 0 for what is"
-            " missing and 1 for the rest; without `present`, all are there. Where the model weighs its sensors, a second output"
-            " `attention` says how much each one counted."
+            " missing and 1 for the rest; without `present`, all are there. Where the model weighs its sensors, a"
+            " second output `attention` says how much each one counted."
         )
 
 

@@ -71,8 +71,10 @@ def _table(task: Task, made: Sequence[Made]) -> Table:
     quantized = bool(made[0].evidence.trained)
     samples = sum(one.evidence.samples for one in made)
     table = Table(title=f"{task.question} On {samples:,} held-out samples: {first.title}", title_justify="left")
-    table.add_column("condition")
-    titles = ("float32", precision, "worst change", "agreement", "lowest") if quantized else (precision, "lowest")
+    table.add_column("condition", no_wrap=True)
+    titles = ["float32", precision, "worst change (client)", "agreement", "lowest (client)"]
+    if not quantized:
+        titles = [precision, "lowest (client)"]
     for title in ("clients", *titles):
         table.add_column(title, justify="right")
     for condition in dict.fromkeys(name for one in made for name in one.evidence.scores):
@@ -85,7 +87,7 @@ def _table(task: Task, made: Sequence[Made]) -> Table:
 def _scored(first: Column, condition: str, made: Sequence[Made]) -> list[str]:
     scores = {one.client: one.evidence.scores[condition][first.key] for one in made}
     lowest = min(scores, key=lambda client: scores[client])
-    return [first.form.format(fmean(scores.values())), f"{first.form.format(scores[lowest])} (client {lowest})"]
+    return [first.form.format(fmean(scores.values())), f"{first.form.format(scores[lowest])} ({lowest})"]
 
 
 def _compared(first: Column, condition: str, made: Sequence[Made]) -> list[str]:
@@ -98,7 +100,7 @@ def _compared(first: Column, condition: str, made: Sequence[Made]) -> list[str]:
     return [
         first.form.format(fmean(trained)),
         first.form.format(fmean(found)),
-        f"{change:+.3f} (client {worst.client})",
+        f"{change:+.3f} ({worst.client})",
         f"{fmean(agreement.values()):.3f}",
-        f"{agreement[lowest]:.3f} (client {lowest})",
+        f"{agreement[lowest]:.3f} ({lowest})",
     ]

@@ -179,7 +179,7 @@ def conv_model(channels: int = 4) -> onnx.ModelProto:
 
 
 def test_the_work_of_an_answer_is_counted_in_products() -> None:
-    """Every output of a convolution takes inputs times kernel, every output of a matrix its rows; two operations each."""
+    """Every output of a convolution takes inputs times kernel, that of a matrix its rows; two operations each."""
     assert answer_flops(conv_model(channels=4)) == 2 * (4 * 6 * 6 * (2 * 3 * 3)) + 2 * (5 * 4 * 36)
     assert n_parameters(conv_model(channels=4)) == 4 * 18 + 4 + 4 * 36 * 5 + 1
 
