@@ -10,7 +10,7 @@ $(shell rm -f $(STAMP))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow test-ray lint format types wheel-check benchmarks results clean
+.PHONY: help run test test-slow test-ray lint format types wheel-check benchmarks results edge clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ benchmarks: $(STAMP)  ## every benchmark, as JSON
 
 results: $(STAMP)  ## docs/results.md: hours of tuning and comparing, continued where it stopped (ARGS="--only blockage")
 	$(VENV)/bin/python docs/results/make.py $(ARGS)
+
+edge: $(STAMP)  ## docs/edge.md: fewer bits, lost sensors, late joiners; an hour, continued where it stopped (ARGS="--only blockage")
+	$(VENV)/bin/python docs/edge/make.py $(ARGS)
 
 clean:  ## remove everything that was built or cached, .venv included
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
