@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Learner
+from ...emulator.contracts import DeviceProfile, Learner
 from ...emulator.decisions.answers import arrivals_s
 from ...emulator.decisions.deadline import Deadline
 from ...emulator.decisions.service import Service
@@ -21,6 +21,8 @@ from ..devices import client_devices
 from ..evaluation import predicted
 from ..schema import Scenario
 from .links import ServedLink, served_links
+
+FLOAT32_BYTES = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,15 +96,18 @@ def servers(
     made = []
     for client in clients:
         me, name = client.client_id, reported[client.group]
-        seconds = devices[me].seconds(_answer_flops(client, name))
+        seconds = _answer_seconds(devices[me], client, name)
         logits = predicted(learner_of[me], links[me].samples)[name]
         made.append(Server(client, links[me], logits, _delays_s(links[me], seconds), devices[me].name, seconds))
     return made
 
 
-def _answer_flops(client: Client, name: str) -> float:
-    one = client.models[name].tensors(client.data.test.inputs(np.arange(1)))
-    return forward_flops(client.answering(name), one)
+def _answer_seconds(device: DeviceProfile, client: Client, name: str) -> float:
+    """In float32, as the model is handed out."""
+    one, model = client.models[name].tensors(client.data.test.inputs(np.arange(1))), client.answering(name)
+    input_bytes = FLOAT32_BYTES * sum(values.numel() for values in one.values())
+    weight_bytes = FLOAT32_BYTES * sum(values.numel() for values in model.parameters())
+    return device.answer_seconds(forward_flops(model, one), input_bytes=input_bytes, weight_bytes=weight_bytes)
 
 
 def _delays_s(link: ServedLink, seconds: float) -> Array:
