@@ -206,6 +206,21 @@ def test_a_deadline_is_met_if_an_answer_and_a_handover_fit_into_the_horizon(stre
         assert [each.deadline_met for each in played] == [met] * len(played)
 
 
+def test_answers_take_what_the_device_s_figures_of_answers_say(streets: Trained) -> None:
+    cost = {"flops_per_s": 1e9, "input_bytes_per_s": 1e6, "weight_bytes_per_s": 1e6, "overhead_s": 0.25}
+    slow = {"flops_per_s": 1e9, "overhead_s": 0.0, "power_w": 1.0}
+    seconds = {}
+    for name, answers in {"by_training": {}, "by_answers": {"answers": {"float32": cost}}}.items():
+        edits = {"compute.profiles": {name: {**slow, **answers}}, "compute.profile": name}
+        value = streets.value(edits)
+        seconds[name] = [one["deadline"]["answer_ms"] / 1e3 for one in value["clients"]]
+    for client, by_training, by_answers in zip(streets.assembly.clients, *seconds.values(), strict=True):
+        model = client.models["fused"]
+        n_inputs = sum(np.prod(client.data.test.input_shapes[one]) for one in model.modalities)
+        n_weights = sum(values.numel() for values in model.parameters())
+        assert by_answers == pytest.approx(by_training + 0.25 + 4e-6 * float(n_inputs + n_weights))
+
+
 def test_a_higher_threshold_warns_less(streets: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
     def ramp(server: Server) -> Server:
         return replace(server, logits=np.linspace(-5.0, 5.0, len(server.logits))[:, None])
