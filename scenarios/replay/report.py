@@ -188,9 +188,8 @@ def _onsets_line(events: Mapping[str, Any]) -> str:
     for fate, said in (("late", "warned of too late"), ("unanswered", "without an answer before")):
         line += f", {events[fate]} {said}" if events[fate] else ""
     if lead := events["lead_ms"]:
-        line += f"; {lead['median']:.0f} ms ahead ({lead['min']:.0f} to {lead['max']:.0f})"
-    if events["standing"]:
-        line += f", {events['standing']} of them by an alarm that stood for longer than the horizon"
+        beyond = f", {events['standing']} beyond the horizon" if events["standing"] else ""
+        line += f"; {lead['median']:.0f} ms ahead ({lead['min']:.0f} to {lead['max']:.0f}{beyond})"
     if usable := events["usable_ms"]:
         line += f", {usable['median']:.0f} ms when the answer is there"
     return line
