@@ -30,7 +30,7 @@ def bench_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(f"sheafedge {NAME}", description=SUMMARY)
+    parser = _Parser(f"sheafedge {NAME}", description=SUMMARY, allow_abbrev=False)
     add = parser.add_argument
     add(
         "bundles", nargs="+", type=Path, metavar="BUNDLE", help="folder or .zip; of one, other precisions beside it too"

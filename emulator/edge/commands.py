@@ -18,6 +18,8 @@ from typing import NoReturn
 
 from ..contracts import ConfigError, SheafedgeError
 from ..network.curve_keys import read_keys
+from .bench_commands import bench
+from .bench_options import SUMMARY as BENCH_SUMMARY
 from .bundle import load_bundle
 from .serving.counts import Counts
 from .serving.metrics_page import MetricsPage
@@ -200,6 +202,10 @@ def _verify(arguments: Sequence[str]) -> None:
     )
 
 
+def _bench(arguments: Sequence[str]) -> None:
+    sys.stdout.write(f"{bench(arguments)}\n")
+
+
 def _say(sentence: str) -> None:
     sys.stdout.write(f"{' '.join(sentence.split())}\n")
     sys.stdout.flush()
@@ -221,5 +227,6 @@ class Command:
 #: By name.
 COMMANDS: Mapping[str, Command] = {
     "serve": Command("Serve a bundle: sensor frames in, answers out.", _serve),
+    "bench": Command(BENCH_SUMMARY, _bench),
     "verify": Command("Check that a bundle is whole and answers here as it should.", _verify),
 }

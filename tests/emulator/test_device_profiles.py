@@ -131,7 +131,7 @@ def test_boards_do_all_else_as_they_copy_memory() -> None:
         assert on_five / here == pytest.approx(REFERENCE_COPY_BYTES_PER_S / 4.64e9)
 
 
-#: Float32 operations of one core at its data sheet's clock: vector pipes, lanes, a fused multiply and add counted twice.
+#: Float32 operations of one core at its data sheet's clock: pipes, lanes, a fused multiply and add counted twice.
 PEAKS = {
     "raspberry_pi_4": 1.8e9 * 8,
     "raspberry_pi_5": 2.4e9 * 16,

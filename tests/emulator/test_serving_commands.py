@@ -129,6 +129,16 @@ def test_a_device_verifies_a_bundle_and_says_what_it_does_not_know(tmp_path: Pat
     )
 
 
+def test_a_device_measures_a_bundle_without_torch(tmp_path: Path) -> None:
+    path = tiny_bundle(tmp_path / "b")
+    code, out, err = ended("bench", path, "--repeats", "50", cwd=tmp_path)
+    assert (code, err) == (0, "")
+    assert out.startswith("tiny: ")
+    assert "torch: not installed" in out.splitlines()
+    code, out, err = ended("bench", path, "--threads", "0", cwd=tmp_path)
+    assert (code, out, err) == (2, "", "error: --threads must be from 1 to 256, got 0\n")
+
+
 def test_help_and_version_need_no_more_than_the_edge_set(tmp_path: Path) -> None:
     code, out, _ = ended("--version", cwd=tmp_path)
     assert code == 0
@@ -139,7 +149,7 @@ def test_help_and_version_need_no_more_than_the_edge_set(tmp_path: Path) -> None
 
 
 MISTAKES: dict[str, tuple[list[Any], str]] = {
-    "no command": ([], "give one of the commands serve, verify"),
+    "no command": ([], "give one of the commands serve, bench, verify"),
     "no bundle": (["serve"], "bundle"),
     "a bundle that is none": (["serve", "nowhere"], "bundle nowhere cannot be read"),
     "a word for a number": (
