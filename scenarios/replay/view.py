@@ -27,8 +27,8 @@ LINES_PER_REPLAY = 6
 #: Base stations with a strip of their own, and its length in instants.
 STRIPS, STRIP_LENGTH = 3, 60
 _BARS = "▁▂▃▄▅▆▇█"
-#: Power loss that fills a bar.
-_FULL_BAR_DB = 10.0
+#: Power loss that fills a bar: half the power is gone.
+_FULL_BAR_DB = 3.0
 
 
 class ReplayView:
@@ -137,7 +137,7 @@ def _warning_mark(book: StreamBook, instant: int) -> str:
 
 
 def _beams(book: StreamBook, known: Any, samples: Any) -> dict[str, Text]:
-    """How much power the chosen beams lost, a bar each; full from 10 dB on."""
+    """How much power the chosen beams lost, a bar each; full from 3 dB on."""
     powers = samples.powers
     chosen = book.chosen[known]
     heard = chosen >= 0
