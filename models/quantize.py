@@ -142,7 +142,9 @@ def _joined(model: onnx.ModelProto, first: onnx.GraphProto, half: onnx.ModelProt
     _refill(half.graph.node, [*first.node, *limits, *half.graph.node])
     _refill(half.graph.input, model.graph.input)
     half.graph.initializer.extend(first.initializer)
-    half.graph.initializer.extend(onnx.numpy_helper.from_array(np.float32(at), name) for name, at in bounds.items())
+    half.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.array(at, np.float32), name) for name, at in bounds.items()
+    )
     return half
 
 
