@@ -32,6 +32,7 @@ from .bundle_card import model_card
 from .bundle_evidence import HELD_OUT, WITHOUT, Evidence, answers, evidence
 from .data import ClientData, load_data
 from .finished_run import FinishedRun
+from .held_out import IMAGES
 from .members import Member, members_of
 from .record import Progress
 from .schema import Scenario
@@ -380,6 +381,8 @@ def _manifest(
         "sheafedge": run.summary.environment.sheafedge,
         "torch": run.summary.environment.torch,
     }
+    if "camera" in member.modalities and scenario.data.images != "plain":
+        trained[IMAGES] = scenario.data.images
     if wishes.quantize == "int8":
         trained |= {"calibration": wishes.calibration, "calibration_windows": wishes.calibration_windows}
     return Manifest(

@@ -12,7 +12,8 @@ from ..datasets.sensed_frames import SensedFrames
 from ..datasets.tracked_recording import tracked_rows
 from ..datasets.windows import Windows
 
-FROM_S, SEQUENCES = "held_out_from_s", "held_out_sequences"
+#: What a bundle says in `Manifest.trained`; the last, where images were changed before training saw them.
+FROM_S, SEQUENCES, IMAGES = "held_out_from_s", "held_out_sequences", "images"
 
 
 def held_out(split: Split, test: Samples, sensed: SensedFrames) -> Mapping[str, str | float]:

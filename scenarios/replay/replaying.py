@@ -19,7 +19,7 @@ from ...emulator.edge.frame_client import FrameClient
 from ...emulator.edge.manifest import Manifest
 from ...emulator.network.curve_keys import CurveKeys, read_keys
 from ..data import recording_paths
-from ..held_out import FROM_S, SEQUENCES
+from ..held_out import FROM_S, IMAGES, SEQUENCES
 from ..interrupts import stop_requests
 from ..schema import load_scenario
 from ..warning_line import print_warning
@@ -154,6 +154,11 @@ def _chosen(
         notes += stream.notes
         streams.append(_part(wishes, stream, manifest, is_own=station is own))
         notes += _told(wishes, stream.name, manifest, is_own=station is own)
+    if images := manifest.trained.get(IMAGES):
+        notes.append(
+            f"{manifest.name} was trained on images that are {images} (data.images), those of the recording are plain;"
+            " scores are not those of its bundle"
+        )
     return streams, notes
 
 

@@ -10,19 +10,22 @@ from pathlib import Path
 
 from sheafedge.emulator.edge.bundle import load_bundle
 from sheafedge.emulator.edge.serving.server import Server, ServingSettings
+from sheafedge.emulator.network.curve_keys import CurveKeys
 
 LIMIT_S = 60.0
 
 
 @contextmanager
-def running_server(bundle: Path, settings: ServingSettings | None = None) -> Iterator[str]:
+def running_server(
+    bundle: Path, settings: ServingSettings | None = None, keys: CurveKeys | None = None
+) -> Iterator[str]:
     """Serve a bundle on a free port of this host; yields the address."""
     said: queue.Queue[str | BaseException] = queue.Queue()
     ends = threading.Event()
 
     def serve() -> None:
         try:
-            server = Server(load_bundle(bundle), "tcp://127.0.0.1:*", settings)
+            server = Server(load_bundle(bundle), "tcp://127.0.0.1:*", settings, keys=keys)
         except BaseException as error:  # noqa: BLE001 - the test's thread raises it
             said.put(error)
             return

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from doubles.running_server import running_server
 from sheafedge.emulator.edge.bundle import read_bundle
+from sheafedge.emulator.edge.manifest import Manifest
 from sheafedge.scenarios import cli
 
 
@@ -69,24 +70,44 @@ def sheafedge(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     assert not ended.value.code
 
 
+def replayed(
+    name: str,
+    edits: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+) -> tuple[Manifest, dict[str, Any]]:
+    """What a bundle says, and what a replay of its run's recording finds."""
+    run = folder / "run"
+    changes = [part for key, value in {**COMMON, **edits}.items() for part in ("--set", f"{key}={toml(value)}")]
+    sheafedge(monkeypatch, "run", name, *changes, "--out", str(run))
+    sheafedge(monkeypatch, "export", str(run), "--clients", "1", "-o", str(folder), "--no-zip")
+    bundle = folder / f"{name}-client-01"
+    manifest, _ = read_bundle(bundle)
+    capsys.readouterr()
+    with running_server(bundle) as address:
+        sheafedge(monkeypatch, "replay", str(run), "--to", address, "--speed", "max", "--json")
+    return manifest, json.loads(capsys.readouterr().out)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_replay_finds_what_the_export_says_of_held_out_rows(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    edits = {**COMMON, **SCENARIOS[name]}
-    changes = [part for key, value in edits.items() for part in ("--set", f"{key}={toml(value)}")]
-    run = tmp_path / "run"
-    sheafedge(monkeypatch, "run", name, *changes, "--out", str(run))
-    sheafedge(monkeypatch, "export", str(run), "--clients", "1", "-o", str(tmp_path), "--no-zip")
-    bundle = tmp_path / f"{name}-client-01"
-    manifest, _ = read_bundle(bundle)
-    capsys.readouterr()
-    with running_server(bundle) as address:
-        sheafedge(monkeypatch, "replay", str(run), "--to", address, "--speed", "max", "--json")
-    found = json.loads(capsys.readouterr().out)
+    manifest, found = replayed(name, SCENARIOS[name], monkeypatch, capsys, tmp_path)
     assert found["notes"] == []
     assert list(found["streams"]) == [str(manifest.trained["recording"])[:4]]
     assert found["questions"]["answered"] == found["questions"]["asked"] == manifest.metrics["samples"]
     assert found["persistence"] == pytest.approx(manifest.metrics["baselines"]["persistence"])
     assert found["scores"] == pytest.approx(manifest.metrics["held_out"], abs=ROUNDING, rel=ROUNDING)
+
+
+@pytest.mark.slow
+def test_a_replay_of_plain_images_tells_that_training_saw_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    edits = {**SCENARIOS["drone_beam"], "data.images": "occluded"}
+    _, found = replayed("drone_beam", edits, monkeypatch, capsys, tmp_path)
+    (note,) = found["notes"]
+    assert "trained on images that are occluded" in note

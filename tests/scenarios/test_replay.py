@@ -28,6 +28,7 @@ from sheafedge.datasets.recording_reader import RecordingReader
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.bundle import read_bundle, write_bundle
 from sheafedge.emulator.edge.frame_packets import Answer, Bye, Description, Dropped, Refused, Reply
+from sheafedge.emulator.network.curve_keys import make_keys, read_keys
 from sheafedge.scenarios import cli
 from sheafedge.scenarios.interrupts import StopRequest
 from sheafedge.scenarios.replay import replaying
@@ -563,6 +564,32 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     assert caught.out == ""
     assert caught.err.count("\n") == 1
     return caught.err
+
+
+def test_a_server_with_keys_answers_who_holds_theirs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], corner: Path, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    make_keys(keys)
+    bundle = tiny_bundle(tmp_path / "tiny", frames=WINDOW)
+    with running_server(bundle, keys=read_keys(keys, "engine")) as address:
+        arguments = (str(corner), "--to", address, "--speed", "max", "--json")
+        assert not command(monkeypatch, *arguments, "--keys", str(keys))
+        found = summary(capsys)
+        assert found["questions"]["answered"] == found["questions"]["asked"] > 0
+        assert "said nothing within 0.3 s" in refused(monkeypatch, capsys, *arguments, "--patience", "0.3")
+
+
+def test_images_that_training_changed_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, corner: Path
+) -> None:
+    manifest, content = read_bundle(tiny_bundle(tmp_path / "tiny", frames=WINDOW))
+    trained = {**manifest.trained, "recording": "bs00, corner 0", "held_out_from_s": 0.0, "images": "occluded"}
+    write_bundle(tmp_path / "own", replace(manifest, trained=trained), content)
+    with running_server(tmp_path / "own") as address:
+        assert not command(monkeypatch, str(corner), "--to", address, "--speed", "max", "--json")
+    (note,) = summary(capsys)["notes"]
+    assert note.startswith("tiny was trained on images that are occluded")
 
 
 def test_nobody_there_is_one_sentence(
