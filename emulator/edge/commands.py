@@ -120,10 +120,10 @@ def _serve(arguments: Sequence[str]) -> None:
     )
     _check(chosen)
     keys = None if chosen.keys is None else read_keys(chosen.keys, "engine")
-    bundle = load_bundle(chosen.bundle, cuda=chosen.cuda, threads=chosen.threads)
     with ExitStack() as stack, _signals() as signals:
         reloader = BundleReloader(chosen.bundle, watch_s=chosen.watch, cuda=chosen.cuda, threads=chosen.threads)
         stack.callback(reloader.close)
+        bundle = load_bundle(chosen.bundle, cuda=chosen.cuda, threads=chosen.threads)  # changes since then are seen
         server = Server(bundle, chosen.bind, settings, keys=keys, reloader=reloader, say=_say)
         stack.callback(server.close)
         signals.reload = reloader.ask
