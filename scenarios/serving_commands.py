@@ -27,4 +27,7 @@ def _run(name: str, context: typer.Context) -> None:
     from .. import __version__
     from ..emulator.edge.commands import run_command
 
-    run_command([name, *context.args], __version__)
+    try:
+        run_command([name, *context.args], __version__)
+    except KeyboardInterrupt:  # the second one, which does not wait
+        raise typer.Exit(130) from None

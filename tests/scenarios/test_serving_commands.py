@@ -38,6 +38,14 @@ def test_help_is_that_of_the_device(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "verify" in told
 
 
+def test_who_interrupts_twice_is_not_shown_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "run_command", interrupted)
+    assert ended(monkeypatch, "serve", "folder") == 130
+
+
 def test_a_bundle_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
