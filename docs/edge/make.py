@@ -272,8 +272,8 @@ def _bits_table(runs: Path, name: str) -> str:
             str(len(rows)),
             f"{fmean(row['float32'] for row in rows):.3f}",
             f"{fmean(row['score'] for row in rows):.3f}",
-            f"{fmean(change):+.3f}",
-            f"{min(change):+.3f}",
+            _change(fmean(change)),
+            _change(min(change)),
             f"{fmean(agreement):.3f}",
             f"{min(agreement):.3f}",
         ]
@@ -302,8 +302,8 @@ def _calibration_table(runs: Path) -> str:
 
 def _changes(rows: Sequence[Figures]) -> Iterator[str]:
     change = [row["score"] - row["float32"] for row in rows]
-    yield f"{fmean(change):+.3f}"
-    yield f"{min(change):+.3f}"
+    yield _change(fmean(change))
+    yield _change(min(change))
     yield f"{fmean(row['agreement'] for row in rows):.3f}"
 
 
@@ -359,13 +359,17 @@ def _late_table(runs: Path) -> str:
     return "\n".join(lines)
 
 
+def _change(value: float) -> str:
+    return f"{round(value, 3) + 0.0:+.3f}"  # never -0.000
+
+
 def _spread(values: Iterable[float]) -> str:
     values = list(values)
     return f"{fmean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 def _signed(values: Sequence[float]) -> str:
-    return f"{fmean(values):+.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
+    return _change(fmean(values)) + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":
