@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -167,6 +168,7 @@ def export_bundles(
     names = {client: _bundle_name(run.scenario, client, wishes.quantize) for client in _wanted(run, wishes)}
     _refuse_taken(target, list(names.values()))
     stage = target / f".partial-{uuid4().hex[:12]}"
+    is_new = not target.exists()
     try:
         made = []
         for source in sources(run, list(names), recording):
@@ -177,6 +179,9 @@ def export_bundles(
         raise ConfigError(f"bundles cannot be written to {target} ({error}); choose another with --out") from None
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):  # bundles are in it
+                target.rmdir()
 
 
 def sources(run: FinishedRun, clients: Sequence[NodeId], recording: Progress | None = None) -> list[Source]:

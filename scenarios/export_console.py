@@ -56,9 +56,10 @@ def print_bundles(console: Console, task: Task, made: Sequence[Made]) -> None:
         for warning in one.warnings:
             print_warning(console, warning)
     size = sum(one.model_bytes for one in made)
+    counted = "1 bundle" if len(made) == 1 else f"{len(made)} bundles"
     kind = "folders and .zip" if made[0].archive else "folders"
     console.print(
-        f"{len(made)} bundles in {made[0].precision}, models {size / 1e6:.2f} MB, in {made[0].folder.parent} ({kind})",
+        f"{counted} in {made[0].precision}, models {size / 1e6:.2f} MB, in {made[0].folder.parent} ({kind})",
         soft_wrap=True,
         markup=False,
         highlight=False,
