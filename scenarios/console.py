@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,7 +12,7 @@ from rich.progress import MofNCompleteColumn, TextColumn
 from rich.table import Table
 
 from .build import Emulation
-from .progress_bar import transient_bar
+from .progress_bar import ShownWhileWorking
 from .run import RunResult
 from .schema import Scenario
 from .tasks.table import TASKS
@@ -27,23 +26,14 @@ LINES_PER_RUN = 6
 MANY_FIGURES, FIGURE_WIDTH, WIDEST_ALGORITHM = 3, 9, 14
 
 
-class LiveProgress:
+class LiveProgress(ShownWhileWorking):
     """A progress bar on a terminal, a few plain lines elsewhere."""
 
     def __init__(self, console: Console, scenario: Scenario) -> None:
-        self._console, self._scenario = console, scenario
-        self._bar = transient_bar(console, MofNCompleteColumn(), TextColumn("{task.fields[status]}"))
+        super().__init__(console, MofNCompleteColumn(), TextColumn("{task.fields[status]}"))
+        self._scenario = scenario
         self._task = self._bar.add_task("loading", total=scenario.rounds, status="")
         self._last_status, self._recording = "", False
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def recording(self, done: int, total: int) -> None:
         """Move the bar; without a terminal, say once what takes so long."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import MofNCompleteColumn
@@ -13,28 +11,18 @@ from rich.table import Table
 
 from ..emulator.contracts import NodeId
 from .bundles import Made
-from .progress_bar import transient_bar
+from .progress_bar import ShownWhileWorking
 from .tasks.task import Column, Task
 from .warning_line import print_warning
 
 
-class ExportProgress:
+class ExportProgress(ShownWhileWorking):
     """A progress bar on a terminal, nothing elsewhere but a word about a recording that takes long."""
 
     def __init__(self, console: Console, n_clients: int) -> None:
-        self._console = console
-        self._bar = transient_bar(console, MofNCompleteColumn())
+        super().__init__(console, MofNCompleteColumn())
         self._task, self._n_clients = self._bar.add_task("loading", total=n_clients), n_clients
         self._told, self._n_ready = False, 0
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def recording(self, done: int, total: int) -> None:
         """The world's recording is not there any more, and is made again."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from rich.console import Console
@@ -14,7 +12,7 @@ from rich.table import Table
 from ..datasets.deepsense_folder import ImportReport
 from ..datasets.recording_layout import Field
 from .inspection import LABELS, Inspection, StationFacts
-from .progress_bar import transient_bar
+from .progress_bar import ShownWhileWorking
 from .record import RecordReport
 from .world_schema import WorldSection
 
@@ -30,24 +28,14 @@ LEGEND = (
 PERCENT_PER_LINE = 20
 
 
-class RecordingProgress:
+class RecordingProgress(ShownWhileWorking):
     """A progress bar on a terminal, a few plain lines elsewhere; called with instants done and in all."""
 
     def __init__(self, console: Console, section: WorldSection) -> None:
-        self._console = console
-        self._bar = transient_bar(console, TaskProgressColumn())
+        super().__init__(console, TaskProgressColumn())
         what = f"recording {section.n_sites} base stations x {section.duration_s:g} s"
         self._task = self._bar.add_task(what, total=section.n_ticks * section.n_sites)
         self._what, self._printed = what, 0
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def __call__(self, n_done: int, n_all: int) -> None:
         self._bar.update(self._task, completed=n_done)

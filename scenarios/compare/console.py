@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,7 +13,7 @@ from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from ..console import WIDEST_ALGORITHM
-from ..progress_bar import transient_bar
+from ..progress_bar import ShownWhileWorking
 from ..tasks.table import TASKS
 from .plan import PlannedRun
 from .results import ALL_CLIENTS, groups_with_all
@@ -28,7 +27,7 @@ FOUND_S = 1.0
 WIDE = 1000
 
 
-class ComparisonLines:
+class ComparisonLines(ShownWhileWorking):
     """A line per run that ended, and a bar on a terminal.
 
     Attributes:
@@ -36,19 +35,9 @@ class ComparisonLines:
     """
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(console, MofNCompleteColumn())
         self.n_runs = self.n_done = 0
-        self._bar = transient_bar(console, MofNCompleteColumn())
         self._task = self._bar.add_task("runs", total=None)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
 
     def begun(self, n_runs: int, n_stored: int) -> None:
         """Say what there is to do."""
