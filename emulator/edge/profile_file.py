@@ -56,7 +56,7 @@ def profile_of(name: str, table: Mapping[str, Any]) -> DeviceProfile:
     if table.get("name", name) != name:
         raise ConfigError(f"{where}: its own name is {str(table['name'])[:80]!r}; call it so in both places")
     kind, source, answers = table.get("kind", "modelled"), table.get("source", "the scenario"), table.get("answers", {})
-    if kind not in {"measured", "modelled"}:
+    if kind not in ("measured", "modelled"):
         raise ConfigError(f"{where}.kind must be 'measured' or 'modelled', got {str(kind)[:80]!r}")
     if not isinstance(source, str) or len(source) > _LONGEST_SOURCE:
         raise ConfigError(
