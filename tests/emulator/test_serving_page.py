@@ -17,7 +17,8 @@ from sheafedge.emulator.edge.serving.server import ServingSettings
 
 pytestmark = pytest.mark.checkout  # docs are not shipped
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+_FILE = Path(__file__).resolve().parents[2] / "docs" / "serving.md"
+PAGE = _FILE.read_text(encoding="utf-8") if _FILE.exists() else ""  # where the wheel is tested, nobody asks
 
 
 def row_of(name: str) -> str:
