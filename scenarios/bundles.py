@@ -143,17 +143,17 @@ class Source:
 
 def export_bundles(
     run: FinishedRun,
-    wishes: Wishes,
+    wishes: Sequence[Wishes],
     out: Path | None = None,
     *,
     recording: Progress | None = None,
     ready: Callable[[NodeId], None] = lambda _: None,
 ) -> list[Made]:
-    """Write one bundle per client, all or none.
+    """Write one bundle per client and precision, all or none.
 
     Args:
         run: complete.
-        wishes: what is wanted.
+        wishes: what is wanted, once per precision; the same clients in all.
         out: folder for them; None: `bundles` inside the run folder.
         recording: is told how far a recording is that must be made again.
         ready: is told of every client that is done.
@@ -165,15 +165,19 @@ def export_bundles(
         DataError: the data are not those of the run any more.
     """
     target = out or run.folder / "bundles"
-    names = {client: _bundle_name(run.scenario, client, wishes.quantize) for client in _wanted(run, wishes)}
+    clients = _wanted(run, wishes[0])
+    names = {
+        (client, one.quantize): _bundle_name(run.scenario, client, one.quantize) for one in wishes for client in clients
+    }
     _refuse_taken(target, list(names.values()))
     stage = target / f".partial-{uuid4().hex[:12]}"
     is_new = not target.exists()
     try:
         made = []
-        for source in sources(run, list(names), recording):
-            made.append(_made(source, wishes, stage, names[source.member.client_id]))
-            ready(source.member.client_id)
+        for source in sources(run, clients, recording):
+            client = source.member.client_id
+            made += [_made(source, one, stage, names[client, one.quantize]) for one in wishes]
+            ready(client)
         return [_moved(one, target) for one in made]
     except OSError as error:
         raise ConfigError(f"bundles cannot be written to {target} ({error}); choose another with --out") from None

@@ -183,12 +183,18 @@ def main() -> None:
         typer.echo(_one_line(f"error: {error}", error), err=True)
         sys.exit(2)
     except CommandLineError as error:
-        if complaint := str(error).rstrip("."):  # without any arguments the help was printed instead
+        if complaint := _complaint(error):  # without any arguments the help was printed instead
             typer.echo(f"error: {complaint}; see sheafedge --help", err=True)
         sys.exit(2)
     except MemoryError:
         typer.echo("error: out of memory; make the scenario smaller (fewer clients, rows or units)", err=True)
         sys.exit(2)
+
+
+def _complaint(error: Exception) -> str:
+    """What typer says is wrong, with the name of the option or argument."""
+    said = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
+    return " ".join(said.replace("Value error, ", "").split()).rstrip(".")
 
 
 def _one_line(said: str, error: BaseException) -> str:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
 import typer
+
+
+class _Quantize(StrEnum):
+    """As typer takes a choice that may be made again."""
+
+    NONE = "none"
+    FP16 = "fp16"
+    INT8 = "int8"
 
 
 def add_export_commands(app: typer.Typer) -> None:
@@ -20,8 +30,9 @@ def export(
         typer.Option(metavar="0,3", help="Only these clients."),
     ] = None,
     quantize: Annotated[
-        Literal["none", "fp16", "int8"], typer.Option(help="Fewer bits, with evidence beside the trained model.")
-    ] = "none",
+        Optional[list[_Quantize]],  # noqa: UP045
+        typer.Option(help="Fewer bits, with evidence beside the trained model; repeatable. [default: none]"),
+    ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--out", "-o", metavar="DIR", help="Folder for the bundles; by default RUN/bundles."),
@@ -46,9 +57,8 @@ def export(
     from .finished_run import finished_run
     from .run import one_torch_thread
 
-    wishes = Wishes(
+    wished = Wishes(
         clients=None if clients is None else _numbers(clients),
-        quantize=quantize,
         calibration=calibration,
         calibration_windows=windows,
         min_agreement=min_agreement,
@@ -57,7 +67,8 @@ def export(
     )
     finished = finished_run(run)
     console = Console(emoji=False)
-    n_clients = len(finished.summary.exports) if wishes.clients is None else len(wishes.clients)
+    n_clients = len(finished.summary.exports) if wished.clients is None else len(wished.clients)
+    wishes = [replace(wished, quantize=one.value) for one in dict.fromkeys(quantize or [_Quantize.NONE])]
     with ExportProgress(console, n_clients) as progress, one_torch_thread():
         made = export_bundles(finished, wishes, out, recording=progress.recording, ready=progress.ready)
     print_bundles(console, finished.scenario.question, made)

@@ -38,11 +38,19 @@ class ExportProgress(ShownWhileWorking):
 
 
 def print_bundles(console: Console, task: Task, made: Sequence[Made]) -> None:
-    """Scores under every condition, and how near quantized models are to the trained ones."""
-    console.print(_table(task, made))
-    for one in made:
-        for warning in one.warnings:
-            print_warning(console, warning)
+    """Scores under every condition, how near quantized models are to the trained ones, and where all bundles are."""
+    of_precision = {one.precision: [each for each in made if each.precision == one.precision] for one in made}
+    for precision, bundles in of_precision.items():
+        if precision != "float32" or len(of_precision) == 1:  # the tables of others hold float32 beside them
+            console.print(_table(task, bundles))
+        for one in bundles:
+            for warning in one.warnings:
+                print_warning(console, warning)
+    for bundles in of_precision.values():
+        _print_place(console, bundles)
+
+
+def _print_place(console: Console, made: Sequence[Made]) -> None:
     size = sum(one.model_bytes for one in made)
     counted = "1 bundle" if len(made) == 1 else f"{len(made)} bundles"
     kind = "folders and .zip" if made[0].archive else "folders"

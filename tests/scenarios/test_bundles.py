@@ -51,12 +51,12 @@ def run(folder: Path) -> FinishedRun:
 
 @pytest.fixture(scope="module")
 def plain(run: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
-    return export_bundles(run, Wishes(), tmp_path_factory.mktemp("plain"))
+    return export_bundles(run, [Wishes()], tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
 def small(run: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
-    return export_bundles(run, ANYTHING, tmp_path_factory.mktemp("small"))
+    return export_bundles(run, [ANYTHING], tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_model_that_lost_too_much_is_refused_and_nothing_is_written(
     monkeypatch.setattr(bundles, "int8_model", spoiled)
     out = tmp_path / "bundles"
     with pytest.raises(QuantizationError) as refused:
-        export_bundles(run, Wishes(quantize="int8"), out)
+        export_bundles(run, [Wishes(quantize="int8")], out)
     for said in ("client-0", "top1 falls from", "--max-loss 0.02", "nothing is written"):
         assert said in str(refused.value)
     assert not out.exists()
@@ -211,6 +211,23 @@ def test_the_command_writes_and_shows_what_was_asked_for(
         assert shown in said
     assert command(monkeypatch, "export", str(folder), *arguments) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+def test_several_precisions_of_a_client_are_written_together_or_not_at_all(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "bundles"
+    arguments = ("--clients", "1", "--quantize", "none", "--quantize", "int8", "--no-zip", "-o", str(out))
+    with monkeypatch.context() as patch:
+        patch.setattr(bundles, "int8_model", spoiled)
+        assert command(patch, "export", str(folder), *arguments) == 2
+    assert not out.exists()
+    assert not command(monkeypatch, "export", str(folder), *arguments, "--max-loss", "1")
+    assert {path.name for path in out.iterdir()} == {"beam_tracking-client-01", "beam_tracking-client-01-int8"}
+    said = capsys.readouterr().out
+    assert said.count("held out") == 1, "one table shows both"
+    for shown in ("1 bundle in float32", "1 bundle in int8"):
+        assert shown in said
 
 
 def test_too_little_agreement_is_warned_of() -> None:
@@ -245,7 +262,7 @@ def test_client_numbers_that_are_none_are_refused(
 
 def test_a_client_without_a_model_is_named(run: FinishedRun, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no model of client 7; it has those of 0, 1"):
-        export_bundles(run, Wishes(clients=(7,)), tmp_path)
+        export_bundles(run, [Wishes(clients=(7,))], tmp_path)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, copied: Path) -> None:
@@ -266,17 +283,17 @@ def test_a_run_whose_data_have_changed_is_refused(copied: Path, tmp_path: Path) 
     summary = json.loads(path.read_text())
     path.write_text(json.dumps({**summary, "test_windows": summary["test_windows"] + 1}))
     with pytest.raises(DataError, match="the recordings have changed"):
-        export_bundles(finished_run(copied), Wishes(), tmp_path / "bundles")
+        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
 
 
 def test_a_model_that_scores_otherwise_is_refused(copied: Path, tmp_path: Path) -> None:
     file = copied / "models" / "client-00.onnx"
     onnx.save(spoiled(onnx.load(file)), file)
     with pytest.raises(DataError, match="model or data are not those of the run"):
-        export_bundles(finished_run(copied), Wishes(), tmp_path / "bundles")
+        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
     file.write_bytes(b"no model")
     with pytest.raises(DataError, match="is no ONNX model"):
-        export_bundles(finished_run(copied), Wishes(), tmp_path / "bundles")
+        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
     assert not (tmp_path / "bundles").exists()
 
 
@@ -288,7 +305,7 @@ def test_a_bundle_that_fails_on_loading_is_not_left_behind(
 
     monkeypatch.setattr(bundles, "load_bundle", failing)
     with pytest.raises(SheafedgeError, match="answers otherwise"):
-        export_bundles(run, Wishes(), tmp_path / "bundles")
+        export_bundles(run, [Wishes()], tmp_path / "bundles")
     assert not (tmp_path / "bundles").exists()
 
 
