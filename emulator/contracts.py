@@ -21,6 +21,10 @@ Modality = Literal["lidar", "camera", "rf", "gps"]
 MODALITIES: tuple[Modality, ...] = ("lidar", "camera", "rf", "gps")
 
 
+#: Input of a deployed model [batch or 1, n_modalities] that says which of its sensors gave something, 1 or 0.
+PRESENT_NAME = "present"
+
+
 class SheafedgeError(Exception):
     """Base of every error that a user can cause; the command line prints it as one sentence and exits with 2."""
 

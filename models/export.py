@@ -19,14 +19,13 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from ..emulator.contracts import Modality
+from ..emulator.contracts import PRESENT_NAME, Modality
 from .client_model import ClientModel
 from .twin_model import TwinModel, blended
 
-#: Names of the graph's outputs, and of the input that says which modalities are there.
+#: Names of the graph's outputs.
 OUTPUT_NAME = "logits"
 ATTENTION_NAME = "attention"
-PRESENT_NAME = "present"
 
 
 class DeployedModel(nn.Module):

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from ..datasets.samples import Samples
 from ..datasets.shifts import SHIFTS
-from ..emulator.contracts import Modality
+from ..emulator.contracts import PRESENT_NAME, Modality
 from ..emulator.edge.onnx_session import OnnxSession
 from ..emulator.engine import named_stream
-from ..models.export import PRESENT_NAME
-from .evaluation import GATHERED_AT_ONCE
+from .evaluation import in_pieces
 from .tasks.task import Scores, Task
 
 HELD_OUT = "held out"
@@ -64,8 +63,7 @@ def answers(session: OnnxSession, samples: Samples, units: Mapping[Modality, str
     """Logits [n, n_outputs] under every condition; whoever asks with the same seed and client gets the same inputs."""
     pieces: dict[str, list[NDArray[np.float32]]] = {}
     draws = {name: named_stream(seed, "shift", name, client) for name in SHIFTS}
-    for first in range(0, len(samples), GATHERED_AT_ONCE):
-        gathered = samples.inputs(slice(first, first + GATHERED_AT_ONCE))
+    for gathered in in_pieces(samples):
         inputs: dict[Modality, NDArray[np.float32]] = {name: gathered[name] for name in units}
         for condition, changed in _conditions(inputs, units, draws):
             pieces.setdefault(condition, []).append(session.run(changed))

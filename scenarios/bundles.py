@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 
 from .. import __version__
 from ..emulator.contracts import ConfigError, DataError, Modality, NodeId, SheafedgeError
@@ -30,7 +30,7 @@ from ..emulator.edge.onnx_session import OnnxSession
 from ..models.onnx_facts import answer_flops, n_parameters
 from ..models.quantize import CalibrationName, float16_model, int8_model
 from .bundle_card import model_card
-from .bundle_evidence import HELD_OUT, WITHOUT, Evidence, answers, evidence
+from .bundle_evidence import HELD_OUT, WITHOUT, Answers, Evidence, answers, evidence
 from .data import ClientData, load_data
 from .finished_run import FinishedRun
 from .held_out import IMAGES
@@ -111,7 +111,7 @@ class Made:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Source:
     """A client of a finished run with its rows, ready to be exported.
 
@@ -136,9 +136,14 @@ class Source:
         """Of every input."""
         return {one.modality: one.unit for one in self.inputs}
 
-    def answers(self, session: OnnxSession) -> dict[str, NDArray[np.float32]]:
+    @cached_property
+    def trained(self) -> Answers:
+        """What the model of the run answers under every condition."""
+        return self.answers(OnnxSession(self.model.SerializeToString()))
+
+    def answers(self, session: OnnxSession) -> Answers:
         """Logits under every condition, see `bundle_evidence.answers`."""
-        return dict(answers(session, self.data.test, self.units, self.run.scenario.seed, self.member.client_id))
+        return answers(session, self.data.test, self.units, self.run.scenario.seed, self.member.client_id)
 
 
 def export_bundles(
@@ -188,8 +193,8 @@ def export_bundles(
                 target.rmdir()
 
 
-def sources(run: FinishedRun, clients: Sequence[NodeId], recording: Progress | None = None) -> list[Source]:
-    """Clients of a finished run with their rows.
+def sources(run: FinishedRun, clients: Sequence[NodeId], recording: Progress | None = None) -> Iterator[Source]:
+    """Clients of a finished run with their rows, one by one.
 
     Raises:
         DataError: the data are not those of the run any more, or a model cannot be read.
@@ -205,7 +210,8 @@ def sources(run: FinishedRun, clients: Sequence[NodeId], recording: Progress | N
             f"run {run.folder} held out {run.summary.test_windows} samples, but its data give {n_held_out} now; the"
             " recordings have changed, run the scenario again"
         )
-    return [_source(run, members[client], rows[client], files[client]) for client in clients]
+    for client in clients:
+        yield _source(run, members[client], rows[client], files[client])
 
 
 def quantized(source: Source, wishes: Wishes) -> onnx.ModelProto:
@@ -277,13 +283,7 @@ def _check_score(source: Source) -> None:
     member, run = source.member, source.run
     key = member.task.columns[0].key
     written = run.last_scores.get(member.client_id, {}).get(source.reported, {}).get(key)
-    test = source.data.test
-    session = OnnxSession(source.model.SerializeToString())
-    pieces = [
-        session.run({str(name): values for name, values in test.inputs(slice(first, first + 256)).items()})
-        for first in range(0, len(test), 256)
-    ]
-    found = member.task.scores(np.concatenate(pieces), test)[key]
+    found = member.task.scores(source.trained[HELD_OUT], source.data.test)[key]
     if written is None or not abs(found - written) <= SAME_SCORE:
         said = "nothing" if written is None else f"{written:.3f}"
         raise DataError(
@@ -295,14 +295,13 @@ def _check_score(source: Source) -> None:
 def _made(source: Source, wishes: Wishes, stage: Path, name: str) -> Made:
     """Quantize, measure, write into the stage, and load from there."""
     member = source.member
-    trained = source.answers(OnnxSession(source.model.SerializeToString()))
     model = quantized(source, wishes)
     content = model.SerializeToString()
     session = OnnxSession(content)
     if wishes.quantize == "none":
-        shown = evidence(member.task, source.data.test, trained)
+        shown = evidence(member.task, source.data.test, source.trained)
     else:
-        shown = evidence(member.task, source.data.test, source.answers(session), trained)
+        shown = evidence(member.task, source.data.test, source.answers(session), source.trained)
         _refuse_loss(name, shown, wishes)
     samples, golden = _golden(source, session, shown)
     manifest = _manifest(source, wishes, name, model, shown, golden)

@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 
 from ..emulator.contracts import DataError, State
 from ..emulator.state_tree import packed_tree, unpacked_tree
-from .whole_file import replacing
+from ..emulator.whole_file import replacing
 
 #: Of what is in a checkpoint; another one cannot be read.
 FORMAT = 1

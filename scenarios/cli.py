@@ -10,13 +10,12 @@ import typer
 
 from .. import __version__
 from ..emulator.contracts import ConfigError, SheafedgeError
-from .bench_commands import add_bench_commands
 from .calibration.commands import add_calibration_commands
 from .compare.commands import add_comparison_commands
+from .edge_commands import add_edge_commands
 from .export_commands import add_export_commands
 from .recording_commands import add_recording_commands
 from .replay.commands import add_replay_commands
-from .serving_commands import add_serving_commands
 from .worker_commands import add_worker_commands
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ add_recording_commands(app)
 add_calibration_commands(app)
 add_worker_commands(app)
 add_export_commands(app)
-add_serving_commands(app)
-add_bench_commands(app)
+add_edge_commands(app)
 add_replay_commands(app)
 
 #: What typer raises where it cannot read the command line; of this family it exports a child only.

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..datasets.samples import Samples
-from ..emulator.contracts import Learner, NodeId
+from ..emulator.contracts import Learner, Modality, NodeId
 from .client import Client
-from .tasks.task import Scores, Task
+from .tasks.task import Scores, Task, mean_scores
 
 #: Held-out samples whose inputs are gathered together; a window of images has a quarter of a megabyte.
 GATHERED_AT_ONCE = 256
@@ -56,12 +56,15 @@ class Evaluator:
         return {name: self._task.scores(logits, test) for name, logits in predicted(learner, test).items()}
 
 
+def in_pieces(samples: Samples) -> Iterator[Mapping[Modality, NDArray[np.float32]]]:
+    """Inputs of all samples in order, a piece at a time: memory does not grow with the samples."""
+    for first in range(0, len(samples), GATHERED_AT_ONCE):
+        yield samples.inputs(slice(first, first + GATHERED_AT_ONCE))
+
+
 def predicted(learner: Learner, samples: Samples) -> dict[str, NDArray[np.floating[Any]]]:
     """Logits [n, n_outputs] of every model of a learner; memory does not grow with the samples."""
-    pieces = [
-        learner.predict(samples.inputs(slice(first, first + GATHERED_AT_ONCE)))
-        for first in range(0, len(samples), GATHERED_AT_ONCE)
-    ]
+    pieces = [learner.predict(inputs) for inputs in in_pieces(samples)]
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
@@ -87,8 +90,5 @@ def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _mean(task: Task, members: Sequence[Scores]) -> dict[str, float]:
-    """A score that is not defined for some clients is the mean over the others."""
-    keys = dict.fromkeys(key for member in members for key in member)
-    means = {key: float(np.mean([member[key] for member in members if key in member])) for key in keys}
     first = task.columns[0].key
-    return {**means, f"{first}_std": float(np.std([member[first] for member in members]))}
+    return {**mean_scores(members), f"{first}_std": float(np.std([member[first] for member in members]))}

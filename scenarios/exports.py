@@ -13,7 +13,7 @@ from ..emulator.contracts import Learner, SheafedgeError
 from ..emulator.edge.onnx_session import OnnxSession
 from ..models.export import OnnxExporter
 from .client import Client
-from .evaluation import GATHERED_AT_ONCE, predicted
+from .evaluation import in_pieces, predicted
 from .schema import Scenario
 
 
@@ -75,12 +75,8 @@ def export_clients(
 def _largest_difference(session: OnnxSession, client: Client, learner: Learner, name: str) -> float:
     test = client.data.test
     expected = predicted(learner, test)[name]
-    differences = []
-    for first in range(0, len(test), GATHERED_AT_ONCE):
-        inputs = test.inputs(slice(first, first + GATHERED_AT_ONCE))
-        logits = session.run({str(modality): values for modality, values in inputs.items()})
-        differences.append(np.abs(logits - expected[first : first + GATHERED_AT_ONCE]).max())
-    return float(np.max(differences))  # Python's max would lose a NaN
+    pieces = [session.run({str(name): values for name, values in inputs.items()}) for inputs in in_pieces(test)]
+    return float(np.abs(np.concatenate(pieces) - expected).max())  # Python's max would lose a NaN
 
 
 def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mapping[str, Any]]) -> dict[str, str]:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..emulator.contracts import ConfigError
+from ..emulator.whole_file import replacing
 from ..emulator.world.line_of_sight import blockers
 from ..emulator.world.scene import Array, Facade, Kind, Scene
-from .whole_file import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -444,13 +444,13 @@ def _check_origin(checkpoint: Checkpoint) -> None:
         ConfigError: as said.
     """
     state = checkpoint.state
-    numbers: tuple[Any, ...] = ()
     try:
         written = {name: state[name] for name in ("sheafedge", "torch")}
         numbers = state["emulation"]["clock"]["now_s"], state["metrics_bytes"]
+        is_of_a_run = list(map(type, numbers)) == [float, int]
     except (KeyError, TypeError, IndexError):
-        pass  # said below
-    if list(map(type, numbers)) != [float, int]:
+        is_of_a_run = False
+    if not is_of_a_run:
         raise ConfigError(f"checkpoint {checkpoint.path} is not one of a run; start the run anew")
     for name, here in (("sheafedge", __version__), ("torch", str(torch.__version__))):
         if written[name] != here:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TextIO
 import tomli_w
 
 from ..emulator.contracts import ConfigError, SheafedgeError, State
+from ..emulator.whole_file import sync, write_whole
 from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from .schema import Scenario, load_scenario
-from .whole_file import sync, write_whole
 
 #: Where checkpoints lie in a run folder.
 CHECKPOINTS = "checkpoint"

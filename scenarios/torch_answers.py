@@ -15,12 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..emulator.edge.bench_bundles import Entry, Inputs, samples_of
+from ..emulator.contracts import PRESENT_NAME
+from ..emulator.edge.bench_bundles import Entry
 from ..emulator.edge.bench_commands import TorchModel
 from ..emulator.edge.bundle import MODEL_FILE, Bundle
 from ..models.algorithms.table import ALGORITHMS
 from ..models.client_model import ClientModel
-from ..models.export import PRESENT_NAME, DeployedModel, DeployedTwins
+from ..models.export import DeployedModel, DeployedTwins
 from ..models.twin_model import TwinModel
 from .encoders import make_encoder
 from .schema import Scenario, load_scenario
@@ -63,8 +64,9 @@ def rebuild(entry: Entry, threads: int) -> TorchModel | str:
     except (KeyError, StopIteration, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         return f"cannot be rebuilt from the bundle's scenario ({reason})"
-    samples = samples_of(bundle)
-    difference = float(np.abs(_answer(model, bundle, samples).numpy() - bundle.session.run(samples)).max())
+    difference = float(
+        np.abs(_answer(model, bundle, bundle.samples).numpy() - bundle.session.run(bundle.samples)).max()
+    )
     if not difference <= bundle.manifest.golden.tolerance:
         return f"rebuilt, it answers the bundle's samples with a difference of {difference:.3g}: not the same model"
     torch.set_num_threads(threads)
@@ -77,7 +79,7 @@ def rebuild(entry: Entry, threads: int) -> TorchModel | str:
     return TorchModel(f"torch {torch.__version__}", "cpu", answer)
 
 
-def _answer(model: nn.Module, bundle: Bundle, inputs: Inputs) -> Tensor:
+def _answer(model: nn.Module, bundle: Bundle, inputs: Mapping[str, NDArray[np.float32]]) -> Tensor:
     with torch.inference_mode():
         return model(*_tensors(bundle, inputs))[0]  # type: ignore[no-any-return]
 
@@ -113,7 +115,7 @@ def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
     return deployed
 
 
-def _tensors(bundle: Bundle, inputs: Inputs) -> list[Tensor]:
+def _tensors(bundle: Bundle, inputs: Mapping[str, NDArray[np.float32]]) -> list[Tensor]:
     modalities = bundle.manifest.modalities
     tensors = [torch.from_numpy(inputs[modality]) for modality in modalities]
     if PRESENT_NAME in bundle.session.optional_names:

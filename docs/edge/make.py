@@ -110,11 +110,10 @@ def _bits(run: FinishedRun, variants: Mapping[str, Wishes]) -> list[Figures]:
     """Every client in every one of the variants: scores and agreement per condition."""
     found = []
     for source in _sources(run):
-        trained = source.answers(_session(source))
         whole = len(source.model.SerializeToString())
         for variant, wishes in variants.items():
             model = quantized(source, wishes).SerializeToString()
-            shown = evidence(source.member.task, source.data.test, source.answers(OnnxSession(model)), trained)
+            shown = evidence(source.member.task, source.data.test, source.answers(OnnxSession(model)), source.trained)
             found += [
                 {
                     "variant": variant,
@@ -138,7 +137,7 @@ def _lost(joint: FinishedRun, single: Sequence[FinishedRun]) -> list[Figures]:
         owned = source.member.modalities
         if len(owned) == 1:
             continue
-        scores = _scores(source, source.answers(_session(source)))
+        scores = _scores(source, source.trained)
         for lost in owned:
             (kept,) = (modality for modality in owned if modality != lost)
             found.append(
@@ -163,7 +162,7 @@ def _late(joint: FinishedRun, absent: FinishedRun, single: Sequence[FinishedRun]
     found = []
     for newcomer in newcomers:
         me = own[newcomer]
-        mine = _scores(me, me.answers(_session(me)))
+        mine = _scores(me, me.trained)
         taken = [
             _scores(me, answers(_session(other), me.data.test, me.units, joint.scenario.seed, newcomer))
             for other in trained
@@ -185,7 +184,7 @@ def _late(joint: FinishedRun, absent: FinishedRun, single: Sequence[FinishedRun]
     return found
 
 
-def _sources(run: FinishedRun) -> list[Source]:
+def _sources(run: FinishedRun) -> Iterator[Source]:
     return sources(run, [row.client for row in run.summary.exports])
 
 
@@ -207,9 +206,7 @@ def _persistence(source: Source) -> float:
 def _alone(single: Sequence[FinishedRun]) -> dict[tuple[int, str], float]:
     """(client, its only modality) -> score of the model that was trained with it."""
     return {
-        (source.member.client_id, source.member.modalities[0]): _scores(source, source.answers(_session(source)))[
-            HELD_OUT
-        ]
+        (source.member.client_id, source.member.modalities[0]): _scores(source, source.trained)[HELD_OUT]
         for run in single
         for source in _sources(run)
     }

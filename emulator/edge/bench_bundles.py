@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..contracts import DeviceProfile
 from .bench import Contender
-from .bundle import INPUT_PREFIX, MODEL_FILE, SAMPLES_FILE, Bundle, load_bundle
+from .bundle import MODEL_FILE, Bundle, load_bundle
 from .manifest import BundleError
 
 #: Endings of the folders of one client's model in other precisions; float32 has none.
@@ -128,12 +127,6 @@ def _entry(label: str, bundle: Bundle, batch: int) -> Entry:
     return Entry(label, bundle, _batch_of(bundle, batch), workload)
 
 
-def samples_of(bundle: Bundle) -> Inputs:
-    """The inputs that a bundle promises answers to, [rows, ...] by name."""
-    with np.load(io.BytesIO(bundle.content[SAMPLES_FILE]), allow_pickle=False) as arrays:
-        return {str(one): arrays[INPUT_PREFIX + one] for one in bundle.manifest.modalities}
-
-
 def _batch_of(bundle: Bundle, batch: int) -> Inputs:
     """Its own samples, again and again until there are enough."""
-    return {name: np.resize(rows, (batch, *rows.shape[1:])) for name, rows in samples_of(bundle).items()}
+    return {name: np.resize(rows, (batch, *rows.shape[1:])) for name, rows in bundle.samples.items()}

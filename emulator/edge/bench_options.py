@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from ..contracts import ConfigError
-
-NAME = "bench"
-SUMMARY = "Measure how fast a bundle answers here, beside its other precisions, torch, and other devices."
+from .parser import OneSentenceParser
 
 DEFAULT_SECONDS = 10.0
 
@@ -30,7 +27,7 @@ def bench_options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(f"sheafedge {NAME}", description=SUMMARY, allow_abbrev=False)
+    parser = OneSentenceParser("bench")
     add = parser.add_argument
     add(
         "bundles", nargs="+", type=Path, metavar="BUNDLE", help="folder or .zip; of one, other precisions beside it too"
@@ -48,13 +45,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--power-w", type=float, help="what that device draws while computing, for energy; a meter tells")
     add("--json", action="store_true", help="print one JSON object")
     return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    """Complains like everything else here: one sentence, exit code 2 by whoever called."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}; see {self.prog} --help")
 
 
 def _check(wanted: argparse.Namespace) -> None:

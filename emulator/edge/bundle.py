@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from ..whole_file import replacing, sync
 from .manifest import MOST_BYTES, BundleError, Manifest, read_manifest
 from .onnx_session import OnnxSession
 
@@ -43,6 +43,7 @@ class Bundle:
         manifest: what it says.
         content: name -> bytes of every file but the manifest.
         session: the loaded model.
+        samples: input -> [rows, ...] of the samples that it promises answers to.
         golden_error: largest difference of its logits to those that were promised.
     """
 
@@ -50,6 +51,7 @@ class Bundle:
     manifest: Manifest
     content: Mapping[str, bytes]
     session: OnnxSession
+    samples: Mapping[str, NDArray[np.float32]]
     golden_error: float
 
 
@@ -74,7 +76,8 @@ def load_bundle(path: Path, *, cuda: bool = False, threads: int = 1) -> Bundle:
             f" {manifest.runtime.onnxruntime} or later"
         ) from None
     _check_signature(path, manifest, session)
-    return Bundle(path, manifest, content, session, _golden_error(path, manifest, content[SAMPLES_FILE], session))
+    samples, expected = _golden_samples(path, manifest, content[SAMPLES_FILE])
+    return Bundle(path, manifest, content, session, samples, _golden_error(path, manifest, session, samples, expected))
 
 
 def read_bundle(path: Path) -> tuple[Manifest, dict[str, bytes]]:
@@ -116,10 +119,8 @@ def write_bundle(folder: Path, manifest: Manifest, content: Mapping[str, bytes])
     try:
         partial.mkdir(parents=True)
         for name, data in {**content, MANIFEST_FILE: whole.as_json().encode()}.items():
-            with (partial / name).open("wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
+            (partial / name).write_bytes(data)
+            sync(partial / name)
         partial.rename(folder)
     except OSError as error:
         raise BundleError(f"bundle {folder} cannot be written ({error})") from None
@@ -136,19 +137,15 @@ def pack_bundle(folder: Path) -> Path:
     """
     manifest, content = read_bundle(folder)
     target = folder.with_name(f"{folder.name}.zip")
-    partial = folder.with_name(f".partial-{uuid4().hex[:12]}-{target.name}")
     try:
-        with zipfile.ZipFile(partial, "w") as archive:
+        with replacing(target) as partial, zipfile.ZipFile(partial, "w") as archive:
             for name, data in {MANIFEST_FILE: manifest.as_json().encode(), **content}.items():
                 entry = zipfile.ZipInfo(name, _NO_TIME)
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, data)
-        partial.replace(target)
     except OSError as error:
         raise BundleError(f"bundle {target} cannot be written ({error})") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return target
 
 
@@ -221,13 +218,18 @@ def _check_signature(path: Path, manifest: Manifest, session: OnnxSession) -> No
         )
 
 
-def _golden_error(path: Path, manifest: Manifest, samples: bytes, session: OnnxSession) -> float:
+def _golden_error(
+    path: Path,
+    manifest: Manifest,
+    session: OnnxSession,
+    inputs: Mapping[str, NDArray[np.float32]],
+    expected: NDArray[np.float32],
+) -> float:
     """Largest difference to the promised logits.
 
     Raises:
-        BundleError: above the tolerance, or the samples do not fit the manifest.
+        BundleError: above the tolerance.
     """
-    inputs, expected = _golden_samples(path, manifest, samples)
     try:
         found = session.run(inputs)
     except Exception as error:  # noqa: BLE001 - as on loading

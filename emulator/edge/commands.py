@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -19,8 +18,8 @@ from typing import NoReturn
 from ..contracts import ConfigError, SheafedgeError
 from ..network.curve_keys import read_keys
 from .bench_commands import bench
-from .bench_options import SUMMARY as BENCH_SUMMARY
 from .bundle import load_bundle
+from .parser import SUMMARIES, OneSentenceParser
 from .serving.counts import Counts
 from .serving.metrics_page import MetricsPage
 from .serving.reloading import BundleReloader
@@ -28,13 +27,6 @@ from .serving.server import Server, ServingSettings
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5570"
 _SETTINGS = ServingSettings()
-
-
-class OneSentenceParser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, as all commands here do."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{message}; see {self.prog} --help")
 
 
 def main(arguments: Sequence[str], version: str) -> NoReturn:
@@ -61,19 +53,19 @@ def run_command(arguments: Sequence[str], version: str) -> None:
     """
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
-        COMMANDS[name].run(arguments[1:])
+        COMMANDS[name](arguments[1:])
     elif name == "--version":
         _say(f"sheafedge {version}")
     elif name in {"-h", "--help"}:
         _say("Run trained models on an edge device; sheafedge COMMAND --help says more.")
-        for known, command in COMMANDS.items():
-            _say(f"{known}: {command.summary}")
+        for known, summary in SUMMARIES.items():
+            _say(f"{known}: {summary}")
     else:
         raise ConfigError(f"give one of the commands {', '.join(COMMANDS)}, got {name!r}; see sheafedge --help")
 
 
 def _serve_parser() -> OneSentenceParser:
-    parser = OneSentenceParser(prog="sheafedge serve", description=COMMANDS["serve"].summary, allow_abbrev=False)
+    parser = OneSentenceParser("serve")
     add, default = parser.add_argument, _SETTINGS
     add("bundle", type=Path, help="folder or .zip that sheafedge export made")
     add("--bind", default=DEFAULT_ADDRESS, help="tcp://HOST:PORT or ipc://FILE (default: %(default)s)")
@@ -192,7 +184,7 @@ def _signals() -> Iterator[_Signals]:
 
 
 def _verify(arguments: Sequence[str]) -> None:
-    parser = OneSentenceParser(prog="sheafedge verify", description=COMMANDS["verify"].summary, allow_abbrev=False)
+    parser = OneSentenceParser("verify")
     parser.add_argument("bundle", type=Path, help="folder or .zip that sheafedge export made")
     chosen = parser.parse_args(arguments)
     bundle = load_bundle(chosen.bundle)
@@ -211,22 +203,6 @@ def _say(sentence: str) -> None:
     sys.stdout.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """Something that a device can do.
-
-    Attributes:
-        summary: one line.
-        run: given what follows the name; reads it, and does it.
-    """
-
-    summary: str
-    run: Callable[[Sequence[str]], None]
-
-
-#: By name.
-COMMANDS: Mapping[str, Command] = {
-    "serve": Command("Serve a bundle: sensor frames in, answers out.", _serve),
-    "bench": Command(BENCH_SUMMARY, _bench),
-    "verify": Command("Check that a bundle is whole and answers here as it should.", _verify),
-}
+#: Command -> what it does with what follows its name.
+COMMANDS: Mapping[str, Callable[[Sequence[str]], None]] = {"serve": _serve, "bench": _bench, "verify": _verify}
+assert set(COMMANDS) == set(SUMMARIES)

@@ -201,10 +201,18 @@ class Manifest:
         facts = {name: FileFacts(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(content.items())}
         return replace(self, files=facts)
 
+    @property
+    def digest(self) -> str:
+        """Hash of all that it says."""
+        return _digest(self._tree())
+
     def as_json(self) -> str:
-        """Text of `manifest.json`; its last field is the hash of all others."""
-        tree = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        """Text of `manifest.json`; its last field is the digest."""
+        tree = self._tree()
         return json.dumps({**tree, "digest": _digest(tree)}, indent=1, allow_nan=False) + "\n"
+
+    def _tree(self) -> dict[str, Any]:
+        return {"format": FORMAT, "version": VERSION, **asdict(self)}
 
 
 def read_manifest(text: str | bytes) -> Manifest:

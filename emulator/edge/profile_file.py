@@ -6,15 +6,14 @@ Read without trust, because files travel: whatever is missing, unknown or of the
 from __future__ import annotations
 
 import json
-import os
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ..contracts import AnswerCost, ConfigError, DeviceProfile
+from ..whole_file import write_whole
 from .device_profiles import DEVICE_PROFILES
 
 #: What answers can be computed in; names of `[answers.NAME]`.
@@ -134,17 +133,10 @@ def write_profile(path: Path, profile: DeviceProfile) -> None:
         *_lines(table),
         *(line for one, cost in answers.items() for line in ("", f"[answers.{one}]", *_lines(cost))),
     ]
-    partial = path.with_name(f".partial-{uuid4().hex[:12]}-{path.name}")
     try:
-        with partial.open("w", encoding="utf-8") as stream:
-            stream.write("\n".join(lines) + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
+        write_whole(path, "\n".join(lines) + "\n")
     except OSError as error:
         raise ConfigError(f"device profile {path} cannot be written ({error}); give another place") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _lines(table: Mapping[str, Any]) -> list[str]:

@@ -47,7 +47,7 @@ def calibrate_sky_command(
     if plot is None:
         return
     try:
-        from ..whole_file import replacing
+        from ...emulator.whole_file import replacing
         from .sky_pictures import draw_sky_figures
 
         with replacing(plot) as partial:

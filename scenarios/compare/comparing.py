@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ...emulator.contracts import ConfigError, SheafedgeError
+from ...emulator.whole_file import write_whole
 from ..pictures import save_picture
 from ..ray_cluster import Engine
-from ..whole_file import write_whole
 from .comparison import Comparison
 from .curves import curves_of
 from .figures import Axis, draw_curves, draw_varied

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.edge.manifest import Manifest
-from ..tasks.task import Scores, Task
+from ..tasks.task import Scores, Task, mean_scores
 from .foresight import Foresight, together
 from .session import Session
 from .stream_book import Fate, StreamBook
@@ -26,7 +26,7 @@ def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> d
     books = session.books
     found = glance(session, manifest)
     if heard := [book for book in books if len(book.answered)]:
-        found["persistence"] = _mean([_persistence(book) for book in heard])
+        found["persistence"] = mean_scores([_persistence(book) for book in heard])
     found["streams"] = {
         book.stream.name: {"station": book.stream.station, "questions": questions([book]), **_judgement([book])}
         for book in books
@@ -73,7 +73,7 @@ def _judgement(books: Sequence[StreamBook]) -> dict[str, Any]:
     heard = [book for book in books if len(book.answered)]
     found: dict[str, Any] = {}
     if heard:
-        found["scores"] = _mean([book.stream.task.scores(book.logits, book.answered_samples) for book in heard])
+        found["scores"] = mean_scores([book.stream.task.scores(book.logits, book.answered_samples) for book in heard])
     if watched := [one for book in books if (one := book.foresight()) is not None]:
         found["foresight"] = _events(together(watched))
     return found
@@ -83,12 +83,6 @@ def _persistence(book: StreamBook) -> Scores:
     """What repeating the last beam or state would score on the same instants."""
     samples = book.answered_samples
     return book.stream.task.baselines(samples, samples)["persistence"]
-
-
-def _mean(scores: Sequence[Scores]) -> dict[str, float]:
-    """A score that is not defined for some base stations is the mean over the others."""
-    keys = dict.fromkeys(key for one in scores for key in one)
-    return {key: float(np.mean([one[key] for one in scores if key in one])) for key in keys}
 
 
 def _events(seen: Foresight) -> dict[str, Any]:

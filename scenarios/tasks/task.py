@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -32,6 +32,12 @@ class Column:
     key: str
     title: str
     form: str = "{:.3f}"
+
+
+def mean_scores(members: Sequence[Scores]) -> dict[str, float]:
+    """Mean over clients or base stations; where a score is not defined for some, over the others."""
+    keys = dict.fromkeys(key for member in members for key in member)
+    return {key: float(np.mean([member[key] for member in members if key in member])) for key in keys}
 
 
 class Task(Protocol):

@@ -124,7 +124,7 @@ def test_metrics_are_those_that_the_run_wrote_down(run: FinishedRun, plain: list
         metrics = metrics_of(made)
         written = run.last_scores[made.client]["fused"]
         assert_allclose([metrics["held_out"][key] for key in written], list(written.values()), atol=SAME)
-        assert metrics["samples"] == len(sources(run, [made.client])[0].data.test)
+        assert metrics["samples"] == len(next(sources(run, [made.client])).data.test)
         assert set(metrics["shifted"]) == {"noise"}  # neither night nor occlusion change sweeps and positions
         assert set(metrics["without"]) == {"rf", "gps"}
         assert metrics["without"]["rf"] != metrics["without"]["gps"]
@@ -161,7 +161,7 @@ def test_golden_answers_are_those_of_the_model_beside_them(run: FinishedRun, sma
             inputs = {name: arrays[f"input_{name}"] for name in ("rf", "gps")}
             expected = arrays["logits"]
         assert_array_equal(bundle.session.run(inputs), expected)
-        test = sources(run, [made.client])[0].data.test
+        test = next(sources(run, [made.client])).data.test
         assert all((row == test.inputs()["rf"]).all(axis=(1, 2)).any() for row in inputs["rf"])
         assert bundle.manifest.golden.tolerance >= 1e-3 * np.abs(expected).max()
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.emulator.whole_file import replacing, write_whole
 from sheafedge.scenarios import recording_cache
 from sheafedge.scenarios.compare.comparing import writing
 from sheafedge.scenarios.compare.stored_runs import replacing_run, stored_rows, stored_summary
 from sheafedge.scenarios.recording_cache import cached_recording
 from sheafedge.scenarios.run import run_scenario
 from sheafedge.scenarios.schema import Scenario
-from sheafedge.scenarios.whole_file import replacing, write_whole
 
 YEARS_S = 10 * 365 * 86_400.0
 FAILURES = {"full disk": errno.ENOSPC, "unwritable folder": errno.EACCES, "read-only disk": errno.EROFS}

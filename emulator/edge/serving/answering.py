@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import Modality
+from ...contracts import PRESENT_NAME, Modality
 from ..bundle import Bundle
 from ..manifest import OutputSpec
 from .refusals import FrameRefused
 from .windows import Sample
-
-PRESENT = "present"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +45,8 @@ class ServedModel:
 
     def __init__(self, bundle: Bundle) -> None:
         self.bundle, self.manifest = bundle, bundle.manifest
-        self.digest: str = json.loads(bundle.manifest.as_json())["digest"]
-        self._masks = PRESENT in bundle.session.optional_names
+        self.digest = bundle.manifest.digest
+        self._masks = PRESENT_NAME in bundle.session.optional_names
 
     def check_ready(self, sample: Sample) -> None:
         """Refuse a question that the model cannot answer.
@@ -76,7 +73,7 @@ class ServedModel:
         }
         if self._masks:
             rows = [[modality in sample.inputs for modality in self.manifest.modalities] for sample in samples]
-            inputs[PRESENT] = np.array(rows, dtype=np.float32)
+            inputs[PRESENT_NAME] = np.array(rows, dtype=np.float32)
         try:
             logits, shares = self.bundle.session.answer(inputs)
         except Exception as error:  # noqa: BLE001 - onnxruntime has a class of its own for every cause

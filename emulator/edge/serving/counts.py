@@ -9,14 +9,13 @@ and whoever sums the left and the right side knows that nothing was lost.
 
 from __future__ import annotations
 
-import os
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from ...contracts import MODALITIES
 from ..frame_packets import REFUSALS
+from ..process_memory import resident_bytes
 
 #: Upper ends of the histograms' buckets, in seconds: around what an edge device takes for one answer.
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -163,12 +162,3 @@ def _escaped(value: str) -> str:
 def _memory() -> dict[str, tuple[str, float]]:
     resident = resident_bytes()
     return {} if resident is None else {"resident_bytes": ("Memory of this process.", resident)}
-
-
-def resident_bytes() -> int | None:
-    """Memory of this process; None where the system does not tell."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, ValueError, IndexError):
-        return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
