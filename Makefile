@@ -26,7 +26,7 @@ test-slow: $(STAMP)  ## the long tests that `make test` leaves out (exit status 
 
 test-ray: $(STAMP)  ## installs Ray (the extra [ray]) and runs the tests that need it
 	$(VENV)/bin/python -m pip install -q -c constraints.txt -e '.[dev,ray]'
-	$(VENV)/bin/pytest -m "slow and not gpu" tests/scenarios/test_ray.py $(ARGS)
+	$(VENV)/bin/pytest -m "slow and not gpu" tests/scenarios/workers/test_ray.py $(ARGS)
 
 lint: $(STAMP)  ## style, likely bugs and formatting
 	$(VENV)/bin/ruff check .

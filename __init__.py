@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
-    from .scenarios.run import RunResult, run_scenario
-    from .scenarios.schema import Scenario, load_scenario
+    from .scenarios.running.run import RunResult, run_scenario
+    from .scenarios.schema.scenario import Scenario, load_scenario
 
 __all__ = ["RunResult", "Scenario", "__version__", "load_scenario", "run_scenario"]
-__version__ = "0.1.0"
 
 _HOMES = {
-    "RunResult": "scenarios.run",
-    "run_scenario": "scenarios.run",
-    "Scenario": "scenarios.schema",
-    "load_scenario": "scenarios.schema",
+    "RunResult": "scenarios.running.run",
+    "run_scenario": "scenarios.running.run",
+    "Scenario": "scenarios.schema.scenario",
+    "load_scenario": "scenarios.schema.scenario",
 }
 
 

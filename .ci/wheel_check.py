@@ -91,7 +91,7 @@ def check_layout(wheel: Path) -> None:
 def shipped_sources() -> list[Path]:
     """All files of the packages as they lie in the tree, whatever `pyproject.toml` says about them."""
     inside = [path for package in OURS for path in (ROOT / package).rglob("*") if "__pycache__" not in path.parts]
-    return [ROOT / "__init__.py", ROOT / "py.typed", *(path for path in inside if path.is_file())]
+    return [ROOT / "__init__.py", ROOT / "version.py", ROOT / "py.typed", *(path for path in inside if path.is_file())]
 
 
 def create_environment(folder: Path) -> Path:

@@ -14,12 +14,12 @@ import torch
 from sheafedge.emulator.contracts import Modality, NodeId
 from sheafedge.emulator.engine import named_stream
 from sheafedge.emulator.nodes.compute_pool import ComputePool
-from sheafedge.models.local_training import BatchOrder
-from sheafedge.models.restriction_maps import FactoredMaps
-from sheafedge.scenarios.client import Client
-from sheafedge.scenarios.map_starts import map_starts
-from sheafedge.scenarios.mixing import mixing_weights
-from sheafedge.scenarios.schema import Scenario
+from sheafedge.models.sheaf.restriction_maps import FactoredMaps
+from sheafedge.models.training.local_training import BatchOrder
+from sheafedge.scenarios.schema.scenario import Scenario
+from sheafedge.scenarios.wiring.client import Client
+from sheafedge.scenarios.wiring.map_starts import map_starts
+from sheafedge.scenarios.wiring.mixing import mixing_weights
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import torch
 from sheafedge.emulator.engine import named_stream
-from sheafedge.models.local_training import BatchOrder
-from sheafedge.models.objectives import balanced_weights
-from sheafedge.scenarios.client import Client
-from sheafedge.scenarios.schema import Scenario
+from sheafedge.models.training.local_training import BatchOrder
+from sheafedge.models.training.objectives import balanced_weights
+from sheafedge.scenarios.schema.scenario import Scenario
+from sheafedge.scenarios.wiring.client import Client
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector

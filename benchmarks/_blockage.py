@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from sheafedge.benchmarks._bare_steps import BareSteps
 from sheafedge.emulator.nodes.compute_pool import ComputePool
-from sheafedge.scenarios.build import Emulation, build, find_algorithm, make_clients
-from sheafedge.scenarios.data import ClientData, load_data
-from sheafedge.scenarios.run import emulate
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.wiring.assembly import find_algorithm, make_clients
+from sheafedge.scenarios.wiring.data import ClientData, load_data
+from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
 
 
 @dataclass(frozen=True, slots=True)

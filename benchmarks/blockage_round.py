@@ -23,10 +23,10 @@ from sheafedge.benchmarks._bare_steps import state_of
 from sheafedge.benchmarks._blockage import Workload, bare_rounds, emulated_rounds, play_bare
 from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
-from sheafedge.scenarios.build import Emulation
-from sheafedge.scenarios.evaluation import Evaluator
-from sheafedge.scenarios.exports import export_clients
-from sheafedge.scenarios.run import emulate, one_torch_thread
+from sheafedge.scenarios.running.onnx_files import export_clients
+from sheafedge.scenarios.wiring.emulation import Emulation, emulate
+from sheafedge.scenarios.wiring.evaluation import Evaluator
+from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
 ARMS = {
     "round": "training rounds on the whole emulator: clock, base stations, recorder and trace hash, ZeroMQ, lossy links"

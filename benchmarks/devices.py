@@ -27,13 +27,13 @@ from sheafedge.emulator.edge.bench_bundles import Workload
 from sheafedge.emulator.edge.device_profiles import REFERENCE
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.export import OnnxExporter
-from sheafedge.models.onnx_facts import answer_flops
-from sheafedge.models.quantize import float16_model, int8_model
-from sheafedge.scenarios.build import build
-from sheafedge.scenarios.client import Client
-from sheafedge.scenarios.data import load_data
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.models.export.onnx_export import OnnxExporter
+from sheafedge.models.export.onnx_facts import answer_flops
+from sheafedge.models.export.quantize import float16_model, int8_model
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.wiring.client import Client
+from sheafedge.scenarios.wiring.data import load_data
+from sheafedge.scenarios.wiring.emulation import build
 
 PRECISIONS = ("float32", "float16", "int8")
 FITTED = "blockage"

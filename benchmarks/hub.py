@@ -24,10 +24,10 @@ import zmq
 from sheafedge.benchmarks._repeats import spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.contracts import Message, MessageKind
-from sheafedge.emulator.network.errors import TransportError
-from sheafedge.emulator.network.hub import Hub
-from sheafedge.emulator.network.sockets import allow_connections
-from sheafedge.emulator.network.wire import Wire
+from sheafedge.emulator.network.transport.errors import TransportError
+from sheafedge.emulator.network.transport.hub import Hub
+from sheafedge.emulator.network.transport.sockets import allow_connections
+from sheafedge.emulator.network.transport.wire import Wire
 
 TIMEOUT_S = 30.0
 KINDS = frozenset({MessageKind.PROJECTION})

@@ -29,10 +29,10 @@ from sheafedge.emulator.network.channels.packet_channel import PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss, LossProcess
 from sheafedge.emulator.network.medium import Medium, OwnMedium, ProcessorSharing, RoundRobin
-from sheafedge.emulator.network.memory_transport import MemoryTransport
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.port import Port
-from sheafedge.emulator.network.wire import Wire
+from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
+from sheafedge.emulator.network.transport.wire import Wire
 from sheafedge.emulator.recorder import Recorder
 
 Edge = tuple[NodeId, NodeId]

@@ -25,9 +25,9 @@ import torch
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.engine import named_stream
 from sheafedge.models.head import HeadLayout, initial_head
-from sheafedge.models.map_storage import MAP_STORAGES
-from sheafedge.models.restriction_maps import RestrictionMaps
-from sheafedge.models.sheaf import head_step, structured_starts
+from sheafedge.models.sheaf.equations import head_step, structured_starts
+from sheafedge.models.sheaf.map_storage import MAP_STORAGES
+from sheafedge.models.sheaf.restriction_maps import RestrictionMaps
 from torch import Tensor
 
 N_OUTPUTS = 64

@@ -23,10 +23,11 @@ from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.contracts import Learner, Message, NodeId
 from sheafedge.emulator.nodes.compute_pool import ComputePool
 from sheafedge.models.algorithms.sheaf_dmfl import SheafDmfl
-from sheafedge.scenarios.build import Emulation, build, find_algorithm, make_clients
-from sheafedge.scenarios.data import ClientData, load_data
-from sheafedge.scenarios.run import emulate, one_torch_thread
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.wiring.assembly import find_algorithm, make_clients
+from sheafedge.scenarios.wiring.data import ClientData, load_data
+from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
+from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 from torch import Tensor
 
 ARMS = {

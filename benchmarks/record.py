@@ -25,10 +25,10 @@ from sheafedge.emulator.radio.sweep import beam_powers, measured_powers
 from sheafedge.emulator.sensors.camera import Camera
 from sheafedge.emulator.sensors.gps import GpsReceiver, drone_fix
 from sheafedge.emulator.sensors.lidar import Lidar
-from sheafedge.scenarios.record import CHUNK_FRAMES, record_world
-from sheafedge.scenarios.recorded_site import RecordedSite
-from sheafedge.scenarios.site_sensors import SiteSensors
-from sheafedge.scenarios.world_schema import WorldFile, WorldSection
+from sheafedge.scenarios.recording.record import CHUNK_FRAMES, record_world
+from sheafedge.scenarios.recording.recorded_site import RecordedSite
+from sheafedge.scenarios.recording.site_sensors import SiteSensors
+from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
 
 ALL_FOUR = ("lidar", "camera", "rf", "gps")
 #: Sites of two, four and six lanes.
@@ -109,8 +109,8 @@ def memory(seconds: float) -> dict[str, float]:
     """Largest resident memory of a fresh process that records two base stations for a while, and four times as long."""
     code = (
         "import sys, tempfile, pathlib\n"
-        "from sheafedge.scenarios.record import record_world\n"
-        "from sheafedge.scenarios.world_schema import WorldSection\n"
+        "from sheafedge.scenarios.recording.record import record_world\n"
+        "from sheafedge.scenarios.schema.world_section import WorldSection\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    section = WorldSection(n_sites=2, duration_s=float(sys.argv[1]))\n"
         "    record_world(section, 0, pathlib.Path(folder) / 'recording.h5')\n"

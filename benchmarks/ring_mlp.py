@@ -30,8 +30,8 @@ from sheafedge.emulator.network.channels.packet_channel import PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss
 from sheafedge.emulator.network.network import Network
-from sheafedge.emulator.network.wire import Wire
-from sheafedge.emulator.network.zmq_transport import ZmqTransport
+from sheafedge.emulator.network.transport.wire import Wire
+from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
 from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
@@ -39,11 +39,11 @@ from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import Wait
 from sheafedge.emulator.recorder import Recorder
 from sheafedge.models.flat import FlatModule
-from sheafedge.models.gossip import metropolis_hastings_weights
-from sheafedge.models.local_training import BatchOrder
-from sheafedge.models.module_state import module_state, resume_module
-from sheafedge.models.state import Saved, restore_or_leave
-from sheafedge.models.vector_gossip import VectorGossip, shared_encoders
+from sheafedge.models.sharing.gossip import metropolis_hastings_weights
+from sheafedge.models.sharing.vector_gossip import VectorGossip, shared_encoders
+from sheafedge.models.state.module_state import module_state, resume_module
+from sheafedge.models.state.state_fields import Saved, restore_or_leave
+from sheafedge.models.training.local_training import BatchOrder
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters

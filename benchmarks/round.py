@@ -23,7 +23,9 @@ from sheafedge.benchmarks._repeats import spread
 from sheafedge.benchmarks._whole_round import MATRIX, measure_whole_round
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.encoders import beam_map, camera, drone_camera, lidar
+from sheafedge.models.encoders import beam_map, drone_camera
+from sheafedge.models.encoders import camera_encoder as camera
+from sheafedge.models.encoders import lidar_encoder as lidar
 from sheafedge.models.encoders.mlp import position_mlp
 from sheafedge.models.flat import FlatModule
 from torch import Tensor, nn

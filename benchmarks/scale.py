@@ -26,10 +26,10 @@ from typing import Any
 
 from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
-from sheafedge.scenarios.build import Emulation, build
-from sheafedge.scenarios.data import ClientData, load_data
-from sheafedge.scenarios.run import emulate, one_torch_thread
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.wiring.data import ClientData, load_data
+from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
+from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
 #: Clients whose rows everybody shares.
 N_DATA = 2

@@ -18,12 +18,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sheafedge.benchmarks.machine import machine_facts, print_report
-from sheafedge.scenarios.build import build
-from sheafedge.scenarios.data import load_data
-from sheafedge.scenarios.run import emulate, one_torch_thread
-from sheafedge.scenarios.schema import Scenario, load_scenario
-from sheafedge.scenarios.value.report import value_of_servers
-from sheafedge.scenarios.value.serving import Server, servers
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.value.served_stations import Server, servers
+from sheafedge.scenarios.value.value_report import value_of_servers
+from sheafedge.scenarios.wiring.data import load_data
+from sheafedge.scenarios.wiring.emulation import build, emulate
+from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
 ANSWERS_MS = (5, 50, 100, 150, 200, 300, 400, 500, 700)
 #: One rule at a time.

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .sensor_windows import BlockageWindows
+from .windows.sensor_windows import BlockageWindows
 
 
 class BeamHistory(Protocol):

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..emulator.contracts import MODALITIES, Modality, State
-from .flops import forward_flops
+from .export.flops import forward_flops
 from .fusion import FUSIONS, head_layout
 from .head import apply_head
-from .module_state import module_state, resume_module
-from .state import Saved, to_array
+from .state.module_state import module_state, resume_module
+from .state.state_fields import Saved, to_array
 
 
 class ClientModel(nn.Module):

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from ..emulator.contracts import Modality, NodeId
 from .client_model import ClientModel
-from .local_training import TrainingRows
-from .objectives import Objective
 from .settings import SharingSettings, SheafSettings, TrainingSettings
+from .training.local_training import TrainingRows
+from .training.objectives import Objective
 from .twin_model import TwinModel
 
 

@@ -14,15 +14,15 @@ def main() -> None:
     """Run the command line and end the process."""
     if find_spec(_ALL_COMMANDS_NEED) is None:
         _edge_main(sys.argv[1:])
-    from .cli import main as whole_main
+    from .terminal.cli import main as whole_main
 
     whole_main()
 
 
 def _edge_main(arguments: list[str]) -> NoReturn:
-    from .. import __version__
-    from ..emulator.edge.commands import COMMANDS
-    from ..emulator.edge.commands import main as edge_main
+    from ..emulator.edge.device_commands import COMMANDS
+    from ..emulator.edge.device_commands import main as edge_main
+    from ..version import __version__
 
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         sys.stderr.write(

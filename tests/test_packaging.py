@@ -101,15 +101,15 @@ def test_the_version_has_one_source() -> None:
     project = project_file()
     assert "version" not in project["project"]
     assert project["project"]["dynamic"] == ["version"]
-    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "sheafedge.__version__"}
+    assert project["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "sheafedge.version.__version__"}
     assigned = [
         path for path in source_files() if path.suffix == ".py" and re.search(r"^__version__ *=", read(path), re.M)
     ]
-    assert assigned == [ROOT / "__init__.py"]
+    assert assigned == [ROOT / "version.py"]
 
 
 def test_the_changelog_knows_the_version() -> None:
-    version = re.search(r'^__version__ = "(.+)"$', read(ROOT / "__init__.py"), re.M)
+    version = re.search(r'^__version__ = "(.+)"$', read(ROOT / "version.py"), re.M)
     assert version
     assert re.search(rf"^## {re.escape(version[1])}\b", read(ROOT / "CHANGELOG.md"), re.M)
 

@@ -17,13 +17,14 @@ from typing import Any
 
 from rich.console import Console
 from sheafedge.emulator.edge.onnx_session import OnnxSession
-from sheafedge.scenarios.bundle_evidence import HELD_OUT, WITHOUT, answers, evidence
-from sheafedge.scenarios.bundles import Source, Wishes, quantized, sources
-from sheafedge.scenarios.finished_run import FinishedRun, finished_run
-from sheafedge.scenarios.members import members_of
-from sheafedge.scenarios.run import one_torch_thread, run_scenario
-from sheafedge.scenarios.schema import Scenario, load_scenario
-from sheafedge.scenarios.tasks.table import TASKS
+from sheafedge.scenarios.export.bundle_evidence import HELD_OUT, WITHOUT, answers, evidence
+from sheafedge.scenarios.export.bundles import Source, Wishes, quantized, sources
+from sheafedge.scenarios.export.finished_run import FinishedRun, finished_run
+from sheafedge.scenarios.running.run import run_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.tasks.task_table import TASKS
+from sheafedge.scenarios.wiring.members import members_of
+from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "edge.md"

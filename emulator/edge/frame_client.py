@@ -15,10 +15,10 @@ import zmq
 from numpy.typing import NDArray
 
 from ..contracts import Modality
-from ..network.curve_keys import CurveKeys, check_address, use_keys
-from ..network.errors import TransportError, WireError
-from ..network.packets import Packet, pack_packet, unpack_packet
-from ..network.sockets import open_socket, send_frames
+from ..network.transport.curve_keys import CurveKeys, check_address, use_keys
+from ..network.transport.errors import TransportError, WireError
+from ..network.transport.packets import Packet, pack_packet, unpack_packet
+from ..network.transport.sockets import open_socket, send_frames
 from .frame_packets import MOST_TEXT_BYTES, TO_CLIENT, TO_SERVER, Reply, pack_frames, unpack_reply
 
 

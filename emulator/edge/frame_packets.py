@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import MODALITIES, Modality
-from ..network.errors import WireError
-from ..network.packets import Dialect, Frame, Packet
+from ..network.transport.errors import WireError
+from ..network.transport.packets import Dialect, Frame, Packet
 
 FRAME_VERSION = 1
 #: An answer with the probabilities of a thousand labels takes a third of this.

@@ -24,8 +24,8 @@ from ..contracts import (
 from ..engine import EmulatorEnvironment
 from ..faults.fault_plan import NO_FAULTS, FaultPlan
 from ..recorder import Recorder
-from .errors import WireError
 from .port import Offer
+from .transport.errors import WireError
 
 #: Encoders are long; where a link has classes, all others go before them.
 _SECOND_CLASS = frozenset({MessageKind.ENCODER})

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import Message, MessageKind, MessageSlot, Modality, NodeId, Phase
-from ..network.errors import WireError
-from ..network.packed_messages import pack_phases
-from ..network.packets import Frame, Packet
+from ..network.transport.errors import WireError
+from ..network.transport.packed_messages import pack_phases
+from ..network.transport.packets import Frame, Packet
 
 
 class Topic(NamedTuple):

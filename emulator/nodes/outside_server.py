@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..contracts import NodeId
-from ..network.curve_keys import CurveKeys
-from ..network.errors import TransportError, WireError
-from ..network.packets import Frame, Packet, pack_packet, unpack_packet
-from ..network.turn_socket import TurnSocket
+from ..network.transport.curve_keys import CurveKeys
+from ..network.transport.errors import TransportError, WireError
+from ..network.transport.packets import Frame, Packet, pack_packet, unpack_packet
+from ..network.transport.turn_socket import TurnSocket
 from .outside_place import OutsidePlace, pack_place
 
 _TICK_MS = 100

@@ -10,10 +10,10 @@ from typing import Any
 import simpy
 
 from ..contracts import Message, MessageKind
-from ..network.errors import WireError
-from ..network.packed_messages import unpack_messages
-from ..network.packets import Frame, Packet
-from ..real_time import RealTimeEnvironment
+from ..network.transport.errors import WireError
+from ..network.transport.packed_messages import unpack_messages
+from ..network.transport.packets import Frame, Packet
+from ..real_time_clock import RealTimeEnvironment
 from .base_station import Surroundings
 from .inbox import Inbox
 from .learner_host import Arrived

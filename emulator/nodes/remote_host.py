@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from ..contracts import Message, MessageKind, NodeId, Phase, State
-from ..network.errors import WireError
-from ..network.packed_messages import unpack_messages, unpack_phases, unpack_slots
-from ..network.packed_trees import check_row, pack_tree, unpack_tree
-from ..network.packets import Frame, Packet
+from ..network.transport.errors import WireError
+from ..network.transport.packed_messages import unpack_messages, unpack_phases, unpack_slots
+from ..network.transport.packed_trees import check_row, pack_tree, unpack_tree
+from ..network.transport.packets import Frame, Packet
 from .learner_host import Arrived, Turn
 from .turn_server import TurnServer
 from .worker_bench import pack_arrived

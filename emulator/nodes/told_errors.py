@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 
 from ..contracts import ConfigError, DataError, DivergedError, SheafedgeError, TopologyError
-from ..network.errors import TransportError, WireError
+from ..network.transport.errors import TransportError, WireError
 
 #: What a worker may make the engine raise.
 TOLD: dict[str, type[Exception]] = {

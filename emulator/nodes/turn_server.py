@@ -16,10 +16,10 @@ from concurrent.futures import Future
 from typing import Any, NoReturn
 
 from ..contracts import NodeId
-from ..network.curve_keys import CurveKeys
-from ..network.errors import TransportError, WireError
-from ..network.packets import Frame, Packet, pack_packet, unpack_packet
-from ..network.turn_socket import READ_AT_ONCE, TurnSocket
+from ..network.transport.curve_keys import CurveKeys
+from ..network.transport.errors import TransportError, WireError
+from ..network.transport.packets import Frame, Packet, pack_packet, unpack_packet
+from ..network.transport.turn_socket import READ_AT_ONCE, TurnSocket
 from .told_errors import error_of
 from .worker_limits import WorkerLimits
 from .worker_seat import Question, Read, Seat

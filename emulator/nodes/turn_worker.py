@@ -17,9 +17,9 @@ from pathlib import Path
 import zmq
 
 from ..contracts import NodeId
-from ..network.curve_keys import CurveKeys, use_keys
-from ..network.errors import TransportError, WireError
-from ..network.packets import MOST_FRAME_BYTES, Packet, pack_packet, unpack_packet
+from ..network.transport.curve_keys import CurveKeys, use_keys
+from ..network.transport.errors import TransportError, WireError
+from ..network.transport.packets import MOST_FRAME_BYTES, Packet, pack_packet, unpack_packet
 from .told_errors import told
 from .worker_bench import ASKED, Bench
 from .worker_limits import WorkerLimits

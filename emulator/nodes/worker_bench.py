@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..contracts import Learner, Message, MessageKind, NodeId
-from ..network.errors import WireError
-from ..network.packed_messages import pack_messages, pack_phases, pack_slots, unpack_messages
-from ..network.packed_trees import check_row, pack_tree, unpack_tree
-from ..network.packets import Frame, Packet
+from ..network.transport.errors import WireError
+from ..network.transport.packed_messages import pack_messages, pack_phases, pack_slots, unpack_messages
+from ..network.transport.packed_trees import check_row, pack_tree, unpack_tree
+from ..network.transport.packets import Frame, Packet
 from .learner_host import Arrived, Observe, take_look, take_turn
 from .told_errors import told
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..contracts import NodeId
-from ..network.errors import WorkerLost
-from ..network.packets import Packet
+from ..network.transport.errors import WorkerLost
+from ..network.transport.packets import Packet
 from .worker_limits import WorkerLimits
 
 #: Makes of an answer what the ticket gives; refuses it with a `WireError`.

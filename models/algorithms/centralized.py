@@ -16,9 +16,9 @@ from ...emulator.contracts import Learner, Message, MessageSlot, Modality, NodeI
 from ..client_model import ClientModel
 from ..client_setup import ClientSetup
 from ..flat import FlatModule
-from ..local_training import Minibatches, answers, encoder_optimizer, refuse_infinite
-from ..module_state import module_state, optimizer_state, resume_module, resume_optimizer
-from ..state import Saved, restore_or_leave, to_array
+from ..state.module_state import module_state, optimizer_state, resume_module, resume_optimizer
+from ..state.state_fields import Saved, restore_or_leave, to_array
+from ..training.local_training import Minibatches, answers, encoder_optimizer, refuse_infinite
 
 #: Nothing happens in it, but it ends when everybody's last round has been observed: only then may the model move on.
 READY = "ready"

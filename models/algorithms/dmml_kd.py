@@ -20,11 +20,11 @@ from torch.nn import functional
 
 from ...emulator.contracts import ConfigError, Message, MessageKind, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
-from ..local_training import LocalTraining, Passed
-from ..objectives import class_logits, n_classes
-from ..prototypes import Prototypes, prototype_messages, prototype_slots
-from ..state import Saved, restore_or_leave, to_array
-from ..vector_gossip import SharedVector, VectorGossip, shared_encoders
+from ..sharing.prototypes import Prototypes, prototype_messages, prototype_slots
+from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_encoders
+from ..state.state_fields import Saved, restore_or_leave, to_array
+from ..training.local_training import LocalTraining, Passed
+from ..training.objectives import class_logits, n_classes
 
 MIX = "mix"
 

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from ...emulator.contracts import Learner, Message, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
-from ..state import Saved, restore_or_leave, to_array
-from ..train_then_mix import MIX, TrainThenMix
-from ..uncoupled import UncoupledModels
-from ..vector_gossip import SharedVector, VectorGossip, shared_model
+from ..sharing.train_then_mix import MIX, TrainThenMix
+from ..sharing.uncoupled import UncoupledModels
+from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_model
+from ..state.state_fields import Saved, restore_or_leave, to_array
 
 
 def dpsgd_adapt_then_combine(setup: ClientSetup) -> Learner:

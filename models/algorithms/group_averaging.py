@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...emulator.contracts import Learner
 from ..client_setup import ClientSetup
-from ..train_then_mix import MIX, TrainThenMix
-from ..uncoupled import UncoupledModels
-from ..vector_gossip import shared_encoders, shared_model
+from ..sharing.train_then_mix import MIX, TrainThenMix
+from ..sharing.uncoupled import UncoupledModels
+from ..sharing.vector_gossip import shared_encoders, shared_model
 
 GROUP = "group"
 

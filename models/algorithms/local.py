@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...emulator.contracts import Learner
 from ..client_setup import ClientSetup
-from ..train_then_mix import MIX, TrainThenMix
-from ..uncoupled import UncoupledModels
+from ..sharing.train_then_mix import MIX, TrainThenMix
+from ..sharing.uncoupled import UncoupledModels
 
 
 def local(setup: ClientSetup) -> Learner:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
-from ..head_diffusion import HeadDiffusion
-from ..state import Saved, restore_or_leave
-from ..uncoupled import UncoupledModels
-from ..vector_gossip import VectorGossip, shared_encoders
+from ..sharing.uncoupled import UncoupledModels
+from ..sharing.vector_gossip import VectorGossip, shared_encoders
+from ..sheaf.head_diffusion import HeadDiffusion
+from ..state.state_fields import Saved, restore_or_leave
 
 MIX = "mix"
 

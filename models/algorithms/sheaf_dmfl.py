@@ -23,12 +23,12 @@ from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
-from ..coupling_health import finite
-from ..head_coupling import HeadCoupling
-from ..local_training import LocalTraining, Passed
-from ..sheaf import head_step
-from ..state import Saved, restore_or_leave
-from ..vector_gossip import VectorGossip, shared_encoders
+from ..sharing.vector_gossip import VectorGossip, shared_encoders
+from ..sheaf.coupling_health import finite
+from ..sheaf.equations import head_step
+from ..sheaf.head_coupling import HeadCoupling
+from ..state.state_fields import Saved, restore_or_leave
+from ..training.local_training import LocalTraining, Passed
 
 PROJECT, MIX, REPROJECT = "project", "mix", "reproject"
 

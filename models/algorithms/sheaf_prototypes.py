@@ -22,10 +22,10 @@ from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
-from ..local_training import Passed
-from ..objectives import n_classes
-from ..prototypes import Prototypes, prototype_messages, prototype_slots
-from ..state import Saved, restore_or_leave
+from ..sharing.prototypes import Prototypes, prototype_messages, prototype_slots
+from ..state.state_fields import Saved, restore_or_leave
+from ..training.local_training import Passed
+from ..training.objectives import n_classes
 from .sheaf_dmfl import MIX, SheafDmfl
 
 

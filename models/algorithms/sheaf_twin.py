@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageSlot, Modality, Phase, State
 from ..client_setup import ClientSetup
-from ..local_training import class_weights, predict
-from ..private_rows import PartlyPrivateRows
-from ..state import Saved, restore_or_leave
+from ..sharing.uncoupled import UncoupledModels
+from ..state.state_fields import Saved, restore_or_leave
+from ..training.local_training import class_weights, predict
+from ..training.reserved_rows import PartlyPrivateRows
 from ..twin_model import blended
-from ..uncoupled import UncoupledModels
 from .sheaf_diffusion import SheafDiffusion
 
 

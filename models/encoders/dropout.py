@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ...emulator.contracts import ConfigError, State
-from ..state import Saved
-from ..stream_state import resumed_torch_stream, torch_stream_state
+from ..state.state_fields import Saved
+from ..state.stream_state import resumed_torch_stream, torch_stream_state
 
 
 class SeededDropout(nn.Module):

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...datasets.perturb import ImageChange
 from ...datasets.scores import BeamScores, score_ranking
-from ...datasets.sensor_windows import BeamWindows
+from ...datasets.windows.perturb import ImageChange
+from ...datasets.windows.sensor_windows import BeamWindows
 from ...emulator.contracts import DataError
 from ...emulator.engine import named_stream
 from ...models.encoders.drone_camera import drone_camera_encoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .published_drones import PUBLISHED_TOP1
-from .sky import PREDICTORS, SPLITS, SkyFigures, Split
+from .sky_calibration import PREDICTORS, SPLITS, SkyFigures, Split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

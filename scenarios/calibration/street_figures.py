@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.recording_reader import RecordedStation, RecordingReader
-from ...datasets.sensed_frames import SensedFrames
+from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
+from ...datasets.windows.sensed_frames import SensedFrames
 from ...emulator.world.line_of_sight import blockers
 from ...emulator.world.scene import Kind
-from ..recorded_site import RecordedSite
-from ..world_schema import WorldFile, parse_world
+from ..recording.recorded_site import RecordedSite
+from ..schema.world_section import WorldFile, parse_world
 
 #: Clear means that nothing at all is near the line of sight.
 CLEAR_BELOW_DB = 0.1

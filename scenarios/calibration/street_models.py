@@ -14,8 +14,8 @@ from torch.nn import functional
 from ...emulator.contracts import ConfigError, Modality
 from ...emulator.engine import named_stream
 from ...models.encoders.beam_map import beam_map_encoder
-from ...models.encoders.camera import camera_encoder
-from ...models.encoders.lidar import lidar_encoder
+from ...models.encoders.camera_encoder import camera_encoder
+from ...models.encoders.lidar_encoder import lidar_encoder
 from ...models.encoders.normalize import CameraScale, LidarScale, StandardizePower
 from .warning_samples import Batch, PooledSamples, SiteSamples
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...emulator.contracts import Modality
 from .published_blockage import PUBLISHED
-from .street import StreetCalibration
+from .street_calibration import StreetCalibration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.partition import partition
-from ...datasets.recording_reader import RecordedStation
-from ...datasets.sensed_frames import SensedFrames
-from ...datasets.sensor_windows import BlockageWindows, blockage_windows
+from ...datasets.recordings.recording_reader import RecordedStation
+from ...datasets.splits.partition import partition
+from ...datasets.windows.sensed_frames import SensedFrames
+from ...datasets.windows.sensor_windows import BlockageWindows, blockage_windows
 from ...emulator.contracts import DataError, Modality
 
 Index = NDArray[np.int64]

@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from ...emulator.contracts import ConfigError, SheafedgeError
 from ...emulator.whole_file import write_whole
-from ..pictures import save_picture
-from ..ray_cluster import Engine
+from ..recording.pictures import save_picture
+from ..workers.ray_cluster import Engine
 from .comparison import Comparison
 from .curves import curves_of
 from .figures import Axis, draw_curves, draw_varied

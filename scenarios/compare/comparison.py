@@ -14,11 +14,11 @@ import tomli_w
 from pydantic import Field
 
 from ...emulator.contracts import ConfigError
-from ..data_schema import first_repeated
-from ..schema import Scenario, load_scenario, shipped_scenarios
-from ..section import Section
-from ..toml_file import is_file, read_toml
-from ..wording import one_sentence, shown
+from ..schema.data_section import first_repeated
+from ..schema.scenario import Scenario, load_scenario, shipped_scenarios
+from ..schema.section import Section
+from ..schema.toml_file import is_file, read_toml
+from ..schema.wording import one_sentence, shown
 
 #: Dotted key -> value, as `Scenario.edited` takes them.
 Edits = dict[str, Any]

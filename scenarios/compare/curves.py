@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tasks.table import TASKS
+from ..tasks.task_table import TASKS
 from .results import ALL_CLIENTS
 from .stored_runs import stored_rows, stored_summary
 

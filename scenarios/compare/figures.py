@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..tasks.table import TASKS
 from ..tasks.task import Column
+from ..tasks.task_table import TASKS
 from .curves import Array, Curve
 from .results import ALL_CLIENTS
 from .tables import group_names, heading

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...emulator.contracts import ConfigError
-from ..build import find_algorithm
-from ..schema import Scenario
+from ..schema.scenario import Scenario
+from ..wiring.assembly import find_algorithm
 from .comparison import Comparison
 from .stored_runs import run_name
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...emulator.contracts import ConfigError
-from ..ray_cluster import Engine
+from ..workers.ray_cluster import Engine
 from .plan import PlannedRun
 from .processes import Processes
 from .ray_runs import RayRuns

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
 import tomli_w
 
 from ...emulator.contracts import SheafedgeError
-from ..ray_cluster import ray_running
-from ..ray_tasks import make_run
-from .work import Done, Task
+from ..schema.scenario import validated
+from ..workers.ray_cluster import ray_running
+from .work import Done, Task, do
+
+
+def make_run(scenario: str, folder: str, world: str) -> tuple[float, str, str]:
+    """A piece of work of a comparison; returns the fields of `Done`.
+
+    Args:
+        scenario: as TOML.
+        folder: of the run; empty: only record the world.
+        world: which recording it needs or makes; empty: none.
+    """
+    done = do(Task(validated(tomllib.loads(scenario)), Path(folder) if folder else None, world))
+    return done.seconds, done.error, done.sentence
 
 
 class RayRuns:

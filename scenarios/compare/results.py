@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
+from ...version import __version__
 from .comparison import Comparison
 from .plan import PlannedRun
 from .spread import differences, spread

@@ -14,10 +14,10 @@ from typing import Any
 import pydantic
 from pydantic import ConfigDict
 
-from ... import __version__
 from ...emulator.contracts import ConfigError, DataError
-from ..schema import Scenario, validated
-from ..toml_file import read_toml
+from ...version import __version__
+from ..schema.scenario import Scenario, validated
+from ..schema.toml_file import read_toml
 
 #: Fields that cannot change a result.
 WITHOUT_EFFECT = ("name", "summary", "export")

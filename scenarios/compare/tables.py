@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..tasks.table import TASKS
 from ..tasks.task import Column
+from ..tasks.task_table import TASKS
 from .results import ALL_CLIENTS
 
 _SPLITS = {"sequence": "whole sequences", "time": "later time", "random": "random rows, which leak"}

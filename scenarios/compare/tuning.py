@@ -10,8 +10,8 @@ from typing import Any
 
 from ...emulator.contracts import ConfigError
 from ...emulator.whole_file import write_whole
-from ..ray_cluster import Engine
-from ..tasks.table import TASKS
+from ..tasks.task_table import TASKS
+from ..workers.ray_cluster import Engine
 from .comparing import writing
 from .comparison import Comparison, Edits, Tuning, loaded_tables, validated_comparison
 from .plan import planned_runs

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...emulator.contracts import SheafedgeError
-from ..data import recording_paths
-from ..recording_cache import recording_key
-from ..run import run_scenario
-from ..schema import Scenario
+from ..recording.recording_cache import recording_key
+from ..running.run import run_scenario
+from ..schema.scenario import Scenario
+from ..wiring.data import recording_paths
 from .plan import PlannedRun
 from .stored_runs import replacing_run
 

@@ -13,22 +13,22 @@ from typing import Literal
 from rich.console import Console
 from rich.markup import escape
 
-from ...datasets.recording_reader import RecordedStation, RecordingReader
+from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from ...emulator.contracts import ConfigError, SheafedgeError
 from ...emulator.edge.frame_client import FrameClient
 from ...emulator.edge.manifest import Manifest
-from ...emulator.network.curve_keys import CurveKeys, read_keys
-from ..data import recording_paths
-from ..held_out import FROM_S, IMAGES, SEQUENCES
-from ..interrupts import stop_requests
-from ..schema import load_scenario
-from ..warning_line import print_warning
-from .report import report, report_lines
+from ...emulator.network.transport.curve_keys import CurveKeys, read_keys
+from ..running.interrupts import stop_requests
+from ..schema.scenario import load_scenario
+from ..terminal.replay_view import ReplayView
+from ..terminal.warning_line import print_warning
+from ..wiring.data import recording_paths
+from ..wiring.held_out import FROM_S, IMAGES, SEQUENCES
+from .replay_report import report, report_lines
 from .sensor_faults import SensorFaults, parsed_break
 from .session import Pace, Session, described
 from .station_stream import StationStream, station_stream
 from .stream_book import StreamBook
-from .view import ReplayView
 
 _DIGEST_SHOWN = 12
 

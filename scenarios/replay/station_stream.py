@@ -13,20 +13,20 @@ from typing import Any, Self, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.beam_order import renumbered
-from ...datasets.recording_reader import RecordedStation
-from ...datasets.samples import Samples
-from ...datasets.sensed_frames import SensedFrames
-from ...datasets.sensor_windows import BlockageLabel
-from ...datasets.tracked_recording import tracked_rows
-from ...datasets.windows import Windows
+from ...datasets.recordings.recording_reader import RecordedStation
+from ...datasets.windows.beam_order import renumbered
+from ...datasets.windows.samples import Samples
+from ...datasets.windows.sensed_frames import SensedFrames
+from ...datasets.windows.sensor_windows import BlockageLabel
+from ...datasets.windows.track_windows import Windows
+from ...datasets.windows.tracked_recording import tracked_rows
 from ...emulator.contracts import ConfigError, DataError, Modality
 from ...emulator.edge.manifest import InputSpec, Manifest
-from ..data_schema import CodebookSize, DataSection
-from ..kept_frames import frames_for
-from ..tasks.beams import WHOLE_CODEBOOK
-from ..tasks.table import TASKS
+from ..schema.data_section import CodebookSize, DataSection
+from ..tasks.beam_tasks import WHOLE_CODEBOOK
 from ..tasks.task import Task
+from ..tasks.task_table import TASKS
+from ..wiring.kept_frames import frames_for
 
 #: A window of one frame needs so many rows of a drive-by, see `make_windows`.
 _TRACKED_ROWS = 2

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.sensor_windows import BlockageWindows
+from ...datasets.windows.sensor_windows import BlockageWindows
 from ...emulator.contracts import SheafedgeError
 from ...emulator.edge.frame_packets import Answer
 from ...emulator.edge.manifest import Manifest
-from .foresight import Foresight, Watch, foresight
 from .station_stream import StationStream
+from .warning_events import Foresight, Watch, foresight
 
 
 class ReplayError(SheafedgeError):

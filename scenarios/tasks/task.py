@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.samples import Samples
-from ...datasets.sensed_frames import SensedFrames
+from ...datasets.windows.samples import Samples
+from ...datasets.windows.sensed_frames import SensedFrames
 from ...emulator.contracts import Modality
 
 if TYPE_CHECKING:
-    from ..data_schema import DataSection
+    from ..schema.data_section import DataSection
 
 Scores = Mapping[str, float]
 

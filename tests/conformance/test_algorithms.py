@@ -18,7 +18,7 @@ import torch
 from integration.played import State
 from integration.tiny import Walk, state_of, tiny, wired
 from numpy.typing import NDArray
-from sheafedge.datasets.windows import Windows
+from sheafedge.datasets.windows.track_windows import Windows
 from sheafedge.emulator.contracts import (
     DIVISIBLE_KINDS,
     DivergedError,
@@ -28,9 +28,9 @@ from sheafedge.emulator.contracts import (
     MessageSlot,
     NodeId,
 )
-from sheafedge.models.algorithms.table import ALGORITHMS
-from sheafedge.scenarios.build import build
-from sheafedge.scenarios.data import ClientData, load_data
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
+from sheafedge.scenarios.wiring.data import ClientData, load_data
+from sheafedge.scenarios.wiring.emulation import build
 
 N_ROUNDS = 3  # the single exchange has other phases from its second round on
 

@@ -16,10 +16,10 @@ from integration.audit import Frames, RecordingTransport, leaks, runs
 from integration.played import State, largest_difference
 from integration.tiny import Walk, state_of, walk, wired
 from sheafedge.emulator.contracts import MessageKind, NodeId
-from sheafedge.models.algorithms.table import ALGORITHMS
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.dropout import SeededDropout
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 
 TINY: dict[str, Any] = {
     "rounds": 2,
@@ -125,7 +125,7 @@ def test_one_stream_of_dropout_for_all_clients_would_show(monkeypatch: pytest.Mo
 
 def overheard(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[Walk, Frames]:
     seen: Frames = []
-    monkeypatch.setattr("sheafedge.scenarios.build.MemoryTransport", partial(RecordingTransport, seen=seen))
+    monkeypatch.setattr("sheafedge.scenarios.wiring.emulation.MemoryTransport", partial(RecordingTransport, seen=seen))
     return walk(scenario), seen
 
 

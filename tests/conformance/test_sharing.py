@@ -13,7 +13,7 @@ import torch
 from integration.tiny import Walk, state_of, tiny, walk, wired
 from sheafedge.emulator.contracts import Message, MessageKind
 from sheafedge.emulator.recorder import KindTraffic
-from sheafedge.models.algorithms.table import ALGORITHMS
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from torch import Tensor
 
 N_ROUNDS = 2  # one without and one with an exchange, where every second has one

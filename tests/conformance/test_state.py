@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from integration.tiny import Walk, tiny, wired
 from sheafedge.emulator.contracts import ConfigError, Learner, Message, NodeId, State
-from sheafedge.models.algorithms.table import ALGORITHMS
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 
 N_BEFORE, N_AFTER = 2, 2
 

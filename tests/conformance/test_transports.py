@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import InFlight, Message, MessageKind, Transport
-from sheafedge.emulator.network.errors import TransportError, WireError
-from sheafedge.emulator.network.memory_transport import MemoryTransport
-from sheafedge.emulator.network.wire import Wire, message_bytes
-from sheafedge.emulator.network.zmq_transport import ZmqTransport
+from sheafedge.emulator.network.transport.errors import TransportError, WireError
+from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
+from sheafedge.emulator.network.transport.wire import Wire, message_bytes
+from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
 
 NOTHING = np.zeros(0, dtype=np.int64)
 PACKET_BYTES = 1200

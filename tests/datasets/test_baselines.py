@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.baselines import majority_predictions, persistence_predictions
-from sheafedge.datasets.deepsense_rows import load_deepsense_rows
-from sheafedge.datasets.partition import assign_clients, partition
-from sheafedge.datasets.recording import Recording
+from sheafedge.datasets.deepsense.deepsense_rows import load_deepsense_rows
 from sheafedge.datasets.scores import BeamScores, score_ranking
-from sheafedge.datasets.windows import Windows, make_windows
+from sheafedge.datasets.splits.partition import assign_clients, partition
+from sheafedge.datasets.windows.drive_bys import Recording
+from sheafedge.datasets.windows.track_windows import Windows, make_windows
 from sheafedge.emulator.contracts import DataError
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from sheafedge.datasets.recording_layout import RecordingDescription, StationDescription, standard_field
-from sheafedge.datasets.recording_writer import RecordingWriter
+from sheafedge.datasets.recordings.recording_layout import RecordingDescription, StationDescription, standard_field
+from sheafedge.datasets.recordings.recording_writer import RecordingWriter
 
 RATE_HZ, N_RAYS, N_BEAMS = 10.0, 6, 8
 QUIET_W, LOUD_W = 1.0, 10.0

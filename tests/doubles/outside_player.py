@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import zmq
-from sheafedge.emulator.network.curve_keys import CurveKeys, use_keys
-from sheafedge.emulator.network.packets import Frame, Packet, pack_packet, unpack_packet
+from sheafedge.emulator.network.transport.curve_keys import CurveKeys, use_keys
+from sheafedge.emulator.network.transport.packets import Frame, Packet, pack_packet, unpack_packet
 
 #: Far more than loopback takes; what does not come fails a test after it.
 PATIENCE_MS = 10_000

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sheafedge.emulator.edge.bundle import load_bundle
 from sheafedge.emulator.edge.serving.server import Server, ServingSettings
-from sheafedge.emulator.network.curve_keys import CurveKeys
+from sheafedge.emulator.network.transport.curve_keys import CurveKeys
 
 LIMIT_S = 60.0
 

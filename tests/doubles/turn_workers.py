@@ -13,9 +13,9 @@ import zmq
 from doubles.emulation import DirectTransport, ScriptedLearner, ScriptedLink
 from sheafedge.emulator.contracts import DeviceProfile, Learner, Message, MessageKind, NodeId, Phase
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
-from sheafedge.emulator.network.curve_keys import CurveKeys
 from sheafedge.emulator.network.network import Network
-from sheafedge.emulator.network.packets import Packet, pack_packet, unpack_packet
+from sheafedge.emulator.network.transport.curve_keys import CurveKeys
+from sheafedge.emulator.network.transport.packets import Packet, pack_packet, unpack_packet
 from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
 from sheafedge.emulator.nodes.compute_pool import SerialPool
 from sheafedge.emulator.nodes.inbox import Inbox

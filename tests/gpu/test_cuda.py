@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from sheafedge.scenarios.run import RunResult, run_scenario
-from sheafedge.scenarios.schema import load_scenario
+from sheafedge.scenarios.running.run import RunResult, run_scenario
+from sheafedge.scenarios.schema.scenario import load_scenario
 
 pytestmark = [
     pytest.mark.gpu,

@@ -15,10 +15,10 @@ from sheafedge.emulator.network.channels.link_settings import LinkSettings
 from sheafedge.emulator.network.channels.packet_channel import PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss
-from sheafedge.emulator.network.memory_transport import MemoryTransport
 from sheafedge.emulator.network.network import Network
-from sheafedge.emulator.network.wire import Wire
-from sheafedge.emulator.network.zmq_transport import ZmqTransport
+from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
+from sheafedge.emulator.network.transport.wire import Wire
+from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
 from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from reference.quadratic import SMOOTHNESS, Point, QuadraticProblem, at_mean_encoders, consensus_distance
 from reference.sheaf_dmfl import Edge, sheaf_laplacian
-from sheafedge.models.gossip import metropolis_hastings_weights, mix
-from sheafedge.models.restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
-from sheafedge.models.sheaf import head_step
-from sheafedge.models.stability import head_step_limit, map_step_limit
+from sheafedge.models.sharing.gossip import metropolis_hastings_weights, mix
+from sheafedge.models.sheaf.equations import head_step
+from sheafedge.models.sheaf.restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
+from sheafedge.models.sheaf.stability import head_step_limit, map_step_limit
 from torch import Tensor
 
 ROUNDING = 1e-12

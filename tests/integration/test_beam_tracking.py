@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sheafedge.scenarios.run import RunResult, run_scenario
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.scenarios.running.run import RunResult, run_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 
 N_ROUNDS = 20
 #: About 450 held-out rows per group: one standard error of top-1 is at most 0.024, and more because the rows of a

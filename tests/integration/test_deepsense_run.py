@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from sheafedge.emulator.edge.onnx_session import OnnxSession
-from sheafedge.scenarios.run import RunResult, run_scenario
-from sheafedge.scenarios.schema import load_scenario
+from sheafedge.scenarios.running.run import RunResult, run_scenario
+from sheafedge.scenarios.schema.scenario import load_scenario
 
 #: What counts as well above persistence in top-1; groups of three seeds differ by 0.02 around gains of 0.15 and more.
 WELL_ABOVE = 0.05

@@ -17,12 +17,12 @@ from integration.played import digest
 from integration.tiny import Walk, state_of, tiny, walk, wired
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from sheafedge.datasets.samples import Samples
-from sheafedge.datasets.windows import Windows
+from sheafedge.datasets.windows.samples import Samples
+from sheafedge.datasets.windows.track_windows import Windows
 from sheafedge.emulator.engine import EmulatorEnvironment
-from sheafedge.scenarios.links import LinkEnd, make_links
-from sheafedge.scenarios.live import LiveRows
-from sheafedge.scenarios.run import RunResult, run_scenario
+from sheafedge.scenarios.running.run import RunResult, run_scenario
+from sheafedge.scenarios.wiring.links import LinkEnd, make_links
+from sheafedge.scenarios.wiring.live import LiveRows
 
 LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0, "network.missing": "stale"}
 
@@ -67,7 +67,7 @@ def test_pool_and_transport_leave_the_trace_as_it_is(tmp_path: Path) -> None:
 def test_the_run_folder_repeats_its_run_in_another_process(tmp_path: Path) -> None:
     """With other hashes of strings, so that no order of a set decides about anything."""
     first = ran(tmp_path / "first", {"network.transport": "zmq"})
-    command = [sys.executable, "-c", "from sheafedge.scenarios.cli import main; main()"]
+    command = [sys.executable, "-c", "from sheafedge.scenarios.terminal.cli import main; main()"]
     again = tmp_path / "again"
     subprocess.run(
         [*command, "run", str(first.folder / "scenario.toml"), "--out", str(again)],

@@ -18,12 +18,12 @@ from doubles.meddler import Meddler
 from doubles.mutated_frames import Mutator
 from integration.tiny import tiny, walk, wired
 from sheafedge.emulator.contracts import Message, SheafedgeError
-from sheafedge.emulator.network import zmq_transport
-from sheafedge.emulator.network.wire import Wire, WireFrames
-from sheafedge.emulator.network.worker import Worker
-from sheafedge.emulator.network.zmq_transport import ZmqTransport
-from sheafedge.scenarios import build
-from sheafedge.scenarios.run import emulate
+from sheafedge.emulator.network.transport import zmq_transport
+from sheafedge.emulator.network.transport.wire import Wire, WireFrames
+from sheafedge.emulator.network.transport.worker import Worker
+from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
+from sheafedge.scenarios.wiring import build
+from sheafedge.scenarios.wiring.emulation import emulate
 
 #: Lossy, so that headers which list lost packets cross as well.
 RUN = {"rounds": 2, "link.loss_probability": 0.2, "network.missing": "skip"}

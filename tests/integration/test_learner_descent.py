@@ -24,8 +24,8 @@ from reference.sheaf_dmfl import (
     step_a_gradients,
 )
 from sheafedge.emulator.contracts import Learner, NodeId
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.models.algorithms.sheaf_dmfl import SheafDmfl
-from sheafedge.models.algorithms.table import ALGORITHMS
 from torch import Tensor
 from torch.nn import functional
 

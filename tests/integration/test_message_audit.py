@@ -15,8 +15,8 @@ from integration.played import Played, Setting, of_reference
 from reference.sheaf_dmfl import run_reference
 from sheafedge.emulator.contracts import MessageKind
 from sheafedge.emulator.network.channels.link_settings import LinkSettings
-from sheafedge.emulator.network.wire import message_bytes
-from sheafedge.models.algorithms.table import ALGORITHMS
+from sheafedge.emulator.network.transport.wire import message_bytes
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 
 N_ROUNDS = 4
 

@@ -17,9 +17,9 @@ import pytest
 import tomli_w
 from integration.tiny import tiny
 from sheafedge.emulator.contracts import ConfigError, SheafedgeError
-from sheafedge.scenarios.progress import NoProgress
-from sheafedge.scenarios.run import RunResult, resume_run, run_scenario
-from sheafedge.scenarios.schema import Scenario
+from sheafedge.scenarios.running.run import RunResult, resume_run, run_scenario
+from sheafedge.scenarios.schema.scenario import Scenario
+from sheafedge.scenarios.wiring.progress import NoProgress
 
 #: Half of what is sent is lost in bursts, some arrives after its deadline, and what was said before is remembered.
 HARD = {
@@ -138,7 +138,7 @@ def test_a_run_may_be_interrupted_again_and_again(tmp_path: Path) -> None:
 
 def test_messages_on_air_at_the_checkpoint_arrive(tmp_path: Path) -> None:
     """The case is as hard as it says: at the cut something is under way, and it counts as late afterwards."""
-    from sheafedge.scenarios.checkpoint import read_checkpoint
+    from sheafedge.scenarios.running.checkpoint import read_checkpoint
 
     aside = stopped(scenario("stale"), tmp_path / "run", round_index=1)
     assert read_checkpoint(aside / "checkpoint").state["emulation"]["network"]["flights"]
@@ -147,7 +147,7 @@ def test_messages_on_air_at_the_checkpoint_arrive(tmp_path: Path) -> None:
 
 
 def test_messages_in_queues_at_the_checkpoint_are_sent(tmp_path: Path) -> None:
-    from sheafedge.scenarios.checkpoint import read_checkpoint
+    from sheafedge.scenarios.running.checkpoint import read_checkpoint
 
     for case in ("projections go first, in chunks", "a medium shared by all", "resource blocks in turn"):
         aside = stopped(scenario(case), tmp_path / case.replace(" ", "-").replace(",", ""), round_index=1)
@@ -158,7 +158,7 @@ def test_messages_in_queues_at_the_checkpoint_are_sent(tmp_path: Path) -> None:
 
 def test_a_run_that_forgets_a_stream_is_another_run(tmp_path: Path) -> None:
     """The negative control: the comparison above can fail."""
-    from sheafedge.scenarios.checkpoint import read_checkpoint, write_checkpoint
+    from sheafedge.scenarios.running.checkpoint import read_checkpoint, write_checkpoint
 
     chosen = scenario("stale")
     undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
@@ -208,14 +208,14 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
 
 def test_another_version_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     aside = stopped(tiny({"rounds": 3}), tmp_path / "run", round_index=0)
-    monkeypatch.setattr("sheafedge.scenarios.run.__version__", "9.9.9")
+    monkeypatch.setattr("sheafedge.scenarios.running.run.__version__", "9.9.9")
     with pytest.raises(ConfigError, match=r"was written with sheafedge .*, here is 9\.9\.9"):
         resume_run(aside)
 
 
 @pytest.mark.parametrize("tree", [{}, {"emulation": {}}, {"emulation": []}, [], 3, {"sheafedge": 1, "torch": 2}])
 def test_a_checkpoint_that_no_run_wrote_is_refused_and_all_stays(tree: Any, tmp_path: Path) -> None:
-    from sheafedge.scenarios.checkpoint import write_checkpoint
+    from sheafedge.scenarios.running.checkpoint import write_checkpoint
 
     aside = stopped(tiny({"rounds": 2}), tmp_path / "run", round_index=0)
     for path in (aside / "checkpoint").iterdir():
@@ -231,7 +231,7 @@ def test_a_checkpoint_that_no_run_wrote_is_refused_and_all_stays(tree: Any, tmp_
 
 #: Each start plays some rounds before it is killed.
 ROUNDS_PER_KILL = 12
-COMMAND = [sys.executable, "-c", "from sheafedge.scenarios.cli import main; main()", "run"]
+COMMAND = [sys.executable, "-c", "from sheafedge.scenarios.terminal.cli import main; main()", "run"]
 
 
 def n_lines(folder: Path) -> int:

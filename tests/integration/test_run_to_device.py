@@ -11,7 +11,7 @@ import pytest
 from doubles.running_server import running_server
 from sheafedge.emulator.edge.bundle import read_bundle
 from sheafedge.emulator.edge.manifest import Manifest
-from sheafedge.scenarios import cli
+from sheafedge.scenarios.terminal import cli
 
 
 def group(*modalities: str) -> dict[str, Any]:

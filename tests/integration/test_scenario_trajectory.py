@@ -10,8 +10,8 @@ import torch
 from integration.played import largest_difference, of_reference
 from integration.tiny import PLAIN_SGD, problem_of, tiny, walk, wired
 from reference.sheaf_dmfl import run_reference
-from sheafedge.models.algorithms.table import ALGORITHMS
-from sheafedge.scenarios.run import emulate
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
+from sheafedge.scenarios.wiring.emulation import emulate
 
 SAME = 1e-10  # float64, numbers of order 1, sums in another order
 WRONG = 1e-4  # far above every rounding, in float32 too

@@ -11,10 +11,9 @@ from integration.played import State, digest, maps_of, state_of_model
 from reference.sheaf_dmfl import ReferenceProblem
 from sheafedge.emulator.contracts import Learner, NodeId
 from sheafedge.emulator.engine import named_stream
-from sheafedge.scenarios.build import Emulation, build
-from sheafedge.scenarios.data import load_data
-from sheafedge.scenarios.run import emulate
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.wiring.data import load_data
+from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
 
 TINY = {
     "rounds": 3,

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sheafedge.datasets.perturb import Occlusion
-from sheafedge.datasets.sensor_windows import BeamWindows
+from sheafedge.datasets.windows.perturb import Occlusion
+from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.engine import named_stream
 from sheafedge.scenarios.calibration.published_drones import PUBLISHED_PERSISTENCE, PUBLISHED_TOP1
-from sheafedge.scenarios.calibration.sky import (
+from sheafedge.scenarios.calibration.sky_calibration import (
     SPLITS,
     SkyFigures,
     SkyStudy,
@@ -27,7 +27,7 @@ from sheafedge.scenarios.calibration.sky import (
     recorded_windows,
 )
 from sheafedge.scenarios.calibration.sky_models import Budget, SkySamples, both_scores, image_scores, learn_images
-from sheafedge.scenarios.recording_cache import cached_recording
+from sheafedge.scenarios.recording.recording_cache import cached_recording
 
 pytestmark = [pytest.mark.physics, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sheafedge.datasets.recording_reader import RecordingReader
+from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.emulator.engine import named_stream
-from sheafedge.scenarios.calibration.street import (
+from sheafedge.scenarios.calibration.street_calibration import (
     LENGTH,
     TEST_FRACTION,
     StreetCalibration,
@@ -21,8 +21,8 @@ from sheafedge.scenarios.calibration.street import (
 )
 from sheafedge.scenarios.calibration.street_models import ReferenceSettings, trained_network, warnings_of
 from sheafedge.scenarios.calibration.warning_samples import PooledSamples, site_samples
-from sheafedge.scenarios.recording_cache import cached_recording
-from sheafedge.scenarios.world_schema import WorldSection
+from sheafedge.scenarios.recording.recording_cache import cached_recording
+from sheafedge.scenarios.schema.world_section import WorldSection
 
 pytestmark = [pytest.mark.physics, pytest.mark.slow, pytest.mark.timeout(1200)]
 

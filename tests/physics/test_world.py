@@ -17,8 +17,8 @@ from sheafedge.emulator.sensors.lidar import Lidar
 from sheafedge.emulator.world.line_of_sight import blockers
 from sheafedge.emulator.world.scene import Kind, Scene
 from sheafedge.emulator.world.sky import SkyWorld
-from sheafedge.scenarios.recorded_site import RecordedSite
-from sheafedge.scenarios.world_schema import WorldFile, WorldSection
+from sheafedge.scenarios.recording.recorded_site import RecordedSite
+from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
 
 pytestmark = pytest.mark.physics
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sheafedge.scenarios.schema import Scenario, load_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 
 #: Four clients at one street of fifteen cars, models of a few hundred numbers, two rounds of messages.
 TINY: dict[str, Any] = {

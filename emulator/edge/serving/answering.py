@@ -12,7 +12,7 @@ from ...contracts import PRESENT_NAME, Modality
 from ..bundle import Bundle
 from ..manifest import OutputSpec
 from .refusals import FrameRefused
-from .windows import Sample
+from .stream_windows import Sample
 
 
 @dataclass(frozen=True, slots=True)

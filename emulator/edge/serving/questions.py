@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from .windows import Sample
+from .stream_windows import Sample
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,10 +17,10 @@ import numpy as np
 import zmq
 
 from ...contracts import ConfigError
-from ...network.curve_keys import CurveKeys, Door, check_address, use_keys
-from ...network.errors import TransportError, WireError
-from ...network.packets import Packet, pack_packet, unpack_packet
-from ...network.sockets import allow_connections, open_socket
+from ...network.transport.curve_keys import CurveKeys, Door, check_address, use_keys
+from ...network.transport.errors import TransportError, WireError
+from ...network.transport.packets import Packet, pack_packet, unpack_packet
+from ...network.transport.sockets import allow_connections, open_socket
 from ..bundle import Bundle
 from ..frame_packets import (
     LONGEST_STREAM,
@@ -36,8 +36,8 @@ from .counts import Counts
 from .questions import Question, Questions
 from .refusals import FrameRefused
 from .reloading import BundleReloader
+from .stream_windows import stream_bytes
 from .streams import Streams
-from .windows import stream_bytes
 
 #: Packets taken before the model runs again, so that senders cannot keep it from running.
 _MOST_TAKEN = 256

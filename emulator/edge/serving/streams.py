@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..manifest import InputSpec
 from .refusals import FrameRefused
-from .windows import StreamWindows
+from .stream_windows import StreamWindows
 
 
 class Streams:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.decisions.access_link import AccessLink
 from sheafedge.emulator.decisions.answers import arrivals_s
-from sheafedge.emulator.decisions.beams import BeamRule, BeamSignals, best, follow_answers, keep, react
+from sheafedge.emulator.decisions.beam_rules import BeamRule, BeamSignals, best, follow_answers, keep, react
 from sheafedge.emulator.decisions.service import Service
 
 FRAME_S = 0.2

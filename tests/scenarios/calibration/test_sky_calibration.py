@@ -11,13 +11,13 @@ import pytest
 import typer
 from numpy.testing import assert_array_equal
 from rich.console import Console
-from sheafedge.datasets.recording_reader import RecordedStation, RecordingReader
+from sheafedge.datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from sheafedge.datasets.scores import BeamScores
-from sheafedge.datasets.sensed_frames import SensedFrames
-from sheafedge.datasets.sensor_windows import BeamWindows, beam_windows
+from sheafedge.datasets.windows.sensed_frames import SensedFrames
+from sheafedge.datasets.windows.sensor_windows import BeamWindows, beam_windows
 from sheafedge.emulator.contracts import ConfigError, DataError, Modality
-from sheafedge.scenarios.calibration import sky, sky_command
-from sheafedge.scenarios.calibration.sky import (
+from sheafedge.scenarios.calibration import sky_calibration as sky
+from sheafedge.scenarios.calibration.sky_calibration import (
     PREDICTORS,
     SPLITS,
     NoisePoint,
@@ -29,11 +29,12 @@ from sheafedge.scenarios.calibration.sky import (
     neighbor_ranking,
     random_split,
 )
-from sheafedge.scenarios.calibration.sky_command import calibrate_sky_command, print_sky_figures
 from sheafedge.scenarios.calibration.sky_models import Budget, SkySamples
 from sheafedge.scenarios.calibration.sky_pictures import draw_sky_figures
-from sheafedge.scenarios.recording_cache import cached_recording
-from sheafedge.scenarios.world_schema import WorldSection
+from sheafedge.scenarios.recording.recording_cache import cached_recording
+from sheafedge.scenarios.schema.world_section import WorldSection
+from sheafedge.scenarios.terminal import sky_commands as sky_command
+from sheafedge.scenarios.terminal.sky_commands import calibrate_sky_command, print_sky_figures
 from typer.testing import CliRunner
 
 TINY = SkyStudy(n_sites=1, minutes=10.0, seed=1, budget=Budget(n_steps=3, width=0.1), rate_hz=1.0)

@@ -10,21 +10,26 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
-from sheafedge.datasets.recording_reader import RecordingReader
-from sheafedge.datasets.sensed_frames import SensedFrames
-from sheafedge.datasets.sensor_windows import blockage_windows
+from sheafedge.datasets.recordings.recording_reader import RecordingReader
+from sheafedge.datasets.windows.sensed_frames import SensedFrames
+from sheafedge.datasets.windows.sensor_windows import blockage_windows
 from sheafedge.emulator.contracts import ConfigError, DataError
-from sheafedge.scenarios import cli
 from sheafedge.scenarios.calibration.published_blockage import PUBLISHED
-from sheafedge.scenarios.calibration.street import StreetCalibration, WarningCurve, calibrate_street, site_scores
-from sheafedge.scenarios.calibration.street_console import print_street_calibration
+from sheafedge.scenarios.calibration.street_calibration import (
+    StreetCalibration,
+    WarningCurve,
+    calibrate_street,
+    site_scores,
+)
 from sheafedge.scenarios.calibration.street_figures import event_lengths, street_figures
 from sheafedge.scenarios.calibration.street_models import ReferenceSettings, trained_network, warnings_of
 from sheafedge.scenarios.calibration.street_pictures import draw_street_calibration
 from sheafedge.scenarios.calibration.warning_samples import PooledSamples, SiteSamples, frames_ahead, site_samples
-from sheafedge.scenarios.pictures import save_picture
-from sheafedge.scenarios.recording_cache import cached_recording
-from sheafedge.scenarios.world_schema import SweepSection, WorldFile, WorldSection, parse_world
+from sheafedge.scenarios.recording.pictures import save_picture
+from sheafedge.scenarios.recording.recording_cache import cached_recording
+from sheafedge.scenarios.schema.world_section import SweepSection, WorldFile, WorldSection, parse_world
+from sheafedge.scenarios.terminal import cli
+from sheafedge.scenarios.terminal.street_console import print_street_calibration
 
 SEED = 5
 SECTION = WorldSection(n_sites=2, duration_s=150.0)

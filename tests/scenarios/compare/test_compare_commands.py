@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sheafedge.scenarios import cli
+from sheafedge.scenarios.terminal import cli
 
 #: Whoever starts these tests in the background has the keyboard's signal ignored, and children inherit that.
 INTERRUPTIBLE = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from sheafedge.scenarios.cli import main; main()"
+    "from sheafedge.scenarios.terminal.cli import main; main()"
 )
 
 

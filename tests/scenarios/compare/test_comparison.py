@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.models.algorithms.table import ALGORITHMS
-from sheafedge.scenarios.compare.arguments import asked_comparison, parsed_grid, parsed_values
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.scenarios.compare.comparison import Comparison, validated_comparison
 from sheafedge.scenarios.compare.plan import planned_runs
+from sheafedge.scenarios.terminal.compare_arguments import asked_comparison, parsed_grid, parsed_values
 
 FILE = """
 scenario = "drone_beam"
@@ -94,7 +94,7 @@ def test_a_scenario_alone_compares_all_algorithms() -> None:
 
 
 def test_a_scenario_file_beside_the_comparison_is_found(tmp_path: Path) -> None:
-    shipped = Path(asked_comparison.__code__.co_filename).parents[1] / "drone_beam.toml"
+    shipped = Path(asked_comparison.__code__.co_filename).parents[1] / "shipped" / "drone_beam.toml"
     (tmp_path / "mine.toml").write_text(shipped.read_text())
     (tmp_path / "compare.toml").write_text('scenario = "mine.toml"\n[arms.a]\n')
     assert asked_comparison(str(tmp_path / "compare.toml")).base().task == "beam_prediction"

@@ -13,8 +13,8 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison
 from sheafedge.scenarios.compare.tuning import tune, with_tuned_settings
-from sheafedge.scenarios.data import load_data
-from sheafedge.scenarios.schema import validated
+from sheafedge.scenarios.schema.scenario import validated
+from sheafedge.scenarios.wiring.data import load_data
 
 STEPS = "training.encoder_step_size"
 #: The first does not learn.

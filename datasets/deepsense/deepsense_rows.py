@@ -1,0 +1,180 @@
+"""Reads DeepSense 6G rows in the gathered `.npy` form: one file per field, named after the rows it holds.
+
+Source: DeepSense 6G (Alkhateeb et al. 2023); the gathered form is that of the position-aided beam prediction study,
+Morais et al. 2022, arXiv 2205.09054. The data is CC BY-NC-SA 4.0 and not part of this repository.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import DataError
+from ..windows.drive_bys import Recording
+
+#: Of the sweeps, nominal: gathered rows have no time stamps. Measured means of the published folders are 5.6 to 10 Hz.
+GATHERED_RATE_HZ = 10.0
+#: Length of one degree of latitude on the mean sphere.
+M_PER_DEGREE = 111_320.0
+#: A base station is a fixed installation; averaging its position fix may still differ by centimeters.
+BASE_STATION_DRIFT_M = 1.0
+#: 60 GHz measurements end after a few hundred meters; farther away, a receiver without a fix reported (0, 0).
+MAX_DISTANCE_M = 5_000.0
+
+#: What NumPy raises for headers and bodies that are not those of an array; the last two come from parsing the header.
+_UNREADABLE = (ValueError, OSError, EOFError, MemoryError, OverflowError, TypeError, SyntaxError, TokenError)
+
+_FILE_NAME = re.compile(r"scenario(\d+)_(\w+?)_\d+-\d+\.npy")
+
+
+def load_deepsense_rows(root: Path, scenario: int) -> Recording:
+    """Rows of one DeepSense scenario, named "deepsense{scenario}".
+
+    Args:
+        root: folder with `scenario{s}_{field}_{first}-{last}.npy` for the fields `seq_index` [n], `unit1_loc` [n, 2]
+            and `unit2_loc` [n, 2] (latitude, longitude in degrees; `unit2_loc_cal` goes first where present) and
+            `unit1_pwr_60ghz` [n, n_beams] (linear).
+        scenario: DeepSense number, such as 1.
+
+    Raises:
+        DataError: the folder or a file is missing, ambiguous, unreadable or holds impossible values.
+    """
+    files = _scenario_files(root)
+    sequence_file = _file(root, files, scenario, "seq_index")
+    power_file = _file(root, files, scenario, "unit1_pwr_60ghz")
+    base_file = _file(root, files, scenario, "unit1_loc")
+    calibrated = (scenario, "unit2_loc_cal") in files
+    vehicle_file = _file(root, files, scenario, "unit2_loc_cal" if calibrated else "unit2_loc")
+
+    sequence = _read_sequence(sequence_file)
+    powers = _read_powers(power_file)
+    base_deg, vehicle_deg = _read_locations(base_file), _read_locations(vehicle_file)
+    for file, array in ((power_file, powers), (base_file, base_deg), (vehicle_file, vehicle_deg)):
+        if len(array) != len(sequence):
+            raise DataError(
+                f"{file} has {len(array)} rows but {sequence_file.name} has {len(sequence)}; "
+                "all files of a scenario must come from one download"
+            )
+    _check_base_station_stays(base_file, base_deg)
+    positions_m = _relative_positions_m(base_deg, vehicle_deg)
+    _check_within_reach(vehicle_file, positions_m)
+    return Recording(f"deepsense{scenario}", positions_m, powers, sequence)
+
+
+def _scenario_files(root: Path) -> dict[tuple[int, str], list[Path]]:
+    if not root.is_dir():
+        raise DataError(f"data.root must be a folder with DeepSense .npy files, but {root} is not a folder")
+    files: dict[tuple[int, str], list[Path]] = {}
+    for path in sorted(root.iterdir()):
+        if match := _FILE_NAME.fullmatch(path.name):
+            files.setdefault((int(match[1]), match[2]), []).append(path)
+    return files
+
+
+def _file(root: Path, files: Mapping[tuple[int, str], list[Path]], scenario: int, field: str) -> Path:
+    pattern = f"scenario{scenario}_{field}_<first>-<last>.npy"
+    matching = files.get((scenario, field), [])
+    if not matching:
+        present = ", ".join(str(number) for number in sorted({number for number, _ in files})) or "none"
+        raise DataError(f"no file {pattern} in {root} (scenarios there: {present}); check data.root and data.scenarios")
+    if len(matching) > 1:
+        names = ", ".join(path.name for path in matching)
+        raise DataError(f"several files match {pattern} in {root}: {names}; keep one of them")
+    return matching[0]
+
+
+def _read_npy(file: Path) -> NDArray[Any]:
+    try:
+        with file.open("rb") as stream:
+            array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    except _UNREADABLE as error:
+        raise DataError(f"{file} cannot be read as .npy ({_one_line(error)}); fetch the file again") from error
+    return array
+
+
+def _one_line(error: Exception) -> str:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
+def _read_numbers(file: Path, shape: str, fits: tuple[int | None, ...]) -> NDArray[np.float64]:
+    """Array of this file as float64; `fits` gives the required sizes, None for any but 0."""
+    array = _read_npy(file)
+    right_shape = array.ndim == len(fits) and all(
+        (size == wanted if wanted else size > 0) for size, wanted in zip(array.shape, fits, strict=True)
+    )
+    if not right_shape or array.dtype.kind not in "iuf":
+        raise DataError(f"{file} must hold {shape} real numbers, got shape {array.shape} of {array.dtype}")
+    return array.astype(np.float64)
+
+
+def _read_sequence(file: Path) -> NDArray[np.int64]:
+    numbers = _read_numbers(file, "[n_rows]", (None,))
+    whole = np.isfinite(numbers) & (numbers == np.rint(numbers))
+    _refuse_rows(
+        file, ~whole[:, None], "drive-by number is not whole", "repair them or leave these rows out of all files"
+    )
+    return numbers.astype(np.int64)
+
+
+def _read_powers(file: Path) -> NDArray[np.float64]:
+    powers = _read_numbers(file, "[n_rows, n_beams]", (None, None))
+    usable = np.isfinite(powers) & (powers > 0)
+    _refuse_rows(file, ~usable, "power is NaN, infinite or not above 0", "leave these rows out of all files")
+    return powers
+
+
+def _read_locations(file: Path) -> NDArray[np.float64]:
+    """[n_rows, 2] latitude and longitude in degrees."""
+    degrees = _read_numbers(file, "[n_rows, 2]", (None, 2))
+    _refuse_rows(file, ~np.isfinite(degrees), "position is NaN", "leave these rows out of all files")
+    _refuse_rows(
+        file,
+        np.abs(degrees) > (90.0, 180.0),
+        "latitude is beyond 90 or longitude beyond 180 degrees",
+        "columns must be latitude, longitude",
+    )
+    return degrees
+
+
+def _refuse_rows(file: Path, bad: NDArray[np.bool_], complaint: str, remedy: str) -> None:
+    """Raises if any value of `bad` [n_rows, n_columns] is True."""
+    bad_rows = np.flatnonzero(bad.any(axis=1))
+    if len(bad_rows):
+        raise DataError(
+            f"{file}: {complaint} in {len(bad_rows)} of {len(bad)} rows, first in row {bad_rows[0]} (counted from 0); "
+            f"{remedy}"
+        )
+
+
+def _check_base_station_stays(file: Path, base_deg: NDArray[np.float64]) -> None:
+    drift_m = np.linalg.norm(_relative_positions_m(base_deg[:1], base_deg), axis=1)
+    _refuse_rows(
+        file,
+        drift_m[:, None] > BASE_STATION_DRIFT_M,
+        f"base station is up to {drift_m.max():.0f} m from where row 0 puts it",
+        "a base station must not move, so rows of different sites go into separate scenarios",
+    )
+
+
+def _check_within_reach(file: Path, positions_m: NDArray[np.float64]) -> None:
+    distance_m = np.linalg.norm(positions_m, axis=1)
+    _refuse_rows(
+        file,
+        distance_m[:, None] > MAX_DISTANCE_M,
+        f"vehicle is up to {distance_m.max() / 1000:.0f} km from the base station",
+        "leave rows without a position fix out of all files",
+    )
+
+
+def _relative_positions_m(base_deg: NDArray[np.float64], vehicle_deg: NDArray[np.float64]) -> NDArray[np.float64]:
+    """[n, 2] east, north in meters on the plane that touches the earth at the base station."""
+    north_deg, east_deg = (vehicle_deg - base_deg).T
+    east_m = east_deg * np.cos(np.radians(base_deg[:, 0])) * M_PER_DEGREE
+    return np.stack([east_m, north_deg * M_PER_DEGREE], axis=1)

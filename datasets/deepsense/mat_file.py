@@ -1,0 +1,105 @@
+"""Reads one numeric matrix from a MATLAB file of level 5 (versions 5 to 7): how DeepSense keeps its LiDAR sweeps.
+
+Source: "MAT-File Format", The MathWorks, level 5.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import DataError
+
+#: Far above any sweep, far below what a compressed bomb unpacks to.
+MAX_BYTES = 1 << 24
+_HEADER_BYTES = 128
+_MATRIX, _COMPRESSED = 14, 15
+#: Data types of elements, by number.
+_TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_NUMERIC_CLASSES = range(6, 16)
+_COMPLEX = 0x0800
+
+
+def read_mat(path: Path, name: str = "data") -> NDArray[np.float64]:
+    """The matrix of this name, or the only numeric one that the file holds.
+
+    Returns:
+        [rows, columns] float64.
+
+    Raises:
+        DataError: the file is missing, too large, damaged, of another format, or holds no such matrix.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataError(f"{path} is larger than {MAX_BYTES >> 20} MiB, too large for one sweep")
+        content = path.read_bytes()
+        order = _byte_order(path, content)
+        matrices = dict(_matrices(content[_HEADER_BYTES:], order))
+    except DataError:
+        raise
+    except (OSError, ValueError, struct.error, zlib.error, KeyError, OverflowError) as error:
+        raise DataError(f"{path} cannot be read as a .mat file ({error}); fetch the file again") from error
+    if name not in matrices and len(matrices) != 1:
+        raise DataError(f"{path} holds no matrix {name!r}, but {', '.join(sorted(matrices)) or 'nothing numeric'}")
+    return matrices.get(name, next(iter(matrices.values())))
+
+
+def _byte_order(path: Path, content: bytes) -> str:
+    if content[:10] == b"MATLAB 7.3":
+        raise DataError(f"{path} is a MATLAB 7.3 file; save it again with the option -v7")
+    mark = content[126:128]
+    if mark not in {b"IM", b"MI"}:
+        raise ValueError("no MATLAB header")
+    return "<" if mark == b"IM" else ">"
+
+
+def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
+    """Type and data of each element, in order."""
+    at = 0
+    while at + 8 <= len(content):
+        kind, n_bytes = struct.unpack_from(f"{order}II", content, at)
+        if kind >> 16:  # up to four bytes share the tag
+            kind, n_bytes, begin, step = kind & 0xFFFF, kind >> 16, at + 4, 8
+        else:
+            begin, step = at + 8, 8 + (n_bytes if kind == _COMPRESSED else -(-n_bytes // 8) * 8)
+        data = content[begin : begin + n_bytes]
+        if len(data) < n_bytes:
+            raise ValueError("an element is cut short")
+        yield kind, data
+        at += step
+
+
+def _matrices(content: bytes, order: str) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    for kind, data in _elements(content, order):
+        if kind == _COMPRESSED:
+            inflate = zlib.decompressobj()
+            unpacked = inflate.decompress(data, MAX_BYTES)
+            if inflate.unconsumed_tail:
+                raise ValueError(f"an element unpacks to more than {MAX_BYTES >> 20} MiB")
+            yield from _matrices(unpacked, order)
+        elif kind == _MATRIX and (matrix := _matrix(list(_elements(data, order)), order)):
+            yield matrix
+
+
+def _matrix(elements: list[tuple[int, bytes]], order: str) -> tuple[str, NDArray[np.float64]] | None:
+    """Name and values of a numeric, real, two-dimensional matrix; None for anything else."""
+    if len(elements) < 4 or len(elements[0][1]) < 4:
+        return None
+    (flags,) = struct.unpack_from(f"{order}I", elements[0][1])
+    shape = tuple(int(size) for size in _numbers(elements[1], order))
+    if flags & 0xFF not in _NUMERIC_CLASSES or flags & _COMPLEX or len(shape) != 2:
+        return None
+    values = _numbers(elements[3], order)
+    if min(shape) < 0 or values.size != shape[0] * shape[1]:
+        raise ValueError(f"{values.size} values for a matrix of shape {shape}")
+    return elements[2][1].decode("ascii"), values.reshape(shape, order="F").astype(np.float64)
+
+
+def _numbers(element: tuple[int, bytes], order: str) -> NDArray[Any]:
+    return np.frombuffer(element[1], dtype=order + _TYPES[element[0]])

@@ -1,0 +1,1 @@
+"""One HDF5 file with what every sensor of every base station saw."""

@@ -1,0 +1,137 @@
+"""What makes sure that a recording file holds numbers of its own and nothing else, before any of them is read.
+
+A recording may come from a stranger. Links out of the file, objects in the place of numbers, filters that would load a
+plug-in, and sizes without content are refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import h5py
+import numpy as np
+
+from ...emulator.contracts import DataError
+from .recording_layout import Field, complaint_about_shape, frame_bytes
+
+MAX_CHUNK_BYTES = 1 << 26
+#: HDF5 would look for a plug-in, and run it, for any other filter.
+_FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
+#: What h5py raises for files that are not what they seem; `RecursionError` of nested JSON is a `RuntimeError`.
+UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError, OverflowError)
+_Json = TypeVar("_Json", list[Any], dict[str, Any])
+
+
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Turns what HDF5 says about a bad file into one sentence."""
+    try:
+        yield
+    except DataError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"no recording at {path}; make one with the record or import command") from None
+    except UNREADABLE as error:
+        raise DataError(
+            f"{path} cannot be read as a recording ({one_line(error)}); it is truncated, damaged or no HDF5 file"
+        ) from error
+
+
+def one_line(error: BaseException) -> str:
+    """First line of what a library said, without its full stop."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
+
+
+def member_names(path: Path, group: Any, wanted_type: int, where: str, n_most: int) -> set[str]:
+    """Names below a group, each of them part of this file and of the wanted kind; no link is followed to find out."""
+    if group.id.get_num_objs() > n_most:
+        raise DataError(f"{path}: {where} holds {group.id.get_num_objs()} objects, at most {n_most} were declared")
+    names = set()
+    for raw in group.id:
+        name = raw.decode("utf-8", "replace")
+        if group.id.links.get_info(raw).type != h5py.h5l.TYPE_HARD:
+            raise DataError(f"{path}: {name!r} in {where} is a link to elsewhere; recordings hold their own data")
+        if h5py.h5o.get_info(group.id, raw).type != wanted_type:
+            raise DataError(
+                f"{path}: {name!r} in {where} is not what a recording has there; it is no recording of ours"
+            )
+        names.add(name)
+    return names
+
+
+def check_dataset(where: str, dataset: Any, expected: Field, n_frames: int) -> None:
+    """Refuses a dataset whose values would not be those declared, or would come from anywhere but its own chunks."""
+    if dataset.dtype != np.dtype(expected.dtype):
+        raise DataError(f"{where} is stored as {dataset.dtype}, expected {expected.dtype}; the file was changed")
+    if dataset.ndim != 1 + len(expected.shape):
+        raise DataError(f"{where} has {dataset.ndim} axes, expected {1 + len(expected.shape)}; the file was changed")
+    if complaint := complaint_about_shape(expected.name, dataset.shape[1:]):
+        raise DataError(f"{where}: {complaint}")
+    if dataset.shape[0] != n_frames:
+        raise DataError(f"{where} has {dataset.shape[0]} frames, the base station {n_frames}; the file was changed")
+    properties = dataset.id.get_create_plist()
+    if properties.get_layout() != h5py.h5d.CHUNKED or dataset.chunks[1:] != dataset.shape[1:]:
+        raise DataError(f"{where} is not stored in chunks of whole frames; the file was not made by a recorder")
+    if dataset.chunks[0] * frame_bytes(expected.name, dataset.shape[1:]) > MAX_CHUNK_BYTES:
+        raise DataError(f"{where} has chunks of {dataset.chunks[0]} frames, which need too much memory")
+    filters = {properties.get_filter(index)[0] for index in range(properties.get_nfilters())}
+    if not filters <= _FILTERS:
+        raise DataError(f"{where} uses HDF5 filters {sorted(filters - _FILTERS)}, only deflate and shuffle are read")
+    n_chunks = math.ceil(n_frames / dataset.chunks[0])
+    if dataset.id.get_num_chunks() != n_chunks:
+        raise DataError(
+            f"{where} holds {dataset.id.get_num_chunks()} of the {n_chunks} chunks that {n_frames} frames need; "
+            "the file was changed"
+        )
+
+
+class Attributes:
+    """Attributes of an HDF5 object, their types checked before their content is read.
+
+    Args:
+        where: how messages name the object.
+        owner: file, group or dataset.
+    """
+
+    def __init__(self, where: str, owner: Any) -> None:
+        self._where = where
+        self._attributes = owner.attrs
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._attributes
+
+    def text(self, name: str) -> str:
+        """A string of fixed length: a damaged heap of variable-length ones can make HDF5 loop forever."""
+        content: bytes = self._scalar(name, h5py.h5t.TypeStringID)
+        return content.decode("utf-8")
+
+    def integer(self, name: str) -> int:
+        """A whole number."""
+        return int(self._scalar(name, h5py.h5t.TypeIntegerID))
+
+    def real(self, name: str) -> float:
+        """A floating-point number."""
+        return float(self._scalar(name, h5py.h5t.TypeFloatID))
+
+    def json(self, name: str, kind: type[_Json]) -> _Json:
+        """A list or an object, kept as JSON text."""
+        value = json.loads(self.text(name))
+        if not isinstance(value, kind):
+            raise DataError(f"{self._where}: attribute {name} must be a JSON {kind.__name__}; the file was changed")
+        return value
+
+    def _scalar(self, name: str, wanted: type[Any]) -> Any:
+        if name not in self._attributes:
+            raise DataError(f"{self._where} has no attribute {name}; the file was changed after recording")
+        handle = self._attributes.get_id(name)
+        kind = handle.get_type()
+        variable = isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()
+        if handle.shape != () or not isinstance(kind, wanted) or variable:
+            raise DataError(f"{self._where}: attribute {name} has the wrong type; the file was changed after recording")
+        return self._attributes[name]

@@ -1,0 +1,1 @@
+"""Who owns which samples, and which of them are held out."""

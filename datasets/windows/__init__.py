@@ -1,0 +1,1 @@
+"""What a base station has sensed, cut into training samples."""

@@ -1,0 +1,336 @@
+"""Cuts what a base station has sensed into samples: sequences that warn of a blockage, and single steps for beams.
+
+Frames stay where `SensedFrames` has them, however many windows they are part of; inputs are gathered when a batch asks
+for them. Cutting again after the buffer has grown costs a few small arrays, and keeps every sample that there was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import ConfigError, DataError, Modality
+from .sensed_frames import SensedFrames, measured_powers
+
+BlockageLabel = Literal["blocked_geometric", "blocked_labeled", "blocked_power"]
+#: Which definition of blocked is used where the caller names none: the first that the recording has.
+BLOCKAGE_LABELS: tuple[BlockageLabel, ...] = ("blocked_geometric", "blocked_labeled", "blocked_power")
+
+Frames = Mapping[Modality, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockageWindows:
+    """Samples of one base station; sample i ends at frame `end[i]` and knows nothing after it.
+
+    Attributes:
+        frames: per modality, every frame once: lidar [n_frames, 2, n_rays] float32, camera [n_frames, h, w] uint8 grey,
+            rf [n_frames, n_beams] float32 in dB.
+        end: [n] int64, row of the recording at which a window ends, t; it begins at t - length + 1.
+        label: [n] int64, (23): 1 if any of the frames t + 1 to t + horizon is blocked, else 0.
+        blocked_now: [n] bool, whether frame t is.
+        sequence: [n] int64.
+        length, horizon: frames looked at, and ahead.
+        n_frames: sensed so far.
+
+    Source: label, eq. (23) of Ghalkha et al. 2025.
+    """
+
+    frames: Frames
+    end: NDArray[np.int64]
+    label: NDArray[np.int64]
+    blocked_now: NDArray[np.bool_]
+    sequence: NDArray[np.int64]
+    length: int
+    horizon: int
+    n_frames: int
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    @property
+    def modalities(self) -> tuple[Modality, ...]:
+        """Those of the inputs."""
+        return tuple(self.frames)
+
+    @property
+    def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
+        """Modality -> shape of one sample of `inputs`; sizes are 0 where nothing has been sensed yet."""
+        shapes: dict[Modality, tuple[int, ...]] = {}
+        for modality, frames in self.frames.items():
+            size = frames.shape[1:]
+            shapes[modality] = (size[0], self.length, *size[1:]) if modality == "lidar" else (self.length, *size)
+        return shapes
+
+    @property
+    def n_before(self) -> int:
+        """Frames before now that a sample uses."""
+        return self.length - 1
+
+    @property
+    def n_after(self) -> int:
+        """Frames after now that a label uses."""
+        return self.horizon
+
+    def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> dict[Modality, NDArray[np.float32]]:
+        """Inputs of some samples, oldest frame first.
+
+        Returns:
+            lidar [b, 2, length, n_rays] range in m and angle in rad; camera [b, length, h, w] grey, 0 to 255;
+            rf [b, length, n_beams] received power in dB.
+        """
+        rows = self.end[indices, None] + np.arange(1 - self.length, 1)  # [b, length]
+        gathered: dict[Modality, NDArray[np.float32]] = {}
+        for modality, frames in self.frames.items():
+            batch = frames[rows]
+            if modality == "lidar":
+                batch = np.moveaxis(batch, 1, 2)
+            gathered[modality] = np.ascontiguousarray(batch, dtype=np.float32)
+        return gathered
+
+    def take(self, indices: NDArray[np.integer[Any]]) -> Self:
+        """The samples at these indices, in this order; frames are shared."""
+        return replace(
+            self,
+            end=self.end[indices],
+            label=self.label[indices],
+            blocked_now=self.blocked_now[indices],
+            sequence=self.sequence[indices],
+        )
+
+    def ending_in(self, first: int, stop: int) -> Self:
+        """The samples whose windows end in rows from `first` to before `stop`; frames are shared."""
+        return self.take(np.flatnonzero((self.end >= first) & (self.end < stop)))
+
+
+def blockage_windows(
+    sensed: SensedFrames,
+    modalities: Sequence[Modality],
+    length: int = 16,
+    horizon: int = 5,
+    *,
+    label: BlockageLabel | None = None,
+    max_frame_step: int = 1,
+    stride: int = 1,
+    may_be_empty: bool = False,
+) -> BlockageWindows:
+    """Every window of what was sensed whose label is known by now; none crosses a sequence or a hole in it.
+
+    Args:
+        sensed: so far; what comes later gives further windows and changes none of these.
+        modalities: that the client owns, among lidar, camera and rf.
+        length: frames of a window, now included.
+        horizon: frames ahead that the label looks at.
+        label: which definition of blocked; None takes the first of `BLOCKAGE_LABELS` that the base station has.
+        max_frame_step: largest step of `frame_index` inside a window, where the base station has one.
+        stride: windows end in every stride-th row, counted from the first row of all.
+        may_be_empty: no window is an answer, not an error: more may come.
+
+    Raises:
+        ConfigError: a length, horizon or stride below 1, a modality that is no sequence input, or a camera in color.
+        DataError: the base station lacks a modality or the label, or there is no stretch long enough.
+    """
+    if length < 1 or horizon < 1:
+        raise ConfigError(f"data.window and data.horizon must be at least 1, got {length} and {horizon}")
+    _check_inputs("blockage", modalities, ("lidar", "camera", "rf"))
+    _check_color(sensed, modalities, color=False)
+    chosen: str = label or next((name for name in BLOCKAGE_LABELS if name in sensed.columns), BLOCKAGE_LABELS[0])
+    blocked: NDArray[np.bool_] = sensed.column(chosen)
+    begin, stop = _stretches(sensed, max_frame_step)
+    row = np.arange(sensed.n_frames)
+    end = _every(stride, np.flatnonzero((row - begin >= length - 1) & (row + horizon < stop)))
+    if len(end) == 0 and not may_be_empty:
+        raise DataError(
+            f"base station {sensed.name!r} has no unbroken stretch of {length + horizon} frames (longest: "
+            f"{(stop - begin).max(initial=0)}), which data.window = {length} and data.horizon = {horizon} need"
+        )
+    n_blocked = np.concatenate([[0], np.cumsum(blocked)])  # [n + 1], before each row
+    return BlockageWindows(
+        frames={name: sensed.frames(name) for name in modalities},
+        end=end,
+        label=(n_blocked[end + horizon + 1] > n_blocked[end + 1]).astype(np.int64),
+        blocked_now=blocked[end],
+        sequence=sensed.column("sequence")[end],
+        length=length,
+        horizon=horizon,
+        n_frames=sensed.n_frames,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BeamWindows:
+    """Single steps of one base station: what it sees now, and which beam is best now.
+
+    Attributes:
+        frames: per modality, every frame once: gps [n_frames, k] float32, camera [n_frames, h, w, 3] uint8.
+        measured: [n_frames, n_beams] float32, linear received power in the order of the codebook, NaN where a beam was
+            not measured.
+        end: [n] int64, row of the recording that is now.
+        label: [n] int64, best beam.
+        previous_beam: [n] int64, best beam of the frame before.
+        sequence: [n] int64.
+        gps_origin: [k] float64, taken off the columns in degrees, which float32 would round to a meter.
+        numbering: [n_beams] int64, beam of the codebook that each number stands for.
+    """
+
+    frames: Frames
+    measured: NDArray[np.float32]
+    end: NDArray[np.int64]
+    label: NDArray[np.int64]
+    previous_beam: NDArray[np.int64]
+    sequence: NDArray[np.int64]
+    gps_origin: NDArray[np.float64]
+    numbering: NDArray[np.int64]
+
+    n_before, n_after = 1, 0  # the frame before gives `previous_beam`
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    @property
+    def modalities(self) -> tuple[Modality, ...]:
+        """Those of the inputs."""
+        return tuple(self.frames)
+
+    @property
+    def n_beams(self) -> int:
+        """Size of the codebook."""
+        return int(self.measured.shape[1])
+
+    @property
+    def powers(self) -> NDArray[np.float64]:
+        """[n, n_beams] linear received power, for scoring alone; a beam not measured as the weakest of its sweep."""
+        return measured_powers(self.measured[self.end].astype(np.float64))[:, self.numbering]
+
+    @property
+    def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
+        """Modality -> shape of one sample of `inputs`; sizes are 0 where nothing has been sensed yet."""
+        shapes = {modality: frames.shape[1:] for modality, frames in self.frames.items()}
+        return {name: (size[-1], *size[:-1]) if name == "camera" else size for name, size in shapes.items()}
+
+    def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> dict[Modality, NDArray[np.float32]]:
+        """Inputs of some samples: gps [b, k], camera [b, 3, h, w] RGB, 0 to 255."""
+        rows = self.end[indices]
+        gathered: dict[Modality, NDArray[np.float32]] = {}
+        for modality, frames in self.frames.items():
+            batch = frames[rows]
+            if modality == "camera":
+                batch = np.moveaxis(batch, 3, 1)
+            gathered[modality] = np.ascontiguousarray(batch, dtype=np.float32)
+        return gathered
+
+    def take(self, indices: NDArray[np.integer[Any]]) -> Self:
+        """The samples at these indices, in this order; frames are shared."""
+        return replace(
+            self,
+            end=self.end[indices],
+            label=self.label[indices],
+            previous_beam=self.previous_beam[indices],
+            sequence=self.sequence[indices],
+        )
+
+    def ending_in(self, first: int, stop: int) -> Self:
+        """The samples in rows from `first` to before `stop`; frames are shared."""
+        return self.take(np.flatnonzero((self.end >= first) & (self.end < stop)))
+
+
+def beam_windows(
+    sensed: SensedFrames,
+    modalities: Sequence[Modality],
+    n_beams: int | None = None,
+    *,
+    max_frame_step: int = 1,
+    stride: int = 1,
+    may_be_empty: bool = False,
+) -> BeamWindows:
+    """Every frame with another one just before it, as a sample; the previous one is for the persistence baseline only.
+
+    Args:
+        sensed: so far, with powers for the label; what comes later gives further samples and changes none of these.
+        modalities: that the client owns, among gps and camera.
+        n_beams: every (n / n_beams)-th beam is kept; None keeps all.
+        max_frame_step: largest step of `frame_index` to the previous frame, where the base station has one.
+        stride: samples are every stride-th row, counted from the first row of all.
+        may_be_empty: no sample is an answer, not an error: more may come.
+
+    Raises:
+        ConfigError: a modality that does not tell where the user is, a codebook that does not fit, a stride below 1, or
+            a camera in grey.
+        DataError: the base station lacks a modality or its powers, no beam was measured in a frame, or every sequence
+            has one frame.
+    """
+    _check_inputs("beam", modalities, ("gps", "camera"))
+    _check_color(sensed, modalities, color=True)
+    powers = sensed.powers
+    n_measured = powers.shape[1]
+    kept = n_measured if n_beams is None else n_beams
+    if n_measured and (kept < 2 or n_measured % kept):
+        raise ConfigError(f"data.n_beams = {kept} cannot be kept of {n_measured} recorded beams; divide by 1, 2, 4, 8")
+    if n_measured:
+        powers = powers[:, :: n_measured // kept]
+    begin, _ = _stretches(sensed, max_frame_step)
+    end = _every(stride, np.flatnonzero(np.arange(sensed.n_frames) > begin))
+    if len(end) == 0 and not may_be_empty:
+        raise DataError(f"base station {sensed.name!r} has no two consecutive frames; record longer")
+    best = _best_beams(powers)
+    return BeamWindows(
+        frames={name: sensed.frames(name) for name in modalities},
+        measured=powers,
+        end=end,
+        label=best[end],
+        previous_beam=best[end - 1],
+        sequence=sensed.column("sequence")[end],
+        gps_origin=sensed.gps_origin,
+        numbering=np.arange(powers.shape[1], dtype=np.int64),
+    )
+
+
+def _check_inputs(predicted: str, modalities: Sequence[Modality], fitting: tuple[Modality, ...]) -> None:
+    if unknown := [name for name in modalities if name not in fitting]:
+        raise ConfigError(
+            f"{predicted} is predicted from {', '.join(fitting)}, not from {unknown[0]}; choose among them"
+        )
+
+
+def _check_color(sensed: SensedFrames, modalities: Sequence[Modality], *, color: bool) -> None:
+    if "camera" in modalities and sensed.color != color:
+        raise ConfigError(
+            f"base station {sensed.name!r} keeps its camera in {'color' if sensed.color else 'grey'}, which these "
+            f"windows do not take; make it with color = {color}"
+        )
+
+
+def _every(stride: int, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    if stride < 1:
+        raise ConfigError(f"data.stride must be at least 1, got {stride}; 1 keeps every window")
+    kept: NDArray[np.int64] = rows[rows % stride == 0].astype(np.int64)
+    return kept
+
+
+def _stretches(sensed: SensedFrames, max_frame_step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """[n_frames] first row, and row after the last so far, of the unbroken stretch that each row is part of."""
+    sequence = sensed.column("sequence")
+    cut = np.diff(sequence, prepend=sequence[:1]) != 0
+    if "frame_index" in sensed.columns:
+        number = sensed.column("frame_index")
+        cut |= np.diff(number, prepend=number[:1]) > max_frame_step
+    cut[:1] = True
+    begins = np.flatnonzero(cut)
+    member = np.cumsum(cut) - 1
+    return begins[member], np.append(begins[1:], len(sequence))[member]
+
+
+def _best_beams(powers: NDArray[np.float32]) -> NDArray[np.int64]:
+    """[n] strongest measured beam of each sweep, the lower one on a tie."""
+    if not powers.size:
+        return np.zeros(len(powers), dtype=np.int64)
+    measured = np.where(np.isnan(powers), np.float32(-np.inf), powers)
+    best: NDArray[np.int64] = measured.argmax(axis=1).astype(np.int64)
+    nothing = np.isneginf(measured[np.arange(len(best)), best])
+    if nothing.any():
+        raise DataError(f"no beam was measured in frame {int(nothing.argmax())}; leave this frame out")
+    return best

@@ -1,0 +1,110 @@
+"""Harder days for a trained model: the same held-out samples with noisier sensors, at night, or with the view blocked.
+
+These change inputs as a model gets them, in physical units, so that one file with its recorded samples is enough to ask
+how a change of the model, such as fewer bits, behaves where training has not been. `perturb.py` is about images that a
+client trains on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import Modality
+from .perturb import Occlusion
+
+Inputs = Mapping[Modality, NDArray[np.float32]]
+#: Modality -> unit of its values, with one word per column where columns differ: "deg, deg, m, m".
+Units = Mapping[Modality, str]
+
+#: Standard deviations of added noise: four times what cameras of the shipped worlds have, an ordinary instead of a good
+#: GPS receiver, and a quarter of the power more or less on every beam. All are our choice.
+CAMERA_NOISE_LEVELS = 20.0
+LIDAR_NOISE_M = 0.1
+RF_NOISE_DB = 1.0
+GPS_NOISE_M = 1.0
+#: Share of the light that is left at night, and of a LiDAR's rays that something close by swallows.
+NIGHT_LIGHT = 0.25
+HIDDEN_RAYS = 0.3
+
+_M_PER_DEGREE = 111_320.0
+
+
+def noisy(inputs: Inputs, units: Units, draws: np.random.Generator) -> Inputs:
+    """All sensors are noisier; LiDAR rays without an echo stay without."""
+    return {name: _with_noise(name, values, units[name], draws) for name, values in inputs.items()}
+
+
+def at_night(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Inputs:
+    """A camera gets little light, and its noise stays as it is in daylight; other sensors do not care."""
+    changed = dict(inputs)
+    if "camera" in inputs:
+        image = inputs["camera"]
+        noise = draws.normal(0.0, CAMERA_NOISE_LEVELS / 4.0, image.shape)
+        changed["camera"] = np.clip(NIGHT_LIGHT * image + noise, 0.0, 255.0).astype(np.float32)
+    return changed
+
+
+def occluded(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Inputs:
+    """Something stands before the sensors: one side of every image is black, and a sector of rays has no echo.
+
+    It stays where it is during a sample. Beams and positions are as they were.
+    """
+    changed = dict(inputs)
+    if "camera" in inputs:
+        image = inputs["camera"]  # [n, frames or colors, h, w]
+        hiding = Occlusion(int(draws.integers(1 << 62)))
+        hidden = hiding.rectangles(np.arange(len(image)), image.shape[-2], image.shape[-1])
+        row, column = np.arange(image.shape[-2]), np.arange(image.shape[-1])
+        in_rows = (row >= hidden[:, :1]) & (row < hidden[:, 1:2])
+        in_columns = (column >= hidden[:, 2:3]) & (column < hidden[:, 3:])
+        shown = ~(in_rows[:, None, :, None] & in_columns[:, None, None, :])
+        changed["camera"] = np.where(shown, image, np.float32(0.0))
+    if "lidar" in inputs:
+        changed["lidar"] = _without_a_sector(inputs["lidar"], draws)
+    return changed
+
+
+Shift = Callable[[Inputs, Units, np.random.Generator], Inputs]
+
+#: Name -> the shift, and the modalities that it changes.
+SHIFTS: Mapping[str, tuple[Shift, frozenset[Modality]]] = {
+    "noise": (noisy, frozenset({"lidar", "camera", "rf", "gps"})),
+    "night": (at_night, frozenset({"camera"})),
+    "occlusion": (occluded, frozenset({"camera", "lidar"})),
+}
+
+
+def _with_noise(
+    modality: Modality, values: NDArray[np.float32], unit: str, draws: np.random.Generator
+) -> NDArray[np.float32]:
+    noise = draws.standard_normal(values.shape, dtype=np.float32)
+    if modality == "camera":
+        return np.clip(values + CAMERA_NOISE_LEVELS * noise, 0.0, 255.0).astype(np.float32)
+    if modality == "rf":
+        return np.asarray(values + np.float32(RF_NOISE_DB) * noise)
+    if modality == "gps":
+        return np.asarray(values + _position_noise(unit, values.shape[-1]) * noise)
+    changed = values.copy()  # [n, 2, frames, rays]: range and angle
+    moved = np.maximum(values[:, 0] + np.float32(LIDAR_NOISE_M) * noise[:, 0], 0.0)
+    changed[:, 0] = np.where(values[:, 0] > 0.0, moved, values[:, 0])
+    return changed
+
+
+def _position_noise(unit: str, n_columns: int) -> NDArray[np.float32]:
+    """[n_columns] standard deviation of every column, in its own unit."""
+    words = unit.split(", ")
+    each = words if len(words) == n_columns else [unit] * n_columns
+    return np.array([GPS_NOISE_M / _M_PER_DEGREE if word == "deg" else GPS_NOISE_M for word in each], np.float32)
+
+
+def _without_a_sector(scans: NDArray[np.float32], draws: np.random.Generator) -> NDArray[np.float32]:
+    """[n, 2, frames, rays] without the echoes of neighboring rays, other ones in every sample."""
+    n, n_rays = len(scans), scans.shape[-1]
+    first = draws.integers(0, n_rays, n)
+    hidden = (np.arange(n_rays) - first[:, None]) % n_rays < round(HIDDEN_RAYS * n_rays)
+    changed = scans.copy()
+    changed[:, 0] = np.where(hidden[:, None, :], np.float32(0.0), scans[:, 0])
+    return changed

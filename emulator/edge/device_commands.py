@@ -1,0 +1,208 @@
+"""The command line of an edge device: needs onnxruntime, numpy, pyzmq and msgpack, and Python's own parser.
+
+Where all of sheafedge is installed the very same parsers are behind `sheafedge serve` and `sheafedge verify`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from ..contracts import ConfigError, SheafedgeError
+from ..network.transport.curve_keys import read_keys
+from .bench_commands import bench
+from .bundle import load_bundle
+from .parser import SUMMARIES, OneSentenceParser
+from .serving.counts import Counts
+from .serving.metrics_page import MetricsPage
+from .serving.reloading import BundleReloader
+from .serving.server import Server, ServingSettings
+
+DEFAULT_ADDRESS = "tcp://127.0.0.1:5570"
+_SETTINGS = ServingSettings()
+
+
+def main(arguments: Sequence[str], version: str) -> NoReturn:
+    """Run a command and end the process: 0, or 2 with one sentence about what the user can put right."""
+    try:
+        run_command(arguments, version)
+    except SheafedgeError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(0)
+
+
+def run_command(arguments: Sequence[str], version: str) -> None:
+    """Run a command of `COMMANDS`.
+
+    Args:
+        arguments: its name, and what follows.
+        version: of sheafedge.
+
+    Raises:
+        SheafedgeError: the user can put it right.
+    """
+    name = arguments[0] if arguments else ""
+    if name in COMMANDS:
+        COMMANDS[name](arguments[1:])
+    elif name == "--version":
+        _say(f"sheafedge {version}")
+    elif name in {"-h", "--help"}:
+        _say("Run trained models on an edge device; sheafedge COMMAND --help says more.")
+        for known, summary in SUMMARIES.items():
+            _say(f"{known}: {summary}")
+    else:
+        raise ConfigError(f"give one of the commands {', '.join(COMMANDS)}, got {name!r}; see sheafedge --help")
+
+
+def _serve_parser() -> OneSentenceParser:
+    parser = OneSentenceParser("serve")
+    add, default = parser.add_argument, _SETTINGS
+    add("bundle", type=Path, help="folder or .zip that sheafedge export made")
+    add("--bind", default=DEFAULT_ADDRESS, help="tcp://HOST:PORT or ipc://FILE (default: %(default)s)")
+    add("--keys", type=Path, help="folder of keys, as made by sheafedge keys; needed beyond this host")
+    add("--metrics", metavar="[HOST:]PORT", help="show /metrics (Prometheus) and /healthz there, over HTTP")
+    add(
+        "--watch",
+        type=float,
+        metavar="SECONDS",
+        help="look so often for a new bundle at the same path; SIGHUP asks, too",
+    )
+    add("--threads", type=int, default=1, help="of the model, on a CPU (default: %(default)s)")
+    add("--cuda", action="store_true", help="run the model on a GPU if that can be")
+    add("--batch", type=int, default=default.batch, help="most answers of one run of the model (default: %(default)s)")
+    add(
+        "--hold",
+        type=int,
+        default=default.hold,
+        help="frames lost in a row that the one before stands in for (%(default)s)",
+    )
+    add("--waiting", type=int, default=default.waiting, help="questions of one stream that may wait (%(default)s)")
+    add("--waiting-in-all", type=int, default=default.waiting_in_all, help="of all streams (%(default)s)")
+    add("--streams", type=int, default=default.streams, help="most streams at once (default: %(default)s)")
+    add(
+        "--idle",
+        type=float,
+        default=default.idle_s,
+        help="seconds of silence after which a stream gives way (%(default)s)",
+    )
+    add("--finish", type=float, default=default.finish_s, help="longest end, in seconds (default: %(default)s)")
+    return parser
+
+
+def _serve(arguments: Sequence[str]) -> None:
+    chosen = _serve_parser().parse_args(arguments)
+    settings = ServingSettings(
+        batch=chosen.batch,
+        waiting=chosen.waiting,
+        waiting_in_all=chosen.waiting_in_all,
+        streams=chosen.streams,
+        idle_s=chosen.idle,
+        hold=chosen.hold,
+        finish_s=chosen.finish,
+    )
+    _check(chosen)
+    keys = None if chosen.keys is None else read_keys(chosen.keys, "engine")
+    with ExitStack() as stack, _signals() as signals:
+        reloader = BundleReloader(chosen.bundle, watch_s=chosen.watch, cuda=chosen.cuda, threads=chosen.threads)
+        stack.callback(reloader.close)
+        bundle = load_bundle(chosen.bundle, cuda=chosen.cuda, threads=chosen.threads)  # changes since then are seen
+        server = Server(bundle, chosen.bind, settings, keys=keys, reloader=reloader, say=_say)
+        stack.callback(server.close)
+        signals.reload = reloader.ask
+        mib = server.window_bytes / 2**20
+        _say(
+            f"serving {bundle.manifest.name} ({bundle.manifest.precision}, {bundle.session.provider}) at"
+            f" {server.address}; windows of {settings.streams} streams take at most {mib:.0f} MiB"
+        )
+        if chosen.metrics is not None:
+            page = MetricsPage(chosen.metrics, server.counts, server.is_alive)
+            stack.callback(page.close)
+            _say(f"metrics at http://{page.address}/metrics")
+        server.serve(signals.stops)
+        _say(_last_words(server.counts))
+
+
+def _check(chosen: argparse.Namespace) -> None:
+    if not 1 <= chosen.threads <= 1024:
+        raise ConfigError(f"--threads must be 1 to 1024, got {chosen.threads}")
+    if chosen.watch is not None and not 0.0 < chosen.watch < threading.TIMEOUT_MAX:
+        raise ConfigError(
+            f"--watch must be a time in seconds above 0, got {chosen.watch:g}; 5 looks every five seconds"
+        )
+
+
+def _last_words(counts: Counts) -> str:
+    names = ("questions", "answers", "refused_questions", "dropped", "unsent")
+    told = ", ".join(f"{counts.total(name)} {name.replace('_', ' ')}" for name in names)
+    return f"stopped: {told}"
+
+
+class _Signals:
+    """What signals have asked for. They come at any instant, so they leave a mark and no more; the loop looks at it."""
+
+    def __init__(self) -> None:
+        self._stopped = self._reloads = False
+        self.reload: Callable[[], None] = lambda: None
+
+    def stops(self) -> bool:
+        """Whether the server should; asked between two turns, which is when a new bundle is sent for, too."""
+        if self._reloads:
+            self._reloads = False
+            self.reload()
+        return self._stopped
+
+    def take(self, number: int, _frame: FrameType | None) -> None:
+        if number not in {signal.SIGINT, signal.SIGTERM}:
+            self._reloads = True
+        elif self._stopped:  # asked twice: at once
+            raise KeyboardInterrupt
+        else:
+            self._stopped = True
+
+
+@contextmanager
+def _signals() -> Iterator[_Signals]:
+    """SIGINT and SIGTERM stop the server, SIGHUP loads the bundle again."""
+    taken = _Signals()
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    before = {number: signal.signal(number, taken.take) for number in numbers}
+    try:
+        yield taken
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def _verify(arguments: Sequence[str]) -> None:
+    parser = OneSentenceParser("verify")
+    parser.add_argument("bundle", type=Path, help="folder or .zip that sheafedge export made")
+    chosen = parser.parse_args(arguments)
+    bundle = load_bundle(chosen.bundle)
+    _say(
+        f"{chosen.bundle} is whole: {bundle.manifest.name}, {len(bundle.content)} files, and its model answers here as"
+        f" promised (largest difference {bundle.golden_error:.2g}, {bundle.session.provider})"
+    )
+
+
+def _bench(arguments: Sequence[str]) -> None:
+    sys.stdout.write(f"{bench(arguments)}\n")
+
+
+def _say(sentence: str) -> None:
+    sys.stdout.write(f"{' '.join(sentence.split())}\n")
+    sys.stdout.flush()
+
+
+#: Command -> what it does with what follows its name.
+COMMANDS: Mapping[str, Callable[[Sequence[str]], None]] = {"serve": _serve, "bench": _bench, "verify": _verify}
+assert set(COMMANDS) == set(SUMMARIES)

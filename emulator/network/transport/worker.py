@@ -1,0 +1,139 @@
+"""Where nodes live: a ZeroMQ DEALER that speaks for all nodes of one process, told apart by the ids in the headers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import zmq
+
+from ...contracts import Message, NodeId
+from .errors import TransportError, WireError
+from .hub import GREETING, header_content
+from .intake import Intake
+from .seen_messages import SeenMessages
+from .sockets import open_socket, send_frames
+from .wire import Wire
+
+_SHARED_ABOVE_BYTES = 1 << 15  # below, one copy per message costs less than looking for a frame to share
+
+
+class Worker:
+    """Sends its nodes' messages to the hub, and receives what it forwards to them; refuses all else and goes on.
+
+    Args:
+        context: owner of the socket; for `inproc://` the hub's own.
+        address: where the hub listens.
+        wire: what may cross.
+        identity: under which the hub knows this worker.
+        timeout_s: longest wait for anything.
+        nodes: that it speaks for; None: any.
+
+    Raises:
+        TransportError: the address is not one.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        address: str,
+        wire: Wire,
+        identity: bytes,
+        timeout_s: float,
+        nodes: Collection[NodeId] | None = None,
+    ) -> None:
+        self._wire = wire
+        self._nodes = nodes
+        self._seen = SeenMessages()
+        self._timeout_s = timeout_s
+        self._broadcast: tuple[Message, zmq.Frame] | None = None  # the last large payload, as a frame
+        self._socket = open_socket(context, zmq.DEALER, timeout_s, wire.max_frame_bytes)
+        self._intake = Intake(self._socket, 2, "worker got nothing from the hub", timeout_s)
+        self._socket.setsockopt(zmq.IDENTITY, identity)
+        try:
+            self._socket.connect(address)
+        except zmq.ZMQError as error:
+            self._socket.close()
+            raise TransportError(f"worker cannot connect to {address!r} ({error})") from None
+
+    @property
+    def n_refused(self) -> int:
+        """What came and was dropped because it was no message for this worker."""
+        return self._intake.n_refused
+
+    @property
+    def last_refusal(self) -> str:
+        """Why the latest of it was refused; empty when nothing was."""
+        return self._intake.last_refusal
+
+    def greet(self) -> None:
+        """Tell the hub that this worker is there; see `Hub.meet`.
+
+        Raises:
+            TransportError: the hub cannot be reached in time.
+        """
+        self._send(GREETING)
+
+    def send(self, message: Message) -> bytes:
+        """Encode a message and hand it to the hub.
+
+        Returns:
+            Its header.
+
+        Raises:
+            WireError: the message must not cross.
+            TransportError: the hub does not take it in time.
+        """
+        frames = self._wire.encode(message)
+        self._send([frames.header, self._payload_frame(message, frames.payload)])
+        return frames.header
+
+    def receive(self, expected: bytes | None = None) -> Message:
+        """The next message for one of this worker's nodes; its payload is a read-only view of the frame.
+
+        Whatever else arrives before it is counted and dropped.
+
+        Args:
+            expected: header of the message that comes next, where somebody knows; everything else is refused. None:
+                any that has not come before.
+
+        Raises:
+            TransportError: no message came in time.
+        """
+        return self._intake.next(lambda frames: self._take(frames, expected))
+
+    def _send(self, frames: Sequence[bytes | memoryview | zmq.Frame]) -> None:
+        try:
+            send_frames(self._socket, frames)
+        except zmq.ZMQError as error:
+            raise TransportError(f"worker could not send to the hub within {self._timeout_s} s ({error})") from None
+
+    def _take(self, frames: list[zmq.Frame], expected: bytes | None) -> Message:
+        header = header_content(frames[0])
+        if expected is not None and header != expected:
+            raise WireError("the hub sent something else than the message that was to come")
+        message = self._wire.decode(header, frames[1].buffer)
+        if expected is None:
+            if self._nodes is not None and message.receiver not in self._nodes:
+                raise WireError(f"the hub sent a message for node {message.receiver}, which does not live here")
+            self._seen.take(message)
+        return message
+
+    def _payload_frame(self, message: Message, payload: memoryview) -> memoryview | zmq.Frame:
+        """What to send; the messages of a broadcast share one frame, so that a large payload is copied once."""
+        if payload.nbytes < _SHARED_ABOVE_BYTES:
+            return payload
+        if self._broadcast is not None:
+            last, frame = self._broadcast
+            if last.payload is message.payload and (last.round_index, last.phase) == (
+                message.round_index,
+                message.phase,
+            ):
+                return frame
+        frame = zmq.Frame(payload, copy=True)
+        self._broadcast = (message, frame)
+        return frame
+
+    def close(self) -> None:
+        """Free the socket; safe to call twice."""
+        self._broadcast = None
+        self._socket.close(linger=0)

@@ -1,0 +1,1 @@
+"""What clients average with their neighbors: encoders, heads, whole models, class means."""

@@ -1,0 +1,44 @@
+"""Between a message's numpy payload and torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...emulator.contracts import Message
+
+
+def to_payload(vector: Tensor) -> NDArray[np.floating[Any]]:
+    """Snapshot [n] of a tensor on any device; later changes of the tensor do not reach it."""
+    return np.array(vector.detach().cpu().numpy(), copy=True)
+
+
+def to_tensor(array: NDArray[Any], like: Tensor) -> Tensor:
+    """Tensor on the device of `like` (and of its dtype, unless it is a mask) with the array's content.
+
+    On the CPU it is a view of the array: read it, never write to it.
+    """
+    tensor = torch.from_numpy(np.asarray(_Writable(array)))
+    return tensor.to(like.device) if tensor.dtype == torch.bool else tensor.to(like)
+
+
+def heard_values(message: Message, n_values: int, like: Tensor) -> tuple[Tensor, Tensor | float]:
+    """The first `n_values` coordinates of a message, 0 where one was lost, and 1 where it came, else 0; or just 1."""
+    values = to_tensor(message.payload[:n_values], like)
+    if message.received is None:
+        return values, 1.0
+    came = to_tensor(message.received[:n_values], like)
+    return torch.where(came, values, 0.0), came.to(like.dtype)
+
+
+class _Writable:
+    """An array that claims to be writable: torch has no read-only tensors, and warns of arrays that are."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array  # keeps the memory alive
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}

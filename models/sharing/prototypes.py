@@ -1,0 +1,92 @@
+"""Mean features of every class, agreed on with neighbors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ..state.state_fields import Saved, to_array
+from .payload import to_payload, to_tensor
+
+
+class Prototypes:
+    """Class means of one client: those of its own last round, and those that it agreed on with its neighbors.
+
+    A message of them holds n_classes * n_features means, then the rows that each stands for: neighbors learn how often
+    a client saw each class, which nothing of the sheaf's messages tells them.
+
+    Args:
+        n_classes, n_features: of what is averaged.
+        like: tells type and device.
+    """
+
+    def __init__(self, n_classes: int, n_features: int, *, like: Tensor) -> None:
+        self.means = like.detach().new_zeros(n_classes, n_features)
+        self.known = torch.zeros(n_classes, dtype=torch.bool, device=like.device)
+        self._sums, self._counts = torch.zeros_like(self.means), self.means.new_zeros(n_classes)
+
+    def begin_round(self) -> None:
+        """Forget the own rows of the round before."""
+        self._sums, self._counts = torch.zeros_like(self._sums), torch.zeros_like(self._counts)
+
+    def see(self, features: Tensor, labels: Tensor) -> None:
+        """Count features [batch, n_views, n_features] of rows with these labels [batch]."""
+        views = features.shape[1]
+        self._sums.index_add_(0, labels, features.sum(dim=1))
+        self._counts.index_add_(0, labels, self._counts.new_full(labels.shape, float(views)))
+
+    def distance(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Mean squared distance [] of features [batch, n_views, n_features] to what was agreed on for their class."""
+        known = self.known[labels].to(features.dtype)  # [batch]
+        gaps = (features - self.means[labels].unsqueeze(1)).square().sum(dim=2).sum(dim=1)
+        return (known * gaps).sum() / len(labels)
+
+    def payload(self) -> NDArray[np.floating[Any]]:
+        """[n_classes * n_features + n_classes] the own round's means, and rows."""
+        means = self._sums / self._counts.clamp_min(1.0).unsqueeze(1)
+        return to_payload(torch.cat([means.view(-1), self._counts]))
+
+    def absorb(self, arrived: Sequence[NDArray[Any]]) -> None:
+        """Agree: means over the own and the neighbors' rows; a class that nobody saw keeps what was agreed before."""
+        sums, counts = self._sums.clone(), self._counts.clone()
+        n_means = self.means.numel()
+        for payload in arrived:
+            values = to_tensor(payload, self.means)
+            rows = values[n_means:]
+            sums.add_(values[:n_means].view_as(sums) * rows.unsqueeze(1))
+            counts.add_(rows)
+        seen = counts > 0
+        self.means[seen] = sums[seen] / counts[seen].unsqueeze(1)
+        self.known |= seen
+
+    def state(self) -> State:
+        """What was agreed on, and the own rows of the round."""
+        return {name: to_array(values) for name, values in self._held().items()}
+
+    def resume(self, saved: Saved) -> None:
+        """Go on with those."""
+        held = self._held()
+        for name, one in saved.parts(*held).items():
+            one.into(held[name])
+
+    def _held(self) -> dict[str, Tensor]:
+        return {"means": self.means, "known": self.known, "sums": self._sums, "counts": self._counts}
+
+
+def prototype_messages(
+    prototypes: Prototypes, client_id: NodeId, neighbors: Iterable[NodeId], phase: str, round_index: int
+) -> list[Message]:
+    """The own round's means to every neighbor, who share one array."""
+    payload = prototypes.payload()
+    return [Message(MessageKind.PROTOTYPES, client_id, neighbor, round_index, phase, payload) for neighbor in neighbors]
+
+
+def prototype_slots(neighbors: Iterable[NodeId], phase: str, round_index: int) -> frozenset[MessageSlot]:
+    """Means from every neighbor."""
+    return frozenset(MessageSlot(round_index, phase, neighbor, MessageKind.PROTOTYPES) for neighbor in neighbors)

@@ -1,0 +1,172 @@
+"""Averaging of vectors with neighbors: encoders in step D of a round (6), and whole models in the baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...emulator.contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
+from ..client_model import ClientModel
+from ..codecs.codec import Codec
+from ..codecs.codec_table import CODECS
+from ..flat import FlatModule
+from ..settings import SharingSettings
+from ..state.state_fields import Saved
+from .gossip import mix
+from .payload import to_payload, to_tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedVector:
+    """A vector that means the same at a client and at some of its neighbors.
+
+    Attributes:
+        kind, modality: how messages name it.
+        vector: [n] changed in place when it is mixed.
+        weights: neighbor -> mixing weight, by number; these neighbors share one of the same size. Read anew whenever
+            something is mixed, because neighbors that move weigh something else in every round.
+    """
+
+    kind: MessageKind
+    modality: Modality | None
+    vector: Tensor
+    weights: Mapping[NodeId, float]
+
+
+def shared_encoders(
+    encoders: Mapping[Modality, FlatModule], mixing: Mapping[Modality, Mapping[NodeId, float]]
+) -> list[SharedVector]:
+    """Every encoder, with the neighbors that own its modality, in canonical order."""
+    return [
+        SharedVector(MessageKind.ENCODER, modality, encoders[modality].vector, mixing.get(modality, {}))
+        for modality in MODALITIES
+        if modality in encoders
+    ]
+
+
+def shared_head(
+    model: ClientModel, weights: Mapping[NodeId, float], modality: Modality | None = None
+) -> list[SharedVector]:
+    """The head of a model; `modality` tells the heads of unimodal models apart."""
+    return [SharedVector(MessageKind.HEAD, modality, model.head.data, weights)]
+
+
+def shared_attention(model: ClientModel, weights: Mapping[NodeId, float]) -> list[SharedVector]:
+    """All that a fusion learns, where it learns and has several modalities to weigh."""
+    if len(model.modalities) == 1 or not any(True for _ in model.fusion.parameters()):
+        return []
+    return [SharedVector(MessageKind.ATTENTION, None, FlatModule(model.fusion).vector, weights)]
+
+
+def shared_model(
+    model: ClientModel,
+    encoders: Mapping[Modality, FlatModule],
+    weights: Mapping[NodeId, float],
+    *,
+    personal: Collection[Modality] = (),
+) -> list[SharedVector]:
+    """All of a model but its personal encoders, with neighbors that own the same modalities."""
+    mixing = {modality: weights for modality in encoders if modality not in personal}
+    return shared_encoders(encoders, mixing) + shared_head(model, weights) + shared_attention(model, weights)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Averaged:
+    """A shared vector, its neighbors in order, and its way onto the wire."""
+
+    one: SharedVector
+    weights: Mapping[NodeId, float]
+    codec: Codec
+
+    @property
+    def name(self) -> str:
+        """Tells it from the other vectors of its gossip."""
+        return f"{self.one.kind}.{self.one.modality or 'all'}"
+
+
+class VectorGossip:
+    """One client's side of the averaging of some vectors.
+
+    Args:
+        client_id: the sender of its messages.
+        shared: what is averaged; those without neighbors stay at home.
+        sharing: how often and in how many bits; in the rounds between, nothing is sent or expected.
+    """
+
+    def __init__(
+        self, client_id: NodeId, shared: Sequence[SharedVector], sharing: SharingSettings | None = None
+    ) -> None:
+        self._client_id = client_id
+        self._sharing = sharing or SharingSettings()
+        make_codec = CODECS[self._sharing.codec]
+        self._averaged = [
+            _Averaged(one, one.weights, make_codec(to_payload(one.vector), self._sharing))
+            for one in shared
+            if one.weights
+        ]
+
+    @property
+    def shared(self) -> list[SharedVector]:
+        """What is averaged with anybody."""
+        return [each.one for each in self._averaged]
+
+    def messages(self, phase: str, round_index: int) -> list[Message]:
+        """One message per neighbor and vector; the neighbors of a vector share one snapshot of it."""
+        if not self._sharing.in_round(round_index):
+            return []
+        sent = []
+        for each in self._averaged:
+            one, payload = each.one, each.codec.encode(to_payload(each.one.vector))
+            sent += [
+                Message(one.kind, self._client_id, neighbor, round_index, phase, payload, one.modality)
+                for neighbor in each.weights
+            ]
+        return sent
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        """Every shared vector from every neighbor that has it too."""
+        if not self._sharing.in_round(round_index):
+            return frozenset()
+        return frozenset(
+            MessageSlot(round_index, phase, neighbor, each.one.kind, each.one.modality)
+            for each in self._averaged
+            for neighbor in each.weights
+        )
+
+    def absorb(self, arrived: Sequence[Message]) -> None:
+        """Mix what arrived into the own vectors.
+
+        Raises:
+            DataError: a payload is not what a neighbor with the same settings sends.
+        """
+        for each in self._averaged:
+            one, vectors, shares = each.one, [], []
+            for message in arrived:
+                if (message.kind, message.modality) != (one.kind, one.modality):
+                    continue
+                values, known = each.codec.decode(message.payload, message.received, len(one.vector))
+                mask = None if known is None else to_tensor(known, one.vector)
+                vectors.append((to_tensor(values, one.vector), mask))
+                shares.append(each.weights[message.sender])
+            if vectors:
+                one.vector.copy_(mix(one.vector, vectors, shares))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What the codecs remember, by name; empty where they send vectors whole."""
+        return {f"{each.name}.{name}": values for each in self._averaged for name, values in each.codec.state().items()}
+
+    def resume(self, saved: Saved) -> None:
+        """Remember what `state` said once, of a gossip of the same vectors.
+
+        Raises:
+            ConfigError: it was of other ones.
+        """
+        remembered = self.state()
+        parts = saved.parts(*remembered)
+        arrays = {name: parts[name].array(values.dtype, *values.shape) for name, values in remembered.items()}
+        for each in self._averaged:
+            each.codec.restore({name: arrays[f"{each.name}.{name}"] for name in each.codec.state()})

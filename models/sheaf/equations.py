@@ -1,0 +1,205 @@
+"""The sheaf coupling of heads as pure functions: edge stalks, initial maps, and equations (11) and (12).
+
+The sheaf lives on the communication graph: the stalk of a client is its flattened head, restriction maps take both
+ends of an edge into the edge's stalk, and the coupling pulls the two images together.
+Source: Ghalkha et al. 2025, (1), (2), (7), (11), (12); each undirected edge counts once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...emulator.contracts import ConfigError
+from ..head import HeadLayout, shared_coordinates
+
+
+def edge_stalk_dim(compression: float, own_dim: int, peer_dim: int, n_shared: int | None = None) -> int:
+    """Dimension d_ij of an edge's stalk: floor(compression * mean head size), never below 1.
+
+    Args:
+        compression: gamma in (0, 1].
+        own_dim, peer_dim: head sizes of the two ends.
+        n_shared: how many coordinates the heads have in common; a structured map cannot have more rows. None: no limit
+            but the smaller head.
+    """
+    limit = min(own_dim, peer_dim) if n_shared is None else min(own_dim, peer_dim, n_shared)
+    wanted = math.floor(compression * (own_dim + peer_dim) / 2 + 1e-9)  # 0.1 * 4160 must not fall to 415
+    return max(1, min(wanted, limit))
+
+
+def structured_starts(
+    own: HeadLayout, peer: HeadLayout, compression: float, draws: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Initial maps of both ends of an edge as rows of the identity, comparing identical coordinates.
+
+    Returns:
+        two [d_ij] int64 index lists, for the own and the peer's end, drawn together so that both agree.
+    """
+    own_at, peer_at = shared_coordinates(own, peer)
+    n_rows = edge_stalk_dim(compression, own.dim, peer.dim, len(own_at))
+    return _drawn_rows(own_at, peer_at, n_rows, draws)
+
+
+def aligned_starts(
+    own: HeadLayout,
+    peer: HeadLayout,
+    own_outputs: Sequence[int],
+    peer_outputs: Sequence[int],
+    compression: float,
+    draws: np.random.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Initial maps of both ends of an edge as rows of the identity, comparing coordinates that mean the same.
+
+    As `structured_starts`, except that a class is known by what it is about and not by its number: two base stations
+    that number the same beams in different orders compare the weights of one and the same beam.
+
+    Args:
+        own_outputs, peer_outputs: [n_outputs] what every class of each end is about, each once.
+
+    Raises:
+        ConfigError: the ends have no class in common. Weights and biases alike belong to a class, so nothing is left
+            that an edge could compare.
+    """
+    own_at, peer_at = shared_coordinates(own, peer, own_outputs, peer_outputs)
+    if len(own_at) == 0:
+        ends = " and ".join(f"{', '.join(map(str, outputs[:3]))}, ..." for outputs in (own_outputs, peer_outputs))
+        raise ConfigError(
+            f"sheaf.map_start = 'aligned' compares outputs that are about the same, but two neighbors have none in"
+            f" common ({ends}); use 'random', or do without this edge"
+        )
+    n_rows = edge_stalk_dim(compression, own.dim, peer.dim, len(own_at))
+    return _drawn_rows(own_at, peer_at, n_rows, draws)
+
+
+def kronecker_starts(
+    own: HeadLayout, peer: HeadLayout, compression: float, draws: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Initial maps I_C x R of both ends of an edge, comparing the same columns of all outputs.
+
+    A column is what every output's row of the head has at one feature, or the column of biases. R has
+    m = floor(compression * mean (width + 1)) rows of the identity, never less than 1, nor more than there are common
+    columns.
+
+    Returns:
+        two [C * m] int64 index lists, class by class, drawn together so that both ends agree.
+
+    Raises:
+        ConfigError: the ends have different numbers of outputs.
+    """
+    if own.n_outputs != peer.n_outputs:
+        raise ConfigError(
+            "sheaf.map_storage = 'kronecker' compares whole columns of heads, but two neighbors have"
+            f" {own.n_outputs} and {peer.n_outputs} outputs; use 'factored', or give all groups as many outputs"
+        )
+    of_one = replace(own, n_outputs=1), replace(peer, n_outputs=1)  # their coordinates are the columns
+    own_at, peer_at = shared_coordinates(*of_one)
+    n_columns = edge_stalk_dim(compression, own.width + 1, peer.width + 1, len(own_at))
+    first, second = _drawn_rows(own_at, peer_at, n_columns, draws)
+    return _of_every_output(own, first), _of_every_output(peer, second)
+
+
+def _of_every_output(layout: HeadLayout, columns: Tensor) -> Tensor:
+    """Flat indices [C * m] of columns [m], those of the first output first."""
+    outputs = torch.arange(layout.n_outputs).unsqueeze(1)
+    of_weights, of_biases = outputs * layout.width + columns, layout.n_outputs * layout.width + outputs
+    return torch.where(columns < layout.width, of_weights, of_biases).flatten()
+
+
+def _drawn_rows(
+    own_at: NDArray[np.int64], peer_at: NDArray[np.int64], n_rows: int, draws: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    chosen = np.sort(draws.choice(len(own_at), size=n_rows, replace=False))
+    return torch.from_numpy(own_at[chosen]), torch.from_numpy(peer_at[chosen])
+
+
+def random_starts(
+    own: HeadLayout, peer: HeadLayout, compression: float, draws: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Initial maps of both ends with independent N(0, 1/d_i) entries.
+
+    Returns:
+        two float64 matrices, [d_ij, own.dim] and [d_ij, peer.dim].
+
+    The paper leaves the variance open; 1/d_i keeps the norm of a map near 1 + sqrt(compression).
+    """
+    n_rows = edge_stalk_dim(compression, own.dim, peer.dim)
+    first = draws.normal(scale=own.dim**-0.5, size=(n_rows, own.dim))
+    second = draws.normal(scale=peer.dim**-0.5, size=(n_rows, peer.dim))
+    return torch.from_numpy(first), torch.from_numpy(second)
+
+
+def head_step(head: Tensor, gradient: Tensor, pull: Tensor, *, step_size: float, coupling: float) -> Tensor:
+    """New head after one step of (11).
+
+    Args:
+        head, gradient: [d_i] head and gradient of the local loss.
+        pull: [d_i] sum over neighbors of P_ij^T (P_ij w_i - P_ji w_j).
+        step_size: alpha.
+        coupling: lambda.
+    """
+    return head - step_size * (gradient + coupling * pull)  # (11)
+
+
+def edge_trust(own: Tensor, peer: Tensor, scale: float) -> Tensor:
+    """How much of its pull an edge may use, []: 1 for images that agree, less the more they differ, both ends alike.
+
+    1 / (1 + rho / kappa)^2 with rho = |u - v|^2 / (|u|^2 + |v|^2), which is 0 in agreement, about 1 for unrelated
+    images and 2 in opposition. The pull falls again for neighbors that are far away, so an outlier loses its hold on
+    the others; both ends know u and v, so no word is needed and mixing stays symmetric.
+
+    Args:
+        own, peer: [d_ij] images u and v.
+        scale: kappa, the relative residual at which a quarter of the pull is left; 0 trusts everybody.
+
+    Source: weights of the robust loss of Geman and McClure (1985), here of a relative residual.
+    """
+    if scale == 0.0:
+        return own.new_ones(())
+    size, gap = own @ own + peer @ peer, own - peer
+    rho = gap @ gap / size.clamp_min(torch.finfo(size.dtype).tiny)
+    return (1.0 + rho / scale) ** -2
+
+
+def map_step_sizes(step_size: float, coupling: float, own_norm_sq: Tensor, peer_norms_sq: Tensor) -> Tensor:
+    """Map step eta of every edge, clamped so that no edge residual changes its sign.
+
+    One step of (12) multiplies the residual of an edge by 1 - eta * lambda * (|w_i|^2 + |w_j|^2), exactly; the clamp
+    keeps that factor at 0 or above.
+
+    Args:
+        step_size: eta as configured.
+        coupling: lambda.
+        own_norm_sq: [] squared norm of the own new head.
+        peer_norms_sq: [n_edges] squared norms of the neighbors' new heads.
+
+    Returns:
+        [n_edges] step sizes.
+    """
+    if coupling == 0.0:
+        return torch.full_like(peer_norms_sq, step_size)
+    limits = 1.0 / (coupling * (own_norm_sq + peer_norms_sq)).clamp_min(torch.finfo(peer_norms_sq.dtype).tiny)
+    return limits.clamp_max(step_size)
+
+
+def reproject_locally(
+    own_after: Tensor, residual: Tensor, *, step_size: Tensor | float, coupling: float, norm_sq: Tensor
+) -> Tensor:
+    """Projection of an unchanged head under the map that (12) is about to make, without the map.
+
+    P^{r+1} w = v - eta * lambda * |w|^2 * r_e: what makes the first exchange of the next round redundant.
+
+    Args:
+        own_after: [d_ij] v, the old map's image of the new head.
+        residual: [d_ij] v_own - v_peer, seen from the end whose projection is wanted.
+        step_size: eta of this edge (a scalar, or [d_ij]).
+        coupling: lambda.
+        norm_sq: |w|^2 of the head that was projected.
+    """
+    return own_after - step_size * coupling * norm_sq * residual

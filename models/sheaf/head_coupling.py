@@ -1,0 +1,228 @@
+"""One client's side of the sheaf coupling: projections out, neighbors' projections in, pull on the head, map steps.
+
+Everything is stacked over the client's edges, in the row order of its restriction maps. A coordinate of an edge that
+was not heard from the other end neither pulls nor changes its row of the map. With `edge_trust` an edge pulls less the
+more its ends differ; the map steps remain those of (12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ..settings import SheafSettings
+from ..sharing.payload import heard_values, to_payload
+from ..state.state_fields import Saved, to_array
+from .coupling_health import CouplingHealth, step_strengths
+from .equations import edge_trust, map_step_sizes, reproject_locally
+from .kronecker_maps import KroneckerMaps
+from .map_storage import stored_maps
+from .stability import UNSTABLE_FROM, map_norm_sq
+
+
+class _Heard(NamedTuple):
+    """What came from the neighbors, stacked over edges.
+
+    Attributes:
+        values: [n_rows] their projections, 0 where nothing came.
+        rows: [n_rows] 1 where a coordinate came, else 0.
+        edges: [n_edges] 1 where anything of an edge came that can be used, else 0.
+        norms_sq: [n_edges] squared norms of the neighbors' heads, 0 where none was told.
+    """
+
+    values: Tensor
+    rows: Tensor
+    edges: Tensor
+    norms_sq: Tensor
+
+
+class HeadCoupling:
+    """Restriction maps of one client, and what it last heard from the other ends.
+
+    Args:
+        client_id: the sender of its messages.
+        starts: neighbor -> initial map, see `restriction_maps`.
+        head: [d_i] initial head; tells size, dtype and device.
+        settings: of the scenario.
+        n_outputs: of the head; only Kronecker maps need to know.
+        redrawn: round -> maps that every later round starts from, of the same sizes; None: maps stay and learn.
+
+    Attributes:
+        maps: its restriction maps.
+        relative_residual: |residual|^2 as a share of both ends' |projection|^2, over the edges heard last.
+        health: what a monitor wants to know.
+    """
+
+    def __init__(
+        self,
+        client_id: NodeId,
+        starts: Mapping[NodeId, Tensor],
+        head: Tensor,
+        settings: SheafSettings,
+        *,
+        n_outputs: int = 1,
+        redrawn: Callable[[int], Mapping[NodeId, Tensor]] | None = None,
+    ) -> None:
+        self.maps = stored_maps(settings.map_storage, starts, head, n_outputs)
+        self._client_id, self._settings, self._n_outputs, self._redrawn = client_id, settings, n_outputs, redrawn
+        sizes = torch.tensor([rows.stop - rows.start for rows in self.maps.rows.values()], dtype=torch.int64)
+        self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(head.device)
+        self._edge = {neighbor: index for index, neighbor in enumerate(self.maps.rows)}
+        self._peer = head.new_zeros(self.maps.n_rows)  # neighbors' projections, held during the local steps
+        self._trust = head.new_zeros(self.maps.n_rows)  # of the neighbor of each row, 0 where it was not heard
+        self._projection = head.new_zeros(self.maps.n_rows)
+        self._reprojection = head.new_zeros(self.maps.n_rows)
+        self._stepped_residual = head.new_zeros(self.maps.n_rows)  # what the last map step was made from
+        self.health = CouplingHealth(starts.values(), self.maps.project(head), head)
+        self.relative_residual = 0.0
+
+    @property
+    def sends_norm(self) -> bool:
+        """Whether a reprojection carries |w|^2 as one more float: the clamp and the single exchange need it."""
+        return self._settings.clamp_map_step or self._settings.exchange == "single"
+
+    def expected(self, kind: MessageKind, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        """One projection from every neighbor."""
+        return frozenset(MessageSlot(round_index, phase, neighbor, kind) for neighbor in self.maps.rows)
+
+    def projections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
+        """Step B: the head's image on every edge, under maps of this round where they are redrawn."""
+        if self._redrawn is not None and round_index > 0:
+            self.maps = stored_maps(self._settings.map_storage, self._redrawn(round_index), head, self._n_outputs)
+        self._projection = self.maps.project(head)
+        self.health.saw_projection(self._projection, head @ head)
+        stacked = to_payload(self._projection)
+        return [
+            Message(MessageKind.PROJECTION, self._client_id, neighbor, round_index, phase, stacked[rows])
+            for neighbor, rows in self.maps.rows.items()
+        ]
+
+    def hear(self, arrived: Sequence[Message]) -> None:
+        """Hold the neighbors' projections; coordinates that are not among them do not pull this round."""
+        self._peer, heard, _, _ = self._stacked(arrived)
+        self._trust = heard * self._trusts(heard * self._projection, self._peer)
+        residual = heard * (self._projection - self._peer)
+        self.health.saw_residual(residual)
+        if not self.sends_norm:  # then nobody knows s_e, but the last step shows in what it left
+            before = heard * self._stepped_residual
+            self.health.saw_step_sizes(step_strengths(before, residual, self._reprojection, self.maps.rows.values()))
+
+    def pull(self, head: Tensor) -> Tensor:
+        """Sum over heard neighbors of P_ij^T (P_ij w_i - P_ji w_j), [d_i]: the sheaf term of (11).
+
+        Each term counts with the trust in its edge, found from what both ends sent and held like the projections.
+        """
+        return self.maps.pull(self._trust * (self.maps.project(head) - self._peer))
+
+    def reprojections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
+        """Step F: the new head's image under the old maps, with |w|^2 appended where it is needed."""
+        self._reprojection = self.maps.project(head)
+        stacked = to_payload(self._reprojection)
+        tail = to_payload((head @ head).reshape(1)) if self.sends_norm else stacked[:0]
+        return [
+            Message(
+                MessageKind.REPROJECTION,
+                self._client_id,
+                neighbor,
+                round_index,
+                phase,
+                np.concatenate([stacked[rows], tail]),
+            )
+            for neighbor, rows in self.maps.rows.items()
+        ]
+
+    def step_maps(self, arrived: Sequence[Message], head: Tensor) -> None:
+        """Step G, equation (12) on every heard coordinate; with the single exchange also the next round's `hear`."""
+        peer, heard, edges_heard, norms_sq = self._stacked(arrived)
+        own = self._reprojection
+        residual = heard * (own - peer)
+        scale = float(heard @ (own * own + peer * peer))
+        self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
+        eta, coupling = self._settings.map_step_size, self._settings.coupling
+        steps = torch.full_like(norms_sq, eta)
+        if self._settings.clamp_map_step:
+            steps = map_step_sizes(eta, coupling, head @ head, norms_sq)
+        step_of_row = steps[self._edge_of_row]
+        scaled = step_of_row * coupling * residual
+        self.maps.step(scaled, head)  # (12)
+        self._stepped_residual = residual
+        self.health.saw_residual(residual)
+        if isinstance(self.maps, KroneckerMaps):
+            self.health.saw_maps(self.maps.norm_sq, self.maps.project(head), head @ head)
+        else:
+            self.health.saw_map_step(scaled, own, head @ head)
+        if self.sends_norm:
+            self.health.saw_step_sizes((edges_heard * steps * coupling * (head @ head + norms_sq)).tolist())
+        if self._settings.exchange == "single":
+            norm_of_row = norms_sq[self._edge_of_row]
+            self._peer = reproject_locally(
+                peer, -residual, step_size=step_of_row, coupling=coupling, norm_sq=norm_of_row
+            )
+            own = reproject_locally(own, residual, step_size=step_of_row, coupling=coupling, norm_sq=head @ head)
+            self._trust = heard * self._trusts(own, self._peer)
+
+    def _trusts(self, own: Tensor, peer: Tensor) -> Tensor:
+        """[n_rows] trust in every edge, on its rows."""
+        scale, trusts = self._settings.edge_trust, torch.ones_like(peer)
+        for rows in self.maps.rows.values() if scale > 0.0 else ():
+            trusts[rows] = edge_trust(own[rows], peer[rows], scale)
+        return trusts
+
+    def broken_bound(self, head: Tensor, head_step_size: float) -> str:
+        """Which limit of a step size does not hold, as a part of a sentence; empty where none is known to be broken."""
+        if self.health.overshot:
+            return (
+                f" after a map step of {self.health.overshot:.3g} (sheaf.map_step_size * sheaf.coupling * squared norms"
+                " of two heads; stable below 2, and always with sheaf.clamp_map_step = true)"
+            )
+        strength = head_step_size * self._settings.coupling * map_norm_sq(self.maps, head)
+        if strength >= UNSTABLE_FROM:
+            return (
+                " with training.head_step_size * sheaf.coupling * squared norm of its maps ="
+                f" {strength:.3g} (stable below 2)"
+            )
+        return ""
+
+    def state(self) -> State:
+        """Maps, what is held of the last exchanges, and health."""
+        return {
+            "maps": self.maps.state(),
+            "peer": to_array(self._peer),
+            "trust": to_array(self._trust),
+            "projection": to_array(self._projection),
+            "reprojection": to_array(self._reprojection),
+            "stepped_residual": to_array(self._stepped_residual),
+            "health": self.health.state(),
+            "relative_residual": self.relative_residual,
+        }
+
+    def resume(self, saved: Saved) -> None:
+        """Go on with those."""
+        held = ("peer", "trust", "projection", "reprojection", "stepped_residual")
+        parts = saved.parts("maps", *held, "health", "relative_residual")
+        self.maps.resume(parts["maps"])
+        self._peer, self._trust, self._projection, self._reprojection, self._stepped_residual = (
+            parts[name].tensor(self._peer) for name in held
+        )
+        self.health.resume(parts["health"])
+        self.relative_residual = parts["relative_residual"].number()
+
+    def _stacked(self, arrived: Sequence[Message]) -> _Heard:
+        peer, rows_heard = torch.zeros_like(self._peer), torch.zeros_like(self._peer)
+        norms_sq = self._peer.new_zeros(len(self.maps.rows))
+        edges_heard = torch.zeros_like(norms_sq)
+        for message in arrived:
+            rows, edge = self.maps.rows[message.sender], self._edge[message.sender]
+            n_values = rows.stop - rows.start
+            if message.received is not None and not message.received[n_values:].all():
+                continue  # without the norm behind the coordinates nobody knows how far a map step may go
+            peer[rows], rows_heard[rows] = heard_values(message, n_values, peer)
+            edges_heard[edge] = 1.0
+            if len(message.payload) > n_values:
+                norms_sq[edge] = float(message.payload[n_values])
+        return _Heard(peer, rows_heard, edges_heard, norms_sq)

@@ -1,0 +1,99 @@
+"""One client's side of diffusion along the sheaf: projections out, and a weighted step towards the neighbors' ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ..client_setup import ClientSetup
+from ..sharing.payload import heard_values, to_payload
+from ..state.state_fields import Saved, to_array
+from .equations import edge_trust
+from .map_storage import stored_maps
+from .restriction_maps import RestrictionMaps
+
+
+class HeadDiffusion:
+    """Restriction maps that stay as they start (or are drawn anew every round), and the mixing weight of every edge.
+
+    Args:
+        setup: maps, weights and settings of the client.
+        head: [d_i] changed in place.
+    """
+
+    def __init__(self, setup: ClientSetup, head: Tensor) -> None:
+        (model,) = setup.models.values()
+        self._client_id, self._head, self._redrawn = setup.client_id, head, setup.redrawn_maps
+        self._storage, self._n_outputs = setup.sheaf.map_storage, model.layout.n_outputs
+        self.maps = self._stored(setup.map_starts)
+        self._mixing, self._diffusion = setup.head_mixing, setup.sheaf.diffusion
+        self._trust_scale = setup.sheaf.edge_trust
+        self._projected = head.new_zeros(self.maps.n_rows)
+        self.relative_residual = 0.0
+
+    @property
+    def product_flops(self) -> float:
+        """Operations of one product with all maps."""
+        return self.maps.product_flops
+
+    def messages(self, phase: str, round_index: int) -> list[Message]:
+        """The head's image on every edge, under maps of this round where they are redrawn."""
+        if self._redrawn is not None and round_index > 0:
+            self.maps = self._stored(self._redrawn(round_index))
+        self._projected = self.maps.project(self._head)
+        stacked = to_payload(self._projected)
+        return [
+            Message(MessageKind.PROJECTION, self._client_id, neighbor, round_index, phase, stacked[rows])
+            for neighbor, rows in self.maps.rows.items()
+        ]
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        """One projection from every neighbor."""
+        return frozenset(
+            MessageSlot(round_index, phase, neighbor, MessageKind.PROJECTION) for neighbor in self.maps.rows
+        )
+
+    def absorb(self, arrived: Sequence[Message]) -> None:
+        """Step towards what was heard of the neighbors; the weight of all else stays with the own head.
+
+        So does what is not trusted of a weight: both ends of an edge trust alike, so the mean of heads stays.
+        """
+        own, weights = self._projected, self._row_weights()
+        peer, heard = torch.zeros_like(own), torch.zeros_like(own)
+        for message in arrived:  # copied first: a sum over a received buffer may depend on where in memory it lies
+            rows = self.maps.rows[message.sender]
+            peer[rows], heard[rows] = heard_values(message, rows.stop - rows.start, own)
+            if self._trust_scale > 0.0:
+                weights[rows] *= edge_trust(heard[rows] * own[rows], peer[rows], self._trust_scale)
+        residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))
+        self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
+        self._head.sub_(self.maps.pull(weights * residual))
+
+    def state(self) -> State:
+        """Maps and what was last sent; the head belongs to the model."""
+        return {
+            "maps": self.maps.state(),
+            "projected": to_array(self._projected),
+            "relative_residual": self.relative_residual,
+        }
+
+    def resume(self, saved: Saved) -> None:
+        """Go on with those."""
+        parts = saved.parts("maps", "projected", "relative_residual")
+        self.maps.resume(parts["maps"])
+        self._projected = parts["projected"].tensor(self._projected)
+        self.relative_residual = parts["relative_residual"].number()
+
+    def _row_weights(self) -> Tensor:
+        """[n_rows] share of every neighbor's way that is gone in this round."""
+        parts = [
+            self._head.new_full((rows.stop - rows.start,), self._mixing[neighbor] * self._diffusion)
+            for neighbor, rows in self.maps.rows.items()
+        ]
+        return torch.cat([self._head.new_zeros(0), *parts])
+
+    def _stored(self, starts: Mapping[NodeId, Tensor]) -> RestrictionMaps:
+        return stored_maps(self._storage, starts, self._head, self._n_outputs)

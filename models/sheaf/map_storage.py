@@ -1,0 +1,27 @@
+"""The ways in which a client can hold its restriction maps, by the name that a scenario gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from ...emulator.contracts import NodeId
+from .kronecker_maps import KroneckerMaps
+from .restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
+
+MAP_STORAGES: dict[str, type[DenseMaps] | type[FactoredMaps]] = {"dense": DenseMaps, "factored": FactoredMaps}
+
+
+def stored_maps(storage: str, starts: Mapping[NodeId, Tensor], head: Tensor, n_outputs: int) -> RestrictionMaps:
+    """Maps that start like this.
+
+    Args:
+        storage: as in `sheaf.map_storage`; "kronecker" holds maps that treat all outputs alike, the others any.
+        starts: neighbor -> initial map, see `restriction_maps`.
+        head: [d_i] tells size, dtype and device.
+        n_outputs: C, of the head.
+    """
+    if storage == "kronecker":
+        return KroneckerMaps(starts, len(head), n_outputs, dtype=head.dtype, device=head.device)
+    return MAP_STORAGES[storage](starts, len(head), dtype=head.dtype, device=head.device)

@@ -1,0 +1,262 @@
+"""Restriction maps of one client, all its edges stacked: dense as the equations read, or exactly factored.
+
+Both classes hold the linear operator P_i = [P_ij; P_ik; ...] of one client, [n_rows, head_dim], and offer the same
+calls. `DenseMaps` is (11) and (12) to the letter. `FactoredMaps` never builds the operator: a round of (12) adds one
+rank-one term per edge whose head factor is common to all edges, so the initial map, the history of heads and that of
+residuals hold the same information in a fraction of the memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ...emulator.contracts import NodeId, State
+from ..state.state_fields import Saved, to_array
+
+
+class RestrictionMaps(Protocol):
+    """All restriction maps of one client.
+
+    Attributes:
+        rows: neighbor -> its rows in everything that is stacked.
+        n_rows: total of the edge-stalk dimensions.
+    """
+
+    rows: dict[NodeId, slice]
+    n_rows: int
+
+    def project(self, head: Tensor) -> Tensor:
+        """P w, [n_rows]: the head's image on every edge."""
+        ...
+
+    def pull(self, residual: Tensor) -> Tensor:
+        """P^T r, [head_dim]: what residuals [n_rows] on the edges mean for the head."""
+        ...
+
+    def step(self, scaled_residual: Tensor, head: Tensor) -> None:
+        """P <- P - s w^T with s [n_rows] = eta * lambda * (v_own - v_peer), equation (12) on every edge."""
+        ...
+
+    def dense(self, neighbor: NodeId) -> Tensor:
+        """One map as a matrix [d_ij, head_dim]; for tests and monitors."""
+        ...
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the maps hold."""
+        ...
+
+    @property
+    def product_flops(self) -> float:
+        """Floating-point operations of one `project` or one `pull`."""
+        ...
+
+    def state(self) -> State:
+        """A copy of the maps in the form that they are held in."""
+        ...
+
+    def resume(self, saved: Saved) -> None:
+        """Be those maps, on the same rows and heads of the same size."""
+        ...
+
+
+def stacked_rows(starts: Mapping[NodeId, Tensor]) -> tuple[dict[NodeId, slice], int]:
+    """Row range of every neighbor in the stack, neighbors ascending, and the total."""
+    rows, end = {}, 0
+    for neighbor in sorted(starts):
+        rows[neighbor] = slice(end, end + len(starts[neighbor]))
+        end += len(starts[neighbor])
+    return rows, end
+
+
+def _as_matrix(start: Tensor, head_dim: int, dtype: torch.dtype) -> Tensor:
+    """A start as a matrix: an index list [d_ij] names rows of the identity, anything of rank 2 is the matrix itself."""
+    if start.ndim == 2:
+        return start.to(dtype)
+    matrix = torch.zeros(len(start), head_dim, dtype=dtype)
+    matrix[torch.arange(len(start)), start] = 1.0
+    return matrix
+
+
+class DenseMaps:
+    """Restriction maps as one matrix; the plain form of (11) and (12), for small heads and for tests.
+
+    Args:
+        starts: neighbor -> initial map, [d_ij] int64 rows of the identity or a matrix [d_ij, head_dim].
+        head_dim: d_i.
+        dtype, device: of the arithmetic.
+    """
+
+    def __init__(
+        self,
+        starts: Mapping[NodeId, Tensor],
+        head_dim: int,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.rows, self.n_rows = stacked_rows(starts)
+        parts = [_as_matrix(starts[neighbor], head_dim, dtype) for neighbor in self.rows]
+        self.matrix = torch.cat([torch.zeros(0, head_dim, dtype=dtype), *parts]).to(device)
+
+    def project(self, head: Tensor) -> Tensor:
+        return self.matrix @ head
+
+    def pull(self, residual: Tensor) -> Tensor:
+        return self.matrix.T @ residual
+
+    def step(self, scaled_residual: Tensor, head: Tensor) -> None:
+        self.matrix.addr_(scaled_residual, head, alpha=-1.0)  # (12), without the outer product as a matrix of its own
+
+    def dense(self, neighbor: NodeId) -> Tensor:
+        return self.matrix[self.rows[neighbor]].clone()
+
+    @property
+    def n_bytes(self) -> int:
+        return self.matrix.element_size() * self.matrix.nelement()
+
+    @property
+    def product_flops(self) -> float:
+        return 2.0 * self.matrix.nelement()
+
+    def state(self) -> State:
+        return {"matrix": to_array(self.matrix)}
+
+    def resume(self, saved: Saved) -> None:
+        saved.parts("matrix")["matrix"].into(self.matrix)
+
+
+class FactoredMaps:
+    """The same operator as `DenseMaps`, kept as initial map + history; equal up to rounding.
+
+    P = P0 - D^T W, with W [n_steps, head_dim] the heads and D [n_steps, n_rows] the scaled residuals of all steps.
+    When the history outgrows the dense matrix it is folded into a dense P0, exactly.
+
+    Args: as of `DenseMaps`.
+    """
+
+    def __init__(
+        self,
+        starts: Mapping[NodeId, Tensor],
+        head_dim: int,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.rows, self.n_rows = stacked_rows(starts)
+        self.head_dim = head_dim
+        self.n_steps = 0
+        self._index: Tensor | None = None  # P0 as rows of the identity ...
+        self._matrix: Tensor | None = None  # ... or as a matrix, once anything in it is not
+        ordered = [starts[neighbor] for neighbor in self.rows]
+        if all(start.ndim == 1 for start in ordered):
+            self._index = torch.cat([torch.zeros(0, dtype=torch.int64), *ordered]).to(device)
+        else:
+            self._matrix = torch.cat([_as_matrix(start, head_dim, dtype) for start in ordered]).to(device)
+        self._heads = torch.zeros(0, head_dim, dtype=dtype, device=device)
+        self._residuals = torch.zeros(0, self.n_rows, dtype=dtype, device=device)
+
+    def project(self, head: Tensor) -> Tensor:
+        image = head[self._index] if self._index is not None else self._dense_start() @ head
+        if self.n_steps:
+            heads, residuals = self._history()
+            image = torch.addmv(image, residuals.T, heads @ head, alpha=-1.0)
+        return image
+
+    def pull(self, residual: Tensor) -> Tensor:
+        if self._index is not None:
+            pulled = torch.zeros(self.head_dim, dtype=residual.dtype, device=residual.device)
+            for rows in self.rows.values():  # edge by edge: the same coordinate twice would make a GPU add in any order
+                pulled.index_add_(0, self._index[rows], residual[rows])
+        else:
+            pulled = self._dense_start().T @ residual
+        if self.n_steps:
+            heads, residuals = self._history()
+            pulled = torch.addmv(pulled, heads.T, residuals @ residual, alpha=-1.0)
+        return pulled
+
+    def step(self, scaled_residual: Tensor, head: Tensor) -> None:
+        self._remember(head, scaled_residual)
+        if self.n_steps * (self.head_dim + self.n_rows) > self.n_rows * self.head_dim:
+            self.fold()
+
+    def fold(self) -> None:
+        """Turn initial map and history into one dense matrix; nothing is lost but the memory advantage."""
+        self._matrix = self._whole()
+        self._index = None
+        self._forget()
+
+    def dense(self, neighbor: NodeId) -> Tensor:
+        return self._whole()[self.rows[neighbor]]
+
+    @property
+    def n_bytes(self) -> int:
+        held = [self._index, self._matrix, self._heads, self._residuals]
+        return sum(t.element_size() * t.nelement() for t in held if t is not None)
+
+    @property
+    def product_flops(self) -> float:
+        start = self.n_rows if self._matrix is None else self._matrix.nelement()
+        return 2.0 * (start + self.n_steps * (self.n_rows + self.head_dim))
+
+    def state(self) -> State:
+        heads, residuals = self._history()
+        return {
+            "index": None if self._index is None else to_array(self._index),
+            "matrix": None if self._matrix is None else to_array(self._matrix),
+            "heads": to_array(heads),
+            "residuals": to_array(residuals),
+        }
+
+    def resume(self, saved: Saved) -> None:
+        parts = saved.parts("index", "matrix", "heads", "residuals")
+        self._resume_start(parts["index"], parts["matrix"])
+        heads = parts["heads"].tensor(self._heads, None, self.head_dim)
+        residuals = parts["residuals"].tensor(self._residuals, len(heads), self.n_rows)
+        self._forget()
+        for head, residual in zip(heads, residuals, strict=True):
+            self._remember(head, residual)
+
+    def _remember(self, head: Tensor, scaled_residual: Tensor) -> None:
+        if self.n_steps == len(self._heads):
+            self._heads = self._grown(self._heads)
+            self._residuals = self._grown(self._residuals)
+        self._heads[self.n_steps] = head
+        self._residuals[self.n_steps] = scaled_residual
+        self.n_steps += 1
+
+    def _forget(self) -> None:
+        self._heads, self._residuals = self._heads[:0].clone(), self._residuals[:0].clone()
+        self.n_steps = 0
+
+    def _resume_start(self, index: Saved, matrix: Saved) -> None:
+        """Rows of the identity, or a matrix; a new object may have the one where an old one had come to the other."""
+        if matrix.state is not None:
+            self._index, self._matrix = None, matrix.tensor(self._heads, self.n_rows, self.head_dim)
+            return
+        rows = index.tensor(torch.zeros(0, dtype=torch.int64, device=self._heads.device), self.n_rows)
+        if not bool(((rows >= 0) & (rows < self.head_dim)).all()):
+            index.refuse(f"name coordinates from 0 to {self.head_dim - 1}", "others")
+        self._index, self._matrix = rows, None
+
+    def _whole(self) -> Tensor:
+        heads, residuals = self._history()
+        return self._dense_start() - residuals.T @ heads
+
+    def _dense_start(self) -> Tensor:
+        if self._matrix is not None:
+            return self._matrix
+        assert self._index is not None
+        return _as_matrix(self._index.cpu(), self.head_dim, self._heads.dtype).to(self._heads.device)
+
+    def _history(self) -> tuple[Tensor, Tensor]:
+        return self._heads[: self.n_steps], self._residuals[: self.n_steps]
+
+    def _grown(self, rows: Tensor) -> Tensor:
+        """Room for half as many steps again, so that a run of n rounds copies its history O(log n) times."""
+        extra = max(8, len(rows) // 2)
+        return torch.cat([rows, torch.zeros(extra, rows.shape[1], dtype=rows.dtype, device=rows.device)])

@@ -1,0 +1,1 @@
+"""From a finished run to bundles for edge devices."""

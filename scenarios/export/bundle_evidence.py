@@ -1,0 +1,135 @@
+"""What a model is worth where it will be used: on held-out rows, on harder days, and with a sensor gone.
+
+A model in fewer bits is held against the one that was trained, condition by condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.windows.samples import Samples
+from ...datasets.windows.shifts import SHIFTS
+from ...emulator.contracts import PRESENT_NAME, Modality
+from ...emulator.edge.onnx_session import OnnxSession
+from ...emulator.engine import named_stream
+from ..tasks.task import Scores, Task
+from ..wiring.evaluation import in_pieces
+
+HELD_OUT = "held out"
+WITHOUT = "without "
+
+Answers = Mapping[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How good a model is under every condition.
+
+    Attributes:
+        score: name of the first score of the task.
+        samples: that were held out.
+        scores: condition -> scores of the model; "held out" comes first, then shifts, then lost modalities.
+        trained: condition -> scores of the float32 model that it comes from; empty where it is that one.
+        agreement: condition -> share of samples on which both decide alike; empty likewise.
+        largest_difference: of a logit on held-out rows.
+    """
+
+    score: str
+    samples: int
+    scores: Mapping[str, Scores]
+    trained: Mapping[str, Scores]
+    agreement: Mapping[str, float]
+    largest_difference: float = 0.0
+
+    def loss(self, condition: str) -> float:
+        """By how much the first score is lower than that of the trained model."""
+        return self.trained[condition][self.score] - self.scores[condition][self.score] if self.trained else 0.0
+
+    def as_metrics(self) -> dict[str, Any]:
+        """As a manifest has it."""
+        metrics = {"score": self.score, "samples": self.samples, **_nested(self.scores)}
+        if self.trained:
+            metrics["agreement"] = _nested(self.agreement)
+            metrics["float32"] = _nested(self.trained)
+        return metrics
+
+
+def answers(session: OnnxSession, samples: Samples, units: Mapping[Modality, str], seed: int, client: int) -> Answers:
+    """Logits [n, n_outputs] under every condition; whoever asks with the same seed and client gets the same inputs."""
+    pieces: dict[str, list[NDArray[np.float32]]] = {}
+    draws = {name: named_stream(seed, "shift", name, client) for name in SHIFTS}
+    for gathered in in_pieces(samples):
+        inputs: dict[Modality, NDArray[np.float32]] = {name: gathered[name] for name in units}
+        for condition, changed in _conditions(inputs, units, draws):
+            pieces.setdefault(condition, []).append(session.run(changed))
+    return {condition: np.concatenate(piece) for condition, piece in pieces.items()}
+
+
+def evidence(task: Task, samples: Samples, found: Answers, trained: Answers | None = None) -> Evidence:
+    """Scores of a model, and how near it is to the trained one where it is another.
+
+    Args:
+        found: of `answers`.
+        trained: the same of the float32 model.
+    """
+    key = task.columns[0].key
+    scores = {condition: task.scores(logits, samples) for condition, logits in found.items()}
+    if trained is None:
+        return Evidence(key, len(samples), scores, {}, {})
+    return Evidence(
+        key,
+        len(samples),
+        scores,
+        {condition: task.scores(logits, samples) for condition, logits in trained.items()},
+        {name: float(np.mean(decided(logits) == decided(trained[name]))) for name, logits in found.items()},
+        float(np.abs(found[HELD_OUT] - trained[HELD_OUT]).max()),
+    )
+
+
+def decided(logits: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """[n] number of the label that logits [n, n_outputs] stand for."""
+    chosen = logits[:, 0] > 0.0 if logits.shape[1] == 1 else logits.argmax(axis=1)
+    return np.asarray(chosen, dtype=np.int64)
+
+
+def _conditions(
+    inputs: Mapping[Modality, NDArray[np.float32]],
+    units: Mapping[Modality, str],
+    draws: Mapping[str, np.random.Generator],
+) -> Iterator[tuple[str, Mapping[str, NDArray[np.float32]]]]:
+    yield HELD_OUT, _by_name(inputs)
+    for name, (shift, changes) in SHIFTS.items():
+        if changes.intersection(inputs):
+            yield name, _by_name(shift(inputs, units, draws[name]))
+    if len(inputs) == 1:
+        return
+    for lost in inputs:
+        yield f"{WITHOUT}{lost}", without(inputs, lost)
+
+
+def without(inputs: Mapping[Modality, NDArray[np.float32]], *lost: Modality) -> dict[str, NDArray[np.float32]]:
+    """Inputs of a model that has several modalities, as a device gives them that lacks some of these."""
+    present = np.array([[name not in lost for name in inputs]], np.float32)
+    n = len(next(iter(inputs.values())))
+    kept = {name: np.zeros_like(values) if name in lost else values for name, values in _by_name(inputs).items()}
+    return kept | {PRESENT_NAME: np.repeat(present, n, axis=0)}
+
+
+def _by_name(inputs: Mapping[Modality, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+    return {str(name): values for name, values in inputs.items()}
+
+
+def _nested(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions by kind: `held_out`, `shifted.NAME`, `without.MODALITY`."""
+    nested: dict[str, Any] = {"held_out": figures[HELD_OUT], "shifted": {}, "without": {}}
+    for condition, figure in figures.items():
+        if condition.startswith(WITHOUT):
+            nested["without"][condition.removeprefix(WITHOUT)] = figure
+        elif condition != HELD_OUT:
+            nested["shifted"][condition] = figure
+    return nested

@@ -1,0 +1,121 @@
+"""A run that is complete: what it ran, and what it says of its models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pydantic
+from pydantic import ConfigDict
+
+from ...emulator.contracts import ConfigError, DataError, NodeId
+from ..schema.scenario import Scenario, load_scenario
+
+
+class _Loose(pydantic.BaseModel):
+    """Of a file that holds more than is asked for here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Exported(_Loose):
+    """A model of a summary."""
+
+    client: int
+    path: str
+
+
+class _Group(_Loose):
+    model: str
+
+
+class _Environment(_Loose):
+    sheafedge: str
+    torch: str
+
+
+class Summary(_Loose):
+    """What bundles need of a `summary.json`."""
+
+    rounds: int
+    test_windows: int
+    trace_hash: str
+    groups: dict[str, _Group]
+    exports: list[Exported]
+    environment: _Environment
+
+
+class _Row(_Loose):
+    round: int
+    client: int
+    models: dict[str, dict[str, float]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A complete run folder.
+
+    Attributes:
+        folder: where it is.
+        scenario: what it ran.
+        scenario_text: the file that says so.
+        summary: of its end.
+        last_scores: client -> model -> scores after the last round.
+    """
+
+    folder: Path
+    scenario: Scenario
+    scenario_text: str
+    summary: Summary
+    last_scores: dict[NodeId, dict[str, dict[str, float]]]
+
+    def model_file(self, client: NodeId) -> Path:
+        """Where the model of a client is.
+
+        Raises:
+            ConfigError: it has none, or the file is gone.
+        """
+        paths = {row.client: row.path for row in self.summary.exports}
+        if client not in paths:
+            known = ", ".join(map(str, sorted(paths)))
+            raise ConfigError(f"run {self.folder} has no model of client {client}; it has those of {known}")
+        path = self.folder / paths[client]
+        if not path.is_file():
+            raise DataError(f"run {self.folder} lacks {paths[client]}; run the scenario again")
+        return path
+
+
+def finished_run(folder: Path) -> FinishedRun:
+    """Read what a run left that came to its end.
+
+    Raises:
+        ConfigError: it is not the folder of a complete run with models.
+        DataError: a file of it is damaged.
+    """
+    needed = ("scenario.toml", "summary.json", "metrics.jsonl")
+    if missing := [name for name in needed if not (folder / name).is_file()]:
+        raise ConfigError(
+            f"{folder} is not the folder of a complete run ({missing[0]} is missing); give one under runs/"
+        )
+    try:
+        summary = Summary.model_validate_json((folder / "summary.json").read_bytes())
+        lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        rows = [_Row.model_validate(row) for row in map(_without_undefined, lines)]
+        text = (folder / "scenario.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:  # pydantic's is a ValueError
+        reason = " ".join(str(error).splitlines()[:3])
+        raise DataError(f"run {folder} cannot be read ({reason}); run the scenario again") from None
+    if not summary.exports:
+        raise ConfigError(f"run {folder} handed out no models; run the scenario with export.onnx = true")
+    scenario = load_scenario(str(folder / "scenario.toml"))
+    last = {row.client: row.models for row in rows if row.round == summary.rounds - 1}
+    return FinishedRun(folder, scenario, text, summary, last)
+
+
+def _without_undefined(line: str) -> dict[str, Any]:
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise ValueError("a line of metrics.jsonl is no object")
+    return row

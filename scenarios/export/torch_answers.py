@@ -1,0 +1,123 @@
+"""A bundle's model in the library that trained it: rebuilt from the scenario, with the values of the ONNX file."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...emulator.contracts import PRESENT_NAME
+from ...emulator.edge.bench_bundles import Entry
+from ...emulator.edge.bench_commands import TorchModel
+from ...emulator.edge.bundle import MODEL_FILE, Bundle
+from ...models.algorithms.algorithm_table import ALGORITHMS
+from ...models.client_model import ClientModel
+from ...models.export.onnx_export import DeployedModel, DeployedTwins
+from ...models.twin_model import TwinModel
+from ..schema.scenario import Scenario, load_scenario
+from ..wiring.encoders import make_encoder
+
+SCENARIO_FILE = "scenario.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class _SampleRows:
+    """A bundle's own samples in the place of training rows; what encoders take from those is overwritten anyway."""
+
+    samples: Mapping[str, NDArray[np.float32]]
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: rows.shape[1:] for name, rows in self.samples.items()}
+
+    def __len__(self) -> int:
+        return len(next(iter(self.samples.values())))
+
+    def inputs(self, indices: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+        return {name: rows[indices] for name, rows in self.samples.items()}
+
+
+def rebuild(entry: Entry, threads: int) -> TorchModel | str:
+    """The model of a float32 entry in torch, on a CPU.
+
+    Args:
+        entry: of the bundle.
+        threads: inside one answer; for all of this process.
+
+    Returns:
+        the model; or, in a few words, why it cannot be rebuilt.
+    """
+    bundle = entry.bundle
+    if SCENARIO_FILE not in bundle.content:
+        return f"the bundle holds no {SCENARIO_FILE}"
+    try:
+        model = _deployed(_scenario(bundle.content[SCENARIO_FILE]), entry)
+    except (KeyError, StopIteration, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        return f"cannot be rebuilt from the bundle's scenario ({reason})"
+    difference = float(
+        np.abs(_answer(model, bundle, bundle.samples).numpy() - bundle.session.run(bundle.samples)).max()
+    )
+    if not difference <= bundle.manifest.golden.tolerance:
+        return f"rebuilt, it answers the bundle's samples with a difference of {difference:.3g}: not the same model"
+    torch.set_num_threads(threads)
+    tensors = _tensors(bundle, entry.inputs)
+
+    def answer() -> Tensor:
+        with torch.inference_mode():
+            return model(*tensors)[0]  # type: ignore[no-any-return]
+
+    return TorchModel(f"torch {torch.__version__}", "cpu", answer)
+
+
+def _answer(model: nn.Module, bundle: Bundle, inputs: Mapping[str, NDArray[np.float32]]) -> Tensor:
+    with torch.inference_mode():
+        return model(*_tensors(bundle, inputs))[0]  # type: ignore[no-any-return]
+
+
+def _scenario(content: bytes) -> Scenario:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / SCENARIO_FILE
+        path.write_bytes(content)
+        return load_scenario(str(path))
+
+
+def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
+    """The empty model with the values of the ONNX file, whose initializers carry the names of a state dict."""
+    manifest = entry.bundle.manifest
+    data = scenario.data_of(str(manifest.trained["group"]))
+    fusion = scenario.model.fusion
+    rows = _SampleRows(entry.inputs)
+    made = {modality: make_encoder(scenario, modality, rows, 0) for modality in manifest.modalities}
+    model = ClientModel(
+        {modality: normalizer for modality, (normalizer, _) in made.items()},
+        {modality: encoder for modality, (_, encoder) in made.items()},
+        fusion=ALGORITHMS[scenario.algorithm].fusion if fusion == "default" else fusion,
+        embedding_dim=scenario.model.embedding_dim,
+        n_outputs=scenario.question.n_outputs(data),
+    )
+    kept = {tensor.name: tensor for tensor in onnx.load_from_string(entry.bundle.content[MODEL_FILE]).graph.initializer}
+    twins = "share" in kept
+    deployed = (DeployedTwins(TwinModel(model, copy.deepcopy(model))) if twins else DeployedModel(model)).float().eval()
+    state: dict[str, Any] = deployed.state_dict()
+    for name, value in state.items():
+        if value.is_floating_point():
+            value.copy_(torch.from_numpy(onnx.numpy_helper.to_array(kept[name]).copy()))
+    return deployed
+
+
+def _tensors(bundle: Bundle, inputs: Mapping[str, NDArray[np.float32]]) -> list[Tensor]:
+    modalities = bundle.manifest.modalities
+    tensors = [torch.from_numpy(inputs[modality]) for modality in modalities]
+    if PRESENT_NAME in bundle.session.optional_names:
+        tensors.append(torch.ones(1, len(modalities)))
+    return tensors

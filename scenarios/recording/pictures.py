@@ -1,0 +1,374 @@
+"""Pictures in which a person recognises the scene: from above, through the camera, by LiDAR and by its beam powers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import ConfigError
+from ...emulator.whole_file import replacing
+from ...emulator.world.line_of_sight import blockers
+from ...emulator.world.scene import Array, Facade, Kind, Scene
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_Row = Callable[[int, "Axes"], None]
+
+#: Fill colors, near those that the camera sees.
+KIND_COLORS = {
+    Kind.CAR: "#3a62c4",
+    Kind.VAN: "#f2f2ea",
+    Kind.BUS: "#f0a71c",
+    Kind.PEDESTRIAN: "#23894a",
+    Kind.TARGET: "#c8201f",
+}
+ROAD, PAVEMENT, OPEN_GROUND, WALL, CLEAR, BLOCKED = "#b9b9bd", "#efebe3", "#e9efe0", "#8a7f72", "#0f9d3a", "#d81e1e"
+#: A facade is drawn this thick, and so much is shown around what matters.
+WALL_M, MARGIN_M = 0.8, 1.5
+#: At least this much of the street is shown to either side.
+HALF_LENGTH_M = 18.0
+#: A box slower than this has no arrow; arrows show where it is this much later.
+STANDING_M_PER_S, ARROW_S = 0.3, 0.5
+#: Boxes shorter than this are drawn as a cross: a drone seen from above would be a dot.
+SMALL_M = 0.6
+#: Beams weaker than the strongest of all by more than this look alike, in dB.
+POWER_SPAN_DB = 40.0
+
+
+def draw_scene(scene: Scene, frame: int, ax: Axes) -> None:
+    """One instant from above: x to the right, y away from the base station, in metres, to scale.
+
+    The line of sight is green, or red and dashed where a box stands in it; that box gets a red edge.
+
+    Args:
+        scene: F instants.
+        frame: which of them.
+        ax: where to draw.
+    """
+    instant = scene.frames(slice(frame, frame + 1))
+    half_m, lower_m, upper_m = _limits(scene)
+    _draw_ground(scene, ax, half_m, lower_m, upper_m)
+    blocks = blockers(instant)[0]
+    for slot in np.flatnonzero(instant.present[0]):
+        _draw_box(instant, int(slot), ax, bool(blocks[slot]))
+    _draw_link(instant, ax, bool(blocks.any()))
+    ax.set_xlim(scene.base_station_m[0] - half_m, scene.base_station_m[0] + half_m)
+    ax.set_ylim(lower_m, upper_m)
+    ax.set_aspect("equal")
+    ax.set_xlabel("x along the street [m]" if scene.surroundings.kerbs_y_m else "x [m]")
+    ax.set_ylabel("y across it [m]" if scene.surroundings.kerbs_y_m else "y [m]")
+
+
+def draw_moments(
+    scene: Scene,
+    frames: Sequence[int],
+    *,
+    images: NDArray[np.uint8] | None = None,
+    lidar: NDArray[Any] | None = None,
+    power: NDArray[Any] | None = None,
+    blocked: NDArray[np.bool_] | None = None,
+    user_pixels: Array | None = None,
+    lidar_max_m: float | None = None,
+    title: str = "",
+) -> Figure:
+    """A few moments of a recording side by side, and its beam powers below.
+
+    Args:
+        scene: F instants.
+        frames: moments to show, two to four look best.
+        images: [F, rows, columns] or [F, rows, columns, 3] of the camera.
+        lidar: [F, n_rays, 2] of range in m and azimuth in rad, 0 along +y and positive towards +x.
+        power: [F, n_beams] linear received power.
+        blocked: [F] label that shades the powers; None: by geometry.
+        user_pixels: [F, 2] column and row where the user is in the image, gets a ring; None: no ring.
+        lidar_max_m: ranges from here on are no echoes; None: from the largest range on.
+        title: above all.
+
+    Returns:
+        A figure; `save_picture` writes it.
+
+    Raises:
+        ConfigError: no moment, one outside of the scene, or an array of another length than the scene.
+    """
+    from matplotlib.figure import Figure
+
+    _check(
+        scene,
+        frames,
+        {"images": images, "lidar": lidar, "power": power, "blocked": blocked, "user_pixels": user_pixels},
+    )
+    is_blocked = _is_blocked(scene) if blocked is None else np.asarray(blocked, dtype=np.bool_)
+    rows: list[_Row] = [lambda frame, ax: draw_scene(scene, frame, ax)]
+    shares = [_height_share(scene)]
+    if images is not None:
+        rows.append(lambda frame, ax: _draw_image(images[frame], user_pixels, frame, bool(is_blocked[frame]), ax))
+        shares.append(0.85)
+    if lidar is not None:
+        far_m = float(np.max(lidar[..., 0])) if lidar_max_m is None else lidar_max_m
+        rows.append(lambda frame, ax: _draw_lidar(scene, frame, lidar[frame], far_m, ax))
+        shares.append(_height_share(scene))
+    shares += [0.25, 0.5] * (power is not None)
+    figure = Figure(figsize=(4.6 * max(len(frames), 2), 4.4 * sum(shares) + 1.0), layout="constrained")
+    grid = figure.add_gridspec(len(shares), len(frames), height_ratios=shares)
+    for column, frame in enumerate(frames):
+        for index, draw in enumerate(rows):
+            draw(frame, figure.add_subplot(grid[index, column]))
+        state, color = ("blocked", BLOCKED) if is_blocked[frame] else ("clear", CLEAR)
+        title_ax = figure.axes[-len(rows)]
+        title_ax.set_title(f"({_letter(column)})  t = {scene.time_s[frame]:.1f} s, {state}", color=color, weight="bold")
+    if power is not None:
+        axes = [figure.add_subplot(grid[row, :]) for row in (-2, -1)]
+        _draw_powers(scene, frames, power, is_blocked, *axes)
+    figure.legend(handles=_legend(scene), loc="outside lower center", ncols=5 if len(frames) < 3 else 9, frameon=False)
+    if title:
+        figure.suptitle(title)
+    return figure
+
+
+def save_picture(figure: Figure, path: Any) -> None:
+    """Writes a PNG, whole or not at all; needs no screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=110, format="png")
+
+
+def _is_blocked(scene: Scene) -> NDArray[np.bool_]:
+    """[F] whether a box stands in the line of sight."""
+    return np.asarray(blockers(scene).any(axis=1))
+
+
+def _check(scene: Scene, frames: Sequence[int], arrays: dict[str, NDArray[Any] | None]) -> None:
+    if not frames:
+        raise ConfigError("frames is empty; name at least one moment to draw")
+    for frame in frames:
+        if not 0 <= frame < len(scene):
+            raise ConfigError(f"frames holds {frame}; the scene has {len(scene)} instants, counted from 0")
+    for name, array in arrays.items():
+        if array is not None and len(array) != len(scene):
+            raise ConfigError(f"{name} has {len(array)} instants and the scene {len(scene)}; draw equal stretches")
+
+
+def _limits(scene: Scene) -> tuple[float, float, float]:
+    """Half of the width to show, and the lowest and highest y, the same for every instant."""
+    station_m, user_m = scene.base_station_m, scene.user_m
+    y_m = [float(station_m[1]) - 1.0, float(user_m[:, 1].max()), float(user_m[:, 1].min())]
+    reach_m = float(np.abs(user_m[:, 0] - station_m[0]).max()) + 2.0
+    y_m += [wall.y_m for wall in scene.surroundings.facades]
+    y_m += list(scene.surroundings.kerbs_y_m)
+    above_m = MARGIN_M if scene.surroundings.kerbs_y_m else 0.1 * max(y_m)  # room for the height of a drone
+    return max(HALF_LENGTH_M, reach_m), min(y_m) - MARGIN_M, max(y_m) + above_m
+
+
+def _height_share(scene: Scene) -> float:
+    """Height over width of the view from above, with room for its labels."""
+    half_m, lower_m, upper_m = _limits(scene)
+    return float(np.clip((upper_m - lower_m) / (2.0 * half_m) + 0.12, 0.5, 1.4))
+
+
+def _draw_ground(scene: Scene, ax: Axes, half_m: float, lower_m: float, upper_m: float) -> None:
+    around = scene.surroundings
+    ax.axhspan(lower_m, upper_m, color=PAVEMENT if around.kerbs_y_m else OPEN_GROUND, zorder=0, lw=0)
+    if around.kerbs_y_m:
+        ax.axhspan(min(around.kerbs_y_m), max(around.kerbs_y_m), color=ROAD, zorder=0.5, lw=0)
+        for kerb_m in around.kerbs_y_m:
+            ax.axhline(kerb_m, color="#5c5c5c", lw=1.2, zorder=1)
+    lanes_m = sorted(around.lanes_y_m)
+    for one_m, other_m in pairwise(lanes_m):
+        ax.axhline((one_m + other_m) / 2.0, color="white", lw=1.4, dashes=(6, 5), zorder=1)
+    for wall in around.facades:
+        _draw_wall(scene, wall, ax, half_m)
+
+
+def _draw_wall(scene: Scene, wall: Facade, ax: Axes, half_m: float) -> None:
+    from matplotlib.patches import Rectangle
+
+    ahead = 1.0 if wall.y_m > scene.base_station_m[1] else -1.0
+    corner = (wall.x_min_m, min(wall.y_m, wall.y_m + ahead * WALL_M))
+    ax.add_patch(
+        Rectangle(corner, wall.x_max_m - wall.x_min_m, WALL_M, fc=WALL, ec="#4d453c", hatch="////", lw=0.8, zorder=1.5)
+    )
+    ax.text(
+        float(scene.base_station_m[0]) - 0.97 * half_m,
+        wall.y_m - ahead * 0.3,
+        f"{wall.material} wall, {wall.height_m:.0f} m",
+        va="top" if ahead > 0 else "bottom",
+        fontsize=8,
+        color="#4d453c",
+        zorder=6,
+    )
+
+
+def _draw_box(instant: Scene, slot: int, ax: Axes, blocks: bool) -> None:
+    from matplotlib.patches import FancyArrowPatch, Rectangle
+
+    kind = Kind(int(instant.kind[0, slot]))
+    (x_m, y_m), (length_m, width_m) = instant.center_m[0, slot, :2], instant.size_m[0, slot, :2]
+    color, edge = KIND_COLORS.get(kind, "#777777"), BLOCKED if blocks else "black"
+    if kind == Kind.TARGET and length_m < SMALL_M:
+        ax.plot(x_m, y_m, marker="X", ms=11, mfc=color, mec="black", zorder=5)
+        height = f"{instant.center_m[0, slot, 2]:.0f} m up"
+        ax.annotate(height, (x_m, y_m), xytext=(0, 10), textcoords="offset points", ha="center", va="bottom", zorder=6)
+    elif kind == Kind.PEDESTRIAN:
+        ax.plot(x_m, y_m, marker="o", ms=7, mfc=color, mec=edge, mew=2.0 if blocks else 0.9, zorder=4.6)
+    else:
+        corner = (x_m - length_m / 2.0, y_m - width_m / 2.0)
+        ax.add_patch(
+            Rectangle(corner, length_m, width_m, fc=color, ec=edge, lw=2.2 if blocks else 0.9, zorder=3 + blocks)
+        )
+    velocity = instant.velocity_m_per_s[0, slot, :2]
+    if np.linalg.norm(velocity) > STANDING_M_PER_S:
+        ahead_m = velocity * ARROW_S + np.sign(velocity) * (np.abs(velocity) > STANDING_M_PER_S) * (
+            np.array([length_m, width_m]) / 2.0
+        )
+        begin, end = (float(x_m), float(y_m)), (float(x_m + ahead_m[0]), float(y_m + ahead_m[1]))
+        ax.add_patch(
+            FancyArrowPatch(
+                begin, end, arrowstyle="-|>", mutation_scale=12, shrinkA=0, shrinkB=0, fc="black", zorder=4.5
+            )
+        )
+
+
+def _draw_link(instant: Scene, ax: Axes, is_blocked: bool) -> None:
+    station_m, user_m = instant.base_station_m, instant.user_m[0]
+    ax.plot(
+        *np.stack([station_m[:2], user_m[:2]], axis=1),
+        color=BLOCKED if is_blocked else CLEAR,
+        ls="--" if is_blocked else "-",
+        lw=2.0,
+        zorder=4.2,
+    )
+    ax.plot(*station_m[:2], marker="^", ms=11, mfc="black", mec="white", zorder=6)
+    if not (instant.present[0] & (instant.kind[0] == Kind.TARGET)).any():
+        ax.plot(*user_m[:2], marker="*", ms=14, mfc="#ffd800", mec="black", zorder=6)
+
+
+def _draw_image(image: NDArray[np.uint8], user_pixels: Array | None, frame: int, is_blocked: bool, ax: Axes) -> None:
+    """An image, with a ring where the user is: solid and green when in sight, else dashed and red."""
+    ax.imshow(image, cmap="gray" if image.ndim == 2 else None, vmin=0, vmax=255, interpolation="nearest")
+    where = ""
+    if user_pixels is not None:
+        # The middle of the first pixel is 0 here, and 0.5 where pixels are counted from the image's edge.
+        column, row = user_pixels[frame] - 0.5
+        for color, width in (("white", 4.0), (BLOCKED if is_blocked else CLEAR, 2.0)):
+            ax.plot(column, row, "o", ms=15, mfc="none", mec=color, mew=width)
+        ax.set_xlim(-0.5, image.shape[1] - 0.5)
+        ax.set_ylim(image.shape[0] - 0.5, -0.5)
+        where = ", ring: the user"
+    ax.set_title(f"camera, {image.shape[1]} x {image.shape[0]} pixels{where}", fontsize=10)
+    ax.set_xticks([])
+    ax.set_yticks([])
+
+
+def _draw_lidar(scene: Scene, frame: int, scan: NDArray[Any], far_m: float, ax: Axes) -> None:
+    """Echoes over the outlines of the boxes; rays without an echo are left out."""
+    from matplotlib.patches import Circle, Rectangle
+
+    half_m, lower_m, upper_m = _limits(scene)
+    x_m, y_m = (float(value) for value in scene.base_station_m[:2])
+    for wall in scene.surroundings.facades:
+        ax.plot([wall.x_min_m, wall.x_max_m], [wall.y_m, wall.y_m], color=WALL, lw=2.5, zorder=1)
+    for slot in np.flatnonzero(scene.present[frame]):
+        corner, size_m = scene.lower_m[frame, slot], scene.size_m[frame, slot]
+        ax.add_patch(Rectangle(tuple(corner[:2]), *size_m[:2], fc="#dddddd", ec="#777777", lw=1.0, zorder=2))
+    echo = (scan[:, 0] > 0) & (scan[:, 0] < far_m)
+    range_m, azimuth_rad = scan[echo].T
+    ax.add_patch(Circle((x_m, y_m), far_m, fill=False, ec="#999999", ls=":", lw=1.2, zorder=1))
+    ax.scatter(x_m + range_m * np.sin(azimuth_rad), y_m + range_m * np.cos(azimuth_rad), s=9, c="#7b1fa2", zorder=4)
+    _draw_link(scene.frames(slice(frame, frame + 1)), ax, bool(blockers(scene.frames([frame])).any()))
+    ax.set_xlim(x_m - half_m, x_m + half_m)
+    ax.set_ylim(lower_m, upper_m)
+    ax.set_aspect("equal")
+    ax.set_title(f"LiDAR, {echo.sum()} of {len(scan)} rays, reach {far_m:.0f} m (dotted)", fontsize=10)
+    ax.set_xlabel("x [m]")
+    ax.set_ylabel("y [m]")
+
+
+def _draw_powers(
+    scene: Scene,
+    frames: Sequence[int],
+    power: NDArray[Any],
+    blocked: NDArray[np.bool_],
+    strongest_ax: Axes,
+    beams_ax: Axes,
+) -> None:
+    """The strongest beam as a line over shaded blocked stretches; below, every beam as a row of colors."""
+    power_db = 10.0 * np.log10(np.maximum(np.nan_to_num(power), np.nanmax(power) * 1e-12))
+    power_db -= power_db.max()
+    edges_s = _edges(scene.time_s)
+    best_db = power_db.max(axis=1)
+    strongest_ax.plot(scene.time_s, best_db, color="black", lw=1.3)
+    strongest_ax.set_ylim(min(float(best_db.min()) - 2.0, -10.0), 2.0)
+    strongest_ax.set_ylabel("strongest\nbeam [dB]")
+    strongest_ax.tick_params(labelbottom=False)
+    strongest_ax.grid(alpha=0.3)
+    mesh = beams_ax.pcolormesh(
+        edges_s, np.arange(power.shape[1] + 1) - 0.5, power_db.T, vmin=-POWER_SPAN_DB, vmax=0.0, cmap="viridis"
+    )
+    beams_ax.figure.colorbar(mesh, ax=[strongest_ax, beams_ax], label="beam power [dB below the highest]", pad=0.01)
+    beams_ax.set_xlabel("time [s]")
+    beams_ax.set_ylabel("beam")
+    for begin, end in _stretches(blocked):
+        strongest_ax.axvspan(edges_s[begin], edges_s[end], fc=BLOCKED, alpha=0.28, lw=0)
+        beams_ax.plot(
+            [edges_s[begin], edges_s[end]], [power.shape[1] - 1] * 2, color=BLOCKED, lw=5, solid_capstyle="butt"
+        )
+    for column, frame in enumerate(frames):
+        strongest_ax.axvline(scene.time_s[frame], color="black", lw=1.2, ls="--")
+        beams_ax.axvline(scene.time_s[frame], color="white", lw=1.2, ls="--")
+        strongest_ax.annotate(
+            f"({_letter(column)})",
+            (scene.time_s[frame], 1.0),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="center",
+            weight="bold",
+        )
+    for ax in (strongest_ax, beams_ax):
+        ax.set_xlim(edges_s[0], edges_s[-1])
+
+
+def _edges(time_s: Array) -> Array:
+    """[F + 1] borders between instants [F]."""
+    middles = (time_s[1:] + time_s[:-1]) / 2.0
+    step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.1
+    return np.concatenate([[time_s[0] - step_s / 2.0], middles, [time_s[-1] + step_s / 2.0]])
+
+
+def _stretches(blocked: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First and one past the last instant of every blocked stretch."""
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], blocked, [False]]).astype(np.int8)))
+    return [(int(begin), int(end)) for begin, end in changes.reshape(-1, 2)]
+
+
+def _letter(column: int) -> str:
+    return chr(ord("a") + column % 26)
+
+
+def _legend(scene: Scene) -> list[Any]:
+    """What occurs in the scene, and the link."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    kinds = [kind for kind in KIND_COLORS if (scene.present & (scene.kind == kind)).any()]
+    handles: list[Any] = [
+        Patch(fc=KIND_COLORS[kind], ec="black", label=kind.name.lower() if kind != Kind.TARGET else "user's vehicle")
+        for kind in kinds
+    ]
+    if Kind.TARGET not in kinds:
+        handles.append(Line2D([], [], ls="", marker="*", ms=13, mfc="#ffd800", mec="black", label="user"))
+    handles += [
+        Line2D([], [], ls="", marker="^", ms=10, mfc="black", mec="white", label="base station"),
+        Line2D([], [], color=CLEAR, lw=2, label="line of sight"),
+        Line2D([], [], color=BLOCKED, lw=2, ls="--", label="blocked"),
+        Patch(fc=BLOCKED, alpha=0.28, ec=BLOCKED, label="blocked stretch"),
+    ]
+    return handles

@@ -1,0 +1,242 @@
+"""From a world to one recording file: every base station's scene, what its sensors make of it, and the labels."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.recordings.recording_layout import Field, RecordingDescription, StationDescription, standard_field
+from ...datasets.recordings.recording_writer import RecordingWriter
+from ...emulator.contracts import ConfigError, DataError
+from ...version import __version__
+from ..schema.world_section import WorldFile, WorldSection
+from .recorded_site import RecordedSite
+from .site_sensors import GPS_COLUMNS, Frames, SiteSensors
+
+#: Instants that are worked on at once, per base station.
+CHUNK_FRAMES = 256
+
+#: Called with the instants done and the instants in all.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StationReport:
+    """What one base station recorded.
+
+    Attributes:
+        name: of the base station.
+        n_frames: that it recorded.
+        n_sequences: unbroken stretches, flights or passes.
+        blocked_share: of frames, by geometry.
+        power_blocked_share: of frames, by power; None where the user moves and power has no clear level.
+        disagreement: share of frames in which the two differ; None likewise.
+        n_events: times that the line of sight becomes blocked.
+        beam_persistence: share of frames whose best beam is that of the frame before, in the same sequence.
+    """
+
+    name: str
+    n_frames: int
+    n_sequences: int
+    blocked_share: float
+    power_blocked_share: float | None
+    disagreement: float | None
+    n_events: int
+    beam_persistence: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordReport:
+    """What a recording holds.
+
+    Attributes:
+        path: of the file.
+        n_bytes: its size.
+        rate_hz: frames per second.
+        stations: one report each.
+    """
+
+    path: Path
+    n_bytes: int
+    rate_hz: float
+    stations: tuple[StationReport, ...]
+
+
+def record_world(
+    section: WorldSection,
+    seed: int,
+    out: Path,
+    progress: Progress | None = None,
+    *,
+    threads: int = 1,
+) -> RecordReport:
+    """Makes a world and writes what its base stations sense.
+
+    Memory does not grow with the length. The file's bytes depend on the section and the seed, not on the threads.
+
+    Args:
+        section: the world.
+        seed: of every draw in it.
+        out: recording file, see `datasets.recording_layout`; its folder must exist. Whole or not there at all.
+        progress: called now and then, from the caller's thread.
+        threads: that sense while the caller's thread compresses and writes; 0: none but the caller's.
+
+    Raises:
+        ConfigError: a world that cannot be made, or a negative number of threads.
+        DataError: the file cannot be written.
+    """
+    if threads < 0:
+        raise ConfigError(f"threads must be at least 0, got {threads}")
+    file = WorldFile(section, seed)
+    sites = [RecordedSite.of(file, index) for index in range(section.n_sites)]
+    description = RecordingDescription(
+        scenario=file.text(),
+        seed=seed,
+        created_by=f"sheafedge {__version__}",
+        base_stations=tuple(_described(site) for site in sites),
+    )
+    tallies = [_Tally(site.name) for site in sites]
+    n_all, n_done = section.n_ticks * len(sites), 0
+    with RecordingWriter(out, description) as writer:
+        for index, n_ticks, frames in _sensed(sites, threads):
+            if frames:
+                writer.append(index, frames)
+                tallies[index].add(frames)
+            n_done += n_ticks
+            if progress is not None:
+                progress(n_done, n_all)
+    return RecordReport(out, out.stat().st_size, section.rate_hz, tuple(tally.report() for tally in tallies))
+
+
+def _described(site: RecordedSite) -> StationDescription:
+    section = site.file.section
+    labels = ["blocked_geometric", "los_loss_db", "best_beam"]
+    if section.has_clear_level:
+        labels.append("blocked_power")
+    fields = [standard_field(name) for name in ("time_s", "sequence", "frame_index", *labels)]
+    fields += [_sensor_field(site, modality) for modality in section.recorded]
+    return StationDescription(site.name, section.rate_hz, tuple(fields), site.geometry())
+
+
+def _sensor_field(site: RecordedSite, modality: str) -> Field:
+    section = site.file.section
+    if modality == "lidar":
+        frame = "LiDAR above the base station: 0 along +y, positive towards +x"
+        return standard_field("lidar", (section.lidar.n_rays, 2), frame_of_reference=frame)
+    if modality == "camera":
+        return standard_field("camera", (site.camera.n_pixels, site.camera.n_pixels, 3))
+    if modality == "rf":
+        return standard_field("rf", (len(site.codebook),))
+    return standard_field(
+        "gps",
+        (len(GPS_COLUMNS),),
+        columns=GPS_COLUMNS,
+        unit="deg, deg, m, m",
+        frame_of_reference="WGS 84 for degrees; distance along the ground from the base station, height above it",
+    )
+
+
+def _sensed(sites: list[RecordedSite], threads: int) -> Iterator[tuple[int, int, Frames]]:
+    """Number of a base station, instants worked on, and its next frames; in one order for any number of threads.
+
+    Base stations take turns. A base station's pieces follow each other, because its sensors drift from one to the next.
+    """
+    sensors = [SiteSensors(site) for site in sites]
+    n_ticks = sites[0].file.section.n_ticks
+    turns = (
+        (index, np.arange(first, min(first + CHUNK_FRAMES, n_ticks)))
+        for first in range(0, n_ticks, CHUNK_FRAMES)
+        for index in range(len(sites))
+    )
+    if threads == 0:
+        for index, ticks in turns:
+            yield index, len(ticks), sensors[index].sense(ticks)
+        return
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="sense")
+    try:
+        sensed: dict[int, Event] = {}
+        ahead: deque[tuple[int, int, Future[Frames]]] = deque()
+        for index, ticks in turns:
+            before, sensed[index] = sensed.get(index), Event()
+            future = pool.submit(_sense_after, before, sensed[index], sensors[index], ticks)
+            ahead.append((index, len(ticks), future))
+            if len(ahead) > threads + 1:
+                yield _collected(ahead.popleft())
+        while ahead:
+            yield _collected(ahead.popleft())
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _sense_after(before: Event | None, done: Event, sensors: SiteSensors, ticks: NDArray[np.int64]) -> Frames:
+    """The piece before was begun earlier, so that waiting for it cannot last forever."""
+    if before is not None:
+        before.wait()
+    try:
+        return sensors.sense(ticks)
+    finally:
+        done.set()
+
+
+def _collected(turn: tuple[int, int, Future[Frames]]) -> tuple[int, int, Frames]:
+    index, n_ticks, future = turn
+    return index, n_ticks, future.result()
+
+
+class _Tally:
+    """Counts of one base station."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._n_frames = self._n_sequences = self._n_blocked = self._n_events = 0
+        self._n_power_blocked = self._n_differ = self._n_same_beam = self._n_followers = 0
+        self._has_power_label = False
+        self._last: tuple[int, int, bool] | None = None
+
+    def add(self, frames: Frames) -> None:
+        sequence, beam, blocked = frames["sequence"], frames["best_beam"], frames["blocked_geometric"]
+        before = self._last or (-1, -1, False)
+        follows = np.diff(sequence, prepend=before[0]) == 0
+        self._n_frames += len(sequence)
+        self._n_sequences += int((~follows).sum())
+        self._n_followers += int(follows.sum())
+        self._n_same_beam += int((follows & (np.diff(beam, prepend=before[1]) == 0)).sum())
+        was_blocked = np.concatenate([[before[2]], blocked[:-1]]) & follows
+        self._n_blocked += int(blocked.sum())
+        self._n_events += int((blocked & ~was_blocked).sum())
+        if "blocked_power" in frames:
+            self._has_power_label = True
+            self._n_power_blocked += int(frames["blocked_power"].sum())
+            self._n_differ += int((frames["blocked_power"] != blocked).sum())
+        self._last = (int(sequence[-1]), int(beam[-1]), bool(blocked[-1]))
+
+    def report(self) -> StationReport:
+        if not self._n_frames:  # the writer has refused this already
+            raise DataError(f"base station {self._name!r} recorded no frame; record longer")
+        n = self._n_frames
+        return StationReport(
+            name=self._name,
+            n_frames=n,
+            n_sequences=self._n_sequences,
+            blocked_share=self._n_blocked / n,
+            power_blocked_share=self._n_power_blocked / n if self._has_power_label else None,
+            disagreement=self._n_differ / n if self._has_power_label else None,
+            n_events=self._n_events,
+            beam_persistence=self._n_same_beam / max(self._n_followers, 1),
+        )
+
+
+def frames_of(section: WorldSection, seed: int, index: int) -> Iterator[dict[str, NDArray[Any]]]:
+    """Every frame of one base station, a piece at a time, without a file: what `record_world` writes for it."""
+    site = RecordedSite.of(WorldFile(section, seed), index)
+    for _, _, frames in _sensed([site], threads=0):
+        if frames:
+            yield frames

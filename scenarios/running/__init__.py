@@ -1,0 +1,1 @@
+"""One run: played round by round, kept in a folder, checkpointed, and resumed."""

@@ -1,0 +1,110 @@
+"""Checkpoints of a run: one file each, complete or not there, named after its own checksum; the last two are kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from ...emulator.contracts import DataError, State
+from ...emulator.state_tree import packed_tree, unpacked_tree
+from ...emulator.whole_file import replacing
+
+#: Of what is in a checkpoint; another one cannot be read.
+FORMAT = 1
+KEPT = 2
+
+_NAME = re.compile(r"round-(\d{6,})-([0-9a-f]{32})\.safetensors")
+_TREE = "tree"
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint that was read.
+
+    Attributes:
+        path: its file.
+        rounds_done: how many rounds had ended.
+        state: what was written.
+    """
+
+    path: Path
+    rounds_done: int
+    state: State
+
+
+def write_checkpoint(folder: Path, rounds_done: int, state: State) -> Path:
+    """Write a checkpoint beside earlier ones, then remove all but the last two.
+
+    Whatever interrupts this, the file is complete or not there, and the one before is untouched.
+
+    Args:
+        folder: of the run's checkpoints; made where it is missing.
+        rounds_done: rounds that have ended.
+        state: a plain tree.
+
+    Raises:
+        OSError: no room, or no right to write.
+    """
+    text, arrays = packed_tree(state)
+    named = {str(index): np.asarray(array, order="C") for index, array in enumerate(arrays)}
+    content = save({_TREE: np.frombuffer(text, dtype=np.uint8), **named})
+    path = folder / f"round-{rounds_done:06d}-{xxhash.xxh3_128_hexdigest(content)}.safetensors"
+    folder.mkdir(exist_ok=True)
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+    _settle(folder)
+    for old in [*list(_newest_first(folder))[KEPT:], *folder.glob(".partial-*")]:  # the latter of runs that were killed
+        old.unlink()
+    return path
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """The newest checkpoint that is whole.
+
+    Raises:
+        DataError: there is none.
+    """
+    wrong = "it has none"
+    for path in _newest_first(folder):
+        try:
+            return _read(path)
+        except (OSError, ValueError, SafetensorError) as error:
+            wrong = f"{path.name} is damaged: {error}"
+    raise DataError(f"{folder} holds no checkpoint that can be read ({wrong}); start the run anew")
+
+
+def _read(path: Path) -> Checkpoint:
+    match = _NAME.fullmatch(path.name)
+    assert match is not None, "only such names are listed"
+    content = path.read_bytes()
+    if xxhash.xxh3_128_hexdigest(content) != match[2]:
+        raise ValueError("its content does not match its checksum")
+    named: dict[str, Any] = load(content)
+    text = named.pop(_TREE, None)
+    if text is None or set(named) != set(map(str, range(len(named)))):
+        raise ValueError("it holds no tree of state")
+    arrays = [named[str(index)] for index in range(len(named))]
+    return Checkpoint(path, int(match[1]), unpacked_tree(text.tobytes(), arrays))
+
+
+def _newest_first(folder: Path) -> Iterator[Path]:
+    if not folder.is_dir():
+        return iter(())
+    whole = [(int(match[1]), path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
+    return (path for _, path in sorted(whole, reverse=True))
+
+
+def _settle(folder: Path) -> None:
+    """Have the new name on the disk before older files go."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

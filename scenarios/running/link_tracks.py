@@ -1,0 +1,157 @@
+"""Picks the links of a run that are worth a picture, and finds out who stood in their way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from ...emulator.contracts import NodeId
+from ...emulator.network.channels.link_state import LinkState
+from ...emulator.network.loss import BlockedTimes
+from ...emulator.world.line_of_sight import blockers
+from ...emulator.world.scene import Array, Kind, Scene
+from ..recording.pictures import save_picture
+from ..recording.recorded_site import RecordedSite
+from ..schema.world_section import WorldFile
+from ..wiring.data import ClientData
+from ..wiring.radio_links import RadioLinks
+from .link_pictures import Blocker, LinkTrack, draw_links
+
+#: Links in a picture.
+MOST_TRACKS = 3
+#: A track shows so much time, around its deepest fade.
+SPAN_S = 6.0
+#: Instants per second of the line.
+LINE_RATE_HZ = 200.0
+#: A message is one that met a blocker when an end cost so much.
+FADED_DB = 6.0
+
+
+class _Streets:
+    """What each client's base station has before it, made again from the world."""
+
+    def __init__(self, world: WorldFile, stations: Sequence[int]) -> None:
+        self._site = cache(lambda client: RecordedSite.of(world, stations[client]))
+
+    def scene(self, client: NodeId, time_s: Array) -> Scene:
+        """Instants [n] of its recording -> n frames."""
+        return self._site(client).scene(time_s)
+
+
+def draw_run_links(
+    path: Path, radio: RadioLinks, data: Sequence[ClientData], world: WorldFile | None, name: str
+) -> None:
+    """Writes a picture of the links that suffered most from blockers; none if nothing was ever sent.
+
+    Args:
+        path: of the PNG.
+        radio: links that have played.
+        data: of every client, by its number.
+        world: that the recordings are of; None where they were measured.
+        name: of the run.
+    """
+    streets = None if world is None else _Streets(world, [rows.station_index for rows in data])
+    blocked = [rows.blocked for rows in data]
+    chosen = faded_links(radio.log.states)
+    if chosen:
+        tracks = [_track(radio, messages, blocked, streets) for messages in chosen]
+        is_shadowed = any(lane for track in tracks for lane in track.blockers)
+        title = f"{name}: radio links {'fade as vehicles pass' if is_shadowed else 'that nothing stands in the way of'}"
+        save_picture(draw_links(tracks, radio.settings.block_rates(), title), path)
+
+
+def faded_links(states: Sequence[LinkState]) -> list[list[LinkState]]:
+    """Messages of up to `MOST_TRACKS` links, those with most faded or broken messages first, no station twice.
+
+    Where no link was ever faded, the first ones.
+    """
+    by_link: dict[tuple[NodeId, NodeId], list[LinkState]] = {}
+    for state in states:
+        by_link.setdefault((state.sender, state.receiver), []).append(state)
+
+    def suffered(messages: list[LinkState]) -> int:
+        return sum((_fade_db(state) >= FADED_DB) * (1 + 3 * (state.n_lost_packets > 0)) for state in messages)
+
+    chosen: list[list[LinkState]] = []
+    shown: set[NodeId] = set()
+    for ends, messages in sorted(by_link.items(), key=lambda item: -suffered(item[1])):
+        if len(chosen) < MOST_TRACKS and shown.isdisjoint(ends):
+            chosen.append(messages)
+            shown.update(ends)
+    return chosen
+
+
+def _fade_db(state: LinkState) -> float:
+    return state.sender_fade_db + state.receiver_fade_db
+
+
+def _track(
+    radio: RadioLinks,
+    messages: Sequence[LinkState],
+    blocked: Sequence[BlockedTimes | None],
+    streets: _Streets | None,
+) -> LinkTrack:
+    worst = max(messages, key=_fade_db)
+    ends = worst.sender, worst.receiver
+    states = radio.log.states
+    first_s, last_s = states[0].time_s, states[-1].time_s
+    begin_s = max(first_s, min(worst.time_s - SPAN_S / 2.0, last_s - SPAN_S))
+    end_s = min(begin_s + SPAN_S, max(last_s, begin_s + 0.1))
+    time_s = np.linspace(begin_s, end_s, int((end_s - begin_s) * LINE_RATE_HZ) + 2)
+    station = ends[worst.receiver_fade_db > worst.sender_fade_db]
+    when = blocked[station]
+    scene = None
+    if streets is not None and when is not None:
+        scene = streets.scene(station, when.recorded_s(np.array([worst.time_s])))
+    return LinkTrack(
+        sender=ends[0],
+        receiver=ends[1],
+        distance_m=radio.channels[ends].distance_m,
+        time_s=time_s,
+        snr_db=radio.channels[ends].snr_db(time_s),
+        states=[state for state in messages if begin_s <= state.time_s <= end_s],
+        blockers=(
+            _blockers(ends[0], blocked[ends[0]], begin_s, end_s, streets),
+            _blockers(ends[1], blocked[ends[1]], begin_s, end_s, streets),
+        ),
+        moment_s=worst.time_s,
+        moment_station=station,
+        scene=scene,
+    )
+
+
+def _blockers(
+    station: NodeId, when: BlockedTimes | None, begin_s: float, end_s: float, streets: _Streets | None
+) -> list[Blocker]:
+    """What stands before a station, frame after frame, equal neighbors joined."""
+    if when is None:
+        return []
+    step_s = when.duration_s / len(when.time_s)
+    now_s = np.arange(begin_s - step_s, end_s + step_s, step_s)
+    is_blocked = np.array([when(instant) for instant in now_s])
+    kinds: list[Kind | None] = [None] * len(now_s)
+    if streets is not None and is_blocked.any():
+        kinds = _kinds_in_the_way(streets.scene(station, when.recorded_s(now_s)))
+    cuts = [0, *(i for i in range(1, len(now_s)) if is_blocked[i] != is_blocked[i - 1]), len(now_s)]
+    return [
+        Blocker(float(now_s[one]), float(now_s[one]) + (other - one) * step_s, _most_seen(kinds[one:other]))
+        for one, other in pairwise(cuts)
+        if is_blocked[one]
+    ]
+
+
+def _kinds_in_the_way(scene: Scene) -> list[Kind | None]:
+    """Per frame, the kind of the tallest box in the line of sight."""
+    blocks = blockers(scene)
+    height_m = np.where(blocks, scene.size_m[..., 2], 0.0)
+    tallest = height_m.argmax(axis=1)
+    return [Kind(int(scene.kind[frame, slot])) if blocks[frame, slot] else None for frame, slot in enumerate(tallest)]
+
+
+def _most_seen(kinds: Sequence[Kind | None]) -> Kind | None:
+    known = [kind for kind in kinds if kind is not None]
+    return max(known, key=known.count) if known else None

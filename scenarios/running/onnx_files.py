@@ -1,0 +1,97 @@
+"""Hand-out of trained models: written as ONNX, run in the ONNX runtime, compared with torch on held-out rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...emulator.contracts import Learner, SheafedgeError
+from ...emulator.edge.onnx_session import OnnxSession
+from ...models.export.onnx_export import OnnxExporter
+from ..schema.scenario import Scenario
+from ..wiring.client import Client
+from ..wiring.evaluation import in_pieces, predicted
+
+
+class ExportError(SheafedgeError):
+    """An exported model does not compute what torch computes."""
+
+
+def export_clients(
+    scenario: Scenario,
+    clients: Sequence[Client],
+    learners: Sequence[Learner],
+    reported: Mapping[str, str],
+    folder: Path,
+) -> list[dict[str, Any]]:
+    """Write and check one model per client.
+
+    Args:
+        reported: group -> name of the model that it reports.
+        folder: of the `.onnx` files; made if needed.
+
+    Returns:
+        one row per client: client, path inside the run folder, bytes, max_abs_error, provider.
+
+    Raises:
+        ExportError: a difference above `export.max_abs_error`.
+    """
+    folder.mkdir(exist_ok=True)
+    exporter = OnnxExporter()
+    rows = []
+    for client, learner in zip(clients, learners, strict=True):
+        name = reported[client.group]
+        model = client.answering(name)
+        path = folder / f"client-{client.client_id:02d}.onnx"
+        inputs = scenario.question.input_descriptions(client.data.test, scenario.data_of(client.group))
+        described = {modality: inputs[modality] for modality in model.modalities}
+        shapes = {modality: described[modality]["shape"] for modality in model.modalities}
+        exporter.export(model, shapes, path, _metadata(scenario, client, described))
+        session = OnnxSession(path, cuda=model.head.is_cuda)
+        error = _largest_difference(session, client, learner, name)
+        if not error <= scenario.export.max_abs_error:  # NaN fails too
+            path.unlink()
+            raise ExportError(
+                f"exported model of client {client.client_id} differs from torch by {error:.3g} on held-out rows, more"
+                f" than export.max_abs_error = {scenario.export.max_abs_error:g}, and is not handed out; raise that"
+                " limit if you can live with the difference"
+            )
+        rows.append(
+            {
+                "client": client.client_id,
+                "path": f"{folder.name}/{path.name}",
+                "bytes": path.stat().st_size,
+                "max_abs_error": error,
+                "provider": session.provider,
+            }
+        )
+    return rows
+
+
+def _largest_difference(session: OnnxSession, client: Client, learner: Learner, name: str) -> float:
+    test = client.data.test
+    expected = predicted(learner, test)[name]
+    pieces = [session.run({str(name): values for name, values in inputs.items()}) for inputs in in_pieces(test)]
+    return float(np.abs(np.concatenate(pieces) - expected).max())  # Python's max would lose a NaN
+
+
+def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mapping[str, Any]]) -> dict[str, str]:
+    """What a stranger with only the file needs to know; values are JSON where they are not plain text."""
+    data = scenario.data_of(client.group)
+    return {
+        "scenario": scenario.name,
+        "algorithm": scenario.algorithm,
+        "seed": str(scenario.seed),
+        "client": str(client.client_id),
+        "group": client.group,
+        "trained_on": client.data.recording,
+        "modalities": json.dumps(list(described)),
+        "inputs": json.dumps({str(modality): dict(text) for modality, text in described.items()}),
+        "task": scenario.task,
+        "output": scenario.question.output_description(data),
+        "labels": json.dumps(scenario.question.labels(data)),
+    }

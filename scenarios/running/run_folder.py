@@ -1,0 +1,257 @@
+"""The folder that a run leaves: `NAME.partial` while it grows, under its own name when it is complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import tomli_w
+
+from ...emulator.contracts import ConfigError, SheafedgeError, State
+from ...emulator.whole_file import sync, write_whole
+from ..schema.scenario import Scenario, load_scenario
+from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+
+#: Where checkpoints lie in a run folder.
+CHECKPOINTS = "checkpoint"
+
+_ENDING = re.compile(r"\.(partial|interrupted|failed)(-\d+)?$")
+
+
+class RunFolder:
+    """A run folder being filled.
+
+    Attributes:
+        path: where files go now; after the run, where they are.
+        target: what it will be called when complete.
+        metrics: open `metrics.jsonl`.
+    """
+
+    def __init__(self, path: Path, target: Path) -> None:
+        self.path, self.target = path, target
+        self.metrics: TextIO = (path / "metrics.jsonl").open("a", encoding="utf-8")
+
+    def write_scenario(self, scenario: Scenario) -> None:
+        """The resolved scenario, enough to repeat the run."""
+        text = tomli_w.dumps(scenario.tables())
+        with self.writing():
+            write_whole(self.path / "scenario.toml", text)
+
+    def add_row(self, row: Mapping[str, Any]) -> None:
+        """One line of `metrics.jsonl`."""
+        with self.writing():
+            self.metrics.write(json.dumps(row) + "\n")
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """`summary.json`."""
+        with self.writing():
+            write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
+
+    def write_checkpoint(self, rounds_done: int, state: State) -> None:
+        """Everything that is needed to go on after so many rounds; an earlier one stays until this one is whole."""
+        with self.writing():
+            self.metrics.flush()
+            os.fsync(self.metrics.fileno())
+            write_checkpoint(self.path / CHECKPOINTS, rounds_done, {**state, "metrics_bytes": self.metrics.tell()})
+
+    def drop_checkpoints(self) -> None:
+        """The run is complete, and nobody goes on with it."""
+        with self.writing():
+            shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
+
+    def close(self) -> None:
+        """No more rows; everything is on the disk."""
+        with self.writing():
+            self.metrics.close()
+            for path in self.path.rglob("*"):
+                if path.is_file():
+                    sync(path)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Around everything that writes into the folder.
+
+        Raises:
+            ConfigError: the disk is full, or the folder was taken away.
+        """
+        try:
+            yield
+        except OSError as error:
+            raise _unwritable(self.target, error) from error
+
+
+def default_target(scenario: Scenario) -> Path:
+    """A new name under `runs/`."""
+    stem = f"{scenario.name}-{scenario.algorithm}-seed{scenario.seed}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    names = (Path("runs") / (stem if n == 1 else f"{stem}-{n}") for n in range(1, 1000))
+    return next(path for path in names if not path.exists())
+
+
+def refuse_unusable(target: Path) -> None:
+    """Find out early, before any work, whether a run folder of this name can be made.
+
+    Raises:
+        ConfigError: it exists, or no folder can be made there.
+    """
+    try:
+        exists = os.path.lexists(target)  # a link that leads nowhere is in the way too
+        ground = next(parent for parent in target.absolute().parents if parent.exists())
+    except (OSError, ValueError) as error:
+        raise _unwritable(target, error) from None
+    if exists:
+        raise ConfigError(f"output folder {target} exists already; choose another with --out, or move it away")
+    if not ground.is_dir():
+        raise ConfigError(
+            f"output folder {target} cannot be made because {ground} is a file; choose another with --out"
+        )
+
+
+class Interrupted(NamedTuple):
+    """A run that ended before its end, and can go on.
+
+    Attributes:
+        path: its folder.
+        scenario: what it runs.
+        checkpoint: the newest one that is whole.
+    """
+
+    path: Path
+    scenario: Scenario
+    checkpoint: Checkpoint
+
+    @property
+    def target(self) -> Path:
+        """What the folder will be called when the run is complete."""
+        return self.path.with_name(_ENDING.sub("", self.path.name))
+
+
+def interrupted_scenario(folder: Path) -> Scenario:
+    """What a run runs that was interrupted, killed, or failed.
+
+    Raises:
+        SheafedgeError: it is complete, or the folder is not that of a run.
+    """
+    if (folder / "summary.json").exists():
+        raise ConfigError(f"run {folder} is complete; there is nothing to resume")
+    if not (folder / "scenario.toml").is_file():
+        raise ConfigError(
+            f"{folder} is not the folder of a run that was interrupted; give one that ends in .partial, .interrupted or"
+            " .failed"
+        )
+    return load_scenario(str(folder / "scenario.toml"))
+
+
+def interrupted_run(folder: Path) -> Interrupted:
+    """Read what a run left that was interrupted, killed, or failed.
+
+    Raises:
+        SheafedgeError: it is complete, or nothing that can go on is there.
+    """
+    return Interrupted(folder, interrupted_scenario(folder), read_checkpoint(folder / CHECKPOINTS))
+
+
+@contextmanager
+def open_run_folder(target: Path) -> Iterator[RunFolder]:
+    """Fill a run folder; whatever ends the block decides its name.
+
+    Complete: `target`. Interrupted: `target.interrupted`, with a note. Failed: `target.failed`, with the reason. The
+    exception then carries a note that says where. Killed: `target.partial`.
+
+    Raises:
+        ConfigError: `target` exists, or cannot be written.
+    """
+    refuse_unusable(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = RunFolder(_made(target), target)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise _unwritable(target, error) from None
+    with _named_by_its_end(folder):
+        yield folder
+
+
+@contextmanager
+def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
+    """Go on filling the folder of an interrupted run, from its checkpoint: rows of later rounds are forgotten.
+
+    Raises:
+        ConfigError: its name is taken by now, or it cannot be written.
+    """
+    target = interrupted.target
+    refuse_unusable(target)
+    try:
+        path = interrupted.path
+        if ".partial" not in path.name:
+            path = path.rename(_free_name(target, "partial"))
+        for note in path.glob("*.txt"):
+            note.unlink()
+        with (path / "metrics.jsonl").open("r+b") as metrics:
+            metrics.truncate(interrupted.checkpoint.state["metrics_bytes"])
+        folder = RunFolder(path, target)
+    except OSError as error:
+        raise _unwritable(target, error) from None
+    with _named_by_its_end(folder):
+        yield folder
+
+
+@contextmanager
+def _named_by_its_end(folder: RunFolder) -> Iterator[None]:
+    try:
+        yield
+        folder.close()
+        refuse_unusable(folder.target)  # by now somebody else may have made it
+        with folder.writing():
+            folder.path.rename(folder.target)
+    except KeyboardInterrupt as error:
+        note = "Interrupted from the keyboard; metrics.jsonl holds the rounds until then."
+        _set_aside(folder, "interrupted", note, error)
+        raise
+    except BaseException as error:
+        reason = str(error) if isinstance(error, SheafedgeError) else f"{type(error).__name__}: {error}"
+        _set_aside(folder, "failed", reason, error)
+        raise
+
+
+def _made(target: Path) -> Path:
+    """A new folder beside the target; two runs that want one name get two."""
+    while True:
+        path = _free_name(target, "partial")
+        with suppress(FileExistsError):
+            path.mkdir()
+            return path
+
+
+def _free_name(target: Path, ending: str) -> Path:
+    names = (f"{target.name}.{ending}" + ("" if n == 1 else f"-{n}") for n in range(1, 1000))
+    return next(path for path in map(target.with_name, names) if not os.path.lexists(path))
+
+
+def _set_aside(folder: RunFolder, ending: str, note: str, error: BaseException) -> None:
+    """Rename an incomplete folder, whatever the disk still allows, and tell where it is."""
+    with suppress(OSError):  # the name alone says what happened
+        folder.metrics.close()
+    with suppress(OSError):
+        (folder.path / f"{ending.upper()}.txt").write_text(note + "\n", encoding="utf-8")
+    aside = _free_name(folder.target, ending)
+    try:
+        folder.path = folder.path.rename(aside)
+    except OSError:
+        aside = folder.path
+    error.add_note(f"what there is lies in {aside}")
+    if (aside / CHECKPOINTS).is_dir():
+        error.add_note(f"go on with: sheafedge run --resume {shlex.quote(str(aside))}")
+
+
+def _unwritable(target: Path, error: Exception) -> ConfigError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return ConfigError(
+        f"output folder {target} cannot be written ({reason}); make room there, or choose another with --out"
+    )

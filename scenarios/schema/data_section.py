@@ -1,0 +1,125 @@
+"""What a scenario can say about its data: where it comes from, how it is cut, shared out and held back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+from pydantic import Field
+
+from ...datasets.windows.sensor_windows import BlockageLabel
+from ...emulator.contracts import ConfigError
+from .section import Fraction, Section
+
+CodebookSize = Literal[64, 32, 16, 8]
+
+
+class DataSection(Section):
+    """Where samples come from and how they are shared out.
+
+    Attributes:
+        source: "world" records the table `[world]`, once, and finds the recording again; "recording" reads the files
+            of `recordings`; "deepsense" reads gathered measured rows from `root`.
+        recordings: files made by `sheafedge record` or `sheafedge import`.
+        root: folder with the DeepSense `.npy` files.
+        scenarios: DeepSense scenarios, one recording each.
+        mode: "replay" has everything there from the start; "live" senses on the simulated clock while it learns.
+        n_beams: codebook size; below 64 every second, fourth or eighth beam is kept.
+        beam_order: how base stations number their beams: all the "same"; half of them "mirrored", as an array mounted
+            upside down does; each "rotated", beginning at a beam of its own; each "permuted", in an order of its own.
+        window: samples per input.
+        horizon: frames ahead that a blockage label looks at.
+        label: which definition of blocked; empty takes the first that there is: by geometry, by hand, by power.
+        stride: keep every so many-th sample; consecutive frames are near copies of each other.
+        images: "plain"; "occluded" masks a part of every image; "views" has every client look at its own angle.
+        split: "sequence" holds out whole drive-bys or flights; "time" the end of each client's recording; "random"
+            mixes rows and leaks, for published figures only.
+        gap_frames: between training and held-out frames with "time"; 0: just so many that no frame is used by both.
+        test_fraction: share of a client's samples held out.
+        train_fraction: share of the remaining samples trained on.
+        scored: "held_out" scores on what is held out; "validation" leaves that alone, for choosing settings: a share
+            of the training samples is held out in the same manner and scored in its place.
+        validation_fraction: share of a client's training samples (drive-bys, with "sequence") that "validation" takes.
+    """
+
+    source: Literal["world", "recording", "deepsense"] = "world"
+    recordings: tuple[str, ...] = ()
+    root: str = ""
+    scenarios: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 8)
+    mode: Literal["replay", "live"] = "replay"
+    n_beams: CodebookSize = 64
+    beam_order: Literal["same", "mirrored", "rotated", "permuted"] = "same"
+    window: Annotated[int, Field(ge=1)] = 4
+    horizon: Annotated[int, Field(ge=1)] = 5
+    label: Literal["", BlockageLabel] = ""
+    stride: Annotated[int, Field(ge=1)] = 1
+    images: Literal["plain", "occluded", "views"] = "plain"
+    split: Literal["sequence", "time", "random"] = "sequence"
+    gap_frames: Annotated[int, Field(ge=0)] = 0
+    test_fraction: Fraction = 0.3
+    train_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    scored: Literal["held_out", "validation"] = "held_out"
+    validation_fraction: Fraction = 0.25
+
+    @pydantic.model_validator(mode="after")
+    def _has_its_source(self) -> Self:
+        if self.source == "recording" and not self.recordings:
+            raise ConfigError("data.recordings is empty; give files: --set 'data.recordings=[\"FILE.h5\"]'")
+        if again := first_repeated(self.recordings):
+            raise ConfigError(
+                f"data.recordings names {again} twice, so that one client would be tested on what another trains on;"
+                " name each file once"
+            )
+        if self.source == "deepsense" and not self.root:
+            raise ConfigError("data.root is empty; give the folder with the DeepSense .npy files: --set data.root=DIR")
+        if self.source == "deepsense" and not self.scenarios:
+            raise ConfigError("data.scenarios is empty; name at least one, such as --set 'data.scenarios=[1,5,8]'")
+        if again := first_repeated(self.scenarios):
+            raise ConfigError(
+                f"data.scenarios names {again} twice, so that one client would be tested on what another trains on;"
+                " name each scenario once"
+            )
+        return self
+
+    @pydantic.model_validator(mode="after")
+    def _can_be_live(self) -> Self:
+        if self.mode == "live" and self.source != "world":
+            raise ConfigError(
+                f"data.mode = 'live' senses a world, but data.source is {self.source!r}; set data.source = 'world', or"
+                " data.mode = 'replay'"
+            )
+        if self.mode == "live" and self.train_fraction < 1.0:
+            raise ConfigError(
+                f"data.mode = 'live' learns from all that it senses, so data.train_fraction must be 1, got"
+                f" {self.train_fraction:g}"
+            )
+        if self.mode == "live" and self.scored == "validation":
+            raise ConfigError(
+                "data.mode = 'live' learns up to the held-out time, so data.scored must be 'held_out', got"
+                " 'validation'; choose settings with data.mode = 'replay'"
+            )
+        if self.mode == "live" and self.split != "time":
+            raise ConfigError(
+                f"data.mode = 'live' learns from the past, so data.split must be 'time', got {self.split!r}"
+            )
+        return self
+
+
+class LiveSection(Section):
+    """How base stations sense while they learn; for `data.mode = "live"` only.
+
+    Attributes:
+        warm_up_s: they have sensed for so long when the first round begins.
+        round_every_s: simulated time from the beginning of a round to that of the next, or more where it takes longer.
+        handover_s: sensors hand over what they sensed every so often.
+    """
+
+    warm_up_s: Annotated[float, Field(gt=0.0, le=1e6)] = 60.0
+    round_every_s: Annotated[float, Field(ge=0.0, le=1e6)] = 3.0
+    handover_s: Annotated[float, Field(gt=0.0, le=1e6)] = 1.0
+
+
+def first_repeated(values: Sequence[Any]) -> Any:
+    """The first value that was there before, or None."""
+    return next((value for index, value in enumerate(values) if value in values[:index]), None)

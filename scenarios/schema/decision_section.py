@@ -1,0 +1,41 @@
+"""What a scenario can say about acting on predictions: the user's link, and the rules of handover and of beams."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import Field
+
+from ...emulator.decisions.access_link import AccessLink
+from ...emulator.decisions.beam_rules import BeamRule
+from ...emulator.decisions.handover import HandoverRule
+from .section import Section
+
+
+class DecisionSection(Section):
+    """How a user is served on what the trained models say, once training is over.
+
+    Attributes:
+        evaluate: play it at the end of every run.
+        clear_snr_db: of a user with a clear view, or on its best beam: the median. The recording tells how far its
+            powers fall from there, which is all that measured powers without a unit can tell.
+        neighbor_below_db: how much less a user has of the neighboring cell, with a clear view of both.
+        warn_above: an answer warns when it gives a blockage more than this probability.
+        link: of the user.
+        handover: between the two cells; for warnings of blockages.
+        beams: of the cell; for predictions of beams.
+    """
+
+    evaluate: bool = True
+    clear_snr_db: Annotated[float, Field(ge=-20.0, le=60.0)] = 15.0
+    neighbor_below_db: Annotated[float, Field(ge=-20.0, le=40.0)] = 6.0
+    warn_above: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+    link: AccessLink = AccessLink()
+    handover: HandoverRule = HandoverRule()
+    beams: BeamRule = BeamRule()
+
+    @property
+    def warn_above_logit(self) -> float:
+        """The same of a logit."""
+        return math.log(self.warn_above / (1.0 - self.warn_above))

@@ -1,0 +1,89 @@
+"""TOML from strangers: a scenario, a world or a comparison, or one sentence about why the text is none."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ...emulator.contracts import ConfigError
+
+#: A scenario with everything in it is a hundredth of this.
+MAX_BYTES = 1 << 20
+#: Tables in tables; ours end at four.
+MAX_DEPTH = 32
+_MAX_BITS = 1 << 10  # of a whole number
+# Time that the parser needs for a dotted key grows with the square of its parts: refused before it is parsed.
+_LONG_KEY = re.compile(rf"(?<![\w\"'-])(?:[\w\"'-]++\s*+\.\s*+){{{MAX_DEPTH}}}")
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file of this name, however impossible the name."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file system takes
+        return False
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Tables of a file.
+
+    Raises:
+        ConfigError: it cannot be read, is no TOML, or holds what no file of ours does.
+    """
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+        text = content[:MAX_BYTES].decode("utf-8").replace("\r\n", "\n")
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} is not a readable TOML file ({_one_line(error)}); repair or replace it") from None
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{path} is longer than {MAX_BYTES} bytes, which no file of ours is; give another one")
+    return parsed_toml(text, str(path))
+
+
+def parsed_toml(text: str, source: str) -> dict[str, Any]:
+    """Tables of a text.
+
+    Args:
+        text: TOML.
+        source: how messages name it.
+
+    Raises:
+        ConfigError: it is no TOML, or holds what no text of ours does.
+    """
+    if _LONG_KEY.search(text):
+        raise ConfigError(f"{source} nests tables deeper than {MAX_DEPTH}, which no file of ours does; repair it")
+    try:
+        tables = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # of numbers with thousands of digits a plain ValueError
+        raise ConfigError(f"{source} is not a readable TOML file ({_one_line(error)}); repair or replace it") from None
+    refuse_absurd(tables, source)
+    return tables
+
+
+def refuse_absurd(value: object, source: str) -> None:
+    """Refuses values that later checks could not even print.
+
+    Raises:
+        ConfigError: tables or lists deeper than `MAX_DEPTH`, or a whole number of hundreds of digits.
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in _children(parent)]
+        if any(isinstance(child, int) and child.bit_length() > _MAX_BITS for child in level):
+            raise ConfigError(f"{source} holds a whole number of hundreds of digits; no field takes one")
+        if not level:
+            return
+    raise ConfigError(f"{source} nests tables and lists deeper than {MAX_DEPTH}, which nothing of ours does; repair it")
+
+
+def _children(value: object) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).splitlines())[:200] or type(error).__name__

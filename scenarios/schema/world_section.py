@@ -1,0 +1,241 @@
+"""What a world file can say: which streets or skies are recorded, by which sensors, for how long.
+
+A world is the table `[world]` of a scenario file, or of a file of its own, beside a `seed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import pydantic
+import tomli_w
+from pydantic import Field
+
+from ...emulator.contracts import MODALITIES, ConfigError, Modality
+from ...emulator.sensors.camera import CameraSettings
+from ...emulator.sensors.gps import GpsSettings
+from ...emulator.sensors.lidar import LidarSettings
+from ...emulator.world.sky import SkySettings
+from ...emulator.world.street_settings import StreetSettings
+from .section import Probability, Section
+from .toml_file import is_file, parsed_toml, read_toml
+from .wording import one_sentence, shown
+
+SHIPPED = Path(__file__).parents[1] / "shipped"
+
+#: Worlds that need no file.
+WORLDS: Mapping[str, Mapping[str, Any]] = {"street": {"kind": "street"}, "sky": {"kind": "sky"}}
+#: A camera that has the whole sector of `SkySettings` in view, finely enough for a drone.
+SKY_CAMERA: Mapping[str, Any] = {"field_of_view_deg": 95.0, "tilt_deg": 25.0, "supersampling": 2}
+#: On streets noise averages out over the subcarriers as the signal does, one look each: with fewer looks the fall
+#: before a blockage drowns, which measured powers show.
+STREET_SWEEP: Mapping[str, Any] = {"n_snapshots": 64}
+STREET_SENSORS: tuple[Modality, ...] = ("lidar", "camera", "rf")
+SKY_SENSORS: tuple[Modality, ...] = ("camera", "rf", "gps")
+
+
+class CodebookSection(Section):
+    """The beams that every base station sweeps.
+
+    Attributes:
+        kind: "angle" spaces them evenly in angle over the sector, "dft" in the sine of the angle over all directions.
+        n_beams, n_antennas: of the array.
+        half_width_deg: of the sector; only for "angle".
+        phase_bits: of the phase shifters; 0: exact phases.
+        gain_sigma_db, phase_sigma_deg: how far the elements of an array differ, drawn per base station.
+    """
+
+    kind: Literal["angle", "dft"] = "angle"
+    n_beams: Annotated[int, Field(ge=2, le=1024)] = 64
+    n_antennas: Annotated[int, Field(ge=2, le=1024)] = 16
+    half_width_deg: Annotated[float, Field(gt=0.0, le=90.0)] = 45.0
+    phase_bits: Annotated[int, Field(ge=0, le=16)] = 0
+    gain_sigma_db: Annotated[float, Field(ge=0.0, le=20.0)] = 0.0
+    phase_sigma_deg: Annotated[float, Field(ge=0.0, le=180.0)] = 0.0
+
+
+class SweepSection(Section):
+    """How beam powers are measured; streets start from `STREET_SWEEP`.
+
+    Attributes:
+        transmit_power_w: of the user.
+        floor_db: noise below the best beam's power with a clear view, for a user that moves at its usual distance;
+            measured sweeps have 15 to 25.
+        n_snapshots: independent looks that a reading averages.
+        nan_row_share: share of sweeps with one beam that was not measured.
+        n_subcarriers, bandwidth_hz: that a reading averages over.
+    """
+
+    transmit_power_w: Annotated[float, Field(gt=0.0, le=1e3)] = 0.1
+    floor_db: Annotated[float, Field(ge=0.0, le=100.0)] = 23.0
+    n_snapshots: Annotated[int, Field(ge=1, le=100_000)] = 8
+    nan_row_share: Probability = 0.0
+    n_subcarriers: Annotated[int, Field(ge=1, le=100_000)] = 64
+    bandwidth_hz: Annotated[float, Field(gt=0.0, le=1e11)] = 100e6
+
+
+class WorldSection(Section):
+    """Base stations, what happens around them, and who watches.
+
+    Attributes:
+        kind: "street" or "sky".
+        user: on a street, "kerb" has the user stand and be blocked, "car" tracks one car after the other.
+        n_sites: base stations, each with a site of its own.
+        vary_sites: on streets, geometry, speeds and traffic differ from site to site; False: all are as `street` says.
+        duration_s, rate_hz: of the recording, and its frames per second.
+        carrier_hz: of the radio.
+        double_facade: follow paths over two facades.
+        codebook, sweep: of the radio. On streets a reading averages more looks, unless told otherwise.
+        sensors: that are recorded; empty: lidar, camera, rf on streets with a standing user, all four with a tracked
+            car, camera, rf, gps in the sky.
+        night_share: share of base stations that record at night.
+        street, sky: where they stand; the one of `kind` counts.
+        lidar, camera, gps: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy,
+            unless told otherwise.
+    """
+
+    kind: Literal["street", "sky"] = "street"
+    user: Literal["kerb", "car"] = "kerb"
+    n_sites: Annotated[int, Field(ge=1, le=1000)] = 20
+    vary_sites: bool = True
+    duration_s: Annotated[float, Field(ge=1.0, le=1e6)] = 300.0
+    rate_hz: Annotated[float, Field(ge=0.1, le=1000.0)] = 10.0
+    carrier_hz: Annotated[float, Field(ge=1e9, le=100e9)] = 60e9
+    double_facade: bool = False
+    codebook: CodebookSection = CodebookSection()
+    sweep: SweepSection = SweepSection()
+    sensors: tuple[Modality, ...] = ()
+    night_share: Probability = 0.0
+    street: StreetSettings = StreetSettings()
+    sky: SkySettings = SkySettings()
+    lidar: LidarSettings = LidarSettings()
+    camera: CameraSettings = CameraSettings()
+    gps: GpsSettings = GpsSettings()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _starts_from_its_kind(cls, tree: Any) -> Any:
+        if not isinstance(tree, Mapping):
+            return tree
+        table, usual = ("camera", SKY_CAMERA) if tree.get("kind") == "sky" else ("sweep", STREET_SWEEP)
+        given = tree.get(table, {})
+        return {**tree, table: {**usual, **given}} if isinstance(given, Mapping) else tree
+
+    @pydantic.model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.duration_s * self.rate_hz < 1.0:
+            raise ConfigError(
+                f"world.duration_s = {self.duration_s:g} at world.rate_hz = {self.rate_hz:g} holds no frame; "
+                "record longer"
+            )
+        if len(set(self.sensors)) < len(self.sensors):
+            raise ConfigError(f"world.sensors names a sensor twice: {', '.join(self.sensors)}; name each once")
+        return self
+
+    @property
+    def recorded(self) -> tuple[Modality, ...]:
+        """Sensors that are recorded, in the one order of modalities."""
+        by_kind = SKY_SENSORS if self.kind == "sky" else MODALITIES if self.user == "car" else STREET_SENSORS
+        chosen = self.sensors or by_kind
+        return tuple(modality for modality in MODALITIES if modality in chosen)
+
+    @property
+    def has_clear_level(self) -> bool:
+        """Whether power falls for no reason but blockage: the user stands still."""
+        return self.kind == "street" and self.user == "kerb"
+
+    @property
+    def n_ticks(self) -> int:
+        """Instants per base station; between two tracked cars nothing is recorded."""
+        return max(1, round(self.duration_s * self.rate_hz))
+
+
+class _Tables(Section):
+    """What a recording needs of a scenario file."""
+
+    seed: Annotated[int, Field(ge=0, lt=1 << 63, strict=True)] = 0
+    world: WorldSection
+
+
+@dataclass(frozen=True, slots=True)
+class WorldFile:
+    """A world and the seed that makes it one of many.
+
+    Attributes:
+        section: what it is.
+        seed: of every draw.
+    """
+
+    section: WorldSection
+    seed: int
+
+    def text(self) -> str:
+        """TOML with everything that decides a recording; `parse_world` gives the same value back."""
+        return tomli_w.dumps({"seed": self.seed, "world": self.section.model_dump(mode="json")})
+
+
+def parse_world(text: str, source: str) -> WorldFile:
+    """A world from TOML text; tables of a scenario other than `[world]` are left to others.
+
+    Args:
+        text: TOML.
+        source: how messages name it.
+
+    Raises:
+        ConfigError: no TOML, no `[world]`, or an impossible value.
+    """
+    return _world(parsed_toml(text, source), source)
+
+
+def load_world(name_or_path: str, edits: Mapping[str, Any] | None = None) -> WorldFile:
+    """A world by name ("street", "sky"), the world of a shipped scenario, or a TOML file by path.
+
+    Args:
+        name_or_path: which.
+        edits: dotted keys below `world`, and `seed`, such as {"world.n_sites": 3}.
+
+    Raises:
+        ConfigError: no such world, not TOML, or a key or value that does not fit.
+    """
+    if name_or_path in WORLDS:
+        tree: dict[str, Any] = {"world": dict(WORLDS[name_or_path])}
+    else:
+        tree = _read(name_or_path)
+    for key, value in (edits or {}).items():
+        _edit(tree, key, value)
+    return _world(tree, name_or_path)
+
+
+def _read(name_or_path: str) -> dict[str, Any]:
+    shipped = SHIPPED / f"{name_or_path}.toml"
+    path = shipped if Path(name_or_path).name == name_or_path and is_file(shipped) else Path(name_or_path)
+    if not is_file(path):
+        raise ConfigError(
+            f"unknown world {shown(name_or_path)}; give a TOML file, a scenario, or one of: {', '.join(WORLDS)}"
+        )
+    return read_toml(path)
+
+
+def _edit(tree: dict[str, Any], key: str, value: Any) -> None:
+    *parents, last = key.split(".")
+    if key != "seed" and parents[:1] != ["world"]:
+        raise ConfigError(f"{key} does not change a recording; set seed or a field of world, such as world.{last}")
+    table: Any = tree
+    for part in parents:
+        table = table.setdefault(part, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} is not a known field; {'.'.join(parents)} holds no fields")
+    table[last] = value
+
+
+def _world(tree: Mapping[str, Any], source: str) -> WorldFile:
+    if not isinstance(tree.get("world"), Mapping):
+        raise ConfigError(f'{source} describes no world; add a table [world], such as kind = "street"')
+    try:
+        tables = _Tables.model_validate({name: tree[name] for name in _Tables.model_fields if name in tree})
+    except pydantic.ValidationError as error:
+        raise ConfigError(one_sentence(error, _Tables)) from None
+    return WorldFile(tables.world, tables.seed)

@@ -1,0 +1,147 @@
+"""Which beam is best now? From where a user was and what sweeps received, or from one look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.baselines import majority_predictions, persistence_predictions
+from ...datasets.scores import score_ranking
+from ...datasets.windows.drive_bys import CODEBOOK_SIZES
+from ...datasets.windows.samples import Samples
+from ...datasets.windows.sensed_frames import SensedFrames
+from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
+from ...datasets.windows.track_windows import Windows, make_windows
+from ...datasets.windows.tracked_recording import tracked_recording
+from ...emulator.contracts import ConfigError, Modality
+from .task import Column, Scores
+
+if TYPE_CHECKING:
+    from ..schema.data_section import DataSection
+
+#: Ranked beams that scoring looks at.
+TOP_K = 3
+#: Beams of the largest codebook; the smaller ones are every second, fourth or eighth of them.
+WHOLE_CODEBOOK = max(CODEBOOK_SIZES)
+
+
+class _BestBeam:
+    """Label: the beam with the most received power of the present sweep."""
+
+    question = "Which beam is best now?"
+    columns = (
+        Column("top1", "top-1"),
+        Column("top3", "top-3"),
+        Column("power_loss_db", "power loss", "{:.2f} dB"),
+    )
+    objective = "cross_entropy"
+    decision: Literal["handover", "beam"] = "beam"
+    group_fields = ("n_beams",)
+
+    def n_outputs(self, data: DataSection) -> int:
+        return data.n_beams
+
+    def output_identities(self, data: DataSection) -> tuple[int, ...]:
+        """The beam of the whole codebook that each logit is about."""
+        return tuple(range(0, WHOLE_CODEBOOK, WHOLE_CODEBOOK // data.n_beams))
+
+    def labels(self, data: DataSection) -> list[str]:
+        return [f"beam {index}" for index in range(data.n_beams)]
+
+    def output_description(self, data: DataSection) -> str:
+        numbered = "" if data.beam_order == "same" else ", in the numbers that this base station gives its beams"
+        return f"logits [batch, {data.n_beams}], one per beam of the codebook{numbered}"
+
+    def scores(self, logits: NDArray[np.floating[Any]], samples: Windows | BeamWindows) -> Scores:
+        ranking = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
+        return asdict(score_ranking(ranking, samples.label, samples.powers))
+
+    def baselines(self, train: Windows | BeamWindows, test: Windows | BeamWindows) -> Mapping[str, Scores]:
+        rankings = {
+            "persistence": persistence_predictions(test, TOP_K),
+            "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K, numbering=test.numbering),
+        }
+        return {name: asdict(score_ranking(ranking, test.label, test.powers)) for name, ranking in rankings.items()}
+
+
+class BeamTracking(_BestBeam):
+    """From the past: positions up to now, and the sweeps before now."""
+
+    modalities: tuple[Modality, ...] = ("rf", "gps")
+    needs: tuple[Modality, ...] = ("rf", "gps")
+    color = False
+    swept: tuple[Modality, ...] = ("rf",)
+
+    def check(self, data: DataSection) -> None:
+        """Everything that a data section can say fits."""
+
+    def samples(
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+    ) -> Windows:
+        recording = tracked_recording(sensed, min_rows=data.window + 1).with_n_beams(data.n_beams)
+        return make_windows(recording, data.window).every(data.stride).owned_by(modalities)
+
+    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+        n = data.window
+        said = {
+            "gps": ("m", f"last {n} positions up to now, east and north of the base station, oldest first"),
+            "rf": ("dB", f"received power of every beam in the {n} sweeps before now, oldest first"),
+        }
+        lag = {"rf": 1, "gps": 0}  # the sweep of now is what is asked about
+        return {
+            modality: {
+                "shape": shape,
+                "unit": said[modality][0],
+                "meaning": said[modality][1],
+                "frames": n,
+                "frame_axis": 0,
+                "lag": lag[modality],
+            }
+            for modality, shape in samples.input_shapes.items()
+        }
+
+
+class BeamPrediction(_BestBeam):
+    """From one look: a position report and a color image of this instant.
+
+    Source: scenario II of Ghalkha et al. 2025.
+    """
+
+    modalities: tuple[Modality, ...] = ("camera", "gps")
+    needs: tuple[Modality, ...] = ("rf",)
+    color = True
+    swept: tuple[Modality, ...] = ()
+
+    def check(self, data: DataSection) -> None:
+        if data.window != 1:
+            raise ConfigError(
+                f"data.window must be 1 for task 'beam_prediction', which looks at one instant, got {data.window};"
+                " task 'beam_tracking' looks back"
+            )
+
+    def samples(
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+    ) -> BeamWindows:
+        return beam_windows(sensed, modalities, data.n_beams, stride=data.stride, may_be_empty=may_be_empty)
+
+    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+        position = "latitude and longitude from the base station, distance along the ground, height above it"
+        said = {
+            "gps": ("deg, deg, m, m", position),
+            "camera": ("0 to 255", "color image of this instant; axes: red, green and blue, row, column"),
+        }
+        return {
+            modality: {
+                "shape": shape,
+                "unit": said[modality][0],
+                "meaning": said[modality][1],
+                "frames": 1,
+                "frame_axis": None,
+                "lag": 0,
+            }
+            for modality, shape in samples.input_shapes.items()
+        }

@@ -1,0 +1,116 @@
+"""Will the line of sight be blocked soon? From a window of LiDAR, camera or beam sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.baselines import blockage_majority, blockage_persistence
+from ...datasets.scores import score_blockage
+from ...datasets.windows.samples import Samples
+from ...datasets.windows.sensed_frames import SensedFrames
+from ...datasets.windows.sensor_windows import BlockageWindows, blockage_windows
+from ...emulator.contracts import ConfigError, Modality
+from .task import Column, Scores
+
+if TYPE_CHECKING:
+    from ..schema.data_section import DataSection
+
+
+class Blockage:
+    """Label: is the line of sight blocked in any of the next `data.horizon` frames?
+
+    Source: eq. (23) of Ghalkha et al. 2025.
+    """
+
+    question = "Will the line of sight be blocked soon?"
+    modalities: tuple[Modality, ...] = ("lidar", "camera", "rf")
+    needs: tuple[Modality, ...] = ()
+    color = False
+    columns = (
+        Column("balanced_accuracy", "balanced accuracy"),
+        Column("f1", "F1"),
+        Column("accuracy", "accuracy"),
+        Column("ahead", "when clear now"),
+    )
+    objective = "binary_cross_entropy"
+    decision: Literal["handover", "beam"] = "handover"
+    group_fields = ("horizon",)
+    swept: tuple[Modality, ...] = ()
+
+    def check(self, data: DataSection) -> None:
+        if data.beam_order != "same":
+            raise ConfigError(
+                f"data.beam_order must be 'same' for task 'blockage', which has no beams to tell apart, got"
+                f" {data.beam_order!r}"
+            )
+
+    def samples(
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+    ) -> BlockageWindows:
+        return blockage_windows(
+            sensed,
+            modalities,
+            data.window,
+            data.horizon,
+            label=data.label or None,
+            stride=data.stride,
+            may_be_empty=may_be_empty,
+        )
+
+    def n_outputs(self, data: DataSection) -> int:
+        return 1
+
+    def output_identities(self, data: DataSection) -> tuple[int, ...]:
+        return (0,)
+
+    def labels(self, data: DataSection) -> list[str]:
+        return ["stays clear", "blocked"]
+
+    def output_description(self, data: DataSection) -> str:
+        return f"logit [batch, 1] of a blockage within the next {data.horizon} frames; above 0: more likely than not"
+
+    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+        span = f"in the last {data.window} frames up to now, oldest first"
+        said = {
+            "lidar": ("m, rad", f"range (0: no echo) and angle of every ray {span}; axes: 2, frame, ray"),
+            "camera": ("grey level 0 to 255", f"images {span}; axes: frame, row, column"),
+            "rf": ("dB", f"received power of every beam {span}; axes: frame, beam"),
+        }
+        return {
+            modality: {
+                "shape": shape,
+                "unit": said[modality][0],
+                "meaning": said[modality][1],
+                "frames": data.window,
+                "frame_axis": 1 if modality == "lidar" else 0,
+                "lag": 0,
+            }
+            for modality, shape in samples.input_shapes.items()
+        }
+
+    def scores(self, logits: NDArray[np.floating[Any]], samples: BlockageWindows) -> Scores:
+        return _scores(logits[:, 0] > 0.0, samples)
+
+    def baselines(self, train: BlockageWindows, test: BlockageWindows) -> Mapping[str, Scores]:
+        return {
+            "persistence": _scores(blockage_persistence(test), test),
+            "majority": _scores(blockage_majority(train.label, len(test)), test),
+        }
+
+
+def _scores(warned: NDArray[np.bool_], samples: BlockageWindows) -> Scores:
+    """Over all samples, and `ahead`: balanced accuracy over those whose present frame is clear, if both kinds follow.
+
+    What is blocked now mostly stays so for a frame or more, which takes no foresight; published figures come from
+    windows that end before the blockage.
+    """
+    scores: dict[str, float] = asdict(score_blockage(warned, samples.label))
+    clear = ~samples.blocked_now
+    if len(np.unique(samples.label[clear])) == 2:
+        scores["ahead"] = score_blockage(warned[clear], samples.label[clear]).balanced_accuracy
+    return scores

@@ -1,0 +1,15 @@
+"""The tasks that a scenario can name. A new one is a file beside this, a row here, and its encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .beam_tasks import BeamPrediction, BeamTracking
+from .blockage_task import Blockage
+from .task import Task
+
+TASKS: Mapping[str, Task] = {
+    "blockage": Blockage(),
+    "beam_tracking": BeamTracking(),
+    "beam_prediction": BeamPrediction(),
+}

@@ -1,0 +1,1 @@
+"""The command line: every command, and every table that a command prints."""

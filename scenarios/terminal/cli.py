@@ -1,0 +1,200 @@
+"""The command line. Heavy imports wait until a command needs them: help must answer at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from ...emulator.contracts import ConfigError, SheafedgeError
+from ...version import __version__
+from .calibration_commands import add_calibration_commands
+from .compare_commands import add_comparison_commands
+from .edge_commands import add_edge_commands
+from .export_commands import add_export_commands
+from .recording_commands import add_recording_commands
+from .replay_commands import add_replay_commands
+from .worker_commands import add_worker_commands
+
+if TYPE_CHECKING:
+    from ..schema.scenario import Scenario
+    from ..wiring.real_time_options import RealTime
+    from ..workers.worker_options import Workers
+
+app = typer.Typer(
+    help="Emulate base stations that sense, train together over lossy links, and hand out ONNX models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+add_comparison_commands(app)
+add_recording_commands(app)
+add_calibration_commands(app)
+add_worker_commands(app)
+add_export_commands(app)
+add_edge_commands(app)
+add_replay_commands(app)
+
+#: What typer raises where it cannot read the command line; of this family it exports a child only.
+CommandLineError: type[Exception] = typer.BadParameter.mro()[1]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sheafedge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    scenario: Annotated[
+        Optional[str],  # noqa: UP045 - typer reads this annotation at run time
+        typer.Argument(help="A shipped scenario, such as beam_tracking, or a TOML file."),
+    ] = None,
+    set_: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a field (link.loss_probability=0.2); repeatable."),
+    ] = None,
+    out: Annotated[Optional[Path], typer.Option(help="Run folder; by default a new one under runs/.")] = None,  # noqa: UP045
+    device: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Where torch computes: auto, cpu or cuda. Short for --set compute.device=..."),
+    ] = None,
+    resume: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FOLDER", help="Go on with a run that was interrupted or killed, bit for bit."),
+    ] = None,
+    workers: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Share the clients among so many processes; the results stay the same."),
+    ] = None,
+    hub: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Wait at tcp://HOST:PORT for workers (sheafedge worker) or for --outside clients."),
+    ] = None,
+    keys: Annotated[Optional[Path], typer.Option(help="Folder of keys for --hub; see sheafedge keys.")] = None,  # noqa: UP045
+    engine: Annotated[
+        str, typer.Option(help="Who starts the workers: processes (this one), or ray, on a cluster too.")
+    ] = "processes",
+    worker_silence_s: Annotated[
+        float, typer.Option(help="A worker that gives no sign of life for so many seconds is lost.")
+    ] = 6.0,
+    realtime: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            metavar="SPEED", help="Hold the clock to the wall: simulated seconds per real second, 1.0 is real time."
+        ),
+    ] = None,
+    outside: Annotated[
+        Optional[list[int]],  # noqa: UP045
+        typer.Option(metavar="CLIENT", help="This client is played by a process that joins at --hub; repeatable."),
+    ] = None,
+) -> None:
+    """Run a scenario: train, score, export, and leave a run folder."""
+    wanted, paced = None, None
+    if realtime is not None or outside:
+        from ..wiring.real_time_options import real_time_wanted
+
+        paced = real_time_wanted(realtime, outside or [], workers, hub, keys)
+    at_hub = (None, None) if outside else (hub, keys)  # which outside clients take
+    if (workers, *at_hub, engine) != (None, None, None, "processes"):
+        from ..workers.ray_cluster import checked_engine  # and ZeroMQ with the next
+        from ..workers.worker_options import workers_wanted
+
+        wanted = workers_wanted(workers, *at_hub, worker_silence_s, checked_engine(engine))
+    if resume is not None:
+        if scenario is not None or set_ or out is not None or device is not None:
+            raise ConfigError("--resume takes all from the folder; leave out the scenario, --set, --out and --device")
+        if outside:
+            raise ConfigError("--resume cannot give an --outside client back what it knew; leave --outside out")
+        _play(resume, workers=wanted, real_time=paced)
+        return
+    if scenario is None:
+        raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge --help")
+
+    from ..schema.scenario import load_scenario, parse_assignment
+
+    edits = dict(parse_assignment(text) for text in set_ or [])
+    if device is not None:
+        edits["compute.device"] = device
+    _play(load_scenario(scenario).edited(edits), out, wanted, paced)
+
+
+def _play(
+    what: Scenario | Path,
+    out: Path | None = None,
+    workers: Workers | None = None,
+    real_time: RealTime | None = None,
+) -> None:
+    """Run a scenario, or go on with what is in a folder."""
+    from rich.console import Console
+
+    from ..running.run import resume_run, run_scenario
+    from ..running.run_folder import interrupted_scenario
+    from .run_console import LiveProgress, print_result
+
+    console = Console(emoji=False)
+    if workers is not None and workers.hub is not None:
+        said = f"waiting for {workers.n_workers} workers; they join with: sheafedge worker --hub {workers.hub}"
+        console.print(said, soft_wrap=True, markup=False)
+    if real_time is not None and real_time.outside:
+        who = ", ".join(map(str, real_time.outside))
+        console.print(f"clients that join at {real_time.hub}: {who}", soft_wrap=True, markup=False)
+    try:
+        if isinstance(what, Path):
+            with LiveProgress(console, interrupted_scenario(what)) as progress:
+                result = resume_run(what, progress, workers, real_time)
+        else:
+            with LiveProgress(console, what) as progress:
+                result = run_scenario(what, out, progress, workers=workers, real_time=real_time)
+    except KeyboardInterrupt as interrupt:
+        typer.echo(_one_line("interrupted", interrupt), err=True)
+        raise typer.Exit(130) from None
+    print_result(console, result)
+
+
+@app.command()
+def scenarios() -> None:
+    """List the scenarios that come with sheafedge."""
+    from ..schema.scenario import load_scenario, shipped_scenarios
+
+    for name in shipped_scenarios():
+        typer.echo(f"{name:20} {load_scenario(name).summary}")
+
+
+def main() -> None:
+    """Entry point: what the user can put right is one sentence and exit code 2."""
+    try:
+        sys.exit(app(prog_name="sheafedge", standalone_mode=False))
+    except SheafedgeError as error:
+        typer.echo(_one_line(f"error: {error}", error), err=True)
+        sys.exit(2)
+    except CommandLineError as error:
+        if complaint := _complaint(error):  # without any arguments the help was printed instead
+            typer.echo(f"error: {complaint}; see sheafedge --help", err=True)
+        sys.exit(2)
+    except MemoryError:
+        typer.echo("error: out of memory; make the scenario smaller (fewer clients, rows or units)", err=True)
+        sys.exit(2)
+
+
+def _complaint(error: Exception) -> str:
+    """What typer says is wrong, with the name of the option or argument."""
+    said = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
+    return " ".join(said.replace("Value error, ", "").split()).rstrip(".")
+
+
+def _one_line(said: str, error: BaseException) -> str:
+    """A sentence with the notes that the error collected on its way, such as where the run folder is."""
+    return " ".join("; ".join([said, *getattr(error, "__notes__", ())]).splitlines())

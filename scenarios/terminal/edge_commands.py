@@ -1,0 +1,40 @@
+"""`serve`, `bench` and `verify` among all other commands; their options are read where an edge device reads them."""
+
+from __future__ import annotations
+
+import typer
+
+from ...emulator.edge.parser import SUMMARIES
+
+_AS_THEY_ARE = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+
+
+def add_edge_commands(app: typer.Typer) -> None:
+    """Adds them to the command line."""
+    for name, summary in SUMMARIES.items():
+        run = _bench if name == "bench" else _run
+        app.command(name, help=summary, context_settings=_AS_THEY_ARE, add_help_option=False)(run)
+
+
+def _run(context: typer.Context) -> None:
+    from ...emulator.edge.device_commands import run_command
+    from ...version import __version__
+
+    try:
+        run_command([str(context.info_name), *context.args], __version__)
+    except KeyboardInterrupt:  # the second one, which does not wait
+        raise typer.Exit(130) from None
+
+
+def _bench(context: typer.Context) -> None:
+    """With torch as one more contender, where it is there."""
+    from ...emulator.edge.bench_commands import bench, without_torch
+
+    try:
+        from ..export.torch_answers import rebuild
+    except ModuleNotFoundError as error:
+        if error.name not in {"torch", "onnx"}:
+            raise
+        typer.echo(bench(context.args, without_torch))
+    else:
+        typer.echo(bench(context.args, rebuild))

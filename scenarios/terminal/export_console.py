@@ -1,0 +1,103 @@
+"""What a person sees of an export: how far it is, and what the models are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn
+from rich.table import Table
+
+from ...emulator.contracts import NodeId
+from ..export.bundles import Made
+from ..tasks.task import Column, Task
+from .progress_bar import ShownWhileWorking
+from .warning_line import print_warning
+
+
+class ExportProgress(ShownWhileWorking):
+    """A progress bar on a terminal, nothing elsewhere but a word about a recording that takes long."""
+
+    def __init__(self, console: Console, n_clients: int) -> None:
+        super().__init__(console, MofNCompleteColumn())
+        self._task, self._n_clients = self._bar.add_task("loading", total=n_clients), n_clients
+        self._told, self._n_ready = False, 0
+
+    def recording(self, done: int, total: int) -> None:
+        """The world's recording is not there any more, and is made again."""
+        if not self._console.is_terminal and not self._told:
+            self._console.print("recording the world again: its recording is gone", soft_wrap=True)
+        self._told = True
+        self._bar.update(self._task, description="recording", completed=done, total=total)
+
+    def ready(self, client: NodeId) -> None:
+        """One more client has its bundle."""
+        self._n_ready += 1
+        self._bar.update(self._task, description="exporting", completed=self._n_ready, total=self._n_clients)
+
+
+def print_bundles(console: Console, task: Task, made: Sequence[Made]) -> None:
+    """Scores under every condition, how near quantized models are to the trained ones, and where all bundles are."""
+    of_precision = {one.precision: [each for each in made if each.precision == one.precision] for one in made}
+    for precision, bundles in of_precision.items():
+        if precision != "float32" or len(of_precision) == 1:  # the tables of others hold float32 beside them
+            console.print(_table(task, bundles))
+        for one in bundles:
+            for warning in one.warnings:
+                print_warning(console, warning)
+    for bundles in of_precision.values():
+        _print_place(console, bundles)
+
+
+def _print_place(console: Console, made: Sequence[Made]) -> None:
+    size = sum(one.model_bytes for one in made)
+    counted = "1 bundle" if len(made) == 1 else f"{len(made)} bundles"
+    kind = "folders and .zip" if made[0].archive else "folders"
+    console.print(
+        f"{counted} in {made[0].precision}, models {size / 1e6:.2f} MB, in {made[0].folder.parent} ({kind})",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
+    )
+
+
+def _table(task: Task, made: Sequence[Made]) -> Table:
+    """Rows are conditions: the mean over clients, and the worst of them."""
+    first, precision = task.columns[0], made[0].precision
+    quantized = bool(made[0].evidence.trained)
+    samples = sum(one.evidence.samples for one in made)
+    table = Table(title=f"{task.question} On {samples:,} held-out samples: {first.title}", title_justify="left")
+    table.add_column("condition", no_wrap=True)
+    titles = ["float32", precision, "worst change (client)", "agreement", "lowest (client)"]
+    if not quantized:
+        titles = [precision, "lowest (client)"]
+    for title in ("clients", *titles):
+        table.add_column(title, justify="right")
+    for condition in dict.fromkeys(name for one in made for name in one.evidence.scores):
+        under = [one for one in made if condition in one.evidence.scores]
+        row = _compared if quantized else _scored
+        table.add_row(condition, str(len(under)), *row(first, condition, under))
+    return table
+
+
+def _scored(first: Column, condition: str, made: Sequence[Made]) -> list[str]:
+    scores = {one.client: one.evidence.scores[condition][first.key] for one in made}
+    lowest = min(scores, key=lambda client: scores[client])
+    return [first.form.format(fmean(scores.values())), f"{first.form.format(scores[lowest])} ({lowest})"]
+
+
+def _compared(first: Column, condition: str, made: Sequence[Made]) -> list[str]:
+    trained = [one.evidence.trained[condition][first.key] for one in made]
+    found = [one.evidence.scores[condition][first.key] for one in made]
+    agreement = {one.client: one.evidence.agreement[condition] for one in made}
+    worst = max(made, key=lambda one: one.evidence.loss(condition))
+    change = round(-worst.evidence.loss(condition), 3) + 0.0  # no -0.000
+    lowest = min(agreement, key=lambda client: agreement[client])
+    return [
+        first.form.format(fmean(trained)),
+        first.form.format(fmean(found)),
+        f"{change:+.3f} ({worst.client})",
+        f"{fmean(agreement.values()):.3f}",
+        f"{agreement[lowest]:.3f} ({lowest})",
+    ]

@@ -1,0 +1,125 @@
+"""Commands that make recordings and look at them. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Optional
+
+import typer
+
+_OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must not exist yet.")
+
+
+def add_recording_commands(app: typer.Typer) -> None:
+    """Adds `record`, `import` and `inspect` to the command line."""
+    imports = typer.Typer(help="Turn measured data sets into recordings.", no_args_is_help=True)
+    imports.command("deepsense")(import_deepsense)
+    app.command("record")(record)
+    app.add_typer(imports, name="import")
+    app.command("inspect")(inspect)
+
+
+def record(
+    world: Annotated[str, typer.Argument(metavar="SCENARIO", help="street, sky, a shipped scenario, or a TOML file.")],
+    out: Annotated[Path, _OUT],
+    set_: Annotated[
+        Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a field (world.n_sites=3, seed=7); repeatable."),
+    ] = None,
+    threads: Annotated[int, typer.Option(min=0, help="That sense while another one writes; the same bytes.")] = 1,
+) -> None:
+    """Make a world and record what its base stations sense."""
+    from ..schema.scenario import parse_assignment
+    from ..schema.world_section import load_world
+
+    file = load_world(world, dict(parse_assignment(text) for text in set_ or []))
+    _check_target(out)
+
+    from rich.console import Console
+
+    from ..recording.record import record_world
+    from .recording_console import RecordingProgress, print_record_report
+
+    console = Console()
+    with RecordingProgress(console, file.section) as progress:
+        report = record_world(file.section, file.seed, out, progress, threads=threads)
+    print_record_report(console, report)
+
+
+def import_deepsense(
+    root: Annotated[Path, typer.Argument(help="Folder of the scenario, or the folder above it.")],
+    scenario: Annotated[int, typer.Option(metavar="N", min=1, help="DeepSense scenario number.")],
+    out: Annotated[Path, _OUT],
+    n_beams: Annotated[int, typer.Option(help="Keep every (64 / N)-th beam: 64, 32, 16 or 8.")] = 64,
+    nan_beams: Annotated[
+        Literal["keep", "drop"],
+        typer.Option(help="Sweeps with beams that were not measured: as they are, or left out."),
+    ] = "keep",
+    blockage_check: Annotated[
+        Literal["refuse", "report"], typer.Option(help="What to do about labels that contradict the power.")
+    ] = "refuse",
+) -> None:
+    """Import a DeepSense 6G folder in the layout that it is published in."""
+    from ...datasets.deepsense.deepsense_folder import import_deepsense as run_import
+    from ...version import __version__
+
+    _check_target(out)
+    report = run_import(
+        root,
+        scenario,
+        out,
+        n_beams=n_beams,
+        nan_beams=nan_beams,
+        blockage_check=blockage_check,
+        created_by=f"sheafedge {__version__} import",
+    )
+
+    from rich.console import Console
+
+    from .recording_console import print_import_report
+
+    print_import_report(Console(), report)
+
+
+def inspect(
+    recording: Annotated[Path, typer.Argument(metavar="FILE.h5", help="A recording.")],
+    plot: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Draw a few moments into this folder, a PNG per base station."),
+    ] = None,
+    station: Annotated[
+        Optional[list[int]],  # noqa: UP045
+        typer.Option(metavar="N", help="Base station to draw; repeatable. By default the first three."),
+    ] = None,
+) -> None:
+    """Print what a recording holds, and draw a few moments of it."""
+    from rich.console import Console
+
+    from ...emulator.contracts import ConfigError
+    from ..recording.inspection import inspect_recording, plot_recording
+    from .recording_console import print_inspection
+
+    console = Console()
+    print_inspection(console, inspect_recording(recording))
+    if plot is None:
+        return
+    try:
+        pictures = plot_recording(recording, plot, tuple(station) if station else (0, 1, 2))
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"pictures need {error.name}; install it, or leave out --plot") from None
+    except OSError as error:
+        raise ConfigError(f"cannot write pictures to {plot} ({error}); give --plot another folder") from None
+    for picture in pictures:
+        console.print(f"wrote {picture}", soft_wrap=True, highlight=False)
+
+
+def _check_target(out: Path) -> None:
+    """Says at once what would go wrong after minutes."""
+    from ...emulator.contracts import ConfigError
+
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out {out} lies in a folder that does not exist; make {out.parent} first")
+    if out.is_dir():
+        raise ConfigError(f"--out {out} is a folder; name a file in it, such as {out / 'recording.h5'}")
+    if out.exists():
+        raise ConfigError(f"--out {out} exists already; name another file, or move that one away")

@@ -1,0 +1,151 @@
+"""What a person sees while a recording is made, and of one that is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from rich.console import Console
+from rich.progress import TaskProgressColumn
+from rich.table import Table
+
+from ...datasets.deepsense.deepsense_folder import ImportReport
+from ...datasets.recordings.recording_layout import Field
+from ..recording.inspection import LABELS, Inspection, StationFacts
+from ..recording.record import RecordReport
+from ..schema.world_section import WorldSection
+from .progress_bar import ShownWhileWorking
+
+#: Headings of the shares of blocked frames by each label.
+SHORT_LABELS = {"blocked_geometric": "blocked", "blocked_labeled": "labeled", "blocked_power": "power"}
+_MORE_COLUMNS = ("differ", "events", "same", "NaN")
+#: What the headings of both tables mean.
+LEGEND = (
+    "blocked, labeled, power: share of frames blocked by geometry, by the data set, by power; differ: power against the"
+    " other; same: best beam as a frame ago; NaN: sweeps with a beam that was not measured"
+)
+#: Without a terminal, one line every so many percent.
+PERCENT_PER_LINE = 20
+
+
+class RecordingProgress(ShownWhileWorking):
+    """A progress bar on a terminal, a few plain lines elsewhere; called with instants done and in all."""
+
+    def __init__(self, console: Console, section: WorldSection) -> None:
+        super().__init__(console, TaskProgressColumn())
+        what = f"recording {section.n_sites} base stations x {section.duration_s:g} s"
+        self._task = self._bar.add_task(what, total=section.n_ticks * section.n_sites)
+        self._what, self._printed = what, 0
+
+    def __call__(self, n_done: int, n_all: int) -> None:
+        self._bar.update(self._task, completed=n_done)
+        percent = 100 * n_done // n_all
+        if not self._console.is_terminal and percent >= self._printed + PERCENT_PER_LINE:
+            self._printed = percent - percent % PERCENT_PER_LINE
+            self._console.print(f"{self._what}: {percent} %", soft_wrap=True, highlight=False)
+
+
+def print_record_report(console: Console, report: RecordReport) -> None:
+    """What was recorded, with the balance and the disagreement of the labels."""
+    table = _station_table("frames", "seq.", "blocked", "power", "differ", "events", "same")
+    for index, station in enumerate(report.stations):
+        table.add_row(
+            str(index),
+            station.name,
+            f"{station.n_frames:,}",
+            f"{station.n_sequences:,}",
+            _percent(station.blocked_share),
+            _percent(station.power_blocked_share),
+            _percent(station.disagreement),
+            f"{station.n_events:,}",
+            _percent(station.beam_persistence),
+        )
+    console.print(table)
+    n_frames = sum(station.n_frames for station in report.stations)
+    shares = [station.blocked_share for station in report.stations]
+    differ = [station.disagreement for station in report.stations if station.disagreement is not None]
+    doubt = f"; the two labels differ in {_percent(float(np.mean(differ)))} of the frames" if differ else ""
+    console.print(
+        f"{report.path}: {n_frames:,} frames, {report.n_bytes / 1e6:,.1f} MB,"
+        f" blocked {_percent(float(np.mean(shares)))} ({_percent(min(shares))} to {_percent(max(shares))}){doubt}",
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
+def print_import_report(console: Console, report: ImportReport) -> None:
+    """What became of a folder."""
+    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    facts.add_row("rows", f"{report.n_rows:,} of {report.n_rows_read:,} kept, in {report.n_sequences:,} sequences")
+    facts.add_row("rate", f"{report.rate_hz:.2f} Hz inside sequences")
+    facts.add_row("sensors", ", ".join(report.modalities))
+    facts.add_row("beams", f"{report.n_beams}; {report.n_nan_sweeps:,} sweeps with a beam that was not measured")
+    if report.beam_numbering is not None:
+        numbering = report.beam_numbering
+        facts.add_row("labels", f"{numbering.name}; agree with {_percent(numbering.agreement)} of the power files")
+    if report.blocked_share is not None:
+        differ = _percent(report.blockage_disagreement)
+        facts.add_row("blocked", f"{_percent(report.blocked_share)} of rows; label and power differ in {differ}")
+    console.print(facts)
+    for note in report.notes:
+        console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"wrote {report.path}", soft_wrap=True, highlight=False, markup=False)
+
+
+def print_inspection(console: Console, inspection: Inspection) -> None:
+    """Shapes, rates and label balance."""
+    seed = "nothing drawn" if inspection.seed is None else f"seed {inspection.seed}"
+    console.print(
+        f"{inspection.path}: {len(inspection.stations)} base station(s), {inspection.n_bytes / 1e6:,.1f} MB, "
+        f"made by {inspection.created_by}, {seed}",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
+    _print_fields(console, inspection)
+    rates_hz = [facts.measured_rate_hz or facts.rate_hz for facts in inspection.stations]
+    spread = f"{min(rates_hz):.2f}" + (f" to {max(rates_hz):.2f}" if max(rates_hz) > 1.001 * min(rates_hz) else "")
+    longest_s = max(facts.duration_s for facts in inspection.stations)
+    console.print(f"{spread} frames per second, up to {longest_s:.1f} s", soft_wrap=True, highlight=False)
+    labels = [name for name in LABELS if any(name in facts.blocked_shares for facts in inspection.stations)]
+    table = _station_table("frames", "seq.", *(SHORT_LABELS[name] for name in labels), *_MORE_COLUMNS)
+    for facts in inspection.stations:
+        table.add_row(str(facts.index), facts.name, *_station_cells(facts, labels))
+    console.print(table)
+
+
+def _print_fields(console: Console, inspection: Inspection) -> None:
+    """Fields of all base stations, those that differ in shape on lines of their own."""
+    seen: Counter[Field] = Counter()
+    for facts in inspection.stations:
+        seen.update(facts.fields)
+    table = Table("field", "one frame", "type", "unit", "base stations", box=None, padding=(0, 2, 0, 0))
+    for field, n_stations in seen.items():
+        shape = " x ".join(map(str, field.shape)) or "1"
+        table.add_row(field.name, shape, field.dtype, field.unit, str(n_stations))
+    console.print(table)
+
+
+def _station_cells(facts: StationFacts, labels: list[str]) -> list[str]:
+    return [
+        f"{facts.n_frames:,}",
+        f"{facts.n_sequences:,}",
+        *(_percent(facts.blocked_shares.get(label)) for label in labels),
+        _percent(facts.disagreement),
+        f"{facts.n_events:,}",
+        _percent(facts.beam_persistence),
+        _percent(facts.nan_sweep_share),
+    ]
+
+
+def _station_table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), caption=LEGEND, caption_justify="left")
+    table.add_column("bs", justify="right")
+    table.add_column("name", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100.0 * share:.1f}%"

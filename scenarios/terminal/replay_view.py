@@ -1,0 +1,152 @@
+"""What a person sees of a replay: a picture that moves on a terminal, a few plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ...datasets.windows.sensor_windows import BlockageWindows
+from ...emulator.edge.manifest import Manifest
+from ..replay.replay_report import glance, report_lines
+from ..replay.session import Session
+from ..replay.stream_book import Fate, StreamBook
+
+#: Pictures follow each other so closely at most; while answers are awaited, which drawing delays, later.
+DRAW_S, DRAW_BUSY_S = 0.25, 1.0
+#: Drawing takes one part in so many of the time, at most.
+DRAWING_SHARE = 20
+#: Without a terminal, so many lines.
+LINES_PER_REPLAY = 6
+#: Base stations with a strip of their own, and its length in instants.
+STRIPS, STRIP_LENGTH = 3, 60
+_BARS = "▁▂▃▄▅▆▇█"
+#: Power loss that fills a bar: half the power is gone.
+_FULL_BAR_DB = 3.0
+
+
+class ReplayView:
+    """Draws when that delays no answer.
+
+    Args:
+        console: where.
+        manifest: of the model that answers.
+        what: is streamed, in a few words.
+        total_s: seconds of the recording.
+    """
+
+    def __init__(self, console: Console, manifest: Manifest, what: str, total_s: float) -> None:
+        self._console, self._manifest, self._what, self._total_s = console, manifest, what, total_s
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._next_s = self._next_busy_s = -np.inf
+        self._n_lines = 0
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        else:
+            self._console.print(self._what, soft_wrap=True, markup=False, highlight=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def look(self, session: Session, now_s: float, *, idle: bool) -> None:
+        """A new picture, if it is time for one."""
+        if not self._console.is_terminal:
+            self._print_line(session)
+        elif now_s >= (self._next_s if idle else self._next_busy_s):
+            began_s = time.perf_counter()
+            self._live.update(self._picture(session), refresh=True)
+            took_s = DRAWING_SHARE * (time.perf_counter() - began_s)
+            self._next_s, self._next_busy_s = now_s + max(DRAW_S, took_s), now_s + max(DRAW_BUSY_S, took_s)
+
+    def stopping(self) -> None:
+        """Say what is to be expected."""
+        self._console.print("stopping; once more to stop without a summary", highlight=False)
+
+    def _print_line(self, session: Session) -> None:
+        done = session.since_s / self._total_s if self._total_s else 1.0
+        if done * LINES_PER_REPLAY < self._n_lines + 1:
+            return
+        self._n_lines = int(done * LINES_PER_REPLAY)
+        lines = report_lines(glance(session, self._manifest), session.books[0].stream.task)
+        said = "; ".join(lines[name] for name in ("answers", "scores", "onsets") if name in lines)
+        self._console.print(
+            f"{session.since_s:.1f} of {self._total_s:.1f} s: {said}", soft_wrap=True, markup=False, highlight=False
+        )
+
+    def _picture(self, session: Session) -> Group:
+        task = session.books[0].stream.task
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+        table.add_row("", f"{session.since_s:.1f} of {self._total_s:.1f} s")
+        for name, line in report_lines(glance(session, self._manifest), task).items():
+            table.add_row(name, Text(line))
+        strips = [part for book in session.books[:STRIPS] for part in strip(book, self._manifest)]
+        return Group(Text(self._what, style="bold"), table, *strips)
+
+
+def strip(book: StreamBook, manifest: Manifest) -> list[Text]:
+    """The last instants of one base station: what was so, and what was said of it."""
+    known = book.known[-STRIP_LENGTH:]
+    if not len(known):
+        return []
+    samples = book.stream.samples.take(book.stream.scored[known])
+    drawn = _watched(book, known, samples) if isinstance(samples, BlockageWindows) else _beams(book, known, samples)
+    lines = [Text(f"{book.stream.name}  {book.stream.station}", style="dim")]
+    lines += [Text.assemble((f"  {name:9}", "dim"), text) for name, text in drawn.items()]
+    if book.last is not None:
+        lines.append(Text(f"  last     {said(book, manifest)}"))
+    return lines
+
+
+def said(book: StreamBook, manifest: Manifest) -> str:
+    """The newest answer, in words."""
+    assert book.last is not None
+    _, answer = book.last
+    parts = [f"{answer.label} ({answer.probability:.2f})"]
+    if answer.attention:
+        parts.append(" ".join(f"{name} {share:.0%}" for name, share in answer.attention.items()))
+    if answer.missing:
+        parts.append(f"without {', '.join(answer.missing)}")
+    parts += [f"{name} is {age_s:.1f} s old" for name, age_s in answer.stale_s.items()]
+    if answer.bundle != manifest.name:
+        parts.append(f"by {answer.bundle}")
+    return ", ".join(parts)
+
+
+def _watched(book: StreamBook, known: Any, samples: BlockageWindows) -> dict[str, Text]:
+    blocked = "".join("█" if now else "▁" for now in samples.blocked_now)
+    warned = "".join(_warning_mark(book, int(instant)) for instant in known)
+    return {"blocked": Text(blocked), "warned": Text(warned, style="yellow")}
+
+
+def _warning_mark(book: StreamBook, instant: int) -> str:
+    fate = book.fate[instant]
+    if fate == Fate.ANSWERED:
+        return "!" if book.chosen[instant] == 1 else "·"
+    return "?" if fate not in {Fate.NOT_ASKED, Fate.AWAITED} else " "
+
+
+def _beams(book: StreamBook, known: Any, samples: Any) -> dict[str, Text]:
+    """How much power the chosen beams lost, a bar each; full from 3 dB on."""
+    powers = samples.powers
+    chosen = book.chosen[known]
+    heard = chosen >= 0
+    best = powers.max(axis=1)
+    loss_db = 10 * np.log10(best / powers[np.arange(len(known)), np.maximum(chosen, 0)])
+    level = np.minimum(loss_db / _FULL_BAR_DB * len(_BARS), len(_BARS) - 1).astype(int)
+    bars = "".join(_BARS[one] if there else " " for one, there in zip(level, heard, strict=True))
+    numbers = ""
+    if heard.any():
+        at = int(np.flatnonzero(heard)[-1])
+        numbers = f"  beam {chosen[at]}, best {int(samples.label[at])}, {loss_db[at]:.1f} dB lost"
+    return {"dB lost": Text(bars + numbers, style="yellow")}

@@ -1,0 +1,94 @@
+"""The link of every base station's own user over its held-out frames, as the recording tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
+from ...datasets.windows.samples import Samples
+from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
+from ...emulator.contracts import NodeId
+from ...emulator.network.channels.radio_settings import RadioSettings
+from ...emulator.network.channels.recorded_fade import filled_shadow_db
+from ...emulator.radio.waves import Array
+from ..wiring.client import Client
+
+#: Readings of nothing would be infinitely weak; whatever lies below this counts as this.
+DEEPEST_READING_DB = 60.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServedLink:
+    """What a base station's user meets in its held-out frames.
+
+    Attributes:
+        samples: one of every frame, in the order of time.
+        frame_s: from a frame to the next.
+        gain_db: [n] received power, relative to the median with a clear view; none for beams, whose samples have it.
+    """
+
+    samples: Samples
+    frame_s: float
+    gain_db: Array
+
+    @property
+    def stretches(self) -> list[NDArray[np.int64]]:
+        """Rows without a hole between them, as many arrays as there are such stretches."""
+        samples = self.samples
+        cut = (np.diff(samples.end) != 1) | (np.diff(samples.sequence) != 0)
+        return np.split(np.arange(len(samples), dtype=np.int64), np.flatnonzero(cut) + 1)
+
+    def instants_s(self, rows: NDArray[np.int64]) -> Array:
+        """[n] of these rows as if they were played one after the other, from 0 on."""
+        return np.asarray(self.frame_s * np.arange(len(rows)), dtype=np.float64)
+
+
+def served_links(
+    clients: Sequence[Client], recordings: Sequence[Path], radio: RadioSettings, *, with_fades: bool
+) -> Mapping[NodeId, ServedLink]:
+    """Links of the clients that have held-out frames.
+
+    Args:
+        clients: of the run.
+        recordings: that their base stations are in.
+        radio: how deep a fade is that is known only as a blockage.
+        with_fades: read how received power fades.
+    """
+    with ExitStack() as open_files:
+        readers = [open_files.enter_context(RecordingReader(path)) for path in recordings]
+        stations = [station for reader in readers for station in reader.base_stations]
+        seen = sorted({client.data.station_index for client in clients}) if with_fades else []
+        gains = {index: _gain_db(stations[index], radio) for index in seen}
+        return {
+            client.client_id: ServedLink(
+                samples=served,
+                frame_s=1.0 / stations[client.data.station_index].rate_hz,
+                gain_db=gains[client.data.station_index][served.end] if with_fades else np.zeros(0),
+            )
+            for client in clients
+            if (served := client.data.served) is not None
+        }
+
+
+def _gain_db(station: RecordedStation, radio: RadioSettings) -> Array:
+    """[n_frames] received power over its median with a clear view.
+
+    Of the best beam, where beams were swept: the cell follows its user. Else by the loss of the line of sight, with
+    the reflections that radio links assume; else by the label alone.
+    """
+    label = next((name for name in BLOCKAGE_LABELS if name in station.field_names), None)
+    blocked: NDArray[np.bool_] = np.zeros(station.n_frames, dtype=np.bool_) if label is None else station.read(label)
+    if "rf" in station.field_names:
+        measured = np.nan_to_num(station.read("rf").astype(np.float64), nan=0.0)
+        power = np.maximum(measured.max(axis=1), np.finfo(np.float64).tiny)
+        gain_db = 10.0 * np.log10(power / np.median(power if blocked.all() else power[~blocked]))
+        return np.asarray(np.maximum(gain_db, -DEEPEST_READING_DB))
+    if "los_loss_db" in station.field_names:
+        return -filled_shadow_db(station.read("los_loss_db").astype(np.float64), radio.deepest_fade_db)
+    return np.where(blocked, -radio.vehicle_loss_db, 0.0)

@@ -1,0 +1,1 @@
+"""From a scenario to clients, learners, links and base stations on one clock."""

@@ -1,0 +1,190 @@
+"""Whether the coupling of heads is stable: limits broken before a run starts, and what its rows show on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import networkx as nx
+from torch import Tensor
+
+from ...emulator.contracts import ConfigError, NodeId, State
+from ...models.algorithms.algorithm_table import ALGORITHMS
+from ...models.sheaf.stability import (
+    UNSTABLE_FROM,
+    head_step_limit,
+    map_step_limit,
+    sheaf_laplacian_bound,
+    sheaf_laplacian_norm,
+)
+from ..schema.scenario import Scenario
+
+#: Of the first value: what a client's maps still show of its head when they count as collapsed.
+COLLAPSED_SHARE = 0.1
+#: Of the first value. Energies grow in healthy runs too, from heads that start equal: losses must have grown with it,
+#: by more than one minibatch differs from the next.
+ENERGY_GROWTH, LOSS_GROWTH = 10.0, 1.5
+
+Starts = Mapping[NodeId, Mapping[NodeId, Tensor]]
+
+
+def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str, ...]:
+    """What is risky about the step sizes, before any step is made.
+
+    With held projections a client's own step is stable only while alpha * lambda * degree * |P|^2 < 2.
+
+    Raises:
+        ConfigError: that bound is broken.
+    """
+    if not ALGORITHMS[scenario.algorithm].couples_heads or graph.number_of_edges() == 0:
+        return ()
+    sheaf = scenario.sheaf
+    norm_sq = 1.0 if sheaf.map_start != "random" else (1.0 + math.sqrt(sheaf.compression)) ** 2
+    degree = max(degree for _, degree in graph.degree)
+    strength = scenario.training.head_step_size * sheaf.coupling * degree * norm_sq
+    said = (
+        f"training.head_step_size {scenario.training.head_step_size:g} * sheaf.coupling {sheaf.coupling:g} * largest"
+        f" degree {degree} * map norm squared {norm_sq:.2g} = {strength:.2g}"
+    )
+    if strength >= 2.0:
+        raise ConfigError(f"{said}, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size")
+    return (f"{said}: above 1 heads overshoot their neighbors",) if strength > 1.0 else ()
+
+
+def limit_warnings(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Tensor]) -> tuple[str, ...]:
+    """Corrected limits of Theorem 1 that the first round already breaks, whatever the losses are.
+
+    Args:
+        scenario: with its step sizes.
+        starts: client -> neighbor -> initial map.
+        heads: client -> initial head.
+    """
+    found = (_head_warning(scenario, starts, heads), _map_warning(scenario, starts, heads))
+    return tuple(warning for warning in found if warning)
+
+
+def _head_warning(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
+    alpha, coupling = scenario.training.head_step_size, scenario.sheaf.coupling
+    if coupling == 0.0:
+        return ""
+    if alpha <= head_step_limit(0.0, coupling, sheaf_laplacian_bound(starts)):
+        return ""  # as nearly always, without the norm, which a thousand clients would wait for
+    norm = sheaf_laplacian_norm(starts, {client: len(head) for client, head in heads.items()})
+    limit = head_step_limit(0.0, coupling, norm)
+    if alpha <= limit:
+        return ""
+    return (
+        f"training.head_step_size {alpha:g} is above {limit:.3g} = 2 / (sheaf.coupling {coupling:g} * norm of the sheaf"
+        f" Laplacian {norm:.3g}), so that heads oscillate however flat the losses are; lower it or sheaf.coupling"
+    )
+
+
+def _map_warning(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
+    sheaf = scenario.sheaf
+    if sheaf.clamp_map_step or not sheaf.learns_maps:
+        return ""
+    squares = {client: float(head @ head) for client, head in heads.items()}
+    edges = [(squares[i] + squares[j], i, j) for i in starts for j in starts[i] if i < j]
+    norms_sq, i, j = max(edges, default=(0.0, 0, 0))
+    limit = map_step_limit(sheaf.coupling, norms_sq)
+    if sheaf.map_step_size <= limit:
+        return ""
+    return (
+        f"sheaf.map_step_size {sheaf.map_step_size:g} is above {limit:.3g} = 2 / (sheaf.coupling {sheaf.coupling:g} *"
+        f" squared norms {norms_sq:.3g} of the first heads of clients {i} and {j}), so that maps overshoot; lower it or"
+        " set sheaf.clamp_map_step = true"
+    )
+
+
+class StabilityWatch:
+    """Reads the rows of a run as they come, and says once per kind what has become unstable.
+
+    Args:
+        scenario: of the run.
+        n_clients: that report in every round.
+
+    Attributes:
+        warnings: what was found so far.
+    """
+
+    def __init__(self, scenario: Scenario, n_clients: int) -> None:
+        self._n_clients = n_clients
+        clamped = scenario.sheaf.clamp_map_step
+        self._remedy = "lower sheaf.map_step_size" + ("" if clamped else " or set sheaf.clamp_map_step = true")
+        self._said: dict[str, str] = {}
+        self._rows: dict[int, list[Mapping[str, Any]]] = {}
+        self._first: Mapping[str, float] | None = None
+        self._last: Mapping[str, float] = {}
+        self._largest_map_step = 0.0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self._said.values())
+
+    def see(self, row: Mapping[str, Any]) -> None:
+        """One client at the end of one round; rows of algorithms without coupled heads say nothing here."""
+        if "sheaf_energy" not in row:
+            return
+        self._look_at_maps(row)
+        rows = self._rows.setdefault(row["round"], [])
+        rows.append(row)
+        if len(rows) == self._n_clients:
+            self._look_at_round(self._rows.pop(row["round"]))
+
+    def summary(self) -> dict[str, float]:
+        """Figures after the first and after the last round: energy and norm of all clients, smallest share of any."""
+        if self._first is None:
+            return {}
+        ends = {"first": self._first, "last": self._last}
+        figures = ("energy", "map_norm", "projection_share")
+        told = {f"{name}_{end}": values[name] for name in figures for end, values in ends.items()}
+        return {**told, "largest_map_step": self._largest_map_step}
+
+    def state(self) -> State:
+        """What it knows between two rounds."""
+        return {"said": self._said, "first": self._first, "last": self._last, "map_step": self._largest_map_step}
+
+    def restore(self, state: State) -> None:
+        """Go on watching from there."""
+        self._said, self._first, self._last = dict(state["said"]), state["first"], state["last"]
+        self._largest_map_step = state["map_step"]
+
+    def _look_at_maps(self, row: Mapping[str, Any]) -> None:
+        who = f"client {row['client']}, round {row['round']}"
+        share, step = row["projection_share"], row["largest_map_step"]
+        self._largest_map_step = max(self._largest_map_step, step)
+        if share < COLLAPSED_SHARE:
+            self._say(
+                "collapse",
+                f"{who}: its maps have collapsed, they show {share:.2g} of what they first showed of its head, and"
+                f" neighbors compare almost nothing; {self._remedy}",
+            )
+        if step >= UNSTABLE_FROM:
+            self._say(
+                "map step",
+                f"{who}: a map step of {step:.3g} (sheaf.map_step_size * sheaf.coupling * squared norms of two heads)"
+                f" has overshot, stable is below {UNSTABLE_FROM:g}; {self._remedy}",
+            )
+
+    def _look_at_round(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._last = seen = {
+            "energy": sum(row["sheaf_energy"] for row in rows),
+            "map_norm": math.hypot(*(row["map_norm"] for row in rows)),
+            "projection_share": min(row["projection_share"] for row in rows),
+            "loss": sum(row["loss"] for row in rows) / len(rows),
+        }
+        if self._first is None or self._first["energy"] == 0.0:  # heads that start equal have no energy at first
+            self._first = seen
+        first = self._first
+        if seen["energy"] > ENERGY_GROWTH * first["energy"] and seen["loss"] > LOSS_GROWTH * first["loss"]:
+            worst = max(rows, key=lambda row: row["sheaf_energy"])
+            self._say(
+                "energy",
+                f"client {worst['client']}, round {worst['round']}: heads drift apart, the energy of the sheaf has"
+                f" grown from {first['energy']:.3g} to {seen['energy']:.3g} and the mean loss from {first['loss']:.3g}"
+                f" to {seen['loss']:.3g}; lower training.head_step_size or sheaf.coupling",
+            )
+
+    def _say(self, kind: str, warning: str) -> None:
+        self._said.setdefault(kind, warning)

@@ -1,0 +1,200 @@
+"""From a scenario's data section to what every client owns: training rows and held-out rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ...datasets.deepsense.deepsense_rows import GATHERED_RATE_HZ, load_deepsense_rows
+from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
+from ...datasets.splits.client_rows import ClientRows
+from ...datasets.splits.partition import assign_clients, partition
+from ...datasets.windows.samples import Samples
+from ...datasets.windows.sensed_frames import SensedFrames
+from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
+from ...datasets.windows.track_windows import make_windows
+from ...emulator.contracts import DataError
+from ...emulator.engine import named_stream
+from ...emulator.network.loss import BlockedTimes
+from ..recording.record import Progress
+from ..recording.recording_cache import cached_recording
+from ..schema.data_section import DataSection
+from ..schema.scenario import Scenario
+from .held_out import held_out
+from .kept_frames import image_change, kept_frames
+from .live import LiveRows, live_rows
+from .members import members_of
+from .sensor_clocks import as_clocks_show
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClientData:
+    """Rows of one client.
+
+    Attributes:
+        recording: name of the recording that its samples come from.
+        train: samples that it learns from; in live mode those of what it has sensed so far.
+        test: samples that only the scoring sees.
+        blocked: when the line of sight of the base station is blocked; None where nobody knows.
+        station_index: of the base station among those of all recordings.
+        served: samples of every frame of the held-out stretches, without a stride, in the order of time; None where
+            there are no such stretches, or nobody knows the times.
+        rate_hz: of the frames that samples are made of, as it was meant.
+        held_out: which part of the recording that is, see `held_out.held_out`; empty where nobody can say it.
+    """
+
+    recording: str
+    train: Samples | LiveRows
+    test: Samples
+    blocked: BlockedTimes | None = None
+    station_index: int = 0
+    served: Samples | None = None
+    rate_hz: float = GATHERED_RATE_HZ
+    held_out: Mapping[str, str | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedData:
+    """What all clients own, and where it lies.
+
+    Attributes:
+        clients: ordered by client id.
+        recordings: files that it comes from; none for gathered rows.
+    """
+
+    clients: list[ClientData]
+    recordings: tuple[Path, ...] = ()
+
+
+def load_data(scenario: Scenario, progress: Progress | None = None) -> LoadedData:
+    """What every client owns.
+
+    Args:
+        scenario: whose data section, clients and task say what is read.
+        progress: is told how far a recording is that must be made first.
+
+    Raises:
+        ConfigError: too many clients or too few frames for the split.
+        DataError: a file is missing or holds impossible values.
+    """
+    if scenario.data.source == "deepsense":
+        return LoadedData(_gathered_rows(scenario))
+    paths = recording_paths(scenario, progress)
+    with ExitStack() as open_files:
+        readers = [open_files.enter_context(RecordingReader(path)) for path in paths]
+        stations = [station for reader in readers for station in reader.base_stations]
+        return LoadedData(_recorded_rows(scenario, stations), paths)
+
+
+def recording_paths(scenario: Scenario, progress: Progress | None = None) -> tuple[Path, ...]:
+    """Files that a scenario reads; a world's is made where it is not there yet."""
+    if scenario.data.source == "world":
+        # one thread beside the caller's: a run has two at least
+        return (cached_recording(scenario.recorded_world, scenario.seed, progress=progress, threads=1),)
+    return tuple(_path(name) for name in scenario.data.recordings)
+
+
+def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> list[ClientData]:
+    data, members = scenario.data, members_of(scenario)
+    assignment = assign_clients([_size(station, data) for station in stations], len(members))
+    frames: dict[tuple[int, int | None], SensedFrames] = {}
+    sensed: list[SensedFrames] = []
+    samples: list[Samples] = []
+    of_every_frame: list[Samples] = []
+    for index, member in zip(assignment, members, strict=True):
+        client_id = member.client_id
+        change = image_change(scenario, client_id) if "camera" in member.modalities else None
+        key = (index, None if change is None else client_id)  # frames that nobody changes are shared
+        if key not in frames:
+            sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]
+            kept = kept_frames(scenario, [members[sharer].modalities for sharer in sharers])
+            frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
+        sensed.append(frames[key])
+        shown = as_clocks_show(scenario, member, frames[key])
+        samples.append(member.samples(shown))
+        of_every_frame.append(samples[-1] if data.stride == 1 else member.samples_of_every_frame(shown))
+    shares = _partition(scenario, samples, assignment)
+    blocked = [_blocked_times(station) for station in stations]
+    return [
+        ClientData(
+            recording=f"bs{rows.recording_index:02d}, {stations[rows.recording_index].name}",
+            train=live_rows(scenario, members[client_id], stations[client_id], samples[client_id], rows)
+            if data.mode == "live"
+            else samples[client_id].take(rows.train),
+            test=samples[client_id].take(rows.test),
+            blocked=blocked[rows.recording_index],
+            station_index=rows.recording_index,
+            served=None
+            if data.split == "random"
+            else _held_out_frames(of_every_frame[client_id], samples[client_id].take(rows.test)),
+            rate_hz=stations[rows.recording_index].rate_hz,
+            held_out=held_out(data.split, samples[client_id].take(rows.test), sensed[client_id]),
+        )
+        for client_id, rows in enumerate(shares)
+    ]
+
+
+def _held_out_frames(every: Samples, test: Samples) -> Samples:
+    """Of the samples of every frame, those between held-out ones: of the same sequences and of the same time."""
+    held_out = np.isin(every.sequence, test.sequence) & (every.end >= test.end[0]) & (every.end <= test.end[-1])
+    return every.take(np.flatnonzero(held_out))
+
+
+def _gathered_rows(scenario: Scenario) -> list[ClientData]:
+    data, members = scenario.data, members_of(scenario)
+    root = _path(data.root)
+    try:
+        recordings = [load_deepsense_rows(root, number) for number in data.scenarios]
+    except OSError as error:
+        raise DataError(f"data.root = {data.root!r} cannot be read ({error}); check its permissions") from None
+    windows = {
+        (index, n_beams): make_windows(recording.with_n_beams(n_beams), data.window).every(data.stride)
+        for n_beams in {member.data.n_beams for member in members}
+        for index, recording in enumerate(recordings)
+    }
+    n_sequences = [len(np.unique(windows[i, members[0].data.n_beams].sequence)) for i in range(len(recordings))]
+    assignment = assign_clients(n_sequences, len(members))
+    samples = [
+        member.numbered(windows[index, member.data.n_beams].owned_by(member.modalities))
+        for index, member in zip(assignment, members, strict=True)
+    ]
+    return [
+        ClientData(recordings[rows.recording_index].name, client.take(rows.train), client.take(rows.test))
+        for client, rows in zip(samples, _partition(scenario, samples, assignment), strict=True)
+    ]
+
+
+def _partition(scenario: Scenario, samples: Sequence[Samples], assignment: Sequence[int]) -> list[ClientRows]:
+    data = scenario.data
+    return partition(
+        samples,
+        assignment,
+        named_stream(scenario.seed, "partition"),
+        split=data.split,
+        test_fraction=data.test_fraction,
+        train_fraction=data.train_fraction,
+        gap_frames=data.gap_frames,
+        validation_fraction=data.validation_fraction if data.scored == "validation" else None,
+    )
+
+
+def _blocked_times(station: RecordedStation) -> BlockedTimes | None:
+    label = next((name for name in BLOCKAGE_LABELS if name in station.field_names), None)
+    if label is None:
+        return None
+    loss_db = station.read("los_loss_db").astype(np.float64) if "los_loss_db" in station.field_names else None
+    return BlockedTimes(station.read("time_s"), station.read(label), loss_db)
+
+
+def _size(station: RecordedStation, data: DataSection) -> int:
+    """What a recording has to share out: stretches of time, or drive-bys."""
+    return station.n_frames if data.split == "time" else len(np.unique(station.read("sequence")))
+
+
+def _path(name: str) -> Path:
+    return Path(os.path.expanduser(name))  # noqa: PTH111 - Path's own raises for an unknown user

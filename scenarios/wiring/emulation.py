@@ -1,0 +1,220 @@
+"""From assembled learners to base stations on a network and a clock, ready to run."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import torch
+
+from ...emulator.contracts import ConfigError, Learner, Link, Message, NodeId, Transport
+from ...emulator.engine import Barrier, EmulatorEnvironment
+from ...emulator.network.network import Network
+from ...emulator.network.transport.errors import TransportError
+from ...emulator.network.transport.memory_transport import MemoryTransport
+from ...emulator.network.transport.wire import Wire
+from ...emulator.network.transport.zmq_transport import ZmqTransport
+from ...emulator.nodes.asynchronous_station import AsynchronousStation, play_at_own_pace
+from ...emulator.nodes.base_station import BaseStation, RoundPace, Station, Surroundings, play_rounds
+from ...emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
+from ...emulator.nodes.inbox import Inbox
+from ...emulator.nodes.learner_host import LearnerHost, LocalHost
+from ...emulator.nodes.mailbox import Mailbox
+from ...emulator.nodes.missing import MISSING_POLICIES
+from ...emulator.nodes.sensing import SensorClock, sensing
+from ...emulator.recorder import ObservationSink, Recorder
+from ..schema.scenario import NetworkSection, Scenario
+from .assembly import Assembly, assemble
+from .client import Client
+from .data import ClientData
+from .links import LinkEnd, make_links, radio_of
+from .live import LiveRows
+from .pacing import Pacing
+from .radio_links import RadioLinks
+
+#: Where learners live that do not live here, given what was built here.
+Hosts = Callable[[Assembly], Sequence[LearnerHost]]
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """Everything of a run, before its first event.
+
+    Attributes:
+        learners: built here; where `hosts` are elsewhere, they learn nothing until they are given what those remember.
+        stations: that play their rounds in step; none where each goes at its own pace.
+        own_pace: that do so.
+    """
+
+    env: EmulatorEnvironment
+    graph: nx.Graph[NodeId]
+    group_names: tuple[str, ...]
+    clients: tuple[Client, ...]
+    learners: tuple[Learner, ...]
+    hosts: tuple[LearnerHost, ...]
+    stations: tuple[Station, ...]
+    own_pace: tuple[AsynchronousStation, ...]
+    recorder: Recorder
+    links: Mapping[tuple[NodeId, NodeId], Link]
+    inboxes: Mapping[NodeId, Inbox]
+    network: Network
+    transport: Transport
+    pool: ComputePool
+    warnings: tuple[str, ...]
+    radio: RadioLinks | None = None
+
+    @property
+    def in_step(self) -> bool:
+        """Whether rounds begin and end for all together."""
+        return not self.own_pace
+
+    @property
+    def groups(self) -> dict[str, list[Client]]:
+        """Clients by group, in the scenario's order; groups without clients are left out."""
+        return self.groups_without(())
+
+    def groups_without(self, absent: Collection[NodeId]) -> dict[str, list[Client]]:
+        """The same without some clients."""
+        present = [client for client in self.clients if client.client_id not in absent]
+        return {name: members for name in self.group_names if (members := [c for c in present if c.group == name])}
+
+    def close(self) -> None:
+        """Free threads and sockets."""
+        self.pool.close()
+        self.transport.close()
+
+
+def build(
+    scenario: Scenario,
+    data: list[ClientData],
+    observe: Callable[[Learner, int], Mapping[str, Any]],
+    on_observation: ObservationSink,
+    *,
+    dtype: torch.dtype = torch.float32,
+    start_s: float | None = None,
+    hosts: Hosts | None = None,
+    pacing: Pacing | None = None,
+) -> Emulation:
+    """Wire a scenario.
+
+    Args:
+        scenario: what to build.
+        data: rows of every client.
+        observe: looks at a learner at the end of a round.
+        on_observation: is told what it saw.
+        dtype: of models and messages; float64 serves exact tests.
+        start_s: simulated instant at which the clock starts; None: when the scenario's first round may begin.
+        hosts: of all learners; None: they live here.
+        pacing: of the clock, and of clients that live outside; None: as fast as it can.
+
+    Raises:
+        ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
+    """
+    assembly = assemble(scenario, data, dtype=dtype)
+    first_s = _first_instant_s(scenario) if start_s is None else start_s
+    env = EmulatorEnvironment(scenario.seed, first_s) if pacing is None else pacing.clock(scenario.seed, first_s)
+    return _connect(scenario, env, assembly, observe, on_observation, hosts, pacing)
+
+
+def _start_sensing(env: EmulatorEnvironment, scenario: Scenario, client: Client) -> Callable[[float], None] | None:
+    """Let a client's sensors run on the clock; what they hand over is learned from when its next round begins."""
+    rows = client.data.train
+    if not isinstance(rows, LiveRows):
+        return None
+    world = scenario.recorded_world
+    clock = SensorClock(world.rate_hz, world.n_ticks, scenario.live.handover_s, first_tick=rows.n_sensed_ticks)
+    env.process(sensing(env, rows.sensors, clock, rows.take_in))
+    return rows.begin_round
+
+
+def _make_transport(section: NetworkSection, wire: Wire) -> Transport:
+    if section.transport == "memory":
+        return MemoryTransport(wire)
+    try:
+        return ZmqTransport(wire, address=section.address or None)
+    except TransportError as error:
+        raise ConfigError(f"network.address: {error}") from None
+
+
+def _first_instant_s(scenario: Scenario) -> float:
+    return scenario.live.warm_up_s if scenario.data.mode == "live" else 0.0
+
+
+def _connect(
+    scenario: Scenario,
+    env: EmulatorEnvironment,
+    assembly: Assembly,
+    observe: Callable[[Learner, int], Mapping[str, Any]],
+    on_observation: ObservationSink,
+    hosts_of: Hosts | None,
+    pacing: Pacing | None,
+) -> Emulation:
+    """Clock, links, transport and processes around the learners."""
+    algorithm, graph, clients, learners, devices, faults, moving, warnings = assembly
+    live = scenario.data.mode == "live"
+    recorder = Recorder(algorithm.kinds, on_observation)
+    policy = MISSING_POLICIES[scenario.network.missing]
+    in_step = scenario.network.mode == "synchronous"
+    inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients if in_step}
+    mailboxes = {client.client_id: Mailbox(policy(), recorder) for client in clients if not in_step}
+    deliver: dict[NodeId, Callable[[Message], None]] = {node: box.put for node, box in (inboxes | mailboxes).items()}
+    ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
+    radio = radio_of(scenario, graph, env, ends)
+    links = make_links(scenario, graph, env, ends, radio, until_delivered=policy.waits)
+    transport = _make_transport(scenario.network, Wire(algorithm.kinds))
+    pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
+    network = Network(env, transport, links, deliver, recorder, faults)
+    surroundings = Surroundings(
+        env=env,
+        network=network,
+        barrier=Barrier(env, len(clients)),
+        recorder=recorder,
+        deadline_s=None if policy.waits else scenario.network.deadline_s,
+        pace=RoundPace(scenario.live.warm_up_s, scenario.live.round_every_s) if live else None,
+        faults=faults,
+        meet=None if moving is None else moving.meet,
+    )
+    hosts: tuple[LearnerHost, ...]
+    hosts = tuple(hosts_of(assembly) if hosts_of else (LocalHost(learner, pool, observe) for learner in learners))
+    lives = [
+        (host, devices[host.client_id], _start_sensing(env, scenario, client))
+        for host, client in zip(hosts, clients, strict=True)
+    ]
+    outside = {} if pacing is None else pacing.stations(assembly, inboxes, surroundings)
+    stations = tuple(
+        outside[host.client_id]
+        if host.client_id in outside
+        else BaseStation(host, device, inboxes[host.client_id], surroundings, begin)
+        for host, device, begin in lives
+        if in_step
+    )
+    own_pace = tuple(
+        AsynchronousStation(host, device, mailboxes[host.client_id], surroundings, begin)
+        for host, device, begin in lives
+        if not in_step
+    )
+    names = tuple(group.name for group in scenario.clients.groups)
+    return Emulation(
+        env, graph, names, clients, learners, hosts, stations, own_pace, recorder, links, inboxes, network, transport,
+        pool, warnings, radio,
+    )  # fmt: skip
+
+
+def emulate(
+    emulation: Emulation, rounds: int, first_round: int = 0, round_ended: Callable[[int], None] = lambda _: None
+) -> None:
+    """Play the simulated clock until every base station has finished its rounds; see `play_rounds`.
+
+    Base stations that go at their own pace are played to their ends at once.
+    """
+    gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
+    try:
+        if emulation.in_step:
+            play_rounds(emulation.env, emulation.stations, range(first_round, rounds), round_ended)
+        else:
+            play_at_own_pace(emulation.env, emulation.own_pace, rounds)
+    finally:
+        gc.unfreeze()

@@ -1,0 +1,94 @@
+"""Scores of models and baselines on held-out rows, per client and per group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.windows.samples import Samples
+from ...emulator.contracts import Learner, Modality, NodeId
+from ..tasks.task import Scores, Task, mean_scores
+from .client import Client
+
+#: Held-out samples whose inputs are gathered together; a window of images has a quarter of a megabyte.
+GATHERED_AT_ONCE = 256
+
+#: Name of a model or baseline -> its scores.
+NamedScores = Mapping[str, Scores]
+
+
+class Evaluator:
+    """Looks at learners at the end of rounds; knows the held-out rows, which learners never see.
+
+    Args:
+        task: what a good answer is.
+        clients: of the run.
+        rounds, every: score every so many rounds, and always in the last.
+
+    Attributes:
+        latest: client -> scores of its models when they were last seen; after the last round, the final ones.
+    """
+
+    def __init__(self, task: Task, clients: Sequence[Client], rounds: int, every: int) -> None:
+        self._task = task
+        self._tests = {client.client_id: client.data.test for client in clients}
+        self._rounds, self._every = rounds, every
+        self.latest: dict[NodeId, NamedScores] = {}
+
+    def observe(self, learner: Learner, round_index: int) -> Mapping[str, Any]:
+        """Health of the learner and, when it is time, scores of its models; touches nothing here."""
+        seen: dict[str, Any] = dict(learner.health())
+        if (round_index + 1) % self._every == 0 or round_index + 1 == self._rounds:
+            seen["models"] = self.scores(learner)
+        return seen
+
+    def see(self, client: NodeId, seen: Mapping[str, Any]) -> None:
+        """Keep the scores among what was observed of a client, wherever its learner lives."""
+        if "models" in seen:
+            self.latest[client] = seen["models"]
+
+    def scores(self, learner: Learner) -> dict[str, Scores]:
+        """Scores of every model of a learner on its client's held-out rows."""
+        test = self._tests[learner.client_id]
+        return {name: self._task.scores(logits, test) for name, logits in predicted(learner, test).items()}
+
+
+def in_pieces(samples: Samples) -> Iterator[Mapping[Modality, NDArray[np.float32]]]:
+    """Inputs of all samples in order, a piece at a time: memory does not grow with the samples."""
+    for first in range(0, len(samples), GATHERED_AT_ONCE):
+        yield samples.inputs(slice(first, first + GATHERED_AT_ONCE))
+
+
+def predicted(learner: Learner, samples: Samples) -> dict[str, NDArray[np.floating[Any]]]:
+    """Logits [n, n_outputs] of every model of a learner; memory does not grow with the samples."""
+    pieces = [learner.predict(inputs) for inputs in in_pieces(samples)]
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def baseline_scores(task: Task, client: Client) -> NamedScores:
+    """What answers without a model would score on a client's held-out rows."""
+    return task.baselines(client.data.train, client.data.test)
+
+
+def by_group(
+    task: Task, clients: Mapping[str, Sequence[Client]], scores: Mapping[NodeId, NamedScores]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Mean over the clients of every group: group -> model or baseline -> figures."""
+    groups: dict[str, dict[str, dict[str, float]]] = {}
+    for group, members in clients.items():
+        seen = [scores[client.client_id] for client in members]
+        groups[group] = {name: _mean(task, [one[name] for one in seen]) for name in seen[0]}
+    return groups
+
+
+def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
+    """Which model a group reports: the one with the best mean of the first score, as the paper does."""
+    return max(models, key=lambda name: models[name][task.columns[0].key])
+
+
+def _mean(task: Task, members: Sequence[Scores]) -> dict[str, float]:
+    first = task.columns[0].key
+    return {**mean_scores(members), f"{first}_std": float(np.std([member[first] for member in members]))}

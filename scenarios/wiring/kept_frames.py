@@ -1,0 +1,40 @@
+"""Which frames of a base station its clients keep, and what a scenario does to images before anybody sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...datasets.windows.perturb import ImageChange, Occlusion, View
+from ...emulator.contracts import MODALITIES, Modality, NodeId
+from ...emulator.engine import named_stream
+from ..schema.scenario import Scenario
+from ..tasks.task import Task
+
+
+def image_change(scenario: Scenario, client_id: NodeId) -> ImageChange | None:
+    """Of one client; the same for training and held-out images, and in every run of this seed.
+
+    Source: the settings of scenario II of Ghalkha et al. 2025; strengths are our choice, the paper gives none.
+    """
+    if scenario.data.images == "occluded":
+        return Occlusion(int(named_stream(scenario.seed, "occlusion", client_id).integers(2**31)))
+    if scenario.data.images == "views":
+        return View.drawn(named_stream(scenario.seed, "view", client_id))
+    return None
+
+
+def kept_frames(scenario: Scenario, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
+    """What `SensedFrames` of a base station keeps for clients that own these modalities."""
+    return frames_for(scenario.question, owned)
+
+
+def frames_for(task: Task, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
+    """What `SensedFrames` of a base station keeps for those who own these modalities and are asked this."""
+    used = {modality for modalities in owned for modality in modalities}
+    used |= {modality for modality in task.needs if modality != "rf"}  # its powers suffice
+    return {
+        "modalities": tuple(modality for modality in MODALITIES if modality in used),
+        "color": task.color,
+        "keep_powers": "rf" in task.needs,
+    }

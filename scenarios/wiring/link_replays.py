@@ -1,0 +1,87 @@
+"""From the trace files of a scenario to what each link replays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...datasets.traces.link_traces import DelayTrace, RateTrace, read_cicv5g, read_mahimahi, read_pensieve
+from ...datasets.traces.reception_traces import ReceptionTraces, read_receptions
+from ...emulator.contracts import DataError
+from ...emulator.network.channels.delay_trace import DelayReplay
+from ...emulator.network.channels.opportunity_trace import OpportunityPace
+from ...emulator.network.channels.packet_channel import Latency, Pace
+from ...emulator.network.channels.rate_trace import RatePace
+from ...emulator.network.channels.reception_trace import RecordedLoss
+from ...emulator.network.loss import LossProcess
+from ..schema.link_section import TraceSection
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    "mahimahi": read_mahimahi,
+    "pensieve": read_pensieve,
+    "cicv5g": read_cicv5g,
+    "reception": read_receptions,
+}
+
+
+class Replay(NamedTuple):
+    """What a trace says about a link; None: nothing.
+
+    Attributes:
+        pace: how fast it sends.
+        latency: how late messages are, beyond fixed delays.
+        loss: which transmissions it loses.
+    """
+
+    pace: Pace | None = None
+    latency: Latency | None = None
+    loss: LossProcess | None = None
+
+
+class TraceShelf:
+    """Reads every file once."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, str], Any] = {}
+
+    def replay(self, section: TraceSection, stretch_to_s: float | None, draws: np.random.Generator) -> Replay:
+        """What one direction of an edge replays.
+
+        Args:
+            section: files and rules.
+            stretch_to_s: simulated duration of one replay; None: as recorded.
+            draws: the direction's own stream; decides about its file, its row and where it starts.
+
+        Raises:
+            DataError: a file that cannot be read.
+        """
+        file = section.files[int(draws.integers(len(section.files)))]
+        offset = float(draws.random()) if section.random_start else 0.0
+        trace = self._trace(section.format, file)
+        if isinstance(trace, ReceptionTraces):
+            return Replay(loss=_losses(Path(file), trace, draws, offset))
+        if isinstance(trace, DelayTrace):
+            one_way_s = trace.round_trip_s * section.one_way_share
+            return Replay(latency=DelayReplay(trace.time_s, one_way_s, stretch_to_s, offset))
+        if isinstance(trace, RateTrace):
+            return Replay(pace=RatePace(*trace, stretch_to_s, offset))
+        return Replay(pace=OpportunityPace(trace, stretch_to_s, offset))
+
+    def _trace(self, kind: str, file: str) -> NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces:
+        if (kind, file) not in self._read:
+            self._read[kind, file] = _READERS[kind](Path(file))
+        trace: NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces = self._read[kind, file]
+        return trace
+
+
+def _losses(file: Path, traces: ReceptionTraces, draws: np.random.Generator, offset: float) -> RecordedLoss:
+    """One of the recorded links on which anything arrived at all."""
+    alive = np.flatnonzero(traces.received.any(axis=1))
+    if not alive.size:
+        raise DataError(f"{file}: received is false in every row; a link needs one on which a packet arrived")
+    received = traces.received[alive[int(draws.integers(alive.size))]]
+    return RecordedLoss(received, first=int(offset * len(received)))

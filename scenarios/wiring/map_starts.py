@@ -1,0 +1,72 @@
+"""Restriction maps as they are at the start of a run, or of a round that draws them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import networkx as nx
+from torch import Tensor
+
+from ...emulator.contracts import ConfigError, NodeId
+from ...emulator.engine import named_stream
+from ...models.algorithms.algorithm_table import Algorithm
+from ...models.sheaf.equations import aligned_starts, kronecker_starts, random_starts, structured_starts
+from ..schema.scenario import Scenario
+from .client import Client
+
+MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "aligned" needs the outputs as well
+
+
+def map_starts(
+    scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
+) -> dict[NodeId, dict[NodeId, Tensor]]:
+    """Initial restriction maps of both ends of every edge."""
+    starts: dict[NodeId, dict[NodeId, Tensor]] = {client.client_id: {} for client in clients}
+    for a, b in graph.edges:
+        starts[a][b], starts[b][a] = edge_starts(scenario, clients[a], clients[b])
+    return starts
+
+
+def edge_starts(scenario: Scenario, one: Client, other: Client, round_index: int = 0) -> tuple[Tensor, Tensor]:
+    """Maps of both ends of an edge, drawn from a stream that belongs to the edge, and to the round after the first."""
+    if one.client_id > other.client_id:
+        second, first = edge_starts(scenario, other, one, round_index)
+        return first, second
+    sheaf, later = scenario.sheaf, (round_index,) if round_index else ()
+    draws = named_stream(scenario.seed, "restriction_maps", one.client_id, other.client_id, *later)
+    layouts = one.models["fused"].layout, other.models["fused"].layout
+    if sheaf.map_storage == "kronecker":
+        return kronecker_starts(*layouts, sheaf.compression, draws)
+    if sheaf.map_start == "aligned":
+        return aligned_starts(*layouts, one.outputs, other.outputs, sheaf.compression, draws)
+    return MAP_STARTS[sheaf.map_start](*layouts, sheaf.compression, draws)
+
+
+def redrawn_maps(
+    scenario: Scenario, me: Client, neighbors: Sequence[Client]
+) -> Callable[[int], Mapping[NodeId, Tensor]]:
+    """What a client's maps are in any later round; the other ends find the same without a word."""
+
+    def of_round(round_index: int) -> Mapping[NodeId, Tensor]:
+        return {peer.client_id: edge_starts(scenario, me, peer, round_index)[0] for peer in neighbors}
+
+    return of_round
+
+
+def check_maps(scenario: Scenario, algorithm: Algorithm) -> None:
+    """Refuse maps that are to learn and to be drawn anew, and maps along which averages would grow.
+
+    Raises:
+        ConfigError: either is asked for.
+    """
+    sheaf = scenario.sheaf
+    if algorithm.maps_heads and not algorithm.couples_heads and sheaf.map_start == "random":
+        raise ConfigError(
+            f"algorithm {scenario.algorithm!r} averages along its maps, which sheaf.map_start = 'random' makes longer"
+            " than 1, so that heads can diverge; use 'structured' or 'aligned'"
+        )
+    if sheaf.rotate_index and algorithm.couples_heads and sheaf.learns_maps:
+        raise ConfigError(
+            f"sheaf.rotate_index draws maps anew every round, and what is redrawn cannot learn with sheaf.map_step_size"
+            f" = {sheaf.map_step_size:g}; set it to 0"
+        )

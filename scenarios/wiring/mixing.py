@@ -1,0 +1,80 @@
+"""What neighbors weigh when encoders, heads or models are averaged: Metropolis-Hastings, along the right graph."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+
+from ...emulator.contracts import Modality, NodeId
+from ...emulator.network.topology import modality_subgraph
+from ...models.sharing.gossip import metropolis_hastings_weight
+from ..schema.scenario import Scenario
+from .client import Client
+from .mobility import MixingWeights
+
+
+def all_weights(
+    scenario: Scenario,
+    clients: tuple[Client, ...],
+    graph: nx.Graph[NodeId],
+    links: nx.Graph[NodeId] | None = None,
+) -> dict[NodeId, MixingWeights]:
+    """What the neighbors of every client weigh.
+
+    Args:
+        scenario: with the encoders that are personal.
+        clients: of the run.
+        graph: along which encoders and heads are shared.
+        links: the same, or with more edges inside groups, along which whole models are.
+    """
+    encoders = mixing_weights(clients, graph, personal=scenario.training.personal_encoders)
+    whole, group = neighbor_weights(graph), group_weights(clients, graph if links is None else links)
+    return {node: MixingWeights(encoders[node], whole[node], group[node]) for node in sorted(graph)}
+
+
+def mixing_weights(
+    clients: tuple[Client, ...], graph: nx.Graph[NodeId], *, personal: tuple[Modality, ...] = ()
+) -> dict[NodeId, dict[Modality, dict[NodeId, float]]]:
+    """Metropolis-Hastings weights of every client towards its neighbors, in every modality's own subgraph.
+
+    Personal modalities have none: nothing of theirs is sent or averaged.
+    """
+    modalities_of = {client.client_id: frozenset(client.modalities) for client in clients}
+    weights: dict[NodeId, dict[Modality, dict[NodeId, float]]] = {client.client_id: {} for client in clients}
+    for modality in {m for owned in modalities_of.values() for m in owned}.difference(personal):
+        for node, of_node in neighbor_weights(modality_subgraph(graph, modalities_of, modality)).items():
+            weights[node][modality] = of_node
+    return weights
+
+
+def neighbor_weights(graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
+    """Metropolis-Hastings weights of every node towards its neighbors."""
+    degree = {node: len(graph[node]) for node in graph}
+    return {
+        node: {peer: metropolis_hastings_weight(degree[node], degree[peer]) for peer in sorted(graph[node])}
+        for node in sorted(graph)
+    }
+
+
+def group_weights(clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
+    """Metropolis-Hastings weights inside every group's own subgraph, which need not be connected."""
+    weights: dict[NodeId, dict[NodeId, float]] = {}
+    for members in _members(clients).values():
+        weights |= neighbor_weights(graph.subgraph(members))
+    return weights
+
+
+def with_groups_linked(graph: nx.Graph[NodeId], clients: tuple[Client, ...]) -> nx.Graph[NodeId]:
+    """The graph, and an edge between any two clients of one group."""
+    linked: nx.Graph[NodeId] = graph.copy()
+    for members in _members(clients).values():
+        linked.add_edges_from(itertools.combinations(members, 2))
+    return linked
+
+
+def _members(clients: tuple[Client, ...]) -> dict[str, list[NodeId]]:
+    groups: dict[str, list[NodeId]] = {}
+    for client in clients:
+        groups.setdefault(client.group, []).append(client.client_id)
+    return groups

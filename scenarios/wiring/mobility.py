@@ -1,0 +1,123 @@
+"""From `[mobility]` to the neighbors of every round, and what they weigh in its averages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+
+from ...emulator.contracts import Modality, NodeId
+from ...emulator.engine import named_stream
+from ...emulator.faults.fault_plan import FaultPlan
+from ...emulator.network.moving_graph import MovingGraph
+from ...emulator.world.wandering import Wanderer, distances_m
+from ..schema.scenario import Scenario
+
+
+class RoundWeights(Mapping[NodeId, float]):
+    """Mixing weights towards all clients that one can ever meet: those of this round, 0 for whoever is not there."""
+
+    def __init__(self, met: Mapping[NodeId, float]) -> None:
+        self._weights = dict.fromkeys(sorted(met), 0.0)
+
+    def __getitem__(self, neighbor: NodeId) -> float:
+        return self._weights[neighbor]
+
+    def __iter__(self) -> Iterator[NodeId]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def set_round(self, weights: Mapping[NodeId, float]) -> None:
+        """Another round begins."""
+        self._weights = {neighbor: weights.get(neighbor, 0.0) for neighbor in self._weights}
+
+
+class MixingWeights(NamedTuple):
+    """What the neighbors of one client weigh, in every average that it may take part in.
+
+    Attributes:
+        encoders: modality -> neighbor -> weight of (6).
+        everything: neighbor -> weight over the whole graph.
+        group: neighbor of the same group -> weight inside the group.
+    """
+
+    encoders: Mapping[Modality, Mapping[NodeId, float]]
+    everything: Mapping[NodeId, float]
+    group: Mapping[NodeId, float]
+
+
+#: Graph -> weights of every client along it.
+Weigh = Callable[["nx.Graph[NodeId]"], dict[NodeId, MixingWeights]]
+
+
+class MovingNeighbors:
+    """Tells every client at the beginning of a round who its neighbors are, and sets what they weigh.
+
+    Args:
+        graph: of any instant.
+        weigh: gives weights along a graph.
+        reachable: all edges that there can ever be.
+
+    Attributes:
+        weights: client -> weights of the round that it is in; learners read them when they mix.
+    """
+
+    def __init__(self, graph: MovingGraph, weigh: Weigh, reachable: nx.Graph[NodeId]) -> None:
+        self._graph, self._weigh = graph, weigh
+        self._now_s, self._met = -math.inf, reachable
+        self._weights_now = weigh(reachable)
+        self._of_rounds = {client: _of_rounds(met) for client, met in self._weights_now.items()}
+        self.weights = {client: MixingWeights(*of_rounds) for client, of_rounds in self._of_rounds.items()}
+
+    def meet(self, client: NodeId, now_s: float) -> frozenset[NodeId]:
+        """Neighbors of a client in a round of its own that begins at this instant; it is not learning then."""
+        if now_s != self._now_s:
+            self._now_s, self._met = now_s, self._graph.at(now_s)
+            self._weights_now = self._weigh(self._met)
+        mine, now = self._of_rounds[client], self._weights_now[client]
+        for modality, weights in mine.encoders.items():
+            weights.set_round(now.encoders[modality])
+        mine.everything.set_round(now.everything)
+        mine.group.set_round(now.group)
+        return frozenset(self._met[client])
+
+
+class _OfRounds(NamedTuple):
+    """The same as `MixingWeights`, from round to round."""
+
+    encoders: Mapping[Modality, RoundWeights]
+    everything: RoundWeights
+    group: RoundWeights
+
+
+def _of_rounds(met: MixingWeights) -> _OfRounds:
+    encoders = {modality: RoundWeights(of_modality) for modality, of_modality in met.encoders.items()}
+    return _OfRounds(encoders, RoundWeights(met.everything), RoundWeights(met.group))
+
+
+def moving_neighbors(
+    scenario: Scenario, reachable: nx.Graph[NodeId], faults: FaultPlan, weigh: Weigh
+) -> MovingNeighbors:
+    """Clients that move as `[mobility]` says, each with a random stream of its own."""
+    mobility = scenario.mobility
+    wanderers = [
+        Wanderer(
+            named_stream(scenario.seed, "mobility", client),
+            mobility.area_m,
+            mobility.speed_m_per_s,
+            mobility.memory_s,
+            mobility.step_s,
+        )
+        for client in sorted(reachable)
+    ]
+
+    def distances(now_s: float) -> NDArray[np.float64]:
+        return distances_m([wanderer.at(now_s) for wanderer in wanderers])
+
+    return MovingNeighbors(MovingGraph(reachable, distances, mobility.range_m, faults), weigh, reachable)

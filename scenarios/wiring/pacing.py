@@ -1,0 +1,192 @@
+"""A run in real time: its clock held to the wall, and clients of it that outside processes play."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from ...emulator.contracts import ConfigError, Learner, MessageKind, NodeId
+from ...emulator.nodes.base_station import Surroundings
+from ...emulator.nodes.inbox import Inbox
+from ...emulator.nodes.outside_place import OutsidePlace, OutsideVector, Topic
+from ...emulator.nodes.outside_server import OutsideServer
+from ...emulator.nodes.outside_station import OutsideStation
+from ...emulator.real_time_clock import RealTimeEnvironment
+from ...models.sharing.train_then_mix import TrainThenMix
+from ...models.sharing.vector_gossip import SharedVector
+from ..schema.scenario import Scenario
+from .real_time_options import RealTime
+
+if TYPE_CHECKING:
+    from .assembly import Assembly
+    from .client import Client
+
+
+class Pacing:
+    """The clock of one run in real time, and the places of its outside clients.
+
+    Args:
+        scenario: of the run.
+        real_time: as asked for.
+        server: where outside clients join; None: there are none.
+
+    Attributes:
+        outside: clients that are played outside.
+    """
+
+    def __init__(self, scenario: Scenario, real_time: RealTime, server: OutsideServer | None) -> None:
+        self._scenario, self._real_time, self._server = scenario, real_time, server
+        self.outside = frozenset(real_time.outside)
+        self._clock: RealTimeEnvironment | None = None
+        self._places: dict[NodeId, OutsidePlace] = {}
+        self._stations: dict[NodeId, OutsideStation] = {}
+
+    def clock(self, seed: int, start_s: float) -> RealTimeEnvironment:
+        """The run's clock."""
+        self._clock = RealTimeEnvironment(seed, start_s, speed=self._real_time.speed)
+        return self._clock
+
+    def stations(
+        self, assembly: Assembly, inboxes: Mapping[NodeId, Inbox], surroundings: Surroundings
+    ) -> Mapping[NodeId, OutsideStation]:
+        """Client -> its base station, of those that are played outside.
+
+        Raises:
+            ConfigError: the algorithm asks for more than averages.
+        """
+        if self._server is None:
+            return {}
+        assert self._clock is not None
+        for learner in assembly.learners:
+            client = learner.client_id
+            if client in self.outside:
+                self._places[client] = self._place(learner, assembly.clients[client])
+                self._stations[client] = OutsideStation(
+                    self._places[client], self._server, self._clock, inboxes[client], surroundings
+                )
+        return self._stations
+
+    def fill(self) -> None:
+        """Wait until every outside client has joined; errors as of `OutsideServer.fill`."""
+        if self._server is not None:
+            self._server.fill(self._places, self._real_time.join_s)
+
+    def hurry(self) -> None:
+        """The run is to stop: wait for the wall, and for outside clients, no longer."""
+        if self._clock is not None:
+            self._clock.hurry()
+
+    def summary(self) -> dict[str, Any]:
+        """How well the clock kept its pace, and what came of the outside clients."""
+        assert self._clock is not None
+        lag = self._clock.lag
+        told: dict[str, Any] = {
+            "realtime": {
+                "speed": self._real_time.speed,
+                "events": lag.n_events,
+                "lag_mean_s": lag.mean_s,
+                "lag_max_s": lag.largest_s,
+            }
+        }
+        if self._server is not None:
+            told["outside"] = [self._told(self._server, client) for client in sorted(self.outside)]
+        return told
+
+    def _told(self, server: OutsideServer, client: NodeId) -> dict[str, Any]:
+        station = self._stations[client]
+        turns = {"turns": station.n_turns, "turns_in_time": station.n_in_time}
+        return {"client": client, "name": server.name(client), **turns, **server.counts(client)}
+
+    def _place(self, learner: Learner, client: Client) -> OutsidePlace:
+        if not isinstance(learner, TrainThenMix):
+            raise ConfigError(
+                f"algorithm {self._scenario.algorithm!r} asks a client for more than averages, which --outside clients"
+                " are not told how to do; use one that trains, then averages, such as dsgd, dsgd_heads or"
+                " head_averaging"
+            )
+        vectors = [
+            OutsideVector(
+                Topic(phase, shared.kind, shared.modality),
+                shared.vector.detach().cpu().numpy().copy(),
+                _parts(shared, client),
+                shared.weights,
+            )
+            for phase, all_shared in learner.shared.items()
+            for shared in all_shared
+        ]
+        return OutsidePlace(
+            client_id=client.client_id,
+            n_rounds=self._scenario.rounds,
+            speed=self._real_time.speed,
+            deadline_s=self._scenario.network.deadline_s,
+            phases=learner.phases(0),
+            vectors=vectors,
+        )
+
+
+@contextmanager
+def pacing_of(scenario: Scenario, real_time: RealTime | None) -> Iterator[Pacing | None]:
+    """The pacing of a run; where outside clients join is open meanwhile.
+
+    Raises:
+        ConfigError: the scenario has no such client, or would wait for it for ever.
+        TransportError: the address cannot be used.
+    """
+    if real_time is None:
+        yield None
+        return
+    if not real_time.outside:
+        yield Pacing(scenario, real_time, None)
+        return
+    _check(scenario, real_time.outside)
+    assert real_time.hub is not None
+    server = OutsideServer(real_time.hub, real_time.outside, real_time.silence_s, real_time.curve_keys)
+    try:
+        yield Pacing(scenario, real_time, server)
+    finally:
+        server.close()
+
+
+def _check(scenario: Scenario, outside: Sequence[NodeId]) -> None:
+    n_clients = scenario.clients.n_clients
+    for client in outside:
+        if not 0 <= client < n_clients:
+            raise ConfigError(
+                f"--outside {client} is no client of this scenario; its {n_clients} clients are 0 to {n_clients - 1}"
+            )
+    if len(outside) == n_clients:
+        raise ConfigError("--outside names all clients, and one at least must be emulated; leave one out")
+    if (scenario.sharing.codec, scenario.sharing.every) != ("float32", 1):
+        raise ConfigError(
+            "--outside clients send vectors whole and in every round; set sharing.codec = 'float32' and sharing.every ="
+            " 1"
+        )
+    if scenario.network.mode != "synchronous" or scenario.topology.kind == "mobile" or scenario.faults:
+        raise ConfigError(
+            "--outside clients keep to the rounds of all and to one set of neighbors; set network.mode = 'synchronous',"
+            " choose a topology.kind that stays, and leave faults out"
+        )
+    if scenario.network.missing == "wait":
+        raise ConfigError(
+            "network.missing = 'wait' would wait for ever for an --outside client that is gone; use 'skip' or 'stale'"
+        )
+
+
+def _parts(shared: SharedVector, client: Client) -> list[tuple[str, tuple[int, ...]]]:
+    """Arrays that a vector is made of; one, where it is not an encoder's."""
+    if shared.kind is MessageKind.ENCODER and shared.modality is not None:
+        module = next(m.encoders[shared.modality] for m in client.models.values() if shared.modality in m.encoders)
+        parts = _named_arrays(module)
+        if sum(torch.Size(shape).numel() for _, shape in parts) == len(shared.vector):
+            return parts
+    return [(str(shared.kind), (len(shared.vector),))]
+
+
+def _named_arrays(module: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
+    """Parameters, then floating buffers, in the order of `FlatModule`."""
+    buffers = [(name, buffer) for name, buffer in module.named_buffers() if buffer.is_floating_point()]
+    return [(name, tuple(array.shape)) for name, array in [*module.named_parameters(), *buffers]]

@@ -1,0 +1,138 @@
+"""Links that behave like radio: from settings, a graph and recorded blockers to one channel per direction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+
+from ...emulator.contracts import Channel, NodeId, State
+from ...emulator.engine import EmulatorEnvironment
+from ...emulator.network.channels.air import Air, Direction
+from ...emulator.network.channels.link_state import LinkState
+from ...emulator.network.channels.radio import Fade, RadioChannel
+from ...emulator.network.channels.radio_settings import RadioSettings
+from ...emulator.network.channels.recorded_fade import RecordedFade
+from ...emulator.network.channels.repeated import RepeatedChannel
+from ...emulator.network.loss import BlockedTimes
+from ...emulator.radio.site_layout import distances_m, lattice_places_m, station_loss_db
+from ...emulator.radio.waves import Array
+
+#: States that a run remembers, some 200 bytes each on disk; later ones are not written down.
+MOST_STATES = 200_000
+
+
+class LinkStateLog:
+    """How links were, message after message, up to `MOST_STATES`."""
+
+    def __init__(self) -> None:
+        self.states: list[LinkState] = []
+
+    def __call__(self, state: LinkState) -> None:
+        if len(self.states) < MOST_STATES:
+            self.states.append(state)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RadioLinks:
+    """All radio of a run.
+
+    Attributes:
+        settings: of every link.
+        air: that they share.
+        channels: sender and receiver -> channel.
+        log: how they were.
+    """
+
+    settings: RadioSettings
+    air: Air
+    channels: Mapping[Direction, RadioChannel]
+    log: LinkStateLog
+
+    def channel(self, sender: NodeId, receiver: NodeId, *, until_delivered: bool) -> Channel:
+        """One direction; lost packets are repeated without limit where nobody does without them."""
+        channel = self.channels[sender, receiver]
+        return RepeatedChannel(channel, self.settings.retry_interval_s) if until_delivered else channel
+
+    def state(self) -> State:
+        """What is on air, and what was; every channel keeps its own memory."""
+        return {"air": self.air.state(), "log": [list(state) for state in self.log.states]}
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        self.air.restore(state["air"])
+        self.log.states = [LinkState(*values) for values in state["log"]]
+
+
+def make_radio_links(
+    settings: RadioSettings,
+    graph: nx.Graph[NodeId],
+    env: EmulatorEnvironment,
+    blocked: Mapping[NodeId, BlockedTimes | None],
+) -> RadioLinks:
+    """One channel per direction of every edge, all on one band.
+
+    Args:
+        settings: of every link.
+        graph: whose nodes are numbered from 0.
+        env: for the streams of places, losses between them, and block errors.
+        blocked: node -> when, and how much, its line of sight is blocked; None: it never is.
+
+    Raises:
+        ConfigError: neighbors are too far apart for the path loss model.
+    """
+    n_stations = max(graph.nodes) + 1
+    places_m = lattice_places_m(n_stations, settings.inter_site_distance_m, env.stream("radio", "places"))
+    apart_m = distances_m(places_m)
+    in_sight = np.zeros(apart_m.shape, dtype=np.bool_)
+    if settings.neighbors_in_sight:
+        for one, other in graph.edges:
+            in_sight[one, other] = in_sight[other, one] = True
+    loss_db = station_loss_db(
+        apart_m, settings.carrier_hz, in_sight, env.stream("radio", "losses"), shadowing=settings.shadowing
+    )
+    directions = sorted([*graph.edges, *((b, a) for a, b in graph.edges)])
+    air, rates, log = Air(settings, places_m, loss_db, directions), settings.block_rates(), LinkStateLog()
+    fades = {node: fade_of(blocked[node], settings) for node in graph}
+    channels = {
+        (sender, receiver): RadioChannel(
+            settings,
+            rates,
+            air,
+            link,
+            (sender, receiver),
+            float(apart_m[sender, receiver]),
+            (fades[sender], fades[receiver]),
+            env.stream("radio", "link", sender, receiver),
+            log,
+        )
+        for link, (sender, receiver) in enumerate(directions)
+    }
+    return RadioLinks(settings, air, channels, log)
+
+
+def fade_of(blocked: BlockedTimes | None, settings: RadioSettings) -> Fade:
+    """What stands before a station: the recorded loss where there is one, else a fixed one while it is blocked."""
+    if blocked is None:
+        return no_fade
+    loss_db = blocked.loss_db
+    if loss_db is None:
+        loss_db = np.where(blocked.blocked, settings.vehicle_loss_db, 0.0)
+    return RecordedFade(blocked, loss_db, settings.deepest_fade_db)
+
+
+def no_fade(time_s: Array) -> Array:
+    """Nothing is ever in the way."""
+    return np.zeros(np.shape(time_s))
+
+
+def write_link_states(path: Path, states: Sequence[LinkState]) -> None:
+    """JSON lines, one for every message: the fields of `LinkState`."""
+    with path.open("w", encoding="utf-8") as file:
+        for state in states:
+            rounded = {name: round(value, 6) for name, value in state._asdict().items()}
+            file.write(json.dumps(rounded) + "\n")

@@ -1,0 +1,32 @@
+"""Where torch computes in a run, and on how many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from ...emulator.contracts import ConfigError
+
+
+def choose_device(wanted: str) -> torch.device:
+    """Torch device of a run.
+
+    Raises:
+        ConfigError: a GPU is asked for and there is none.
+    """
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("compute.device = 'cuda', but torch sees no GPU here; use 'auto' or 'cpu'")
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Keep torch's own threads out of the way: side by side runs the pool's, and threads under threads only wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,74 @@
+"""Worker processes of a run that Ray starts, on this machine or on others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_STOPPING_S = 3.0  # for workers that were told to stop
+
+
+def work_for(address: str, seat: int, keys: str) -> int:
+    """A worker of a run, the same as without Ray, in a process that ends with this one; returns its exit code.
+
+    Args:
+        address: of the engine's hub.
+        seat: to take there.
+        keys: folder of keys on this host; empty: none.
+    """
+    module = f"{__package__}.worker_run"
+    command = [sys.executable, "-m", module, address, str(seat), *([keys] if keys else [])]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
+    try:
+        return process.wait()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        assert process.stdin is not None
+        process.stdin.close()  # not before: at its end a worker takes this process for dead
+
+
+class RayWorkers:
+    """The same door as `WorkerProcesses`.
+
+    Args:
+        ray: running.
+        address: where workers join.
+        keys: folder of keys, at the same place on every host; None: none.
+    """
+
+    def __init__(self, ray: ModuleType, address: str, keys: Path | None) -> None:
+        self._ray, self._address = ray, address
+        self._keys = "" if keys is None else str(keys.absolute())
+        # A worker that dies is the engine's affair, which knows what it had learned.
+        self._task = ray.remote(num_cpus=1, max_retries=0)(work_for)
+        self._started: dict[int, Any] = {}
+
+    def start(self, seat: int) -> None:
+        """Let Ray start the worker of a seat; one that is still there is ended first."""
+        if before := self._started.pop(seat, None):
+            self._ray.cancel(before, force=True)
+        self._started[seat] = self._task.remote(self._address, seat, self._keys)
+
+    def ended(self, seat: int) -> str | None:
+        """Why the worker of a seat is no more; None: it is, or there was none."""
+        task = self._started.get(seat)
+        if task is None or not self._ray.wait([task], timeout=0)[0]:
+            return None
+        try:
+            return f"it ended by itself with exit code {self._ray.get(task)}"
+        except self._ray.exceptions.RayError as error:
+            return f"Ray has lost it ({type(error).__name__})"
+
+    def close(self) -> None:
+        """End them all; safe to call twice."""
+        started = list(self._started.values())
+        self._started.clear()
+        if started:
+            _, left = self._ray.wait(started, num_returns=len(started), timeout=_STOPPING_S)
+            for task in left:
+                self._ray.cancel(task, force=True)

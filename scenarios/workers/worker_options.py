@@ -1,0 +1,69 @@
+"""How many workers a run has, and where, as the command line says it; imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...emulator.contracts import ConfigError
+from ...emulator.network.transport.curve_keys import CurveKeys, check_address, read_keys
+from ...emulator.nodes.worker_limits import WorkerLimits
+from .ray_cluster import Engine, is_cluster_given
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where the clients of a run are to live; changes no result of it.
+
+    Attributes:
+        n_workers: processes that share the clients.
+        hub: address at which as many workers are waited for; None starts them here.
+        keys: folder of keys for the hub; needed beyond loopback.
+        limits: of all waits.
+        engine: who starts them: this process, or Ray, which with a hub may do so on other hosts.
+
+    Raises:
+        ConfigError: too few workers, an address that strangers could reach, keys without one, or a cluster without a
+            hub.
+    """
+
+    n_workers: int
+    hub: str | None = None
+    keys: Path | None = None
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
+    engine: Engine = "processes"
+
+    def __post_init__(self) -> None:
+        if self.n_workers < 1:
+            raise ConfigError(
+                f"--workers must be at least 1, got {self.n_workers}; leave it out to work in one process"
+            )
+        if self.hub is None and self.keys is not None:
+            raise ConfigError("--keys protects workers on other hosts; give --hub tcp://HOST:PORT, or leave it out")
+        if self.hub is not None:
+            check_address(self.hub, self.curve_keys)
+        elif self.engine == "ray" and is_cluster_given():
+            raise ConfigError(
+                "--engine ray with a cluster in RAY_ADDRESS starts workers on other hosts; give --hub tcp://HOST:PORT,"
+                " an address of this host that they can reach, and --keys FOLDER"
+            )
+
+    @property
+    def curve_keys(self) -> CurveKeys | None:
+        """Of the engine."""
+        return None if self.keys is None else read_keys(self.keys, "engine")
+
+
+def workers_wanted(
+    n_workers: int | None, hub: str | None, keys: Path | None, silence_s: float, engine: Engine = "processes"
+) -> Workers:
+    """What the command line asks for.
+
+    Raises:
+        ConfigError: it asks for half of it, or for what `Workers` refuses.
+    """
+    if n_workers is None:
+        if engine == "ray":
+            raise ConfigError("--engine ray starts workers, so it needs to know how many; add --workers 2")
+        raise ConfigError("--hub and --keys are for workers, and --workers says how many; add --workers 2")
+    return Workers(n_workers, hub, keys, WorkerLimits(silence_s=silence_s), engine)

@@ -1,0 +1,214 @@
+"""Workers of a run: how many and where, started or waited for, given their clients, and ended with the run."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import tomli_w
+
+from ...emulator.contracts import ConfigError, Learner
+from ...emulator.nodes.learner_host import LearnerHost
+from ...emulator.nodes.remote_host import RemoteHost
+from ...emulator.nodes.turn_server import TurnServer
+from ...emulator.nodes.worker_processes import WorkerProcesses
+from ...models.algorithms.algorithm_table import ALGORITHMS
+from ...version import __version__
+from ..schema.scenario import Scenario
+from ..wiring.assembly import Assembly
+from ..wiring.emulation import Emulation
+from .ray_cluster import ray_running
+from .ray_workers import RayWorkers
+from .state_digest import state_digest
+from .worker_options import Workers
+
+#: Started as a module, so that nothing of this process but its environment gets into a worker.
+WORKER_MODULE = f"{__package__}.worker_run"
+
+
+class Processes(Protocol):
+    """What starts workers, such as `WorkerProcesses`."""
+
+    def start(self, seat: int) -> None:
+        """Start the worker of a seat; one that is still there is ended first."""
+        ...
+
+    def ended(self, seat: int) -> str | None:
+        """Why the worker of a seat is no more; None: it is, or there was none."""
+        ...
+
+    def close(self) -> None:
+        """End them all; safe to call twice."""
+        ...
+
+
+class Crew:
+    """The workers of one run.
+
+    Args:
+        scenario: of the run.
+        server: with their seats.
+        processes: of those that were started here; None: they come from elsewhere.
+
+    Attributes:
+        server: with their seats.
+        processes: of those that were started here.
+    """
+
+    def __init__(self, scenario: Scenario, server: TurnServer, processes: Processes | None) -> None:
+        self._scenario = scenario
+        self.server, self.processes = server, processes
+
+    @property
+    def n_workers(self) -> int:
+        """Processes that share the clients."""
+        return self.server.n_seats
+
+    def start(self) -> None:
+        """Start a process for every seat that nobody has, where they are started here."""
+        if self.processes is not None:
+            for seat in self.server.vacant:
+                self.processes.start(seat)
+
+    def hosts(self, assembly: Assembly) -> Sequence[LearnerHost]:
+        """One per client, for `build`."""
+        kinds = assembly.algorithm.kinds
+        return [RemoteHost(learner.client_id, kinds, self.server) for learner in assembly.learners]
+
+    def fill(self) -> None:
+        """Wait until every worker is there and has built its clients; errors as of `TurnServer.fill`.
+
+        After `WorkerLost`, `start` and `fill` bring a new worker in place of the lost one; all learners must then be
+        restored, because those that live have gone on.
+        """
+        self.server.fill(tomli_w.dumps(self._scenario.tables()))
+
+    def dismiss(self) -> None:
+        """Send all workers home, and wait until those that were started here are gone; safe to call twice."""
+        self.server.close()
+        if self.processes is not None:
+            self.processes.close()
+
+    def different_starts(self, learners: Sequence[Learner]) -> tuple[str, ...]:
+        """A warning where a worker has built other clients than this process, so that the trajectory is another.
+
+        Args:
+            learners: as built here, that have not learned anything.
+        """
+        starts = self.server.starts
+        strangers = [
+            learner.client_id
+            for learner in learners
+            if starts[learner.client_id] not in {"", state_digest(learner.state())}
+        ]
+        if not strangers:
+            return ()
+        warning = (
+            f"{len(strangers)} clients, {strangers[0]} the first of them, do not start in their worker from the numbers"
+            " that they start from here: its data, processor or libraries differ, and so will the trace from that of a"
+            " run in one process"
+        )
+        return (warning,)
+
+    def refusals(self) -> tuple[str, ...]:
+        """A warning where something came to the workers' address that was none of theirs."""
+        server = self.server
+        if not server.n_refused:
+            return ()
+        return (f"{server.n_refused} packets among those of workers were refused; the last: {server.last_refusal}",)
+
+
+@contextmanager
+def crew_of(scenario: Scenario, workers: Workers | None) -> Iterator[Crew | None]:
+    """The workers of a run, started or waited for; none of them, and nothing of theirs, is left behind.
+
+    Raises:
+        ConfigError: the scenario cannot be played by workers, or by so many.
+    """
+    if workers is None:
+        yield None
+        return
+    _check(scenario, workers)
+    clients = range(scenario.clients.n_clients)
+    seats = [clients[seat :: workers.n_workers] for seat in range(workers.n_workers)]
+    with ExitStack() as stack:
+        stack.enter_context(_terminated_as_interrupted())
+        address = workers.hub or _own_address(stack)
+        processes = _started_by(workers, address, stack)
+        ended = processes.ended if processes is not None else lambda _: None
+        server = TurnServer(address, seats, __version__, workers.limits, workers.curve_keys, ended)
+        crew = Crew(scenario, server, processes)
+        stack.callback(crew.dismiss)
+        crew.start()
+        yield crew
+
+
+def _own_address(stack: ExitStack) -> str:
+    """In a private folder, so that nobody else can speak there."""
+    folder = Path(tempfile.mkdtemp(prefix="sheafedge-"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return f"ipc://{folder}/turns"
+
+
+def _started_by(workers: Workers, address: str, stack: ExitStack) -> Processes | None:
+    """What starts the workers; None: they come from elsewhere."""
+    processes: Processes
+    if workers.engine == "ray":
+        processes = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
+    elif workers.hub is None:
+        processes = WorkerProcesses(lambda seat: [sys.executable, "-m", WORKER_MODULE, address, str(seat)])
+    else:
+        return None
+    stack.callback(processes.close)
+    return processes
+
+
+def bring_home(emulation: Emulation) -> None:
+    """Give the learners that were built here what those in workers remember."""
+    tickets = [host.state() for host in emulation.hosts]
+    for learner, ticket in zip(emulation.learners, tickets, strict=True):
+        learner.restore(ticket.result())
+
+
+def _check(scenario: Scenario, workers: Workers) -> None:
+    n_clients = scenario.clients.n_clients
+    if workers.n_workers > n_clients:
+        raise ConfigError(
+            f"--workers {workers.n_workers} is more than clients.n_clients = {n_clients}; use at most one per client"
+        )
+    if ALGORITHMS[scenario.algorithm].pooled:
+        raise ConfigError(
+            f"algorithm {scenario.algorithm!r} trains all clients as one, which cannot be shared among --workers; leave"
+            " it out"
+        )
+    if scenario.topology.kind == "mobile":
+        raise ConfigError(
+            "topology.kind = 'mobile' changes mixing weights on the engine's clock, which --workers do not have; leave"
+            " --workers out, or choose another kind"
+        )
+    if scenario.data.mode == "live":
+        raise ConfigError(
+            "data.mode = 'live' senses on the engine's clock, which --workers do not have; leave it out, or set"
+            " data.mode = 'replay'"
+        )
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends the run like Ctrl-C does, so that workers and files are cleared away."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

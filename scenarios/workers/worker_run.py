@@ -1,0 +1,80 @@
+"""A worker process: the clients of its engine's scenario that it was given, built and scored by the code of any run."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ...emulator.contracts import NodeId
+from ...emulator.network.transport.curve_keys import read_keys
+from ...emulator.network.transport.errors import TransportError
+from ...emulator.nodes.turn_worker import Engine, ParentGoneError, TurnWorker, forget_address, process_name
+from ...emulator.nodes.worker_bench import Bench
+from ...version import __version__
+from ..schema.scenario import validated
+from ..wiring.assembly import assemble
+from ..wiring.data import load_data
+from ..wiring.evaluation import Evaluator
+from ..wiring.torch_setup import one_torch_thread
+from .state_digest import state_digest
+
+
+def build_bench(text: str, clients: Sequence[NodeId]) -> tuple[Bench, list[str]]:
+    """Learners of some clients of a scenario, scored on their held-out rows; and the digests of their states.
+
+    Args:
+        text: the scenario, as TOML.
+        clients: which of its clients.
+
+    Raises:
+        SheafedgeError: as of any run; data may be missing on this host.
+    """
+    scenario = validated(tomllib.loads(text))
+    data = load_data(scenario).clients
+    assembly = assemble(scenario, data, only=frozenset(clients))
+    mine = [client for client in assembly.clients if client.client_id in clients]
+    evaluator = Evaluator(scenario.question, mine, scenario.rounds, scenario.evaluate_every)
+    learners = {learner.client_id: learner for learner in assembly.learners}
+    gc.freeze()  # as in a run of one process: what is there now stays
+    starts = [state_digest(learners[client].state()) for client in clients]
+    return Bench(learners, assembly.algorithm.kinds, evaluator.observe), starts
+
+
+def live(engine: Engine) -> NoReturn:
+    """Work for an engine until it is done, and end the process: 0, 2 with a sentence, or 130 when interrupted."""
+    code = _worked(engine)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # a step that is still being computed must not keep the process
+
+
+def _worked(engine: Engine) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    is_alone = engine.parent is None  # else the engine has the word
+    try:
+        with one_torch_thread():
+            TurnWorker(engine, build_bench).serve()
+    except ParentGoneError:
+        forget_address(engine.address)  # nobody else is left to do it, nor to read a sentence
+        return 2
+    except TransportError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        if is_alone:
+            sys.stderr.write("interrupted\n")
+        return 130
+    if is_alone:
+        sys.stdout.write("the run is over\n")
+    return 0
+
+
+if __name__ == "__main__":  # started by an engine: address, seat, perhaps keys; its end of a pipe is the standard input
+    given = read_keys(Path(sys.argv[3]), "worker") if len(sys.argv) > 3 else None
+    live(Engine(sys.argv[1], __version__, process_name(), int(sys.argv[2]), given, parent=sys.stdin.fileno()))

@@ -1,0 +1,103 @@
+"""Harder days: what they change, what they leave, and that they are the same for whoever asks again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sheafedge.datasets.windows.shifts import (
+    CAMERA_NOISE_LEVELS,
+    GPS_NOISE_M,
+    HIDDEN_RAYS,
+    LIDAR_NOISE_M,
+    NIGHT_LIGHT,
+    RF_NOISE_DB,
+    SHIFTS,
+    Inputs,
+    at_night,
+    noisy,
+    occluded,
+)
+from sheafedge.emulator.contracts import Modality
+
+N = 40
+UNITS: dict[Modality, str] = {"lidar": "m, rad", "camera": "0 to 255", "rf": "dB", "gps": "deg, deg, m, m"}
+#: Of an estimated standard deviation, five of its own: some thousand draws each.
+SPREAD_TOLERANCE = 0.1
+M_PER_DEGREE = 111_320.0
+
+
+def inputs(color: bool = False) -> Inputs:
+    draws = np.random.default_rng(1)
+    scans = np.stack([draws.uniform(5.0, 30.0, (N, 4, 60)), np.tile(np.linspace(0, 3, 60), (N, 4, 1))], axis=1)
+    scans[:, 0, :, ::7] = 0.0  # no echo
+    arrays: dict[Modality, np.ndarray] = {
+        "lidar": scans,
+        "camera": draws.uniform(100.0, 150.0, (N, 3 if color else 4, 16, 20)),
+        "rf": draws.normal(-60.0, 5.0, (N, 4, 64)),
+        "gps": np.concatenate([draws.normal(0.0, 1e-4, (N, 2)), draws.normal(20.0, 5.0, (N, 2))], axis=1),
+    }
+    return {name: values.astype(np.float32) for name, values in arrays.items()}
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+def test_a_shift_is_a_function_of_its_draws_and_leaves_what_it_was_given(name: str) -> None:
+    shift, changes = SHIFTS[name]
+    given, untouched = inputs(), inputs()
+    once = shift(given, UNITS, np.random.default_rng(4))
+    again = shift(given, UNITS, np.random.default_rng(4))
+    other = shift(given, UNITS, np.random.default_rng(5))
+    for modality, values in given.items():
+        assert_array_equal(values, untouched[modality])
+        assert_array_equal(once[modality], again[modality])
+        assert once[modality].dtype == np.float32
+        assert once[modality].shape == values.shape
+        assert np.array_equal(once[modality], values) == (modality not in changes)
+        assert np.array_equal(once[modality], other[modality]) == (modality not in changes)
+
+
+def test_noise_is_as_strong_as_it_says_in_the_unit_of_every_column() -> None:
+    before = inputs()
+    after = noisy(before, UNITS, np.random.default_rng(2))
+    spread = {name: (after[name] - before[name]).std(axis=tuple(range(before[name].ndim - 1))) for name in before}
+    assert_allclose(spread["rf"].mean(), RF_NOISE_DB, rtol=SPREAD_TOLERANCE)
+    assert_allclose(spread["camera"].mean(), CAMERA_NOISE_LEVELS, rtol=SPREAD_TOLERANCE)
+    in_meters = spread["gps"] * [M_PER_DEGREE, M_PER_DEGREE, 1.0, 1.0]
+    assert_allclose(in_meters, GPS_NOISE_M, rtol=0.4)  # N draws per column
+
+
+def test_noise_moves_echoes_and_makes_none() -> None:
+    before = inputs()["lidar"]
+    after = noisy({"lidar": before}, UNITS, np.random.default_rng(2))["lidar"]
+    echo = before[:, 0] > 0.0
+    assert_allclose((after - before)[:, 0][echo].std(), LIDAR_NOISE_M, rtol=SPREAD_TOLERANCE)
+    assert_array_equal(after[:, 0][~echo], 0.0)
+    assert_array_equal(after[:, 1], before[:, 1])
+
+
+def test_a_night_is_dark() -> None:
+    before = inputs()["camera"]
+    after = at_night({"camera": before}, UNITS, np.random.default_rng(2))["camera"]
+    assert_allclose(after.mean(), NIGHT_LIGHT * before.mean(), rtol=SPREAD_TOLERANCE)
+    assert 0.0 <= after.min() <= after.max() <= 255.0
+
+
+@pytest.mark.parametrize("color", [False, True], ids=["frames", "colors"])
+def test_the_same_part_of_all_images_of_a_sample_is_hidden(color: bool) -> None:
+    before = inputs(color)["camera"]
+    after = occluded({"camera": before}, UNITS, np.random.default_rng(2))["camera"]
+    hidden = after == 0.0
+    assert_array_equal(hidden, np.broadcast_to(hidden[:, :1], hidden.shape))
+    assert_array_equal(after[~hidden], before[~hidden])
+    share = hidden.mean(axis=(1, 2, 3))
+    assert 0.25 < share.min() < share.max() < 0.65  # 0.3 to 0.6, in whole pixels
+    assert len(np.unique(share)) > 2
+
+
+def test_a_sector_of_the_rays_of_a_sample_has_no_echo() -> None:
+    before = inputs()["lidar"]
+    after = occluded({"lidar": before}, UNITS, np.random.default_rng(2))["lidar"]
+    lost = (before[:, 0] > 0.0) & (after[:, 0] == 0.0)
+    assert_allclose(lost.mean() / (before[:, 0] > 0.0).mean(), HIDDEN_RAYS, rtol=0.05)
+    assert_array_equal(lost, np.broadcast_to(lost[:, :1], lost.shape))
+    assert_array_equal(after[:, 1], before[:, 1])

@@ -1,0 +1,302 @@
+"""Every benchmark still runs and says what it promises; how fast it is, no test asks."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from doubles.bundles import tiny_bundle
+
+pytestmark = pytest.mark.checkout  # benchmarks are not shipped
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+#: The arms of a benchmark add up the same terms in another order; after a round or two of float32 steps this is roomy.
+ROUNDING = 1e-5
+#: The same in float64 over five steps of Adam, which makes steps of a thousandth out of gradients of any size.
+ROUNDING_OF_STEPS = 1e-8
+#: Maps start as rows of the identity, so float32 dense maps round near 1; float64 does not show.
+MAP_ROUNDING = {"float32": 1e-6, "float64": 1e-14}
+VALUE_EDITS = json.dumps(
+    {
+        "rounds": 1,
+        "world.n_sites": 2,
+        "world.duration_s": 90,
+        "clients.n_clients": 2,
+        "topology.kind": "complete",
+        "model.width": 0.125,
+        "training.local_steps": 1,
+        "training.batch_size": 8,
+    }
+)
+SMALL = {
+    "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads"],
+    "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
+    "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
+    "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
+    "hub": ["--peers", "5", "--messages", "20", "--repeats", "2", "--kilobytes", "1"],
+    "scale": [
+        "--clients",
+        "6",
+        "12",
+        "--rounds",
+        "1",
+        "--repeats",
+        "1",
+        "--graphs",
+        "regular",
+        "--transports",
+        "zmq",
+        "memory",
+    ],
+    "devices": ["--seconds", "0.1", "--small"],
+    "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
+    "round": [
+        *("--repeats", "1", "--batch", "2", "--width", "0.125"),
+        *("--round-repeats", "2", "--products", "2", "--rounds", "1", "--clients", "2", "--seconds", "30"),
+    ],
+    "value": ["--scenarios", "blockage", "--seeds", "0", "--edits", VALUE_EDITS],
+    "serve": ["--seconds", "0.2", "--repeats", "1", "--streams", "2", "--below-ms", "5000", "--most-rate", "32"],
+    "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
+}
+
+
+def report(name: str, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
+    import_module(f"sheafedge.benchmarks.{name}").main([*SMALL[name], *more])
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert printed["benchmark"] == name
+    assert printed["machine"].keys() >= {"cpu", "cpus", "load_average_1_min", "torch", "torch_threads"}
+    return printed
+
+
+def assert_spread(figures: dict[str, float]) -> None:
+    assert figures.keys() == {"median", "min", "max"}
+    assert 0.0 < figures["min"] <= figures["median"] <= figures["max"]
+
+
+def test_every_benchmark_is_tried_here() -> None:
+    scripts = {path.stem for path in BENCHMARKS.glob("[!_]*.py")} - {"machine"}
+    assert scripts == SMALL.keys()
+
+
+def test_links_are_asked_with_every_queue_and_lose_what_they_should(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("links", capsys)
+    arms = {"fifo", "fifo_bursts", "port", "port_classes", "processor_sharing", "round_robin"}
+    assert printed["links_alone"].keys() == printed["through_network"].keys() == arms
+    for figures in printed["links_alone"].values():
+        assert figures["messages_per_s"] > 0
+        assert 0.0 < figures["repeats_per_packet"] < 0.2
+        assert 0.9 < figures["arrived_share"] <= 1.0
+
+
+def test_overhead_compares_the_emulator_with_loops_of_the_same_mathematics(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("overhead", capsys)
+    assert printed["largest_difference"]["bare_learners"] == 0.0
+    assert printed["largest_difference"]["bare_torch"] < ROUNDING
+    assert printed["traffic_per_round"]["messages"] > 0
+    assert printed["traffic_per_round"]["retransmissions"] > 0, "the links of the emulated arm lose packets"
+    arms = printed["arms"].keys()
+    assert printed["executors"].keys() == {"threads"}
+    figures = printed["executors"]["threads"]
+    assert figures["seconds_per_round"].keys() == figures["cpu_seconds_per_round"].keys() == arms
+    for ratio in ("emulated/bare_learners", "emulated/bare_torch", "emulated_loss_free/bare_learners"):
+        assert_spread(figures["overhead"][ratio])
+        assert_spread(figures["cpu_overhead"][ratio])
+
+
+def test_ring_mlp_ends_with_the_models_of_the_bare_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("ring_mlp", capsys)
+    assert printed["parameters"] == 9_610
+    assert printed["largest_difference_to_bare"].keys() == printed["arms"].keys() - {"bare"}
+    assert max(printed["largest_difference_to_bare"].values()) < ROUNDING
+    assert printed["largest_move"] > 100 * ROUNDING, "models that stand still would agree too"
+    assert printed["rounds_per_s"].keys() == printed["arms"].keys()
+    assert_spread(printed["rounds_per_s"]["bare"])
+    assert_spread(printed["speed_over_bare"]["emulated_threads/bare"])
+
+
+def test_maps_are_equal_in_both_storages_up_to_rounding(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("maps", capsys)
+    cases = printed["cases"]
+    assert [(case["compression"], case["dtype"]) for case in cases] == [
+        (0.1, "float32"),
+        (0.23, "float32"),
+        (0.1, "float64"),
+    ]
+    for case in cases:
+        assert case["dense"].keys() == case["factored"].keys()
+        assert case["dense"].keys() >= {"ms_per_round", "ms_per_round_last_10", "ms_by_part", "mib"}
+        assert case["largest_difference"].keys() == {"maps", "projections", "heads"}
+        assert max(case["largest_difference"].values()) < MAP_ROUNDING[case["dtype"]]
+        assert case["largest_map_step"] > 10 * MAP_ROUNDING[case["dtype"]], "maps that stand still would agree too"
+
+
+def test_round_measures_every_encoder_and_group_against_a_matrix_product(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("round", capsys)
+    assert printed["matmul_gflop_per_s"] > 0.0
+    assert printed["parameters"].keys() == {"lidar", "camera", "rf", "drone_camera", "drone_gps"}
+    measured = [*printed["parameters"], "lidar+camera", "lidar+rf", "camera+rf"]
+    expected = {f"{name}/{order}" for name in measured for order in ("channels_last", "channels_first")}
+    assert printed["steps"].keys() == expected - {"drone_gps/channels_first"}
+    for figures in printed["steps"].values():
+        assert_spread(figures["ms"])
+        assert figures["gflop_per_s"] > 0.0
+    whole = printed["whole_round"]
+    assert (whole["clients"], whole["rounds"], whole["local_steps"], whole["threads"]) == (2, 1, 1, 2)
+    assert_spread(whole["matmul_gflop_per_s"])
+    for figure in ("seconds_per_round", "share_of_matmul", "cpu_share_of_matmul"):
+        assert whole[figure].keys() == {"round", "bare_steps"}
+        for seen in whole[figure].values():
+            assert_spread(seen)
+    assert max(seen["max"] for seen in whole["share_of_matmul"].values()) < 1.0
+
+
+def test_the_work_of_a_round_is_that_of_its_clients_steps() -> None:
+    """As `round` counts a client's step by itself, times the clients: nothing that a round does beside is counted."""
+    names = {"lidar+camera": 1, "lidar+rf": 1}
+    steps = import_module("sheafedge.benchmarks.round")
+    single, _ = steps.make_steps(2, 0.125)
+    expected = sum(n * steps.count_flops(single[f"{name}/channels_last"]) for name, n in names.items())
+    blockage, whole = (import_module(f"sheafedge.benchmarks.{name}") for name in ("_blockage", "_whole_round"))
+    edits = {"clients.n_clients": 2, "world.duration_s": 30, "model.width": 0.125, "training.batch_size": 2}
+    one, two = (blockage.Workload.of({**edits, "training.local_steps": n}) for n in (1, 2))
+    groups = sorted(client.group for client in one.emulation({"network.transport": "memory"}).clients)
+    assert groups == sorted(names)
+    assert whole._flops_of_a_round(one) == pytest.approx(expected, rel=0.01)  # heads of one logit instead of two
+    assert whole._flops_of_a_round(two) == 2 * whole._flops_of_a_round(one)
+
+
+@pytest.mark.slow
+def test_blockage_round_compares_a_round_with_its_local_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("blockage_round", capsys)
+    difference = printed["largest_difference"]
+    assert difference["to_stand_alone_training"] < ROUNDING_OF_STEPS
+    assert difference["moved"] > 100 * ROUNDING_OF_STEPS, "models that stand still would agree too"
+    arms = printed["arms"].keys()
+    assert printed["seconds"].keys() == printed["cpu_seconds"].keys() == arms
+    assert printed["over_bare_steps"].keys() == printed["cpu_over_bare_steps"].keys() == arms - {"bare_steps"}
+    for figures in ("seconds", "cpu_seconds", "over_bare_steps", "cpu_over_bare_steps"):
+        for seen in printed[figures].values():
+            assert_spread(seen)
+
+
+def test_hub_relays_beside_a_bare_socket_over_every_kind_of_address(capsys: pytest.CaptureFixture[str]) -> None:
+    addresses = report("hub", capsys)["addresses"]
+    assert addresses.keys() == {"inproc", "ipc", "tcp"}
+    for arms in addresses.values():
+        assert arms.keys() == {"hub", "relay"}
+        for figures in arms.values():
+            for seen in figures.values():
+                assert_spread(seen)
+
+
+@pytest.mark.slow
+def test_scale_measures_time_and_memory_per_client_at_every_size(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("scale", capsys)
+    assert printed["traffic_per_client_and_round"]["regular"]["messages"] > 4, "every client has four neighbors"
+    assert printed["traffic_per_client_and_round"]["regular"]["retransmissions"] > 0, "links lose packets"
+    assert printed["rounds"].keys() == {"regular/zmq", "regular/memory"}
+    for figures in printed["rounds"].values():
+        assert all(ms > 0.0 for ms in figures.pop("cpu_ms_to_build_a_client").values())
+        for seen in figures.values():
+            assert seen.keys() == {"6", "12"}
+            for spread in seen.values():
+                assert_spread(spread)
+        assert figures["growth"]["6"] == {"median": 1.0, "min": 1.0, "max": 1.0}, "over the smallest crowd"
+    assert printed["memory"]["regular"].keys() == {"6", "12"}
+    assert printed["memory"]["regular"]["12"]["kib_per_client"] > 0
+
+
+def test_value_plays_every_rule_and_draws_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(SMALL, "value", [*SMALL["value"], "--draw", str(tmp_path / "value.png")])
+    found = report("value", capsys)["scenarios"]["blockage"]
+    assert (tmp_path / "value.png").read_bytes().startswith(b"\x89PNG")
+    (shipped,) = found["everybody"]["reactive"]["outage_ms_per_min"]
+    assert found["rules"]["decision.handover.time_to_trigger_s"]["0.1"]["everybody"]["reactive"][
+        "outage_ms_per_min"
+    ] == [shipped]
+    slower = [one["everybody"]["deadline"]["in_time"][0] for one in found["answer_ms"].values()]
+    assert slower == sorted(slower, reverse=True)
+    (free,) = found["rules"]["decision.handover.interruption_s"]["0"]["everybody"]["oracle"]["outage_ms_per_min"]
+    assert free <= found["everybody"]["oracle"]["outage_ms_per_min"][0]
+
+
+def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("record", capsys)
+    for figures in printed["sensing_on_one_core"].values():
+        assert figures["frames_per_s"] > 0
+        assert figures["ms_per_frame"].keys() == {"scene", "rf", "lidar", "camera", "gps"}
+    assert printed["recording"]["frames"] == 100
+    assert printed["memory"].keys() >= {"peak_mb", "four_times_longer_peak_mb"}
+
+
+def test_serve_finds_the_rate_that_a_bundle_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundles = [str(tiny_bundle(tmp_path / name)) for name in ("one", "other")]
+    printed = report("serve", capsys, "--bundles", *bundles)
+    assert printed["questions_per_s"].keys() == printed["cpu_ms_per_answer"].keys() == {"one", "other"}
+    for seen in printed["questions_per_s"].values():
+        assert_spread(seen)
+    for seen in printed["cpu_ms_per_answer"].values():
+        assert seen["min"] >= 0.0, "counted in hundredths of a second, which is more than so few answers take"
+    (quantiles,) = printed["latency_ms_at_that_rate"]["one"]
+    assert 0.0 < quantiles["p50"] <= quantiles["p95"] <= quantiles["p99"] < 5000.0
+
+
+def test_a_soak_accounts_for_every_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = str(tiny_bundle(tmp_path / "b"))
+    soak = ("--soak", "1", "--soak-streams", "20", "--soak-rate", "10")
+    (figures,) = report("serve", capsys, "--bundles", bundle, *soak)["soaks"].values()
+    counted = figures["counted_by_the_server"]
+    assert figures["questions"] == counted["questions"] == 200
+    assert figures["not_settled"] == 0
+    assert figures["answers"] == counted["answers"]
+    assert figures["dropped_and_told"] == sum(counted["dropped"].values())
+    assert figures["answers"] + figures["dropped_and_told"] + figures["refused"] == 200
+    assert counted["streams"] == 20
+    assert figures["resident_mib"]["end"] > 1.0
+
+
+def test_a_question_without_an_answer_waits_for_ever() -> None:
+    heard = import_module("sheafedge.benchmarks._load").Heard(n_sent=100, latency_s=[0.001 * n for n in range(1, 99)])
+    assert heard.quantile_ms(0.5) == pytest.approx(50.0)
+    assert heard.quantile_ms(0.98) == pytest.approx(98.0)
+    assert heard.quantile_ms(0.99) == float("inf")
+
+
+def test_devices_foretells_every_model_in_every_precision(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("devices", capsys)
+    assert {row["model"] for row in printed["models"]} == {
+        "beam_tracking both",
+        "beam_tracking gps",
+        "beam_tracking rf",
+    }
+    assert printed["fit"].keys() == {"float32", "float16", "int8"} == {row["precision"] for row in printed["models"]}
+    for row in printed["models"]:
+        assert row["mflop"] > 0.0
+        assert row["cpu_ms"] > 0.0
+        assert row["foretold_unseen"] > 0.0
+        assert row["foretold_by_package"] > 0.0
+    assert 0.0 < printed["training"]["gflops_min"] <= printed["training"]["gflops_max"]
+
+
+def test_the_cost_model_finds_what_a_sum_was_made_of() -> None:
+    least_relative = import_module("sheafedge.benchmarks.devices")._least_relative
+    terms = np.array([(1.0, flops, n_bytes) for flops in (1e6, 1e8) for n_bytes in (1e3, 1e6)])
+    known = np.array([1e-4, 2e-4, 3e-4, 4e-4])
+    truth = np.array([5e-5, 2e-11, 3e-10])
+    found = least_relative(terms, terms @ truth + known, known)
+    np.testing.assert_allclose(found, truth, rtol=1e-6)
+    never_negative = least_relative(
+        terms, terms @ np.array([5e-5, 2e-11, 0.0]) * (1.0 - 1e-3 * terms[:, 2] / 1e6), 0 * known
+    )
+    assert never_negative.min() >= 0.0
+
+
+def test_machine_facts_can_be_asked_for_alone() -> None:
+    facts = import_module("sheafedge.benchmarks.machine").machine_facts()
+    assert facts["cpus"] >= 1

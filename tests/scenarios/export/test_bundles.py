@@ -1,0 +1,323 @@
+"""From a run to bundles: what they say is what the run did, and what is not as good as it should be is not written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from onnx import numpy_helper
+from sheafedge.emulator.contracts import ConfigError, DataError, Modality, SheafedgeError
+from sheafedge.emulator.edge.bundle import load_bundle
+from sheafedge.emulator.edge.manifest import BundleError
+from sheafedge.scenarios.export import bundles
+from sheafedge.scenarios.export.bundle_evidence import HELD_OUT, Evidence, decided, without
+from sheafedge.scenarios.export.bundles import Made, QuantizationError, Wishes, export_bundles, sources
+from sheafedge.scenarios.export.finished_run import FinishedRun, finished_run
+from sheafedge.scenarios.running.run import run_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.terminal import cli
+
+#: One architecture, because tracing takes seconds.
+BOTH = [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}]
+EDITS = {
+    "clients.groups": BOTH,
+    "clients.n_clients": 2,
+    "export.onnx": True,
+    "rounds": 2,
+    "data.beam_order": "mirrored",
+}
+ANYTHING = Wishes(quantize="int8", max_loss=1.0)
+#: Scores of a file and of the model in memory: none of a hundred rows is decided otherwise.
+SAME = 1e-9
+
+
+@pytest.fixture(scope="module")
+def folder(tiny: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete run; nobody changes it."""
+    return run_scenario(tiny.edited(EDITS), tmp_path_factory.mktemp("runs") / "run").folder
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path) -> FinishedRun:
+    return finished_run(folder)
+
+
+@pytest.fixture(scope="module")
+def plain(run: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
+    return export_bundles(run, [Wishes()], tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="module")
+def small(run: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
+    return export_bundles(run, [ANYTHING], tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    """A run folder that may be changed."""
+    return Path(shutil.copytree(folder, tmp_path / "run"))
+
+
+def metrics_of(made: Made) -> Mapping[str, Any]:
+    return load_bundle(made.folder).manifest.metrics
+
+
+def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | None:
+    """Exit code of the command in this process."""
+    monkeypatch.setattr(sys, "argv", ["sheafedge", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    code: int | None = ended.value.code  # type: ignore[assignment]
+    return code
+
+
+def test_every_client_gets_a_folder_and_an_archive(plain: list[Made]) -> None:
+    names = {path.name for path in plain[0].folder.parent.iterdir()}
+    assert names == {f"beam_tracking-client-0{i}{ending}" for i in (0, 1) for ending in ("", ".zip")}
+    for made in plain:
+        assert made.archive is not None
+        packed = load_bundle(made.archive)
+        assert packed.content == load_bundle(made.folder).content
+        assert set(packed.content) == {"model.onnx", "samples.npz", "README.md", "scenario.toml"}
+
+
+def test_a_manifest_says_where_the_model_comes_from(run: FinishedRun, plain: list[Made]) -> None:
+    summary = json.loads((run.folder / "summary.json").read_text())
+    for made in plain:
+        manifest = load_bundle(made.folder).manifest
+        said = {"scenario": "beam_tracking", "algorithm": "sheaf_dmfl_att", "seed": 0, "rounds": 2, "group": "both"}
+        assert said.items() <= manifest.trained.items()
+        assert manifest.trained["client"] == made.client
+        assert manifest.trained["trace_hash"] == summary["trace_hash"]
+        assert (manifest.task, manifest.precision) == ("beam_tracking", "float32")
+        assert manifest.flops > 0.0
+        assert (made.folder / "scenario.toml").read_text() == run.scenario_text
+        assert load_scenario(str(made.folder / "scenario.toml")) == run.scenario
+
+
+def test_a_manifest_says_how_frames_make_a_sample(plain: list[Made]) -> None:
+    rf, gps = load_bundle(plain[0].folder).manifest.inputs
+    assert (rf.modality, rf.shape, rf.frame_shape, rf.frames, rf.frame_axis, rf.lag) == ("rf", (4, 8), (8,), 4, 0, 1)
+    assert (gps.modality, gps.shape, gps.frame_shape, gps.frames, gps.frame_axis, gps.lag) == (
+        ("gps", (4, 2), (2,), 4, 0, 0)
+    )  # fmt: skip
+    assert rf.rate_hz == gps.rate_hz == 10.0
+    assert (rf.unit, gps.unit) == ("dB", "m")
+
+
+def test_labels_are_told_as_the_base_station_numbers_its_beams(run: FinishedRun, plain: list[Made]) -> None:
+    """Every eighth beam of 64; of two arrays one hangs upside down and counts from the other end."""
+    codebooks = [load_bundle(made.folder).manifest.output.codebook for made in plain]
+    assert sorted(codebooks) == [tuple(range(0, 64, 8)), tuple(range(56, -1, -8))]
+    assert codebooks == [source.member.outputs for source in sources(run, [0, 1])]
+
+
+def test_metrics_are_those_that_the_run_wrote_down(run: FinishedRun, plain: list[Made]) -> None:
+    for made in plain:
+        metrics = metrics_of(made)
+        written = run.last_scores[made.client]["fused"]
+        assert_allclose([metrics["held_out"][key] for key in written], list(written.values()), atol=SAME)
+        assert metrics["samples"] == len(next(sources(run, [made.client])).data.test)
+        assert set(metrics["shifted"]) == {"noise"}  # neither night nor occlusion change sweeps and positions
+        assert set(metrics["without"]) == {"rf", "gps"}
+        assert metrics["without"]["rf"] != metrics["without"]["gps"]
+        assert set(metrics["baselines"]) == {"persistence", "majority"}
+        assert "agreement" not in metrics
+
+
+def test_the_card_shows_the_figures_of_the_manifest(small: list[Made]) -> None:
+    for made in small:
+        card, metrics = (made.folder / "README.md").read_text(), metrics_of(made)
+        assert card.startswith(f"# {made.folder.name}\n")
+        for scores in (metrics["held_out"], metrics["shifted"]["noise"], metrics["without"]["rf"]):
+            assert f"| {scores['top1']:.3f} | {scores['top3']:.3f} | {scores['power_loss_db']:.2f} dB |" in card
+        assert f"{metrics['agreement']['held_out']:.3f} | {metrics['float32']['held_out']['top1']:.3f} |" in card
+
+
+def test_a_quantized_bundle_is_held_against_the_trained_model(plain: list[Made], small: list[Made]) -> None:
+    for before, after in zip(plain, small, strict=True):
+        assert after.folder.name == f"{before.folder.name}-int8"
+        bundle, metrics = load_bundle(after.folder), metrics_of(after)
+        assert bundle.manifest.precision == "int8"
+        assert bundle.manifest.trained["calibration"] == "minmax"
+        assert metrics["float32"]["held_out"] == metrics_of(before)["held_out"]
+        assert metrics["float32"]["shifted"] == metrics_of(before)["shifted"]  # the same noise for everybody
+        assert metrics["agreement"]["held_out"] > 0.9
+        assert after.evidence.largest_difference > 0.0  # it is another model
+        assert bundle.session.optional_names == ["present"]
+
+
+def test_golden_answers_are_those_of_the_model_beside_them(run: FinishedRun, small: list[Made]) -> None:
+    for made in small:
+        bundle = load_bundle(made.folder)
+        with np.load(made.folder / "samples.npz", allow_pickle=False) as arrays:
+            inputs = {name: arrays[f"input_{name}"] for name in ("rf", "gps")}
+            expected = arrays["logits"]
+        assert_array_equal(bundle.session.run(inputs), expected)
+        test = next(sources(run, [made.client])).data.test
+        assert all((row == test.inputs()["rf"]).all(axis=(1, 2)).any() for row in inputs["rf"])
+        assert bundle.manifest.golden.tolerance >= 1e-3 * np.abs(expected).max()
+
+
+def spoiled(model: onnx.ModelProto, *_: Any, **__: Any) -> onnx.ModelProto:
+    """A model that prefers beam 0 whatever it sees."""
+    for tensor in model.graph.initializer:
+        if tensor.name == "head.bias":
+            bias = np.zeros(tensor.dims[0], np.float32)
+            bias[0] = 1e3
+            tensor.CopyFrom(numpy_helper.from_array(bias, tensor.name))
+    return model
+
+
+def test_a_model_that_lost_too_much_is_refused_and_nothing_is_written(
+    run: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "int8_model", spoiled)
+    out = tmp_path / "bundles"
+    with pytest.raises(QuantizationError) as refused:
+        export_bundles(run, [Wishes(quantize="int8")], out)
+    for said in ("client-0", "top1 falls from", "--max-loss 0.02", "nothing is written"):
+        assert said in str(refused.value)
+    assert not out.exists()
+
+
+def test_a_refusal_is_one_sentence_and_exit_code_2(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bundles, "int8_model", spoiled)
+    code = command(monkeypatch, "export", str(folder), "--quantize", "int8", "--out", str(tmp_path / "bundles"))
+    said = capsys.readouterr().err.strip()
+    assert code == 2
+    assert said.startswith("error: beam_tracking-client-0")
+    assert "\n" not in said
+
+
+def test_the_command_writes_and_shows_what_was_asked_for(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--clients", "1", "--quantize", "fp16", "--no-zip", "-o", str(tmp_path), "--min-agreement", "1")
+    assert not command(monkeypatch, "export", str(folder), *arguments)
+    assert [path.name for path in tmp_path.iterdir()] == ["beam_tracking-client-01-fp16"]
+    assert load_bundle(tmp_path / "beam_tracking-client-01-fp16").manifest.precision == "float16"
+    said = capsys.readouterr().out
+    for shown in ("held out", "noise", "without gps", "1 bundle in float16"):
+        assert shown in said
+    assert command(monkeypatch, "export", str(folder), *arguments) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_several_precisions_of_a_client_are_written_together_or_not_at_all(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "bundles"
+    arguments = ("--clients", "1", "--quantize", "none", "--quantize", "int8", "--no-zip", "-o", str(out))
+    with monkeypatch.context() as patch:
+        patch.setattr(bundles, "int8_model", spoiled)
+        assert command(patch, "export", str(folder), *arguments) == 2
+    assert not out.exists()
+    assert not command(monkeypatch, "export", str(folder), *arguments, "--max-loss", "1")
+    assert {path.name for path in out.iterdir()} == {"beam_tracking-client-01", "beam_tracking-client-01-int8"}
+    said = capsys.readouterr().out
+    assert said.count("held out") == 1, "one table shows both"
+    for shown in ("1 bundle in float32", "1 bundle in int8"):
+        assert shown in said
+
+
+def test_too_little_agreement_is_warned_of() -> None:
+    scores = {HELD_OUT: {"top1": 0.5}, "noise": {"top1": 0.4}}
+    shown = Evidence("top1", 10, scores, scores, {HELD_OUT: 0.99, "noise": 0.9})
+    (warning,) = bundles._warnings("beam", shown, Wishes(quantize="int8"))
+    assert "--min-agreement 0.98: noise 0.900" in warning
+    assert bundles._warnings("beam", shown, Wishes(quantize="int8", min_agreement=0.5)) == ()
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "an agreement above 1": ({"min_agreement": 1.5}, "--min-agreement must lie in"),
+    "a loss below 0": ({"max_loss": -0.1}, "--max-loss must lie in"),
+    "no number": ({"max_loss": float("nan")}, "--max-loss must lie in"),
+    "no window": ({"calibration_windows": 0}, "--windows must be at least 1"),
+}
+
+
+@pytest.mark.parametrize(("options", "said"), REFUSED.values(), ids=REFUSED.keys())
+def test_impossible_limits_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        Wishes(**options)
+
+
+@pytest.mark.parametrize("clients", ["", "a", "0,,1", "-1", "0;1", "１"])
+def test_client_numbers_that_are_none_are_refused(
+    folder: Path, clients: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(monkeypatch, "export", str(folder), f"--clients={clients}") == 2
+    assert "--clients takes numbers with commas" in capsys.readouterr().err
+
+
+def test_a_client_without_a_model_is_named(run: FinishedRun, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no model of client 7; it has those of 0, 1"):
+        export_bundles(run, [Wishes(clients=(7,))], tmp_path)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path, copied: Path) -> None:
+    with pytest.raises(ConfigError, match=r"not the folder of a complete run \(scenario.toml is missing\)"):
+        finished_run(tmp_path)
+    summary = json.loads((copied / "summary.json").read_text())
+    (copied / "summary.json").write_text(json.dumps({**summary, "exports": []}))
+    with pytest.raises(ConfigError, match=r"export.onnx = true"):
+        finished_run(copied)
+    for damaged in ("{", "[]", json.dumps({**summary, "rounds": "many"})):
+        (copied / "summary.json").write_text(damaged)
+        with pytest.raises(DataError, match="cannot be read"):
+            finished_run(copied)
+
+
+def test_a_run_whose_data_have_changed_is_refused(copied: Path, tmp_path: Path) -> None:
+    path = copied / "summary.json"
+    summary = json.loads(path.read_text())
+    path.write_text(json.dumps({**summary, "test_windows": summary["test_windows"] + 1}))
+    with pytest.raises(DataError, match="the recordings have changed"):
+        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
+
+
+def test_a_model_that_scores_otherwise_is_refused(copied: Path, tmp_path: Path) -> None:
+    file = copied / "models" / "client-00.onnx"
+    onnx.save(spoiled(onnx.load(file)), file)
+    with pytest.raises(DataError, match="model or data are not those of the run"):
+        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
+    file.write_bytes(b"no model")
+    with pytest.raises(DataError, match="is no ONNX model"):
+        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
+    assert not (tmp_path / "bundles").exists()
+
+
+def test_a_bundle_that_fails_on_loading_is_not_left_behind(
+    run: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(path: Path) -> None:
+        raise BundleError(f"bundle {path}: it answers otherwise")
+
+    monkeypatch.setattr(bundles, "load_bundle", failing)
+    with pytest.raises(SheafedgeError, match="answers otherwise"):
+        export_bundles(run, [Wishes()], tmp_path / "bundles")
+    assert not (tmp_path / "bundles").exists()
+
+
+def test_a_missing_sensor_is_zeros_and_a_mark() -> None:
+    inputs: dict[Modality, np.ndarray] = {"rf": np.ones((3, 2), np.float32), "gps": np.ones((3, 4), np.float32)}
+    given = without(inputs, "rf")
+    assert_array_equal(given["present"], [[0.0, 1.0]] * 3)
+    assert_array_equal(given["rf"], np.zeros((3, 2)))
+    assert_array_equal(given["gps"], inputs["gps"])
+
+
+def test_a_decision_is_the_sign_of_one_logit_or_the_largest_of_many() -> None:
+    assert_array_equal(decided(np.array([[-0.1], [0.2], [0.0]])), [0, 1, 0])
+    assert_array_equal(decided(np.array([[1.0, 3.0, 2.0], [5.0, 3.0, 2.0]])), [1, 0])

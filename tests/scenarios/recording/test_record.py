@@ -1,0 +1,457 @@
+"""A world becomes one recording file: the same bytes from the same seed, whole or not there at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sheafedge.datasets.deepsense.deepsense_labels import blocked_by_power
+from sheafedge.datasets.power_blockage import PowerBlockage
+from sheafedge.datasets.recordings.recording_reader import RecordingReader
+from sheafedge.datasets.windows.sensed_frames import SensedFrames
+from sheafedge.datasets.windows.sensor_windows import beam_windows, blockage_windows
+from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.emulator.radio.channel import trace_paths
+from sheafedge.emulator.sensors.camera import pixels_of
+from sheafedge.scenarios.recording import recording_cache
+from sheafedge.scenarios.recording.inspection import inspect_recording, plot_recording
+from sheafedge.scenarios.recording.record import CHUNK_FRAMES, RecordReport, record_world
+from sheafedge.scenarios.recording.recorded_site import RecordedSite
+from sheafedge.scenarios.recording.recording_cache import cached_recording, recording_key
+from sheafedge.scenarios.recording.site_sensors import SiteSensors
+from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection, load_world, parse_world
+from sheafedge.scenarios.terminal.cli import main
+
+
+def world(**changes: Any) -> WorldSection:
+    """A street of two base stations, long enough for two pieces and some cars."""
+    return WorldSection.model_validate({"n_sites": 2, "duration_s": 30.0, **changes})
+
+
+def recorded(section: WorldSection, path: Path, seed: int = 3, **options: Any) -> RecordReport:
+    return record_world(section, seed, path, **options)
+
+
+def sensed(section: WorldSection, index: int, pieces: tuple[int, ...], seed: int = 3) -> dict[str, np.ndarray]:
+    """All fields of one base station, sensed in pieces of these sizes."""
+    sensors = SiteSensors(RecordedSite.of(WorldFile(section, seed), index))
+    borders = np.cumsum((0, *pieces))
+    parts = [sensors.sense(np.arange(*ends)) for ends in pairwise(borders)]
+    return {name: np.concatenate([part[name] for part in parts if part]) for name in parts[0] or parts[-1]}
+
+
+@pytest.fixture(scope="module")
+def street(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("street") / "street.h5"
+    recorded(world(duration_s=60.0), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def sky(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sky") / "sky.h5"
+    section = {"kind": "sky", "duration_s": 90.0, "sky": {"min_flight_s": 10.0, "max_flight_s": 20.0}}
+    recorded(world(**section), path)
+    return path
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_same_seed_gives_the_same_bytes_on_any_number_of_threads(tmp_path: Path, threads: int) -> None:
+    assert world().n_ticks > CHUNK_FRAMES  # more than one piece, or there would be no order to get wrong
+    recorded(world(), tmp_path / "one.h5", threads=0)
+    recorded(world(), tmp_path / "other.h5", threads=threads)
+    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "other.h5").read_bytes()
+
+
+def test_another_seed_gives_another_world() -> None:
+    one, other = (sensed(world(), 0, (300,), seed) for seed in (3, 4))
+    for name in ("rf", "lidar", "camera", "los_loss_db"):
+        assert not np.array_equal(one[name], other[name])
+
+
+@pytest.mark.parametrize("pieces", [(150, 150), (100, 1, 199), (299, 1)])
+def test_frames_do_not_depend_on_the_pieces_they_are_sensed_in(pieces: tuple[int, ...]) -> None:
+    section = world(sensors=("lidar", "camera", "rf", "gps"))
+    whole, parts = sensed(section, 1, (300,)), sensed(section, 1, pieces)
+    for name, values in whole.items():
+        assert_array_equal(parts[name], values)
+
+
+def test_a_base_station_does_not_change_when_others_join_or_a_sensor_is_left_out() -> None:
+    full = sensed(world(n_sites=2, sensors=("lidar", "camera", "rf", "gps")), 1, (300,))
+    fewer = sensed(world(n_sites=5, sensors=("camera",)), 1, (300,))
+    assert "lidar" not in fewer
+    for name, values in fewer.items():
+        assert_array_equal(full[name], values)
+
+
+def test_labels_are_what_the_recorded_numbers_say(street: Path) -> None:
+    with RecordingReader(street) as reader:
+        for station in reader.base_stations:
+            powers, blocked = station.read("rf"), station.read("blocked_geometric")
+            assert 0 < blocked.sum() < len(blocked) / 2
+            assert_array_equal(blocked, station.read("los_loss_db") >= 10)
+            assert_array_equal(station.read("best_beam"), powers.argmax(axis=1))
+            best_db = 10 * np.log10(powers.max(axis=1).astype(np.float64))
+            assert_array_equal(station.read("blocked_power"), blocked_by_power(best_db))
+            assert best_db[~blocked].mean() > best_db[blocked].mean() + 5
+
+
+@pytest.mark.parametrize("cut", [100, 101, 250])
+def test_power_labels_in_pieces_are_those_of_the_whole(cut: int) -> None:
+    draws = np.random.default_rng(5)
+    power_db = draws.normal(-80, 1, 900) - 15 * (np.sin(np.arange(900) / 30) > 0.6)
+    labels = PowerBlockage()
+    in_pieces = np.concatenate([labels.label(piece) for piece in (power_db[:cut], power_db[cut:600], power_db[600:])])
+    assert_array_equal(in_pieces, blocked_by_power(power_db))
+    assert 0.1 < in_pieces.mean() < 0.5
+
+
+def test_the_report_counts_what_the_file_holds(tmp_path: Path) -> None:
+    path = tmp_path / "street.h5"
+    report = recorded(world(duration_s=60.0), path)
+    assert report.n_bytes == path.stat().st_size
+    for ours, facts in zip(report.stations, inspect_recording(path).stations, strict=True):
+        assert (ours.n_frames, ours.n_sequences, ours.n_events) == (600, facts.n_sequences, facts.n_events)
+        assert ours.blocked_share == pytest.approx(facts.blocked_shares["blocked_geometric"])
+        assert ours.power_blocked_share == pytest.approx(facts.blocked_shares["blocked_power"])
+        assert ours.disagreement == pytest.approx(facts.disagreement)
+        assert ours.beam_persistence == pytest.approx(facts.beam_persistence)
+        assert ours.n_events > 0
+
+
+def test_the_scene_can_be_made_again_from_what_the_file_says(street: Path) -> None:
+    with RecordingReader(street) as reader:
+        assert reader.description.seed == 3
+        file = parse_world(reader.description.scenario, "the recording")
+        for station in reader.base_stations:
+            site = RecordedSite.of(file, station.index)
+            scene = site.scene(station.read("time_s"))
+            loss_db = trace_paths(scene, site.channel).los_blockage_db
+            assert_array_equal(loss_db.astype(np.float32), station.read("los_loss_db"))
+            assert station.geometry["street"]["n_lanes"] == site.world.settings.n_lanes  # type: ignore[union-attr]
+            assert station.geometry["user_m"] == scene.user_m[0].tolist()
+
+
+def test_streets_feed_blockage_windows(street: Path) -> None:
+    with RecordingReader(street) as reader:
+        sensed = SensedFrames.of(reader.base_stations[0], ("lidar", "camera", "rf"))
+        windows = blockage_windows(sensed, sensed.modalities)
+        inputs = windows.inputs(slice(0, 4))
+    assert {name: rows.shape for name, rows in inputs.items()} == {
+        "lidar": (4, 2, 16, 216),
+        "camera": (4, 16, 64, 64),
+        "rf": (4, 16, 64),
+    }
+    assert 0 < windows.label.mean() < 0.5
+
+
+def test_drones_feed_beam_windows(sky: Path) -> None:
+    with RecordingReader(sky) as reader:
+        station = reader.base_stations[1]
+        sensed = SensedFrames.of(station, ("gps", "camera"), color=True, keep_powers=True)
+        windows = beam_windows(sensed, sensed.modalities, n_beams=32)
+        assert station.field("gps").columns == ("latitude_deg", "longitude_deg", "distance_m", "height_m")
+        fix, distance_m = windows.inputs()["gps"], station.read("gps")[:, 2]
+        assert len(np.unique(station.read("sequence"))) > 2
+        assert "blocked_power" not in station.field_names
+    assert distance_m.min() > 10
+    assert distance_m.max() < 90
+    assert np.abs(fix[:, :2]).max() < 0.001  # degrees from the base station: within 111 m
+
+
+def test_tracked_cars_leave_holes_between_their_passes(tmp_path: Path) -> None:
+    recorded(world(user="car", duration_s=60.0, n_sites=1), tmp_path / "cars.h5")
+    with RecordingReader(tmp_path / "cars.h5") as reader:
+        station = reader.base_stations[0]
+        sequence, frame_index = station.read("sequence"), station.read("frame_index")
+        assert set(station.modalities) == {"lidar", "camera", "rf", "gps"}
+        np.testing.assert_allclose(station.read("time_s"), frame_index / 10)
+    same = np.diff(sequence) == 0
+    assert (np.diff(frame_index)[same] == 1).all()
+    assert (np.diff(frame_index)[~same] > 1).any()
+
+
+def test_night_falls_on_the_share_of_base_stations_asked_for(tmp_path: Path) -> None:
+    section = world(n_sites=10, night_share=0.4, duration_s=2.0, sensors=("camera",))
+    recorded(section, tmp_path / "night.h5")
+    with RecordingReader(tmp_path / "night.h5") as reader:
+        light = [float(station.read("camera").mean()) for station in reader.base_stations]
+        night = [station.geometry["camera"]["night"] for station in reader.base_stations]
+    assert abs(sum(night) - 4) <= 1  # spread evenly over any number of base stations, so not exact for one
+    assert max(value for value, dark in zip(light, night, strict=True) if dark) < 60
+    assert min(value for value, dark in zip(light, night, strict=True) if not dark) > 80
+
+
+def test_options_of_the_radio_change_the_radio_only() -> None:
+    plain = sensed(world(), 0, (300,))
+    for options in (
+        {"codebook": {"kind": "dft"}},
+        {"codebook": {"phase_bits": 3}},
+        {"codebook": {"gain_sigma_db": 1.0}},
+        {"codebook": {"phase_sigma_deg": 5.0}},
+        {"carrier_hz": 28e9},
+    ):
+        other = sensed(world(**options), 0, (300,))
+        assert not np.array_equal(plain["rf"], other["rf"])
+        assert_array_equal(plain["camera"], other["camera"])
+        assert_array_equal(plain["lidar"], other["lidar"])
+
+
+def test_beams_that_were_not_measured_are_nan_and_never_best() -> None:
+    frames = sensed(world(sweep={"nan_row_share": 0.3}), 0, (300,))
+    has_gap = np.isnan(frames["rf"]).any(axis=1)
+    assert 0.3 - 3 * 0.0265 < has_gap.mean() < 0.3 + 3 * 0.0265  # three standard errors of 300 draws
+    assert_array_equal(frames["best_beam"], np.nanargmax(frames["rf"], axis=1))
+
+
+class InterruptedByUserError(Exception):
+    """What a user's Ctrl-C would be."""
+
+
+def test_an_interrupted_recording_leaves_nothing(tmp_path: Path) -> None:
+    def stop(n_done: int, n_all: int) -> None:
+        if n_done > n_all // 2:
+            raise InterruptedByUserError
+
+    with pytest.raises(InterruptedByUserError):
+        recorded(world(), tmp_path / "street.h5", progress=stop)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_goes_up_to_the_whole(tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    recorded(world(), tmp_path / "street.h5", progress=lambda done, total: calls.append((done, total)))
+    assert [done for done, _ in calls] == sorted({done for done, _ in calls})
+    assert calls[-1] == (600, 600)
+
+
+def test_a_cached_recording_is_made_once(tmp_path: Path) -> None:
+    calls: list[int] = []
+    first = cached_recording(world(), 3, tmp_path / "cache", lambda done, _: calls.append(done))
+    n_calls, content = len(calls), first.read_bytes()
+    assert cached_recording(world(), 3, tmp_path / "cache", lambda done, _: calls.append(done)) == first
+    assert len(calls) == n_calls > 0
+    recorded(world(), tmp_path / "plain.h5")
+    assert (tmp_path / "plain.h5").read_bytes() == content
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def never_finish(path: Path) -> None:
+    with h5py.File(path, "r+") as file:
+        del file.attrs["complete"]
+
+
+@pytest.mark.parametrize("damage", [cut, empty, never_finish])
+def test_a_damaged_cached_recording_is_made_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    section = world(duration_s=3.0, n_sites=1)
+    path = cached_recording(section, 3, tmp_path)
+    content = path.read_bytes()
+    damage(path)
+    assert cached_recording(section, 3, tmp_path).read_bytes() == content
+
+
+def test_the_cache_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHEAFEDGE_CACHE", str(tmp_path / "here"))
+    assert cached_recording(world(duration_s=3.0, n_sites=1), 3).parent == tmp_path / "here"
+
+
+def test_the_cache_key_follows_everything_that_decides_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {recording_key(world(), 3), recording_key(world(), 4)}
+    for changes in (
+        {"rate_hz": 5.0},
+        {"street": {"n_lanes": 4}},
+        {"lidar": {"rolling": True}},
+        {"camera": {"noise_sigma": 0.03}},
+        {"gps": {"rtk": True}},
+        {"sweep": {"floor_db": 25.0}},
+        {"sensors": ["rf"]},
+    ):
+        keys.add(recording_key(world(**changes), 3))
+    assert recording_key(world(), 3) in keys
+    for name, value in (("__version__", "9.9.9"), ("VERSION", 99), ("code_hash", lambda: "other")):
+        with monkeypatch.context() as patch:
+            patch.setattr(recording_cache, name, value)
+            keys.add(recording_key(world(), 3))
+    assert len(keys) == 12
+
+
+def test_old_leftovers_of_killed_recordings_are_removed_and_young_ones_stay(tmp_path: Path) -> None:
+    old, young = tmp_path / ".street-a.h5.0.partial", tmp_path / ".street-b.h5.1.partial"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    cached_recording(world(duration_s=3.0, n_sites=1), 3, tmp_path)
+    assert not old.exists()
+    assert young.exists()
+
+
+@pytest.mark.parametrize("kind", ["street", "sky"])
+def test_a_world_reads_its_own_text(kind: str) -> None:
+    file = load_world(kind, {"seed": 7, "world.camera.n_pixels": 32, "world.sensors": ["rf", "camera"]})
+    assert parse_world(file.text(), "text") == file
+    assert file.section.recorded == ("camera", "rf")
+
+
+def test_a_camera_in_the_sky_sees_the_whole_sector() -> None:
+    for index in range(3):
+        site = RecordedSite.of(WorldFile(world(kind="sky", duration_s=300.0), 3), index)
+        scene = site.scene(np.arange(0, 300, 0.5))
+        column, row, depth_m = pixels_of(scene.user_m, scene, site.camera)
+        assert (depth_m > 0).all()
+        for place in (column, row):
+            assert place.min() >= 0
+            assert place.max() <= site.camera.n_pixels
+
+
+@pytest.mark.parametrize(
+    ("edits", "said"),
+    [
+        ({"world.nsites": 3}, "did you mean world.n_sites"),
+        ({"world.street.n_lans": 3}, "did you mean world.street.n_lanes"),
+        ({"n_sites": 3}, "world.n_sites"),
+        ({"world.n_sites": 0}, "world.n_sites"),
+        ({"world.street.n_lanes": 9}, "world.street.n_lanes must lie in [2, 6], got 9"),
+        ({"world.sensors": ["sonar"]}, "world.sensors"),
+        ({"world.sensors": ["rf", "rf"]}, "twice"),
+        ({"world.duration_s": 1.0, "world.rate_hz": 0.1}, "holds no frame"),
+        ({"world.kind.x": 1}, "holds no fields"),
+        ({"world.codebook": {"kind": "eigen"}}, "world.codebook.kind"),
+        ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"seed": 1.5}, "seed must be a valid integer, got 1.5"),
+    ],
+)
+def test_a_world_that_cannot_be_is_refused_in_one_sentence(edits: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_world("street", edits)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    """The exit code of a command line."""
+    monkeypatch.setattr(sys, "argv", ["sheafedge", *map(str, arguments)])
+    try:
+        main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_record_and_inspect_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = 'name = "two streets"\nseed = 5\n[world]\nn_sites = 2\nduration_s = 30\n[clients]\nn_clients = 2\n'
+    (tmp_path / "two.toml").write_text(text, encoding="utf-8")
+    out = tmp_path / "two.h5"
+    assert run(monkeypatch, "record", tmp_path / "two.toml", "-o", out, "--set", "world.street.van_share=0.5") == 0
+    assert "600 frames" in capsys.readouterr().out
+    assert run(monkeypatch, "inspect", out) == 0
+    said = capsys.readouterr().out
+    for word in ("seed 5", "216 x 2", "64 x 64 x 3", "10.00 frames per second", "blocked", "differ"):
+        assert word in said
+    with RecordingReader(out) as reader:
+        assert parse_world(reader.description.scenario, "file").section.street.van_share == 0.5
+
+
+def test_inspect_draws_streets_skies_and_measured_data(
+    street: Path, sky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    scenario = deepsense_folder(tmp_path / "scenario23")
+    imported = tmp_path / "imported.h5"
+    assert run(monkeypatch, "import", "deepsense", scenario, "--scenario", 23, "-o", imported) == 0
+    for index, recording in enumerate((street, sky, imported)):
+        plots = tmp_path / f"plots{index}"
+        assert run(monkeypatch, "inspect", recording, "--plot", plots, "--station", 0) == 0
+        assert (plots / "bs00.png").read_bytes().startswith(b"\x89PNG")
+
+
+def deepsense_folder(root: Path, n_rows: int = 40) -> Path:
+    """The smallest folder in the official layout: powers and their best beams."""
+    powers = np.random.default_rng(5).uniform(0.1, 0.8, size=(n_rows, 64))
+    (root / "unit1").mkdir(parents=True)
+    lines = ["index,seq_index,unit1_pwr_60ghz,unit1_beam_index"]
+    for row, sweep in enumerate(powers):
+        (root / "unit1" / f"pwr_{row}.txt").write_text("\n".join(map(str, sweep)), encoding="utf-8")
+        lines.append(f"{row + 1},1,./unit1/pwr_{row}.txt,{sweep.argmax() + 1}")
+    (root / "scenario23.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("record", "nowhere", "-o", "{tmp}/x.h5"),
+        ("record", "street", "-o", "{tmp}/no/folder/x.h5"),
+        ("record", "street", "-o", "{tmp}"),
+        ("record", "street", "-o", "{tmp}/x.h5", "--set", "world.n_sites=many"),
+        ("inspect", "{tmp}/x.h5"),
+        ("import", "deepsense", "{tmp}", "--scenario", "23", "-o", "{tmp}/x.h5"),
+    ],
+)
+def test_what_a_user_can_put_right_is_one_sentence_and_exit_code_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    assert run(monkeypatch, *(word.format(tmp=tmp_path) for word in arguments)) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scenario_without_a_world_cannot_be_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "measured.toml").write_text('task = "beam_tracking"\n[data]\nsource = "deepsense"\n', encoding="utf-8")
+    assert run(monkeypatch, "record", tmp_path / "measured.toml", "-o", tmp_path / "x.h5") == 2
+    assert "measured.toml describes no world; add a table [world]" in capsys.readouterr().err
+    assert not (tmp_path / "x.h5").exists()
+
+
+@pytest.mark.parametrize("command", [("record", "street"), ("import", "deepsense", "{tmp}", "--scenario", "23")])
+def test_a_recording_that_is_there_already_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    (tmp_path / "x.h5").write_bytes(b"dear to me")
+    words = (word.format(tmp=tmp_path) for word in command)
+    assert run(monkeypatch, *words, "-o", str(tmp_path / "x.h5")) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (tmp_path / "x.h5").read_bytes() == b"dear to me"
+
+
+def test_a_base_station_that_is_not_there_cannot_be_drawn(street: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(ConfigError, match="base stations 0 to 1"):
+        plot_recording(street, tmp_path, (7,))
+
+
+def test_the_folder_of_the_cache_must_be_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match="SHEAFEDGE_CACHE"):
+        cached_recording(world(duration_s=3.0), 3, tmp_path / "file" / "cache")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, sheafedge.scenarios.terminal.cli\n"
+        "print([name for name in ('torch', 'h5py', 'matplotlib', 'pydantic', 'rich.progress') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

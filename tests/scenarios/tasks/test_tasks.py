@@ -1,0 +1,205 @@
+"""Tasks: what a good answer scores, what answers without a model score, and what is said about inputs and outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sheafedge.datasets.windows.sensed_frames import SensedFrames
+from sheafedge.emulator.contracts import Modality
+from sheafedge.scenarios.schema.data_section import DataSection
+from sheafedge.scenarios.tasks.blockage_task import Blockage
+from sheafedge.scenarios.tasks.task import Task
+from sheafedge.scenarios.tasks.task_table import TASKS
+from sheafedge.scenarios.wiring.encoders import OBJECTIVES
+
+N_FRAMES = 40
+DATA = {
+    "blockage": DataSection(window=4, horizon=2),
+    "beam_tracking": DataSection(window=3, n_beams=8),
+    "beam_prediction": DataSection(window=1, n_beams=16),
+}
+GPS_COLUMNS = {
+    "beam_tracking": ("east_m", "north_m"),
+    "beam_prediction": ("latitude_deg", "longitude_deg", "distance_m", "height_m"),
+}
+
+
+def sensed_for(name: str, blocked: np.ndarray | None = None) -> SensedFrames:
+    """A base station that has everything that a task can use."""
+    task, draws = TASKS[name], np.random.default_rng(4)
+    columns = GPS_COLUMNS.get(name, ())
+    sensed = SensedFrames(
+        "corner", task.modalities, color=task.color, keep_powers="rf" in task.needs, gps_columns=columns
+    )
+    fields: dict[str, np.ndarray[Any, Any]] = {
+        "time_s": np.arange(N_FRAMES) / 10,
+        "sequence": np.zeros(N_FRAMES, dtype=np.int64),
+        "rf": draws.uniform(0.1, 1, (N_FRAMES, 64)),
+        "lidar": draws.uniform(0, 10, (N_FRAMES, 12, 2)),
+        "camera": draws.integers(0, 256, (N_FRAMES, 8, 8, 3), dtype=np.uint8),
+        "blocked_geometric": draws.random(N_FRAMES) < 0.3 if blocked is None else blocked,
+    }
+    if columns:
+        fields["gps"] = draws.normal(size=(N_FRAMES, len(columns)))
+    sensed.append(fields)
+    return sensed
+
+
+def samples_of(name: str, modalities: tuple[Modality, ...] | None = None) -> Any:
+    task = TASKS[name]
+    return task.samples(sensed_for(name), modalities or task.modalities, DATA[name])
+
+
+def blockage_samples(blocked: np.ndarray, horizon: int = 2) -> Any:
+    sensed = sensed_for("blockage", blocked)
+    return TASKS["blockage"].samples(sensed, ("rf",), DataSection(window=1, horizon=horizon))
+
+
+def logits(answers: np.ndarray) -> np.ndarray:
+    """[n, 1] of a model that is sure."""
+    return np.where(answers, 3.0, -3.0)[:, None]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_input_has_the_shape_that_its_description_promises(name: str) -> None:
+    task, data = TASKS[name], DATA[name]
+    samples = samples_of(name)
+    described = task.input_descriptions(samples, data)
+    inputs = samples.inputs(np.arange(5))
+    assert set(inputs) == set(described) == set(task.modalities)
+    for modality, values in inputs.items():
+        assert values.shape == (5, *described[modality]["shape"])
+        assert values.dtype == np.float32
+        assert described[modality]["unit"]
+        assert described[modality]["meaning"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_only_the_inputs_of_the_client_are_described(name: str) -> None:
+    for modality in TASKS[name].modalities:
+        samples = samples_of(name, (modality,))
+        assert set(TASKS[name].input_descriptions(samples, DATA[name])) == {modality}
+        assert samples.modalities == (modality,)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_there_is_a_name_for_every_class_and_no_class_without_a_name(name: str) -> None:
+    task, data = TASKS[name], DATA[name]
+    names, label = task.labels(data), samples_of(name).label
+    assert len(set(names)) == len(names) > label.max()
+    assert label.min() >= 0
+    assert task.n_outputs(data) == (1 if task.objective == "binary_cross_entropy" else len(names))
+    assert task.objective in OBJECTIVES
+    assert str(task.n_outputs(data)) in task.output_description(data)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_column_of_a_table_has_a_score_behind_it(name: str) -> None:
+    task = TASKS[name]
+    samples = samples_of(name)
+    answers = np.random.default_rng(0).normal(size=(len(samples), task.n_outputs(DATA[name])))
+    keys = {column.key for column in task.columns}
+    baselines = task.baselines(samples, samples)
+    assert list(baselines) == ["persistence", "majority"]
+    for scores in (task.scores(answers, samples), *baselines.values()):
+        assert keys <= set(scores)
+        for column in task.columns:
+            assert column.form.format(scores[column.key])
+
+
+@pytest.mark.parametrize("name", ["beam_tracking", "beam_prediction"])
+def test_the_powers_themselves_are_a_perfect_answer_about_beams(name: str) -> None:
+    samples = samples_of(name)
+    scores = TASKS[name].scores(samples.powers, samples)
+    assert scores == {"top1": 1.0, "top3": 1.0, "power_loss_db": 0.0}
+    assert TASKS[name].scores(-samples.powers, samples)["top1"] == 0.0
+
+
+# Blockage.
+
+
+def test_a_logit_above_zero_is_a_warning() -> None:
+    samples = samples_of("blockage")
+    truth = samples.label == 1
+    perfect = {"balanced_accuracy": 1.0, "f1": 1.0, "accuracy": 1.0, "ahead": 1.0}
+    assert TASKS["blockage"].scores(logits(truth), samples) == pytest.approx(perfect)
+    wrong = TASKS["blockage"].scores(logits(~truth), samples)
+    assert (wrong["balanced_accuracy"], wrong["accuracy"], wrong["ahead"]) == (0.0, 0.0, 0.0)
+    silent = TASKS["blockage"].scores(np.zeros((len(samples), 1)), samples)  # no more likely than not
+    assert silent["accuracy"] == pytest.approx((~truth).mean())
+
+
+def test_who_sees_what_is_there_is_right_now_and_foresees_nothing() -> None:
+    """Persistence: perfect inside a blockage, no better than a coin before it."""
+    blocked = np.zeros(N_FRAMES, dtype=bool)
+    blocked[10:20] = True
+    samples = blockage_samples(blocked)
+    persistence = TASKS["blockage"].baselines(samples, samples)["persistence"]
+    assert persistence["balanced_accuracy"] > 0.8
+    assert persistence["ahead"] == 0.5
+
+
+def test_foresight_is_scored_on_frames_that_are_clear_alone() -> None:
+    blocked = np.zeros(N_FRAMES, dtype=bool)
+    blocked[10:20] = True
+    samples = blockage_samples(blocked)
+    foreseen = logits((samples.label == 1) & ~samples.blocked_now)
+    scores = TASKS["blockage"].scores(foreseen, samples)
+    assert scores["ahead"] == 1.0
+    assert scores["balanced_accuracy"] < 0.8  # it says nothing about what is blocked already
+
+
+@pytest.mark.parametrize("blocked_from", [0, N_FRAMES])
+def test_where_nothing_follows_a_clear_frame_but_one_kind_foresight_has_no_score(blocked_from: int) -> None:
+    """Nobody was ever asked; a number would only look like an answer."""
+    blocked = np.arange(N_FRAMES) >= blocked_from
+    samples = blockage_samples(blocked)
+    task: Task = Blockage()
+    for scores in (task.scores(logits(samples.label == 1), samples), *task.baselines(samples, samples).values()):
+        assert "ahead" not in scores
+        assert {"balanced_accuracy", "f1", "accuracy"} <= set(scores)
+
+
+def test_the_more_frequent_state_of_training_is_said_of_every_held_out_row() -> None:
+    often, seldom = np.arange(N_FRAMES) < 30, np.arange(N_FRAMES) < 5
+    task = TASKS["blockage"]
+    said = task.baselines(blockage_samples(often), blockage_samples(seldom))["majority"]
+    assert said["accuracy"] == pytest.approx((blockage_samples(seldom).label == 1).mean())
+    said = task.baselines(blockage_samples(seldom), blockage_samples(often))["majority"]
+    assert said["accuracy"] == pytest.approx((blockage_samples(often).label == 0).mean())
+    assert said["f1"] == 0.0
+
+
+# Beams.
+
+
+def test_tracking_looks_back_and_prediction_looks_once() -> None:
+    tracked, seen = samples_of("beam_tracking"), samples_of("beam_prediction")
+    powers = sensed_for("beam_tracking").powers[:, ::8].astype(np.float64)
+    assert_array_equal(tracked.label, powers[tracked.end].argmax(axis=1))
+    sweeps_db = (10 * np.log10(powers[tracked.end - 1])).astype(np.float32)
+    assert_array_equal(tracked.inputs()["rf"][:, -1], sweeps_db)
+    assert_array_equal(seen.label, sensed_for("beam_prediction").powers[:, ::4][seen.end].argmax(axis=1))
+    assert "rf" not in seen.inputs()
+
+
+def test_thinning_keeps_every_so_many_th_row_for_every_task() -> None:
+    for name, task in TASKS.items():
+        whole = samples_of(name).end
+        thinned = task.samples(sensed_for(name), task.modalities, DATA[name].model_copy(update={"stride": 5})).end
+        assert_array_equal(thinned, whole[whole % 5 == 0])
+
+
+@pytest.mark.parametrize("label", ["blocked_geometric", "blocked_power"])
+def test_the_definition_of_blocked_is_the_scenarios_choice(label: str) -> None:
+    sensed = SensedFrames("corner", ("rf",))
+    n = N_FRAMES
+    fields = {"time_s": np.arange(n) / 10, "sequence": np.zeros(n, dtype=np.int64), "rf": np.ones((n, 4))}
+    draws = np.random.default_rng(1)
+    columns = {name: draws.random(n) < 0.5 for name in ("blocked_geometric", "blocked_power")}
+    sensed.append({**fields, **columns})
+    samples: Any = TASKS["blockage"].samples(sensed, ("rf",), DataSection(window=1, horizon=1, label=label))
+    assert_array_equal(samples.blocked_now, columns[label][samples.end])
