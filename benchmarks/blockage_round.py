@@ -73,7 +73,7 @@ def _arms(workload: Workload) -> dict[str, Arm]:
 @contextmanager
 def _evaluation(workload: Workload) -> Iterator[Callable[[], None]]:
     emulation = workload.emulation({"network.transport": "memory"})
-    evaluator = Evaluator(workload.scenario.question, emulation.clients, rounds=1, every=1)
+    evaluator = Evaluator(workload.scenario.task_spec, emulation.clients, rounds=1, every=1)
     try:
         yield partial(_score_all, emulation, evaluator)
     finally:

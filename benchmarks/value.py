@@ -74,7 +74,7 @@ def played(scenario: Scenario, served: Sequence[Server]) -> dict[str, Any]:
         **_figures(scenario, served),
         "rules": {
             field: {f"{level:g}": _figures(scenario.edited({field: level}), served) for level in levels}
-            for field, levels in RULES[scenario.question.decision].items()
+            for field, levels in RULES[scenario.task_spec.decision].items()
         },
         "answer_ms": {
             f"{ms}": _figures(scenario, [server.answering_after(ms / 1e3) for server in served]) for ms in ANSWERS_MS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..tasks.task import Column
+from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .curves import Array, Curve
 from .results import ALL_CLIENTS

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..tasks.task import Column
+from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .results import ALL_CLIENTS
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...emulator.edge.manifest import InputSpec, Manifest
-from ..tasks.task import Task
+from ..tasks.task_spec import TaskSpec
 
 _LIMITS = """\
 - It answers for the base station that it was trained at, or one very like it. A neighbour's model is a start, not a
@@ -17,7 +17,7 @@ _LIMITS = """\
 - `samples.npz` holds a few rows that this base station sensed. Treat the bundle as you treat its recordings."""
 
 
-def model_card(manifest: Manifest, task: Task) -> str:
+def model_card(manifest: Manifest, task: TaskSpec) -> str:
     """Markdown for people; every figure is that of the manifest."""
     held_out = f"{manifest.metrics['samples']} samples of its own recording that training never saw."
     parts: dict[str, list[str]] = {
@@ -90,7 +90,7 @@ def _optional(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _figures(manifest: Manifest, task: Task) -> Iterator[str]:
+def _figures(manifest: Manifest, task: TaskSpec) -> Iterator[str]:
     """Scores of every condition; a quantized model beside the trained one."""
     metrics = manifest.metrics
     columns = [column for column in task.columns if column.key in metrics["held_out"]]

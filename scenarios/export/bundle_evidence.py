@@ -17,7 +17,7 @@ from ...datasets.windows.shifts import SHIFTS
 from ...emulator.contracts import PRESENT_NAME, Modality
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.engine import named_stream
-from ..tasks.task import Scores, Task
+from ..tasks.task_spec import Scores, TaskSpec
 from ..wiring.evaluation import in_pieces
 
 HELD_OUT = "held out"
@@ -70,7 +70,7 @@ def answers(session: OnnxSession, samples: Samples, units: Mapping[Modality, str
     return {condition: np.concatenate(piece) for condition, piece in pieces.items()}
 
 
-def evidence(task: Task, samples: Samples, found: Answers, trained: Answers | None = None) -> Evidence:
+def evidence(task: TaskSpec, samples: Samples, found: Answers, trained: Answers | None = None) -> Evidence:
     """Scores of a model, and how near it is to the trained one where it is another.
 
     Args:

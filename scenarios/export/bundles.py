@@ -397,7 +397,7 @@ def _manifest(
         name=name,
         created_by=f"sheafedge {__version__}",
         task=scenario.task,
-        question=task.question,
+        question=task.title,
         precision=PRECISION_OF[wishes.quantize],
         runtime=Runtime(
             opset=next(one.version for one in model.opset_import if one.domain == ""),

@@ -103,7 +103,7 @@ def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
         {modality: encoder for modality, (_, encoder) in made.items()},
         fusion=ALGORITHMS[scenario.algorithm].fusion if fusion == "default" else fusion,
         embedding_dim=scenario.model.embedding_dim,
-        n_outputs=scenario.question.n_outputs(data),
+        n_outputs=scenario.task_spec.n_outputs(data),
     )
     kept = {tensor.name: tensor for tensor in onnx.load_from_string(entry.bundle.content[MODEL_FILE]).graph.initializer}
     twins = "share" in kept

@@ -24,7 +24,7 @@ from ...emulator.contracts import ConfigError, DataError, Modality
 from ...emulator.edge.manifest import InputSpec, Manifest
 from ..schema.data_section import CodebookSize, DataSection
 from ..tasks.beam_tasks import WHOLE_CODEBOOK
-from ..tasks.task import Task
+from ..tasks.task_spec import TaskSpec
 from ..tasks.task_table import TASKS
 from ..wiring.kept_frames import frames_for
 
@@ -60,7 +60,7 @@ class StationStream:
 
     name: str
     station: str
-    task: Task
+    task: TaskSpec
     rate_hz: float
     starts_s: float
     inputs: Mapping[Modality, InputSpec]
@@ -191,7 +191,7 @@ def station_stream(station: RecordedStation, manifest: Manifest, label: str = ""
 def _aligned(
     name: str,
     station: RecordedStation,
-    task: Task,
+    task: TaskSpec,
     inputs: Mapping[Modality, InputSpec],
     samples: Samples,
     time_s: NDArray[np.float64],
@@ -249,7 +249,7 @@ def _frame(values: NDArray[np.float32], spec: InputSpec) -> NDArray[Any]:
     return frame.astype(np.uint8) if spec.modality == "camera" else frame  # whole levels of 0 to 255: a quarter to send
 
 
-def _task(manifest: Manifest) -> Task:
+def _task(manifest: Manifest) -> TaskSpec:
     try:
         return TASKS[manifest.task]
     except KeyError:

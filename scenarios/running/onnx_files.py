@@ -47,7 +47,7 @@ def export_clients(
         name = reported[client.group]
         model = client.answering(name)
         path = folder / f"client-{client.client_id:02d}.onnx"
-        inputs = scenario.question.input_descriptions(client.data.test, scenario.data_of(client.group))
+        inputs = scenario.task_spec.input_descriptions(client.data.test, scenario.data_of(client.group))
         described = {modality: inputs[modality] for modality in model.modalities}
         shapes = {modality: described[modality]["shape"] for modality in model.modalities}
         exporter.export(model, shapes, path, _metadata(scenario, client, described))
@@ -92,6 +92,6 @@ def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mappin
         "modalities": json.dumps(list(described)),
         "inputs": json.dumps({str(modality): dict(text) for modality, text in described.items()}),
         "task": scenario.task,
-        "output": scenario.question.output_description(data),
-        "labels": json.dumps(scenario.question.labels(data)),
+        "output": scenario.task_spec.output_description(data),
+        "labels": json.dumps(scenario.task_spec.labels(data)),
     }

@@ -223,7 +223,7 @@ class _Run:
         self._outside = frozenset[NodeId]() if pacing is None else pacing.outside
         self._started_s = time.perf_counter()
         self._pending: dict[int, list[Mapping[str, Any]]] = {}
-        self._task = scenario.question
+        self._task = scenario.task_spec
         self._data = load_data(scenario, progress.recording)
         self._loaded_s = time.perf_counter()
         self._waited_s = 0.0

@@ -18,7 +18,7 @@ from pydantic import Field
 from ...emulator.contracts import MODALITIES, ConfigError, Modality
 from ...emulator.edge.profile_file import profile_of, profile_table, read_profile, read_table
 from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
-from ..tasks.task import Task
+from ..tasks.task_spec import TaskSpec
 from ..tasks.task_table import TASKS
 from .data_section import CodebookSize, DataSection, LiveSection, first_repeated
 from .decision_section import DecisionSection
@@ -252,11 +252,11 @@ class Scenario(Section):
     @pydantic.model_validator(mode="after")
     def _data_fit_the_task(self) -> Self:
         for group in self.clients.groups:
-            self.question.check(self.data_of(group.name))
-            if strangers := [modality for modality in group.modalities if modality not in self.question.modalities]:
+            self.task_spec.check(self.data_of(group.name))
+            if strangers := [modality for modality in group.modalities if modality not in self.task_spec.modalities]:
                 raise ConfigError(
                     f"clients.groups: {group.name!r} has {strangers[0]!r}, which task {self.task!r} cannot use; choose"
-                    f" among {', '.join(self.question.modalities)}"
+                    f" among {', '.join(self.task_spec.modalities)}"
                 )
         if self.model.camera_encoder != "small" and self.task != "beam_prediction":
             raise ConfigError(
@@ -292,7 +292,7 @@ class Scenario(Section):
 
     @pydantic.model_validator(mode="after")
     def _groups_are_asked_what_fits(self) -> Self:
-        possible = self.question.group_fields
+        possible = self.task_spec.group_fields
         for group in self.clients.groups:
             for field in ("n_beams", "horizon"):
                 if getattr(group, field) is not None and field not in possible:
@@ -300,7 +300,7 @@ class Scenario(Section):
                         f"clients.groups: {group.name!r} sets {field} = {getattr(group, field)}, which task"
                         f" {self.task!r} does not ask about; its groups may set {', '.join(possible)}"
                     )
-        for modality in self.question.swept:
+        for modality in self.task_spec.swept:
             owners = [group.name for group in self.clients.groups if modality in group.modalities]
             sizes = {name: self.data_of(name).n_beams for name in owners}
             if other := [name for name in owners if sizes[name] != sizes[owners[0]]]:
@@ -395,7 +395,7 @@ class Scenario(Section):
         return self
 
     @property
-    def question(self) -> Task:
+    def task_spec(self) -> TaskSpec:
         """The task as a value."""
         return TASKS[self.task]
 
@@ -408,7 +408,7 @@ class Scenario(Section):
     @property
     def recorded_modalities(self) -> tuple[Modality, ...]:
         """What the clients own and the task needs."""
-        used = {modality for group in self.clients.groups for modality in group.modalities} | {*self.question.needs}
+        used = {modality for group in self.clients.groups for modality in group.modalities} | {*self.task_spec.needs}
         return tuple(modality for modality in MODALITIES if modality in used)
 
     @property

@@ -1,1 +1,1 @@
-"""What base stations can be asked to learn; one file per question, and the table TASKS."""
+"""The tasks that base stations can learn; one file per task, and the table TASKS."""

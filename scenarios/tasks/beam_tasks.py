@@ -18,7 +18,7 @@ from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
 from ...datasets.windows.track_windows import Windows, make_windows
 from ...datasets.windows.tracked_recording import tracked_recording
 from ...emulator.contracts import ConfigError, Modality
-from .task import Column, Scores
+from .task_spec import Column, Scores
 
 if TYPE_CHECKING:
     from ..schema.data_section import DataSection
@@ -32,7 +32,7 @@ WHOLE_CODEBOOK = max(CODEBOOK_SIZES)
 class _BestBeam:
     """Label: the beam with the most received power of the present sweep."""
 
-    question = "Which beam is best now?"
+    title = "Which beam is best now?"
     columns = (
         Column("top1", "top-1"),
         Column("top3", "top-3"),

@@ -15,7 +15,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageWindows, blockage_windows
 from ...emulator.contracts import ConfigError, Modality
-from .task import Column, Scores
+from .task_spec import Column, Scores
 
 if TYPE_CHECKING:
     from ..schema.data_section import DataSection
@@ -27,7 +27,7 @@ class Blockage:
     Source: eq. (23) of Ghalkha et al. 2025.
     """
 
-    question = "Will the line of sight be blocked soon?"
+    title = "Will the line of sight be blocked soon?"
     modalities: tuple[Modality, ...] = ("lidar", "camera", "rf")
     needs: tuple[Modality, ...] = ()
     color = False

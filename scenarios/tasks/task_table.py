@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from .beam_tasks import BeamPrediction, BeamTracking
 from .blockage_task import Blockage
-from .task import Task
+from .task_spec import TaskSpec
 
-TASKS: Mapping[str, Task] = {
+TASKS: Mapping[str, TaskSpec] = {
     "blockage": Blockage(),
     "beam_tracking": BeamTracking(),
     "beam_prediction": BeamPrediction(),

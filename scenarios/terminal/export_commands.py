@@ -71,7 +71,7 @@ def export(
     wishes = [replace(wished, quantize=one.value) for one in dict.fromkeys(quantize or [_Quantize.NONE])]
     with ExportProgress(console, n_clients) as progress, one_torch_thread():
         made = export_bundles(finished, wishes, out, recording=progress.recording, ready=progress.ready)
-    print_bundles(console, finished.scenario.question, made)
+    print_bundles(console, finished.scenario.task_spec, made)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

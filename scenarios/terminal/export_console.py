@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ...emulator.contracts import NodeId
 from ..export.bundles import Made
-from ..tasks.task import Column, Task
+from ..tasks.task_spec import Column, TaskSpec
 from .progress_bar import ShownWhileWorking
 from .warning_line import print_warning
 
@@ -37,7 +37,7 @@ class ExportProgress(ShownWhileWorking):
         self._bar.update(self._task, description="exporting", completed=self._n_ready, total=self._n_clients)
 
 
-def print_bundles(console: Console, task: Task, made: Sequence[Made]) -> None:
+def print_bundles(console: Console, task: TaskSpec, made: Sequence[Made]) -> None:
     """Scores under every condition, how near quantized models are to the trained ones, and where all bundles are."""
     of_precision = {one.precision: [each for each in made if each.precision == one.precision] for one in made}
     for precision, bundles in of_precision.items():
@@ -62,12 +62,12 @@ def _print_place(console: Console, made: Sequence[Made]) -> None:
     )
 
 
-def _table(task: Task, made: Sequence[Made]) -> Table:
+def _table(task: TaskSpec, made: Sequence[Made]) -> Table:
     """Rows are conditions: the mean over clients, and the worst of them."""
     first, precision = task.columns[0], made[0].precision
     quantized = bool(made[0].evidence.trained)
     samples = sum(one.evidence.samples for one in made)
-    table = Table(title=f"{task.question} On {samples:,} held-out samples: {first.title}", title_justify="left")
+    table = Table(title=f"{task.title} On {samples:,} held-out samples: {first.title}", title_justify="left")
     table.add_column("condition", no_wrap=True)
     titles = ["float32", precision, "worst change (client)", "agreement", "lowest (client)"]
     if not quantized:

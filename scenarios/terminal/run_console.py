@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ..running.run import RunResult
 from ..schema.scenario import Scenario
-from ..tasks.task import Task
+from ..tasks.task_spec import TaskSpec
 from ..tasks.task_table import TASKS
 from ..wiring.emulation import Emulation
 from .progress_bar import ShownWhileWorking
@@ -60,7 +60,7 @@ class LiveProgress(ShownWhileWorking):
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
         """Move the bar, or print a line now and then."""
         if score is not None:
-            first = self._scenario.question.columns[0]
+            first = self._scenario.task_spec.columns[0]
             self._last_status = f"{first.title} {first.form.format(score)}"
         status = f"{self._last_status}  {now_s:.1f} s simulated"
         self._bar.update(self._task, completed=round_index + 1, status=status)
@@ -166,7 +166,7 @@ _VALIDATION = {
 def _score_table(summary: Mapping[str, Any]) -> Table:
     task = TASKS[summary["task"]]
     scored_on = (_VALIDATION if summary["scored"] == "validation" else _SPLITS)[summary["split"]]
-    title = f"{task.question} On {scored_on} ({summary['test_windows']:,} samples)"
+    title = f"{task.title} On {scored_on} ({summary['test_windows']:,} samples)"
     table = Table(title=title, title_justify="left")
     table.add_column("group (clients)", overflow="fold")
     table.add_column("model", overflow="fold", min_width=WIDEST_ALGORITHM)
@@ -182,7 +182,7 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def _figures(task: Task, scores: Mapping[str, float]) -> list[str]:
+def _figures(task: TaskSpec, scores: Mapping[str, float]) -> list[str]:
     return [column.form.format(scores[column.key]) if column.key in scores else "-" for column in task.columns]
 
 

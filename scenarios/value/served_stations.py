@@ -90,7 +90,9 @@ def servers(
         reported: group -> name of its model.
         recordings: that the base stations are in.
     """
-    links = served_links(clients, recordings, scenario.links.radio, with_fades=scenario.question.decision == "handover")
+    links = served_links(
+        clients, recordings, scenario.links.radio, with_fades=scenario.task_spec.decision == "handover"
+    )
     devices = client_devices(scenario)
     learner_of = {learner.client_id: learner for learner in learners}
     made = []

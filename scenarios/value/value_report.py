@@ -56,12 +56,12 @@ def value_of_prediction(
 
 def value_of_servers(scenario: Scenario, served: Sequence[Server]) -> Figures:
     """The same of models that have answered; rules are those of the scenario."""
-    play = play_handovers if scenario.question.decision == "handover" else play_beams
+    play = play_handovers if scenario.task_spec.decision == "handover" else play_beams
     played = play(scenario, served)
     names = [group.name for group in scenario.clients.groups]
     groups = {name: [one for one in played if one.server.client.group == name] for name in names}
     return {
-        "decision": scenario.question.decision,
+        "decision": scenario.task_spec.decision,
         "groups": {name: _of_group(members) for name, members in groups.items() if members},
         "everybody": _of_group(played),
         "clients": [_of_client(one) for one in played],
@@ -77,7 +77,7 @@ def _why_not(scenario: Scenario, present: Sequence[Client]) -> str:
     if scenario.data.split == "random":
         return "data.split = 'random' holds out no stretch of time"
     n_places = len({client.data.station_index for client in present})
-    if n_places < (2 if scenario.question.decision == "handover" else 1):
+    if n_places < (2 if scenario.task_spec.decision == "handover" else 1):
         return "a handover needs two base stations in places of their own"
     return ""
 

@@ -180,7 +180,7 @@ def make_learners(
             group=client.group,
             models=client.models,
             rows=client.train,
-            objective=OBJECTIVES[scenario.question.objective],
+            objective=OBJECTIVES[scenario.task_spec.objective],
             batch_draws={name: named_stream(scenario.seed, "batches", me, name) for name in client.models},
             training=scenario.training,
             sheaf=scenario.sheaf,

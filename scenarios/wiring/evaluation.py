@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Learner, Modality, NodeId
-from ..tasks.task import Scores, Task, mean_scores
+from ..tasks.task_spec import Scores, TaskSpec, mean_scores
 from .client import Client
 
 #: Held-out samples whose inputs are gathered together; a window of images has a quarter of a megabyte.
@@ -32,7 +32,7 @@ class Evaluator:
         latest: client -> scores of its models when they were last seen; after the last round, the final ones.
     """
 
-    def __init__(self, task: Task, clients: Sequence[Client], rounds: int, every: int) -> None:
+    def __init__(self, task: TaskSpec, clients: Sequence[Client], rounds: int, every: int) -> None:
         self._task = task
         self._tests = {client.client_id: client.data.test for client in clients}
         self._rounds, self._every = rounds, every
@@ -68,13 +68,13 @@ def predicted(learner: Learner, samples: Samples) -> dict[str, NDArray[np.floati
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def baseline_scores(task: Task, client: Client) -> NamedScores:
+def baseline_scores(task: TaskSpec, client: Client) -> NamedScores:
     """What answers without a model would score on a client's held-out rows."""
     return task.baselines(client.data.train, client.data.test)
 
 
 def by_group(
-    task: Task, clients: Mapping[str, Sequence[Client]], scores: Mapping[NodeId, NamedScores]
+    task: TaskSpec, clients: Mapping[str, Sequence[Client]], scores: Mapping[NodeId, NamedScores]
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Mean over the clients of every group: group -> model or baseline -> figures."""
     groups: dict[str, dict[str, dict[str, float]]] = {}
@@ -84,11 +84,11 @@ def by_group(
     return groups
 
 
-def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
+def best_model(task: TaskSpec, models: Mapping[str, Mapping[str, float]]) -> str:
     """Which model a group reports: the one with the best mean of the first score, as the paper does."""
     return max(models, key=lambda name: models[name][task.columns[0].key])
 
 
-def _mean(task: Task, members: Sequence[Scores]) -> dict[str, float]:
+def _mean(task: TaskSpec, members: Sequence[Scores]) -> dict[str, float]:
     first = task.columns[0].key
     return {**mean_scores(members), f"{first}_std": float(np.std([member[first] for member in members]))}

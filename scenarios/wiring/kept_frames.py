@@ -9,7 +9,7 @@ from ...datasets.windows.perturb import ImageChange, Occlusion, View
 from ...emulator.contracts import MODALITIES, Modality, NodeId
 from ...emulator.engine import named_stream
 from ..schema.scenario import Scenario
-from ..tasks.task import Task
+from ..tasks.task_spec import TaskSpec
 
 
 def image_change(scenario: Scenario, client_id: NodeId) -> ImageChange | None:
@@ -26,10 +26,10 @@ def image_change(scenario: Scenario, client_id: NodeId) -> ImageChange | None:
 
 def kept_frames(scenario: Scenario, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
     """What `SensedFrames` of a base station keeps for clients that own these modalities."""
-    return frames_for(scenario.question, owned)
+    return frames_for(scenario.task_spec, owned)
 
 
-def frames_for(task: Task, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
+def frames_for(task: TaskSpec, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
     """What `SensedFrames` of a base station keeps for those who own these modalities and are asked this."""
     used = {modality for modalities in owned for modality in modalities}
     used |= {modality for modality in task.needs if modality != "rf"}  # its powers suffice

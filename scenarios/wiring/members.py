@@ -14,7 +14,7 @@ from ...emulator.contracts import Modality, NodeId
 from ...emulator.engine import named_stream
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
-from ..tasks.task import Task
+from ..tasks.task_spec import TaskSpec
 from .groups import assign_groups, modalities_of
 
 
@@ -34,7 +34,7 @@ class Member:
     client_id: NodeId
     group: str
     modalities: tuple[Modality, ...]
-    task: Task
+    task: TaskSpec
     data: DataSection
     numbering: NDArray[np.int64]
 
@@ -48,12 +48,12 @@ class Member:
         return tuple(designed[output] for output in self.numbering)
 
     def samples(self, sensed: SensedFrames, *, may_be_empty: bool = False) -> Samples:
-        """All its samples of what a base station has sensed, in its own numbers; errors as of `Task.samples`."""
+        """All its samples of what a base station has sensed, in its own numbers; errors as of `TaskSpec.samples`."""
         samples = self.task.samples(sensed, self.modalities, self.data, may_be_empty=may_be_empty)
         return self.numbered(samples)
 
     def samples_of_every_frame(self, sensed: SensedFrames) -> Samples:
-        """The same without leaving any out, as a served model is asked; errors as of `Task.samples`."""
+        """The same without leaving any out, as a served model is asked; errors as of `TaskSpec.samples`."""
         every = self.data.model_copy(update={"stride": 1})
         return self.numbered(self.task.samples(sensed, self.modalities, every))
 
@@ -67,9 +67,9 @@ def members_of(scenario: Scenario) -> list[Member]:
     members = []
     for client_id, group in enumerate(assign_groups(scenario)):
         data = scenario.data_of(group)
-        numbering = _numbering(scenario, client_id, scenario.question.n_outputs(data))
+        numbering = _numbering(scenario, client_id, scenario.task_spec.n_outputs(data))
         owned = modalities_of(scenario, group)
-        members.append(Member(client_id, group, owned, scenario.question, data, numbering))
+        members.append(Member(client_id, group, owned, scenario.task_spec, data, numbering))
     return members
 
 

@@ -25,7 +25,7 @@ def as_clocks_show(scenario: Scenario, member: Member, sensed: SensedFrames) -> 
                 f"faults: 'clock_drift' names modality {modality!r} of client {member.client_id}, which has"
                 f" {', '.join(member.modalities)}; choose one of these"
             )
-        if modality in scenario.question.swept:
+        if modality in scenario.task_spec.swept:
             raise ConfigError(
                 f"faults: 'clock_drift' of {modality!r} has nothing to shift in task {scenario.task!r}, whose answers"
                 " come from the same sweeps as its inputs; choose another modality, or leave it out"

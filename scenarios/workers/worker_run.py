@@ -39,7 +39,7 @@ def build_bench(text: str, clients: Sequence[NodeId]) -> tuple[Bench, list[str]]
     data = load_data(scenario).clients
     assembly = assemble(scenario, data, only=frozenset(clients))
     mine = [client for client in assembly.clients if client.client_id in clients]
-    evaluator = Evaluator(scenario.question, mine, scenario.rounds, scenario.evaluate_every)
+    evaluator = Evaluator(scenario.task_spec, mine, scenario.rounds, scenario.evaluate_every)
     learners = {learner.client_id: learner for learner in assembly.learners}
     gc.freeze()  # as in a run of one process: what is there now stays
     starts = [state_digest(learners[client].state()) for client in clients]

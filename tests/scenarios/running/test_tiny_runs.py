@@ -61,7 +61,7 @@ def assert_ran_well(result: RunResult, scenario: Scenario) -> None:
     summary = result.summary
     assert summary["task"] == scenario.task
     assert sum(group["clients"] for group in summary["groups"].values()) == 4
-    first = scenario.question.columns[0].key
+    first = scenario.task_spec.columns[0].key
     for name, scores in summary["groups"].items():
         assert 0.0 <= scores[first] <= 1.0
         assert set(summary["baselines"][name]) == {"persistence", "majority"}
@@ -81,10 +81,10 @@ def assert_handed_out_well(result: RunResult, scenario: Scenario) -> None:
         inputs = client.test.inputs(slice(0, 3))
         assert set(session.input_names) == set(inputs)
         answer = session.run({str(modality): rows for modality, rows in inputs.items()})
-        assert answer.shape == (3, scenario.question.n_outputs(scenario.data))
+        assert answer.shape == (3, scenario.task_spec.n_outputs(scenario.data))
         told = json.loads(session.metadata["inputs"])
         assert {name: tuple(facts["shape"]) for name, facts in told.items()} == dict(client.test.input_shapes)
-        assert json.loads(session.metadata["labels"]) == scenario.question.labels(scenario.data)
+        assert json.loads(session.metadata["labels"]) == scenario.task_spec.labels(scenario.data)
 
 
 def test_streets_train_to_warn_of_blockages(tmp_path: Path) -> None:

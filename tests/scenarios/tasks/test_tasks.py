@@ -11,7 +11,7 @@ from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.emulator.contracts import Modality
 from sheafedge.scenarios.schema.data_section import DataSection
 from sheafedge.scenarios.tasks.blockage_task import Blockage
-from sheafedge.scenarios.tasks.task import Task
+from sheafedge.scenarios.tasks.task_spec import TaskSpec
 from sheafedge.scenarios.tasks.task_table import TASKS
 from sheafedge.scenarios.wiring.encoders import OBJECTIVES
 
@@ -157,7 +157,7 @@ def test_where_nothing_follows_a_clear_frame_but_one_kind_foresight_has_no_score
     """Nobody was ever asked; a number would only look like an answer."""
     blocked = np.arange(N_FRAMES) >= blocked_from
     samples = blockage_samples(blocked)
-    task: Task = Blockage()
+    task: TaskSpec = Blockage()
     for scores in (task.scores(logits(samples.label == 1), samples), *task.baselines(samples, samples).values()):
         assert "ahead" not in scores
         assert {"balanced_accuracy", "f1", "accuracy"} <= set(scores)

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import Modality
 from sheafedge.scenarios.schema.scenario import Scenario
-from sheafedge.scenarios.tasks.task import Scores
+from sheafedge.scenarios.tasks.task_spec import Scores
 from sheafedge.scenarios.tasks.task_table import TASKS
 from sheafedge.scenarios.wiring import evaluation
 from sheafedge.scenarios.wiring.client import Client

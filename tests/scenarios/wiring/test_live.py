@@ -101,7 +101,7 @@ class Play:
         owned = modalities_of(self.scenario, assign_groups(self.scenario)[client_id])
         change = image_change(self.scenario, client_id) if "camera" in owned else None
         sensed = SensedFrames.of(station, **kept_frames(self.scenario, [owned]), image_change=change)
-        return self.scenario.question.samples(sensed, owned, self.scenario.data)
+        return self.scenario.task_spec.samples(sensed, owned, self.scenario.data)
 
 
 def play(scenario: Scenario) -> Play:

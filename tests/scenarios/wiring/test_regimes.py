@@ -166,7 +166,7 @@ def test_an_order_of_beams_moves_nothing_else(source: str, order: str, gathered:
         assert own.recording == designed.recording
         assert_only_numbers_differ(own.train, designed.train, member.numbering)
         assert_only_numbers_differ(own.test, designed.test, member.numbering)
-        baselines = [scenario.question.baselines(data.train, data.test) for data in (designed, own)]
+        baselines = [scenario.task_spec.baselines(data.train, data.test) for data in (designed, own)]
         assert baselines[0] == baselines[1]
 
 

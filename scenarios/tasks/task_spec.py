@@ -1,4 +1,4 @@
-"""What a task is: which samples it needs, what a good answer is, and how people read it. No torch."""
+"""Specification of a task: which samples it needs, how answers are scored, and how people read it. No torch."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def mean_scores(members: Sequence[Scores]) -> dict[str, float]:
     return {key: float(np.mean([member[key] for member in members if key in member])) for key in keys}
 
 
-class Task(Protocol):
-    """A question to base stations. Groups of clients may be asked it with other numbers; `data` is their own."""
+class TaskSpec(Protocol):
+    """What base stations learn to predict. Groups of clients may learn it with other numbers; `data` is their own."""
 
     @property
-    def question(self) -> str:
+    def title(self) -> str:
         """Title of score tables."""
         ...
 
@@ -89,7 +89,7 @@ class Task(Protocol):
         ...
 
     def check(self, data: DataSection) -> None:
-        """Refuse settings that do not fit the question.
+        """Refuse settings that do not fit the task.
 
         Raises:
             ConfigError: naming the field.
