@@ -32,11 +32,12 @@ from sheafedge.emulator.network.loss import IidLoss
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.transport.wire import Wire
 from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
-from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
+from sheafedge.emulator.nodes.base_station import BaseStation, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import Wait
+from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.recorder import Recorder
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights
@@ -230,7 +231,7 @@ def _stations(
         for client in inboxes
         for peer in problem.neighbors(client)
     }
-    surroundings = Surroundings(
+    context = StationContext(
         env=env,
         network=Network(env, transport, links, {node: inbox.put for node, inbox in inboxes.items()}, recorder),
         barrier=Barrier(env, len(learners)),
@@ -239,7 +240,7 @@ def _stations(
     )
     device = DEVICE_PROFILES["edge_cpu"]
     hosts = [LocalHost(learner, pool, _observe) for learner in learners]
-    return [BaseStation(host, device, inboxes[host.client_id], surroundings) for host in hosts]
+    return [BaseStation(host, device, inboxes[host.client_id], context) for host in hosts]
 
 
 def _observe(learner: Learner, _round_index: int) -> Mapping[str, Any]:

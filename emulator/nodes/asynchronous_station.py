@@ -12,9 +12,9 @@ import simpy
 
 from ..contracts import ConfigError, DeviceProfile, Phase
 from ..engine import EmulatorEnvironment
-from .base_station import Surroundings
 from .learner_host import Arrived, LearnerHost, Turn
 from .mailbox import Mailbox
+from .station_context import StationContext
 
 #: Who was off so often in one piece of work will never finish it.
 MOST_BEGINNINGS = 1000
@@ -27,7 +27,7 @@ class AsynchronousStation:
 
     Args:
         host, device, mailbox: what it is.
-        surroundings: shared with the others; their barrier and deadline are not asked for.
+        context: shared with the others; their barrier and deadline are not asked for.
         begin_round: told the simulated instant at which a round of its own begins, on the clock's own thread.
     """
 
@@ -36,11 +36,11 @@ class AsynchronousStation:
         host: LearnerHost,
         device: DeviceProfile,
         mailbox: Mailbox,
-        surroundings: Surroundings,
+        context: StationContext,
         begin_round: Callable[[float], None] | None = None,
     ) -> None:
         self._host, self._device, self._mailbox = host, device, mailbox
-        self._around, self._begin_round = surroundings, begin_round
+        self._context, self._begin_round = context, begin_round
 
     def live(self, rounds: int) -> Generator[simpy.Event, object, None]:
         """The node's life: so many rounds of its own, however far the others are."""
@@ -49,13 +49,13 @@ class AsynchronousStation:
             yield from self._play_round(round_index)
 
     def _play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
-        env, host, recorder = self._around.env, self._host, self._around.recorder
+        env, host, recorder = self._context.env, self._host, self._context.recorder
         arrived: Arrived | None = None
         staleness: list[int] = []
         for phase in host.phases(round_index):
             turn = yield from self._work(arrived, phase, round_index)
             for message in turn.messages:
-                self._around.network.send(message)
+                self._context.network.send(message)
             yield env.end_of_instant()  # what is sent in this instant and takes no time is heard in it
             messages = self._mailbox.take(turn.expected)
             staleness += [round_index - message.round_index for message in messages]
@@ -71,7 +71,7 @@ class AsynchronousStation:
         yield from self._until_on_for(busy_s)
         ticket = self._host.turn(arrived, phase.name, round_index)
         self._spend(busy_s)
-        yield self._around.env.timeout(busy_s)
+        yield self._context.env.timeout(busy_s)
         return ticket.result()
 
     def _until_on_for(self, busy_s: float) -> Generator[simpy.Event, object, None]:
@@ -80,7 +80,7 @@ class AsynchronousStation:
         Raises:
             ConfigError: it never fits between two outages.
         """
-        env, faults, node = self._around.env, self._around.faults, self._host.client_id
+        env, faults, node = self._context.env, self._context.faults, self._host.client_id
         for _ in range(MOST_BEGINNINGS):
             off_s = faults.goes_off_s(node, env.now)
             if off_s > env.now + busy_s:
@@ -95,14 +95,14 @@ class AsynchronousStation:
         )
 
     def _begin(self, round_index: int) -> Generator[simpy.Event, object, None]:
-        env, pace = self._around.env, self._around.pace
+        env, pace = self._context.env, self._context.pace
         if pace is not None and env.now < pace.start_s(round_index):
             yield env.timeout(pace.start_s(round_index) - env.now)
         if self._begin_round is not None:
             self._begin_round(env.now)
 
     def _spend(self, seconds: float) -> None:
-        self._around.recorder.computed(self._host.client_id, seconds * self._device.power_w)
+        self._context.recorder.computed(self._host.client_id, seconds * self._device.power_w)
 
 
 def play_at_own_pace(env: EmulatorEnvironment, stations: Sequence[AsynchronousStation], rounds: int) -> None:

@@ -7,68 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import simpy
 
 from ..contracts import DeviceProfile, NodeId, Phase
-from ..engine import Barrier, EmulatorEnvironment
-from ..faults.fault_plan import NO_FAULTS, FaultPlan
-from ..network.network import Network
-from ..ranges import check_ranges
-from ..recorder import Recorder
 from .inbox import Inbox
 from .learner_host import Arrived, LearnerHost, Turn
-
-
-@dataclass(frozen=True, slots=True)
-class RoundPace:
-    """When rounds begin: the first after a while, each at a fixed time after the one before, or later if that took
-    longer.
-
-    Attributes:
-        warm_up_s: simulated instant of the first round.
-        round_every_s: simulated time from one beginning to the next, at least.
-
-    Raises:
-        ConfigError: a time below 0, or beyond ten days.
-    """
-
-    warm_up_s: float
-    round_every_s: float
-
-    def __post_init__(self) -> None:
-        check_ranges("live", self, {"warm_up_s": (0.0, 1e6), "round_every_s": (0.0, 1e6)})
-
-    def start_s(self, round_index: int) -> float:
-        """Simulated instant before which this round does not begin."""
-        return self.warm_up_s + round_index * self.round_every_s
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all base stations of a run share.
-
-    Attributes:
-        env: the clock.
-        network: takes messages.
-        barrier: where phases end together.
-        recorder: listens.
-        deadline_s: simulated time after the start of a phase at which missing messages are given up; None: never.
-        pace: when rounds begin; None: the first at once, each right after the one before.
-        faults: when base stations are off.
-        meet: tells a client at the beginning of a round who its neighbors are in it; None: always the same.
-    """
-
-    env: EmulatorEnvironment
-    network: Network
-    barrier: Barrier
-    recorder: Recorder
-    deadline_s: float | None
-    pace: RoundPace | None = None
-    faults: FaultPlan = NO_FAULTS
-    meet: Callable[[NodeId, float], frozenset[NodeId]] | None = None
+from .station_context import StationContext
 
 
 class Station(Protocol):
@@ -88,7 +34,7 @@ class BaseStation:
 
     Args:
         host, device, inbox: what it is.
-        surroundings: shared with the others.
+        context: shared with the others.
         begin_round: told the simulated instant at which a round begins, on the clock's own thread. The learner does not
             run then, so that what it reads may be changed.
     """
@@ -98,19 +44,19 @@ class BaseStation:
         host: LearnerHost,
         device: DeviceProfile,
         inbox: Inbox,
-        surroundings: Surroundings,
+        context: StationContext,
         begin_round: Callable[[float], None] | None = None,
     ) -> None:
         self._host, self._device, self._inbox = host, device, inbox
-        self._around, self._begin_round = surroundings, begin_round
+        self._context, self._begin_round = context, begin_round
         self._takes_part = True
         self._neighbors: frozenset[NodeId] | None = None
 
     def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
         """The node's life for one round, from its beginning until it has been looked at."""
-        env, host = self._around.env, self._host
+        env, host = self._context.env, self._host
         yield from self._begin(round_index)
-        off_s = self._around.faults.goes_off_s(host.client_id, env.now)
+        off_s = self._context.faults.goes_off_s(host.client_id, env.now)
         self._set_part(off_s > env.now)
         arrived: Arrived | None = None
         for phase in host.phases(round_index):
@@ -123,13 +69,13 @@ class BaseStation:
         look = host.look(arrived, round_index)
         yield env.timeout(0.0)  # lets all nodes ask before the first one waits
         seen = {**look.result(), **self._told()}
-        self._around.recorder.observation(env.now, host.client_id, round_index, seen)
+        self._context.recorder.observation(env.now, host.client_id, round_index, seen)
 
     def _play_phase(
         self, phase: Phase, round_index: int, arrived: Arrived | None, off_s: float
     ) -> Generator[simpy.Event, object, Arrived | None]:
         """One phase, until all have ended it, or until the node goes off."""
-        env, started_s, busy_s = self._around.env, self._around.env.now, self._device.seconds(phase.flops)
+        env, started_s, busy_s = self._context.env, self._context.env.now, self._device.seconds(phase.flops)
         if off_s <= started_s + busy_s:
             self._spend(off_s - started_s)
             yield env.at(off_s)
@@ -140,24 +86,24 @@ class BaseStation:
         yield env.timeout(busy_s)
         turn = self._among_neighbors(ticket.result())
         for message in turn.messages:
-            self._around.network.send(message)
+            self._context.network.send(message)
         messages = yield from self._inbox.gather(round_index, phase.name, turn.expected, self._until(started_s, off_s))
         self._set_part(off_s > env.now)
         if self._takes_part:
-            yield self._around.barrier.wait()
+            yield self._context.barrier.wait()
             self._set_part(off_s > env.now)  # the others have seen that it had come so far
         return Arrived(phase.name, round_index, messages)
 
     def _begin(self, round_index: int) -> Generator[simpy.Event, object, None]:
-        env, pace = self._around.env, self._around.pace
+        env, pace = self._context.env, self._context.pace
         if pace is not None and env.now < pace.start_s(round_index):
             yield env.timeout(pace.start_s(round_index) - env.now)
-        if (start_s := self._around.faults.somebody_on_s(env.now)) > env.now:
+        if (start_s := self._context.faults.somebody_on_s(env.now)) > env.now:
             yield env.at(start_s)
         if self._begin_round is not None:
             self._begin_round(env.now)
-        if self._around.meet is not None:
-            self._neighbors = self._around.meet(self._host.client_id, env.now)
+        if self._context.neighbors_at is not None:
+            self._neighbors = self._context.neighbors_at(self._host.client_id, env.now)
 
     def _among_neighbors(self, turn: Turn) -> Turn:
         """What of a turn concerns those that are there in this round."""
@@ -174,20 +120,20 @@ class BaseStation:
     def _set_part(self, takes_part: bool) -> None:
         """Join the others at the barrier, or leave them."""
         if takes_part and not self._takes_part:
-            self._around.barrier.join()
+            self._context.barrier.join()
         if self._takes_part and not takes_part:
-            self._around.barrier.leave()
+            self._context.barrier.leave()
         self._takes_part = takes_part
 
     def _until(self, started_s: float, off_s: float) -> float | None:
         """How long to wait for the messages of a phase that started then."""
-        deadline_s = self._around.deadline_s
+        deadline_s = self._context.deadline_s
         if deadline_s is None:
             return off_s if off_s < math.inf else None
         return min(started_s + deadline_s, off_s)
 
     def _spend(self, seconds: float) -> None:
-        self._around.recorder.computed(self._host.client_id, seconds * self._device.power_w)
+        self._context.recorder.computed(self._host.client_id, seconds * self._device.power_w)
 
 
 def play_rounds(

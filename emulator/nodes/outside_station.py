@@ -14,11 +14,11 @@ from ..network.transport.errors import WireError
 from ..network.transport.packed_messages import unpack_messages
 from ..network.transport.packets import Frame, Packet
 from ..real_time_clock import RealTimeEnvironment
-from .base_station import Surroundings
 from .inbox import Inbox
 from .learner_host import Arrived
 from .outside_place import OutsidePlace
 from .outside_server import OutsideServer
+from .station_context import StationContext
 from .worker_bench import pack_arrived
 
 #: Figures of an outside client's report, and characters of their names.
@@ -31,9 +31,9 @@ class OutsideStation:
     Args:
         place: what it is told, and may send.
         server: where it is asked.
-        clock: the environment of the surroundings.
+        clock: the environment of the context.
         inbox: its own.
-        surroundings: shared with the others; their deadline is one.
+        context: shared with the others; their deadline is one.
 
     Attributes:
         n_turns: that it could have taken.
@@ -46,16 +46,16 @@ class OutsideStation:
         server: OutsideServer,
         clock: RealTimeEnvironment,
         inbox: Inbox,
-        surroundings: Surroundings,
+        context: StationContext,
     ) -> None:
         self._place, self._server, self._clock = place, server, clock
-        self._inbox, self._around = inbox, surroundings
+        self._inbox, self._context = inbox, context
         self._kinds: frozenset[MessageKind] = frozenset(vector.topic.kind for vector in place.vectors)
         self.n_turns = self.n_in_time = 0
 
     def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
         """The node's life for one round; where it says nothing in time, the others go on without it."""
-        clock, place, pace = self._clock, self._place, self._around.pace
+        clock, place, pace = self._clock, self._place, self._context.pace
         if pace is not None and clock.now < pace.start_s(round_index):
             yield clock.timeout(pace.start_s(round_index) - clock.now)
         arrived: Arrived | None = None
@@ -64,14 +64,14 @@ class OutsideStation:
             deadline_s = clock.now + place.deadline_s
             messages = yield from self._turn(arrived, phase.name, round_index, deadline_s)
             for message in messages:
-                self._around.network.send(message)
+                self._context.network.send(message)
             expected = place.expected(phase.name, round_index)
             heard = yield from self._inbox.gather(round_index, phase.name, expected, deadline_s)
             arrived = Arrived(phase.name, round_index, heard)
-            yield self._around.barrier.wait()
+            yield self._context.barrier.wait()
         report = yield from self._look(arrived, round_index)
         row = {"outside": True, "turns_in_time": self.n_in_time - n_before, "report": report}
-        self._around.recorder.observation(clock.now, place.client_id, round_index, row)
+        self._context.recorder.observation(clock.now, place.client_id, round_index, row)
 
     def _turn(
         self, arrived: Arrived | None, phase: str, round_index: int, deadline_s: float

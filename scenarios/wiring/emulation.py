@@ -18,13 +18,14 @@ from ...emulator.network.transport.memory_transport import MemoryTransport
 from ...emulator.network.transport.wire import Wire
 from ...emulator.network.transport.zmq_transport import ZmqTransport
 from ...emulator.nodes.asynchronous_station import AsynchronousStation, play_at_own_pace
-from ...emulator.nodes.base_station import BaseStation, RoundPace, Station, Surroundings, play_rounds
+from ...emulator.nodes.base_station import BaseStation, Station, play_rounds
 from ...emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from ...emulator.nodes.inbox import Inbox
 from ...emulator.nodes.learner_host import LearnerHost, LocalHost
 from ...emulator.nodes.mailbox import Mailbox
 from ...emulator.nodes.missing import MISSING_POLICIES
 from ...emulator.nodes.sensing import SensorClock, sensing
+from ...emulator.nodes.station_context import RoundPace, StationContext
 from ...emulator.recorder import ObservationSink, Recorder
 from ..schema.scenario import NetworkSection, Scenario
 from .assembly import Assembly, assemble
@@ -167,7 +168,7 @@ def _connect(
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
     network = Network(env, transport, links, deliver, recorder, faults)
-    surroundings = Surroundings(
+    context = StationContext(
         env=env,
         network=network,
         barrier=Barrier(env, len(clients)),
@@ -175,7 +176,7 @@ def _connect(
         deadline_s=None if policy.waits else scenario.network.deadline_s,
         pace=RoundPace(scenario.live.warm_up_s, scenario.live.round_every_s) if live else None,
         faults=faults,
-        meet=None if moving is None else moving.meet,
+        neighbors_at=None if moving is None else moving.meet,
     )
     hosts: tuple[LearnerHost, ...]
     hosts = tuple(hosts_of(assembly) if hosts_of else (LocalHost(learner, pool, observe) for learner in learners))
@@ -183,16 +184,16 @@ def _connect(
         (host, devices[host.client_id], _start_sensing(env, scenario, client))
         for host, client in zip(hosts, clients, strict=True)
     ]
-    outside = {} if pacing is None else pacing.stations(assembly, inboxes, surroundings)
+    outside = {} if pacing is None else pacing.stations(assembly, inboxes, context)
     stations = tuple(
         outside[host.client_id]
         if host.client_id in outside
-        else BaseStation(host, device, inboxes[host.client_id], surroundings, begin)
+        else BaseStation(host, device, inboxes[host.client_id], context, begin)
         for host, device, begin in lives
         if in_step
     )
     own_pace = tuple(
-        AsynchronousStation(host, device, mailboxes[host.client_id], surroundings, begin)
+        AsynchronousStation(host, device, mailboxes[host.client_id], context, begin)
         for host, device, begin in lives
         if not in_step
     )

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from ...emulator.contracts import ConfigError, Learner, MessageKind, NodeId
-from ...emulator.nodes.base_station import Surroundings
 from ...emulator.nodes.inbox import Inbox
 from ...emulator.nodes.outside_place import OutsidePlace, OutsideVector, Topic
 from ...emulator.nodes.outside_server import OutsideServer
 from ...emulator.nodes.outside_station import OutsideStation
+from ...emulator.nodes.station_context import StationContext
 from ...emulator.real_time_clock import RealTimeEnvironment
 from ...models.sharing.train_then_mix import TrainThenMix
 from ...models.sharing.vector_gossip import SharedVector
@@ -51,7 +51,7 @@ class Pacing:
         return self._clock
 
     def stations(
-        self, assembly: Assembly, inboxes: Mapping[NodeId, Inbox], surroundings: Surroundings
+        self, assembly: Assembly, inboxes: Mapping[NodeId, Inbox], context: StationContext
     ) -> Mapping[NodeId, OutsideStation]:
         """Client -> its base station, of those that are played outside.
 
@@ -66,7 +66,7 @@ class Pacing:
             if client in self.outside:
                 self._places[client] = self._place(learner, assembly.clients[client])
                 self._stations[client] = OutsideStation(
-                    self._places[client], self._server, self._clock, inboxes[client], surroundings
+                    self._places[client], self._server, self._clock, inboxes[client], context
                 )
         return self._stations
 

@@ -14,12 +14,13 @@ from sheafedge.emulator.faults.fault_plan import NO_FAULTS, FaultPlan
 from sheafedge.emulator.faults.outages import Outage, ScheduledOutages, Timetable
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.nodes.asynchronous_station import AsynchronousStation, play_at_own_pace
-from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
+from sheafedge.emulator.nodes.base_station import BaseStation, play_rounds
 from sheafedge.emulator.nodes.compute_pool import SerialPool
 from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.mailbox import Mailbox
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
+from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.recorder import Recorder
 
 from .emulation import DirectTransport, ScriptedLearner, ScriptedLink
@@ -73,13 +74,15 @@ class Stations:
         deliver: dict[int, Callable[[Message], None]] = {node: box.put for node, box in boxes.items()}
         network = Network(self.env, DirectTransport(), links, deliver, self.recorder, faults)
         barrier = Barrier(self.env, len(ROW))
-        around = Surroundings(self.env, network, barrier, self.recorder, deadline_s, faults=faults)
+        context = StationContext(self.env, network, barrier, self.recorder, deadline_s, faults=faults)
         pool = SerialPool()
         hosts = [LocalHost(each, pool, lambda learner, _: learner.health()) for each in self.learners]
         self._in_step = in_step
-        self._stations = [BaseStation(host, devices[host.client_id], inboxes[host.client_id], around) for host in hosts]
+        self._stations = [
+            BaseStation(host, devices[host.client_id], inboxes[host.client_id], context) for host in hosts
+        ]
         self._own_pace = [
-            AsynchronousStation(host, devices[host.client_id], mailboxes[host.client_id], around) for host in hosts
+            AsynchronousStation(host, devices[host.client_id], mailboxes[host.client_id], context) for host in hosts
         ]
 
     def play(self, rounds: int = 1) -> Stations:

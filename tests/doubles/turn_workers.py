@@ -16,12 +16,13 @@ from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.transport.curve_keys import CurveKeys
 from sheafedge.emulator.network.transport.packets import Packet, pack_packet, unpack_packet
-from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
+from sheafedge.emulator.nodes.base_station import BaseStation, play_rounds
 from sheafedge.emulator.nodes.compute_pool import SerialPool
 from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.learner_host import LearnerHost, LocalHost
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.nodes.remote_host import RemoteHost
+from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.nodes.turn_server import TurnServer
 from sheafedge.emulator.nodes.turn_worker import Engine, TurnWorker
 from sheafedge.emulator.nodes.worker_bench import Bench
@@ -67,8 +68,8 @@ class Ring:
         links = {edge: ScriptedLink(self.env, 0.25, losses[sum(edge) :]) for edge in edges}
         deliver: dict[NodeId, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
         network = Network(self.env, DirectTransport(), links, deliver, self.recorder)
-        around = Surroundings(self.env, network, Barrier(self.env, len(RING)), self.recorder, DEADLINE_S)
-        self.stations = [BaseStation(host, DEVICE, inboxes[host.client_id], around) for host in hosts]
+        context = StationContext(self.env, network, Barrier(self.env, len(RING)), self.recorder, DEADLINE_S)
+        self.stations = [BaseStation(host, DEVICE, inboxes[host.client_id], context) for host in hosts]
 
     def play(self, rounds: int = 5) -> Ring:
         play_rounds(self.env, self.stations, range(rounds))

@@ -19,11 +19,12 @@ from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
 from sheafedge.emulator.network.transport.wire import Wire
 from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
-from sheafedge.emulator.nodes.base_station import BaseStation, Surroundings, play_rounds
+from sheafedge.emulator.nodes.base_station import BaseStation, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
+from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.recorder import Recorder
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.fusion import AttentionFusion, AttentionMlpFusion
@@ -101,7 +102,7 @@ def play(
     links = {end: Fifo(env).link(channel) for end, channel in channels.items()}
     transport = setting.transport(Wire(kinds))
     pool: ComputePool = ThreadPool(setting.n_threads) if setting.n_threads else SerialPool()
-    surroundings = Surroundings(
+    context = StationContext(
         env=env,
         network=Network(env, transport, links, deliver, recorder),
         barrier=Barrier(env, len(learners)),
@@ -114,7 +115,7 @@ def play(
             node = learner.client_id
             device = DeviceProfile("test", setting.flops_per_s.get(node, 1e9), overhead_s=0.0, power_w=1.0)
             host = LocalHost(learner, pool, observe)
-            stations.append(BaseStation(host, device, inboxes[node], surroundings))
+            stations.append(BaseStation(host, device, inboxes[node], context))
         play_rounds(env, stations, range(n_rounds))
     finally:
         pool.close()

@@ -17,11 +17,12 @@ from doubles.stations import DELAY_S, DEVICES, HEAVY, LIGHT, ROW
 from sheafedge.emulator.contracts import ConfigError, DivergedError, Learner, Message, MessageKind, Phase
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.network import Network
-from sheafedge.emulator.nodes.base_station import BaseStation, RoundPace, Surroundings, play_rounds
+from sheafedge.emulator.nodes.base_station import BaseStation, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
+from sheafedge.emulator.nodes.station_context import RoundPace, StationContext
 from sheafedge.emulator.recorder import Recorder
 
 ROUNDING = 1e-12  # a few sums of numbers below 100
@@ -54,14 +55,14 @@ class Row:
         deliver: dict[int, Callable[[Message], None]] = {node: inbox.put for node, inbox in inboxes.items()}
         network = Network(self.env, DirectTransport(), links, deliver, self.recorder)
         barrier = Barrier(self.env, len(ROW))
-        around = Surroundings(self.env, network, barrier, self.recorder, deadline_s, pace)
+        context = StationContext(self.env, network, barrier, self.recorder, deadline_s, pace)
         works = pool or SerialPool()
         self.stations = [
             BaseStation(
                 LocalHost(each, works, observe),
                 DEVICES[each.client_id],
                 inboxes[each.client_id],
-                around,
+                context,
                 begin_round and partial(begin_round, each),
             )
             for each in self.learners
