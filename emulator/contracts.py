@@ -1,4 +1,4 @@
-"""The vocabulary that all packages share: what a message, a learner, a transport and a device are.
+"""The vocabulary that all packages share: what a message, a learner, a link and a transport are.
 
 Imports none of ours. `emulator` plays learners without knowing which algorithm they are; `models` computes messages
 without knowing that time or sockets exist; both speak only in the types below.
@@ -7,7 +7,7 @@ without knowing that time or sockets exist; both speak only in the types below.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -197,95 +197,6 @@ class SensorSource(Protocol):
             field -> [F, ...], a row per frame; F is at most the number of ticks. Empty where nothing is recorded.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerCost:
-    """What one answer of a trained model costs a device, on one core and in one precision.
-
-    Its time is a sum: work that is always there, multiplications, what follows from the size of the inputs (scaling,
-    intermediate values that leave the nearest cache), and weights that are read once.
-
-    Attributes:
-        precision: "float32", "float16" or "int8".
-        flops_per_s: of matrix work.
-        input_bytes_per_s: of float32 inputs in physical units.
-        weight_bytes_per_s: of weights as they are stored.
-        overhead_s: of an answer, however small.
-    """
-
-    precision: str
-    flops_per_s: float
-    input_bytes_per_s: float
-    weight_bytes_per_s: float
-    overhead_s: float
-
-    def seconds(self, flops: float, input_bytes: float = 0.0, weight_bytes: float = 0.0) -> float:
-        """Modelled time of one answer."""
-        moved_s = input_bytes / self.input_bytes_per_s + weight_bytes / self.weight_bytes_per_s
-        return self.overhead_s + flops / self.flops_per_s + moved_s
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceProfile:
-    """How fast and how hungry an edge device is, in simulated terms.
-
-    Attributes:
-        name: how scenarios call it.
-        flops_per_s: sustained rate on small training steps, not the data sheet's peak.
-        overhead_s: fixed time of starting any piece of work.
-        power_w: drawn while computing.
-        source: where the figures come from.
-        kind: "measured" on such a device, or "modelled" from figures of others.
-        answers: what answers cost, one entry per precision; empty: as much as training work of as many operations.
-    """
-
-    name: str
-    flops_per_s: float
-    overhead_s: float
-    power_w: float
-    source: str = field(default="modelled", compare=False)
-    kind: Literal["measured", "modelled"] = field(default="modelled", compare=False)
-    answers: tuple[AnswerCost, ...] = ()
-
-    def seconds(self, flops: float) -> float:
-        """Simulated duration of a piece of work."""
-        return self.overhead_s + flops / self.flops_per_s
-
-    def answer_seconds(
-        self, flops: float, precision: str = "float32", *, input_bytes: float = 0.0, weight_bytes: float = 0.0
-    ) -> float:
-        """Time of one answer of a trained model.
-
-        Args:
-            flops: matrix work of the answer.
-            precision: of the model's numbers; one that this device has no figures for counts as float32.
-            input_bytes: of one sample, as float32.
-            weight_bytes: of the model as it is stored.
-        """
-        costs = {cost.precision: cost for cost in self.answers}
-        if cost := costs.get(precision) or costs.get("float32"):
-            return cost.seconds(flops, input_bytes, weight_bytes)
-        return self.seconds(flops)
-
-    def slowed(self, factor: float) -> DeviceProfile:
-        """The same device when everything takes so many times as long."""
-        return replace(
-            self,
-            flops_per_s=self.flops_per_s / factor,
-            overhead_s=self.overhead_s * factor,
-            answers=tuple(_slowed(cost, factor) for cost in self.answers),
-        )
-
-
-def _slowed(cost: AnswerCost, factor: float) -> AnswerCost:
-    return AnswerCost(
-        cost.precision,
-        cost.flops_per_s / factor,
-        cost.input_bytes_per_s / factor,
-        cost.weight_bytes_per_s / factor,
-        cost.overhead_s * factor,
-    )
 
 
 class Delivery(NamedTuple):

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contracts import DeviceProfile
 from .bench import Contender
 from .bundle import MODEL_FILE, Bundle, load_bundle
+from .device_profiles import DeviceProfile
 from .manifest import BundleError
 
 #: Endings of the folders of one client's model in other precisions; float32 has none.

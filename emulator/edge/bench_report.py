@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from ..contracts import DeviceProfile
 from .bench import QUIET, Latency, Ratio
 from .bench_bundles import Entry
+from .device_profiles import DeviceProfile
 from .footprint import Footprint
 
 #: How this machine is called among devices.

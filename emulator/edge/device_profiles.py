@@ -1,4 +1,4 @@
-"""Edge devices as simulated time sees them: three rough classes, and boards that can be bought.
+"""Compute-time model of edge devices: three rough classes, and boards that can be bought.
 
 The three classes are orders of magnitude. A board is modelled by two calibration factors: what the reference machine
 was measured to need for products and for all else, times how much faster that machine's core multiplies matrices and
@@ -7,9 +7,108 @@ copies memory than the board's in published benchmarks. `docs/devices.md` tells 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from ..contracts import AnswerCost, DeviceProfile
+
+@dataclass(frozen=True, slots=True)
+class AnswerCost:
+    """Cost model of one inference of a trained model, on one core of a device and in one precision.
+
+    Its time is a sum: a fixed overhead, multiplications, work in proportion to the size of the inputs (scaling,
+    intermediate values that leave the nearest cache), and weights that are read once.
+
+    Attributes:
+        precision: "float32", "float16" or "int8".
+        flops_per_s: floating-point operations of matrix work per second.
+        input_bytes_per_s: bytes of float32 inputs, in physical units, per second.
+        weight_bytes_per_s: bytes of weights, as they are stored, per second.
+        overhead_s: fixed time of an inference, however small.
+    """
+
+    precision: str
+    flops_per_s: float
+    input_bytes_per_s: float
+    weight_bytes_per_s: float
+    overhead_s: float
+
+    def seconds(self, flops: float, input_bytes: float = 0.0, weight_bytes: float = 0.0) -> float:
+        """Modelled time of one inference in seconds.
+
+        Args:
+            flops: floating-point operations of its matrix work.
+            input_bytes: of one sample, as float32.
+            weight_bytes: of the model as it is stored.
+        """
+        moved_s = input_bytes / self.input_bytes_per_s + weight_bytes / self.weight_bytes_per_s
+        return self.overhead_s + flops / self.flops_per_s + moved_s
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProfile:
+    """Speed and power draw of an edge device in simulated time.
+
+    Attributes:
+        name: how scenarios call it.
+        flops_per_s: sustained rate on small training steps, not the data sheet's peak.
+        overhead_s: fixed time of starting any piece of work.
+        power_w: drawn while computing.
+        source: where the figures come from.
+        kind: "measured" on such a device, or "modelled" from figures of others.
+        answers: cost of inference, one entry per precision; empty: that of training work of as many operations.
+    """
+
+    name: str
+    flops_per_s: float
+    overhead_s: float
+    power_w: float
+    source: str = field(default="modelled", compare=False)
+    kind: Literal["measured", "modelled"] = field(default="modelled", compare=False)
+    answers: tuple[AnswerCost, ...] = ()
+
+    def seconds(self, flops: float) -> float:
+        """Simulated duration of a piece of training work, in seconds.
+
+        >>> DeviceProfile("board", flops_per_s=1e9, overhead_s=0.5, power_w=5.0).seconds(2e9)
+        2.5
+        """
+        return self.overhead_s + flops / self.flops_per_s
+
+    def answer_seconds(
+        self, flops: float, precision: str = "float32", *, input_bytes: float = 0.0, weight_bytes: float = 0.0
+    ) -> float:
+        """Simulated duration of one inference of a trained model, in seconds.
+
+        Args:
+            flops: floating-point operations of its matrix work.
+            precision: of the model's numbers; one that this device has no figures for counts as float32.
+            input_bytes: of one sample, as float32.
+            weight_bytes: of the model as it is stored.
+        """
+        costs = {cost.precision: cost for cost in self.answers}
+        if cost := costs.get(precision) or costs.get("float32"):
+            return cost.seconds(flops, input_bytes, weight_bytes)
+        return self.seconds(flops)
+
+    def slowed(self, factor: float) -> DeviceProfile:
+        """The same device when everything takes so many times as long."""
+        return replace(
+            self,
+            flops_per_s=self.flops_per_s / factor,
+            overhead_s=self.overhead_s * factor,
+            answers=tuple(_slowed(cost, factor) for cost in self.answers),
+        )
+
+
+def _slowed(cost: AnswerCost, factor: float) -> AnswerCost:
+    return AnswerCost(
+        cost.precision,
+        cost.flops_per_s / factor,
+        cost.input_bytes_per_s / factor,
+        cost.weight_bytes_per_s / factor,
+        cost.overhead_s * factor,
+    )
+
 
 _MODELLED = "modelled: an order of magnitude for small training steps, not a measurement of a product"
 

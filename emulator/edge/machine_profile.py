@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contracts import AnswerCost, ConfigError, DeviceProfile
+from ..contracts import ConfigError
 from .bench_bundles import Workload
-from .device_profiles import REFERENCE
+from .device_profiles import REFERENCE, AnswerCost, DeviceProfile
 
 
 class Measured(NamedTuple):

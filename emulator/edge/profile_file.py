@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..contracts import AnswerCost, ConfigError, DeviceProfile
+from ..contracts import ConfigError
 from ..whole_file import write_whole
-from .device_profiles import DEVICE_PROFILES
+from .device_profiles import DEVICE_PROFILES, AnswerCost, DeviceProfile
 
 #: What answers can be computed in; names of `[answers.NAME]`.
 ANSWERED_IN = ("float32", "float16", "int8")

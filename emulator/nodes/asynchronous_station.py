@@ -10,7 +10,8 @@ from typing import Any
 
 import simpy
 
-from ..contracts import ConfigError, DeviceProfile, Phase
+from ..contracts import ConfigError, Phase
+from ..edge.device_profiles import DeviceProfile
 from ..engine import EmulatorEnvironment
 from .learner_host import Arrived, LearnerHost, Turn
 from .mailbox import Mailbox

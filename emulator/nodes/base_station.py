@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import simpy
 
-from ..contracts import DeviceProfile, NodeId, Phase
+from ..contracts import NodeId, Phase
+from ..edge.device_profiles import DeviceProfile
 from .inbox import Inbox
 from .learner_host import Arrived, LearnerHost, Turn
 from .station_context import StationContext

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import DeviceProfile, Learner
+from ...emulator.contracts import Learner
 from ...emulator.decisions.answers import arrivals_s
 from ...emulator.decisions.deadline import Deadline
 from ...emulator.decisions.service import Service
+from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.radio.waves import Array
 from ...models.export.flops import forward_flops
 from ..schema.scenario import Scenario

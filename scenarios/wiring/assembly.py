@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from ...datasets.splits.private_rows import private_split
-from ...emulator.contracts import ConfigError, DeviceProfile, Learner, Modality, NodeId
+from ...emulator.contracts import ConfigError, Learner, Modality, NodeId
+from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.engine import named_stream
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.network.topology import build_topology

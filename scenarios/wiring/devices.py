@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...emulator.contracts import ConfigError, DeviceProfile, NodeId
-from ...emulator.edge.device_profiles import DEVICE_PROFILES
+from ...emulator.contracts import ConfigError, NodeId
+from ...emulator.edge.device_profiles import DEVICE_PROFILES, DeviceProfile
 from ...emulator.edge.profile_file import profile_of
 from ...emulator.engine import named_stream
 from ..schema.scenario import Scenario

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sheafedge.emulator.contracts import DeviceProfile, Message, MessageKind, Phase
+from sheafedge.emulator.contracts import Message, MessageKind, Phase
+from sheafedge.emulator.edge.device_profiles import DeviceProfile
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.faults.fault_plan import NO_FAULTS, FaultPlan
 from sheafedge.emulator.faults.outages import Outage, ScheduledOutages, Timetable

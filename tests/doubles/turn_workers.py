@@ -11,7 +11,8 @@ from typing import Any
 
 import zmq
 from doubles.emulation import DirectTransport, ScriptedLearner, ScriptedLink
-from sheafedge.emulator.contracts import DeviceProfile, Learner, Message, MessageKind, NodeId, Phase
+from sheafedge.emulator.contracts import Learner, Message, MessageKind, NodeId, Phase
+from sheafedge.emulator.edge.device_profiles import DeviceProfile
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.transport.curve_keys import CurveKeys

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reference.sheaf_dmfl import Edge, ReferenceState, Trajectory
-from sheafedge.emulator.contracts import DeviceProfile, Learner, Message, MessageKind, NodeId, Transport
+from sheafedge.emulator.contracts import Learner, Message, MessageKind, NodeId, Transport
+from sheafedge.emulator.edge.device_profiles import DeviceProfile
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.channels.link_settings import LinkSettings
 from sheafedge.emulator.network.channels.packet_channel import PacketChannel

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sheafedge.emulator.contracts import AnswerCost, ConfigError, DeviceProfile
+from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.bench_bundles import Workload
 from sheafedge.emulator.edge.device_profiles import (
     BOARDS,
@@ -16,6 +16,8 @@ from sheafedge.emulator.edge.device_profiles import (
     REFERENCE,
     REFERENCE_COPY_BYTES_PER_S,
     REFERENCE_GFLOPS,
+    AnswerCost,
+    DeviceProfile,
 )
 from sheafedge.emulator.edge.machine_profile import Measured, calibrated
 from sheafedge.emulator.edge.profile_file import (

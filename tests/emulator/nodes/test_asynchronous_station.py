@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 from doubles.emulation import message, quiet_recorder
 from doubles.stations import DEVICES, HEAVY, LIGHT, Stations, out, plan
-from sheafedge.emulator.contracts import ConfigError, DeviceProfile
+from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.edge.device_profiles import DeviceProfile
 from sheafedge.emulator.engine import EmulatorEnvironment, named_stream
 from sheafedge.emulator.faults.outages import RandomOutages, Timetable
 from sheafedge.emulator.nodes.mailbox import Mailbox
