@@ -171,7 +171,9 @@ class BlockedTimes:
         loss_db: NDArray[np.float64] | None = None,
     ) -> None:
         if len(time_s) == 0:
-            raise ConfigError("links follow a recording without frames; record longer, or set link.blockage_loss = 0")
+            raise ConfigError(
+                "links follow a recording without frames; record longer, or set link.blocked_loss_probability = 0"
+            )
         self.time_s, self.blocked, self.loss_db = time_s, blocked, loss_db
         self._time_s = time_s - time_s[0]
         self._first_s = float(time_s[0])
@@ -217,7 +219,7 @@ class ShadowedLoss:
         blocked_share: float,
         draws: np.random.Generator,
     ) -> None:
-        _check_probability("blockage_loss", blocked_loss)
+        _check_probability("blocked_loss_probability", blocked_loss)
         self._clear, self._blocked_loss, self._is_blocked = clear, blocked_loss, is_blocked
         self._blocked_share, self._draws = blocked_share, draws
 

@@ -16,7 +16,8 @@ from pydantic import ConfigDict
 
 from ...emulator.contracts import ConfigError, DataError
 from ...version import __version__
-from ..schema.scenario import Scenario, validated
+from ..schema.former_names import with_former_names
+from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
 
 #: Fields that cannot change a result.
@@ -63,7 +64,7 @@ class _Row(pydantic.BaseModel):
 
 def run_name(scenario: Scenario) -> str:
     """Name of the folder of a run; two scenarios that must give the same result have the same one."""
-    facts = json.dumps([__version__, deciding_tables(scenario)], sort_keys=True)
+    facts = json.dumps([__version__, with_former_names(deciding_tables(scenario))], sort_keys=True)
     return f"{scenario.algorithm}-seed{scenario.seed}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
 
@@ -81,7 +82,8 @@ def deciding_tables(scenario: Scenario) -> dict[str, Any]:
 def is_stored(folder: Path, scenario: Scenario) -> bool:
     """Whether this run folder is whole, of this scenario, and of this version of the program."""
     try:
-        stored = deciding_tables(validated(read_toml(folder / "scenario.toml")))
+        path = folder / "scenario.toml"
+        stored = deciding_tables(stored_scenario(read_toml(path), str(path)))
         summary = stored_summary(folder)
         n_rows = len(stored_rows(folder))
     except (ConfigError, DataError):

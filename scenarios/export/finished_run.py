@@ -11,7 +11,8 @@ import pydantic
 from pydantic import ConfigDict
 
 from ...emulator.contracts import ConfigError, DataError, NodeId
-from ..schema.scenario import Scenario, load_scenario
+from ..schema.scenario import Scenario, stored_scenario
+from ..schema.toml_file import read_toml
 
 
 class _Loose(pydantic.BaseModel):
@@ -99,17 +100,18 @@ def finished_run(folder: Path) -> FinishedRun:
         raise ConfigError(
             f"{folder} is not the folder of a complete run ({missing[0]} is missing); give one under runs/"
         )
+    path = folder / "scenario.toml"
     try:
         summary = Summary.model_validate_json((folder / "summary.json").read_bytes())
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         rows = [_Row.model_validate(row) for row in map(_without_undefined, lines)]
-        text = (folder / "scenario.toml").read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # pydantic's is a ValueError
         reason = " ".join(str(error).splitlines()[:3])
         raise DataError(f"run {folder} cannot be read ({reason}); run the scenario again") from None
     if not summary.exports:
         raise ConfigError(f"run {folder} handed out no models; run the scenario with export.onnx = true")
-    scenario = load_scenario(str(folder / "scenario.toml"))
+    scenario = stored_scenario(read_toml(path), str(path))
     last = {row.client: row.models for row in rows if row.round == summary.rounds - 1}
     return FinishedRun(folder, scenario, text, summary, last)
 

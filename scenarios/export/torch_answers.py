@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,8 @@ from ...models.algorithms.algorithm_table import ALGORITHMS
 from ...models.client_model import ClientModel
 from ...models.export.onnx_export import DeployedModel, DeployedTwins
 from ...models.twin_model import TwinModel
-from ..schema.scenario import Scenario, load_scenario
+from ..schema.scenario import Scenario, stored_scenario
+from ..schema.toml_file import parsed_toml
 from ..wiring.encoders import make_encoder
 
 SCENARIO_FILE = "scenario.toml"
@@ -85,10 +84,7 @@ def _answer(model: nn.Module, bundle: Bundle, inputs: Mapping[str, NDArray[np.fl
 
 
 def _scenario(content: bytes) -> Scenario:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / SCENARIO_FILE
-        path.write_bytes(content)
-        return load_scenario(str(path))
+    return stored_scenario(parsed_toml(content.decode(), SCENARIO_FILE), SCENARIO_FILE)
 
 
 def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:

@@ -19,7 +19,8 @@ from ...emulator.edge.frame_client import FrameClient
 from ...emulator.edge.manifest import Manifest
 from ...emulator.network.transport.curve_keys import CurveKeys, read_keys
 from ..running.interrupts import stop_requests
-from ..schema.scenario import load_scenario
+from ..schema.scenario import stored_scenario
+from ..schema.toml_file import read_toml
 from ..terminal.replay_view import ReplayView
 from ..terminal.warning_line import print_warning
 from ..wiring.data import recording_paths
@@ -132,9 +133,10 @@ def recording_of(path: Path) -> Path:
     """
     if not path.is_dir():
         return path
-    if not (path / "scenario.toml").is_file():
+    file = path / "scenario.toml"
+    if not file.is_file():
         raise ConfigError(f"{path} is a folder without scenario.toml; give a recording, or the folder of a run")
-    scenario = load_scenario(str(path / "scenario.toml"))
+    scenario = stored_scenario(read_toml(file), str(file))
     recordings = () if scenario.data.source == "deepsense" else recording_paths(scenario)
     if len(recordings) != 1:
         named = ", ".join(map(str, recordings)) or "gathered rows, which hold no frames"

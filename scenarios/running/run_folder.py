@@ -17,7 +17,8 @@ import tomli_w
 
 from ...emulator.contracts import ConfigError, SheafedgeError, State
 from ...emulator.whole_file import sync, write_whole
-from ..schema.scenario import Scenario, load_scenario
+from ..schema.scenario import Scenario, stored_scenario
+from ..schema.toml_file import read_toml
 from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 
 #: Where checkpoints lie in a run folder.
@@ -141,12 +142,13 @@ def interrupted_scenario(folder: Path) -> Scenario:
     """
     if (folder / "summary.json").exists():
         raise ConfigError(f"run {folder} is complete; there is nothing to resume")
-    if not (folder / "scenario.toml").is_file():
+    path = folder / "scenario.toml"
+    if not path.is_file():
         raise ConfigError(
             f"{folder} is not the folder of a run that was interrupted; give one that ends in .partial, .interrupted or"
             " .failed"
         )
-    return load_scenario(str(folder / "scenario.toml"))
+    return stored_scenario(read_toml(path), str(path))
 
 
 def interrupted_run(folder: Path) -> Interrupted:

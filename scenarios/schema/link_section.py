@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import pydantic
 from pydantic import Field
@@ -33,8 +33,9 @@ class LinkSection(Section):
         rate_bps, propagation_s, processing_s, packet_bytes, retry_limit, retry_interval_s: see `LinkSettings`.
         loss_probability: share of transmissions lost in the long run.
         mean_burst_packets: how many are lost in a row where `links.model` is "gilbert_elliott".
-        blockage_loss: share of the others that is lost while something blocks the line of sight of one of the two base
-            stations, in the world that the sensors see; 0: links do not care. Wires never care.
+        blocked_loss_probability: share of the others that is lost while something blocks the line of sight of one of
+            the two base stations, in the world that the sensors see; 0: blockages have no effect. Wires are never
+            affected.
     """
 
     rate_bps: float = 1e8
@@ -45,17 +46,7 @@ class LinkSection(Section):
     retry_interval_s: float = 0.008
     loss_probability: Probability = 0.0
     mean_burst_packets: Annotated[float, Field(ge=1.0)] = 4.0
-    blockage_loss: Probability = 0.0
-
-    @pydantic.model_validator(mode="before")
-    @classmethod
-    def _knows_where_the_loss_model_went(cls, table: Any) -> Any:
-        if isinstance(table, dict) and "loss_model" in table:
-            raise ConfigError(
-                "link.loss_model is now part of links.model; set links.model = 'gilbert_elliott' for bursts, and leave"
-                " it out for 'iid'"
-            )
-        return table
+    blocked_loss_probability: Probability = 0.0
 
     @pydantic.model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -162,7 +153,7 @@ class EdgeSection(Section):
         groups: two groups, or the same one twice: all edges between their members.
         model: of both directions.
         rate_bps, propagation_s, processing_s, retry_limit, retry_interval_s, loss_probability, mean_burst_packets,
-            blockage_loss: see `LinkSection`.
+            blocked_loss_probability: see `LinkSection`.
         gilbert_elliott, fibre, xn, sidelink, trace: see `LinksSection`.
     """
 
@@ -176,7 +167,7 @@ class EdgeSection(Section):
     retry_interval_s: float | None = None
     loss_probability: Probability | None = None
     mean_burst_packets: Annotated[float, Field(ge=1.0)] | None = None
-    blockage_loss: Probability | None = None
+    blocked_loss_probability: Probability | None = None
     gilbert_elliott: BurstSection | None = None
     fibre: FibreSettings | None = None
     xn: XnSettings | None = None
@@ -345,8 +336,8 @@ def _check_model(edge: EdgeModel, *, waits: bool, is_live: bool) -> None:
         raise ConfigError(
             "network.missing = 'wait' never ends with link.loss_probability = 1; use 'skip' or lower the loss"
         )
-    if edge.link.blockage_loss >= 1.0:
+    if edge.link.blocked_loss_probability >= 1.0:
         raise ConfigError(
-            "network.missing = 'wait' never ends for a message that meets link.blockage_loss = 1; use 'skip' or"
-            " lower it"
+            "network.missing = 'wait' never ends for a message that meets link.blocked_loss_probability = 1; use 'skip'"
+            " or lower it"
         )

@@ -23,6 +23,7 @@ from ..tasks.task_table import TASKS
 from .data_section import CodebookSize, DataSection, LiveSection, first_repeated
 from .decision_section import DecisionSection
 from .fault_section import FaultSection, check_faults
+from .former_names import with_present_names
 from .link_section import LinkSection, LinksSection, check_links
 from .mobility_section import MobilitySection
 from .section import Probability, Section
@@ -313,10 +314,10 @@ class Scenario(Section):
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.link.blockage_loss > 0.0 and self.data.source == "deepsense":
+        if self.link.blocked_loss_probability > 0.0 and self.data.source == "deepsense":
             raise ConfigError(
-                f"link.blockage_loss = {self.link.blockage_loss:g} needs to know when links are blocked, which"
-                " data.source = 'deepsense' does not say; use a world or a recording, or set it to 0"
+                f"link.blocked_loss_probability = {self.link.blocked_loss_probability:g} needs to know when links are"
+                " blocked, which data.source = 'deepsense' does not say; use a world or a recording, or set it to 0"
             )
         if self.sheaf.exchange == "single" and self.network.missing != "wait":
             raise ConfigError(
@@ -476,6 +477,22 @@ def load_scenario(name_or_path: str) -> Scenario:
         return validated({"name": path.stem, **tree})
     except ConfigError as error:
         raise ConfigError(str(error) if name_or_path in shipped else f"{path}: {error}") from None
+
+
+def stored_scenario(tables: Mapping[str, Any], source: str) -> Scenario:
+    """The scenario that a run of this or of an earlier version wrote down, such as a run folder's `scenario.toml`.
+
+    Args:
+        tables: of the file.
+        source: how messages name it.
+
+    Raises:
+        ConfigError: an impossible value.
+    """
+    try:
+        return validated(with_present_names(tables))
+    except ConfigError as error:
+        raise ConfigError(f"{source}: {error}") from None
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import pydantic
 
 from ...emulator.contracts import ConfigError
+from .former_names import answer_to_former_name
 
 #: pydantic's word for a complaint -> ours, after the field's name.
 _COMPLAINTS = {
@@ -79,6 +80,8 @@ def _with_parents(sentence: str, where: Sequence[str]) -> str:
 
 def _unknown(where: Sequence[str], scenario: type[pydantic.BaseModel]) -> str:
     """A field that does not exist, and the one that was meant."""
+    if answer := answer_to_former_name(where):
+        return answer
     *parents, last = where
     known = _fields_at(parents, scenario)
     close = [".".join([*parents, match]) for match in difflib.get_close_matches(last, known, n=1)]

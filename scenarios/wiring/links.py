@@ -250,7 +250,7 @@ def _stretch_s(scenario: Scenario, section: TraceSection) -> float | None:
 
 def _with_shadows(of: Direction, clear: LossProcess) -> LossProcess:
     """Losses that also follow the blockers that the sensors see, where links are to."""
-    blocked_loss = of.edge.link.blockage_loss
+    blocked_loss = of.edge.link.blocked_loss_probability
     if blocked_loss == 0.0:
         return clear
     ends = [_times(of.ends, end) for end in (of.sender, of.receiver)]
@@ -263,7 +263,7 @@ def _times(ends: Mapping[NodeId, LinkEnd], node: NodeId) -> BlockedTimes:
     times = ends[node].blocked
     if times is None:
         raise ConfigError(
-            f"link.blockage_loss needs recordings that say when the line of sight is blocked; that of client {node}"
-            " does not, so set link.blockage_loss = 0"
+            "link.blocked_loss_probability needs recordings that say when the line of sight is blocked; that of client"
+            f" {node} does not, so set link.blocked_loss_probability = 0"
         )
     return times

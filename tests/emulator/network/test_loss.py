@@ -217,5 +217,5 @@ def test_a_blocked_link_loses_more_and_a_clear_one_draws_as_if_there_were_no_blo
 def test_links_that_follow_nothing_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"without frames; record longer"):
         BlockedTimes(np.zeros(0), np.zeros(0, dtype=np.bool_))
-    with pytest.raises(ConfigError, match=r"blockage_loss must be a probability"):
+    with pytest.raises(ConfigError, match=r"blocked_loss_probability must be a probability"):
         ShadowedLoss(IidLoss(0.0, draws()), 1.5, lambda: True, 0.0, draws())

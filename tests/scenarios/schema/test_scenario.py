@@ -364,12 +364,12 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("network.missing = 'wait' never ends", "link.loss_probability = 1", "use 'skip'"),
     ),
     "waiting in a shadow that swallows everything": (
-        {"network.missing": "wait", "link.blockage_loss": 1.0},
-        ("network.missing = 'wait' never ends", "link.blockage_loss = 1", "use 'skip'"),
+        {"network.missing": "wait", "link.blocked_loss_probability": 1.0},
+        ("network.missing = 'wait' never ends", "link.blocked_loss_probability = 1", "use 'skip'"),
     ),
     "shadows that nobody recorded": (
-        {"link.blockage_loss": 0.5, "data.source": "deepsense", "data.root": "x"},
-        ("link.blockage_loss = 0.5 needs to know when links are blocked", "or set it to 0"),
+        {"link.blocked_loss_probability": 0.5, "data.source": "deepsense", "data.root": "x"},
+        ("link.blocked_loss_probability = 0.5 needs to know when links are blocked", "or set it to 0"),
     ),
     "bursts too short for the loss": (
         {"links.model": "gilbert_elliott", "link.loss_probability": 0.9, "link.mean_burst_packets": 2},

@@ -308,10 +308,6 @@ def test_real_traces_carry_messages(plain: Scenario, link_traces_root: Path) -> 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown model": ({"links.model": "telepathy"}, "links.model must be 'ideal', 'constant', .*got 'telepathy'"),
-    "the old name of bursts": (
-        {"link.loss_model": "gilbert_elliott"},
-        "set links.model = 'gilbert_elliott'",
-    ),
     "half a chain": ({"links.gilbert_elliott.p": 0.1}, r"links\.gilbert_elliott\.p and gilbert_elliott\.r belong"),
     "a chain and a preset": (
         {"links.gilbert_elliott": {"p": 0.1, "r": 0.1, "preset": "light"}},
@@ -386,7 +382,7 @@ def blocked_at(*seconds: int) -> LinkEnd:
 def test_a_link_is_dark_while_the_sight_of_either_end_is_blocked(model: str, plain: Scenario) -> None:
     env = EmulatorEnvironment(0)
     ends = {0: blocked_at(10), 1: blocked_at(20), 2: blocked_at()}
-    scenario = plain.edited({"links.model": model, "link.blockage_loss": 1.0, "link.retry_limit": 0})
+    scenario = plain.edited({"links.model": model, "link.blocked_loss_probability": 1.0, "link.retry_limit": 0})
     links = links_of(scenario, env=env, ends=ends)
     dark: dict[int, set[Edge]] = {}
     for now_s in (5, 10, 20, 30):
@@ -398,12 +394,13 @@ def test_a_link_is_dark_while_the_sight_of_either_end_is_blocked(model: str, pla
 def test_wires_do_not_care_who_stands_in_the_way(plain: Scenario) -> None:
     ends = {node: blocked_at(*range(60)) for node in range(3)}
     for model in WIRED - {"xn"}:
-        scenario = plain.edited({"links.model": model, "link.blockage_loss": 1.0})
+        scenario = plain.edited({"links.model": model, "link.blocked_loss_probability": 1.0})
         assert all(fate_of(link, 10_000).lost_packets.size == 0 for link in links_of(scenario, ends=ends).values())
 
 
 def test_links_cannot_follow_a_world_that_nobody_labeled(plain: Scenario) -> None:
     ends = {0: blocked_at(), 1: LinkEnd("camera+rf")}
-    scenario = plain.edited({"link.blockage_loss": 0.5})
-    with pytest.raises(ConfigError, match=r"link\.blockage_loss needs recordings that say when .* that of client 1"):
+    scenario = plain.edited({"link.blocked_loss_probability": 0.5})
+    expected = r"link\.blocked_loss_probability needs recordings that say when .* that of client 1"
+    with pytest.raises(ConfigError, match=expected):
         links_of(scenario, [(0, 1)], ends=ends)

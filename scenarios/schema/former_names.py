@@ -1,0 +1,76 @@
+"""Former names of scenario fields.
+
+A user who writes a former name is answered with the present one: scenario files are edited by hand, and two names for
+one field would both stay in use for ever. Files that a run wrote are read on: nobody edits those, and a run folder must
+open in every later version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PresentName:
+    """Where a field is now.
+
+    Attributes:
+        field: its dotted name; `*` stands for the number of a list item.
+        advice: what to set instead, where the values have changed as well; empty: the values are the same.
+    """
+
+    field: str
+    advice: str = ""
+
+
+#: Former dotted name -> where the field is now.
+FORMER_NAMES: Mapping[str, PresentName] = {
+    "link.blockage_loss": PresentName("link.blocked_loss_probability"),
+    "links.edges.*.blockage_loss": PresentName("links.edges.*.blocked_loss_probability"),
+    "link.loss_model": PresentName(
+        "links.model", "set links.model = 'gilbert_elliott' for bursts, and leave it out for 'iid'"
+    ),
+}
+
+
+def answer_to_former_name(where: Sequence[str]) -> str | None:
+    """Sentence that names the present field; None where no field ever had this name.
+
+    Args:
+        where: parts of the dotted name as it was written, list items as their numbers.
+    """
+    now = FORMER_NAMES.get(".".join("*" if part.isdigit() else part for part in where))
+    if now is None:
+        return None
+    numbers = iter([part for part in where if part.isdigit()])
+    field = ".".join(next(numbers) if part == "*" else part for part in now.field.split("."))
+    return f"{'.'.join(where)} is now {field}; {now.advice or 'use that name'}"
+
+
+def with_present_names(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables that a run wrote, in the names of today."""
+    renamed = {old: now.field for old, now in FORMER_NAMES.items() if not now.advice}
+    return _renamed(tables, renamed)
+
+
+def with_former_names(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables in the first names of all fields, for hashes that must not change when a field is renamed."""
+    renamed = {now.field: old for old, now in FORMER_NAMES.items() if not now.advice}
+    return _renamed(tables, renamed)
+
+
+def _renamed(tables: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Copy of the tables with the fields of these dotted names called otherwise; both names lie in the same table."""
+    last_names = {name: other.rpartition(".")[2] for name, other in names.items()}
+
+    def copied(value: Any, where: str) -> Any:
+        if isinstance(value, Mapping):
+            return {last_names.get(f"{where}{key}", key): copied(one, f"{where}{key}.") for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [copied(item, f"{where}*.") for item in value]
+        return value
+
+    copy: dict[str, Any] = copied(tables, "")
+    return copy
