@@ -24,8 +24,7 @@ from sheafedge.benchmarks.machine import machine_facts, print_report
 from sheafedge.emulator.contracts import Channel, Delivery, Link, Message, MessageKind, NodeId
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.channels.gilbert_elliott import BURST_PRESETS
-from sheafedge.emulator.network.channels.link_settings import LinkSettings
-from sheafedge.emulator.network.channels.packet_channel import PacketChannel
+from sheafedge.emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss, LossProcess
 from sheafedge.emulator.network.medium import Medium, OwnMedium, ProcessorSharing, RoundRobin

@@ -25,8 +25,7 @@ from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.contracts import Learner, Message, MessageKind, MessageSlot, Modality, NodeId, Phase, State
 from sheafedge.emulator.edge.device_profiles import DEVICE_PROFILES
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment, named_stream
-from sheafedge.emulator.network.channels.link_settings import LinkSettings
-from sheafedge.emulator.network.channels.packet_channel import PacketChannel
+from sheafedge.emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss
 from sheafedge.emulator.network.network import Network

@@ -6,10 +6,10 @@ import math
 from collections import deque
 from collections.abc import Callable
 
+import numpy as np
 import simpy
 
 from ..contracts import Channel, Delivery, State
-from .refusal import refused
 
 
 class Fifo:
@@ -80,3 +80,15 @@ class FifoLink:
         decided(
             Delivery(sent.arrival_s(end_s), sent.lost_packets, sent.n_packets, sent.n_retransmissions, sent.airtime_s)
         )
+
+
+def refused(now_s: float, size_bytes: int, packet_bytes: int) -> Delivery:
+    """Nothing of it is ever sent: all its packets are lost, now.
+
+    Args:
+        now_s: simulated instant of the refusal.
+        size_bytes: of the message.
+        packet_bytes: of its packets.
+    """
+    n_packets = -(-size_bytes // packet_bytes) or 1
+    return Delivery(now_s, np.arange(n_packets, dtype=np.int64), n_packets, 0, 0.0, dropped=True)

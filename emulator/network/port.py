@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ..contracts import Channel, Delivery, State, Transmission
 from ..engine import EmulatorEnvironment
+from .fifo import refused
 from .loss import NO_PACKETS
 from .medium import Medium
-from .refusal import refused
 
 #: Head and map vectors; encoders.
 N_CLASSES = 2

@@ -13,8 +13,8 @@ import simpy
 from ..contracts import ConfigError, Phase
 from ..edge.device_profiles import DeviceProfile
 from ..engine import EmulatorEnvironment
+from .inbox import Mailbox
 from .learner_host import Arrived, LearnerHost, Turn
-from .mailbox import Mailbox
 from .station_context import StationContext
 
 #: Who was off so often in one piece of work will never finish it.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...emulator.contracts import Link, NodeId, State
-from ...emulator.memory import restore_to, state_of
 from ...emulator.network.fifo import Fifo, FifoLink
 from ...emulator.network.medium import Medium, Sender
 from ...emulator.network.port import Port, PortLink
+from ...emulator.state_tree import restore_to, state_of
 from ..wiring.emulation import Emulation
 
 

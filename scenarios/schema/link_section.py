@@ -12,7 +12,7 @@ from pydantic import Field
 from ...emulator.contracts import ConfigError, NodeId
 from ...emulator.network.channels.fibre import FibreSettings
 from ...emulator.network.channels.gilbert_elliott import BURST_PRESETS, BurstSettings, bursts_of
-from ...emulator.network.channels.link_settings import LinkSettings
+from ...emulator.network.channels.packet_channel import LinkSettings
 from ...emulator.network.channels.radio_settings import RadioSettings
 from ...emulator.network.channels.sidelink import SidelinkSettings
 from ...emulator.network.channels.xn import XnSettings

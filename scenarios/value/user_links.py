@@ -15,7 +15,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
 from ...emulator.contracts import NodeId
 from ...emulator.network.channels.radio_settings import RadioSettings
-from ...emulator.network.channels.recorded_fade import filled_shadow_db
+from ...emulator.network.channels.recorded_blockage import filled_shadow_db
 from ...emulator.radio.waves import Array
 from ..wiring.client import Client
 

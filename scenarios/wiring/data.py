@@ -20,7 +20,7 @@ from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
 from ...datasets.windows.track_windows import make_windows
 from ...emulator.contracts import DataError
 from ...emulator.engine import named_stream
-from ...emulator.network.loss import BlockedTimes
+from ...emulator.network.channels.recorded_blockage import BlockedTimes
 from ..recording.record import Progress
 from ..recording.recording_cache import cached_recording
 from ..schema.data_section import DataSection

@@ -20,9 +20,8 @@ from ...emulator.network.transport.zmq_transport import ZmqTransport
 from ...emulator.nodes.asynchronous_station import AsynchronousStation, play_at_own_pace
 from ...emulator.nodes.base_station import BaseStation, Station, play_rounds
 from ...emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
-from ...emulator.nodes.inbox import Inbox
+from ...emulator.nodes.inbox import Inbox, Mailbox
 from ...emulator.nodes.learner_host import LearnerHost, LocalHost
-from ...emulator.nodes.mailbox import Mailbox
 from ...emulator.nodes.missing import MISSING_POLICIES
 from ...emulator.nodes.sensing import SensorClock, sensing
 from ...emulator.nodes.station_context import RoundPace, StationContext

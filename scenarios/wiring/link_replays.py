@@ -12,11 +12,8 @@ from numpy.typing import NDArray
 from ...datasets.traces.link_traces import DelayTrace, RateTrace, read_cicv5g, read_mahimahi, read_pensieve
 from ...datasets.traces.reception_traces import ReceptionTraces, read_receptions
 from ...emulator.contracts import DataError
-from ...emulator.network.channels.delay_trace import DelayReplay
-from ...emulator.network.channels.opportunity_trace import OpportunityPace
 from ...emulator.network.channels.packet_channel import Latency, Pace
-from ...emulator.network.channels.rate_trace import RatePace
-from ...emulator.network.channels.reception_trace import RecordedLoss
+from ...emulator.network.channels.traces import RecordedDelay, RecordedLoss, RecordedOpportunities, RecordedRate
 from ...emulator.network.loss import LossProcess
 from ..schema.link_section import TraceSection
 
@@ -66,10 +63,10 @@ class TraceShelf:
             return Replay(loss=_losses(Path(file), trace, draws, offset))
         if isinstance(trace, DelayTrace):
             one_way_s = trace.round_trip_s * section.one_way_share
-            return Replay(latency=DelayReplay(trace.time_s, one_way_s, stretch_to_s, offset))
+            return Replay(latency=RecordedDelay(trace.time_s, one_way_s, stretch_to_s, offset))
         if isinstance(trace, RateTrace):
-            return Replay(pace=RatePace(*trace, stretch_to_s, offset))
-        return Replay(pace=OpportunityPace(trace, stretch_to_s, offset))
+            return Replay(pace=RecordedRate(*trace, stretch_to_s, offset))
+        return Replay(pace=RecordedOpportunities(trace, stretch_to_s, offset))
 
     def _trace(self, kind: str, file: str) -> NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces:
         if (kind, file) not in self._read:

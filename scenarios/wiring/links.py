@@ -12,12 +12,12 @@ import numpy as np
 from ...emulator.contracts import Channel, ConfigError, Link, NodeId
 from ...emulator.engine import EmulatorEnvironment
 from ...emulator.network.channels.fibre import fibre_channel
-from ...emulator.network.channels.ideal import IdealChannel
-from ...emulator.network.channels.packet_channel import PacketChannel
+from ...emulator.network.channels.packet_channel import IdealChannel, PacketChannel
+from ...emulator.network.channels.recorded_blockage import BlockedTimes, ShadowedLoss
 from ...emulator.network.channels.sidelink import sidelink_channel
 from ...emulator.network.channels.xn import xn_channel
 from ...emulator.network.fifo import Fifo
-from ...emulator.network.loss import BlockedTimes, IidLoss, LossProcess, ShadowedLoss
+from ...emulator.network.loss import IidLoss, LossProcess
 from ...emulator.network.medium import Medium, OwnMedium, ProcessorSharing, RoundRobin
 from ...emulator.network.port import Port
 from ..schema.link_section import (

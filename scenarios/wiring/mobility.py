@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...emulator.contracts import Modality, NodeId
 from ...emulator.engine import named_stream
 from ...emulator.faults.fault_plan import FaultPlan
-from ...emulator.network.moving_graph import MovingGraph
+from ...emulator.network.topology import MovingGraph
 from ...emulator.world.wandering import Wanderer, distances_m
 from ..schema.scenario import Scenario
 

@@ -14,11 +14,10 @@ from ...emulator.contracts import Channel, NodeId, State
 from ...emulator.engine import EmulatorEnvironment
 from ...emulator.network.channels.air import Air, Direction
 from ...emulator.network.channels.link_state import LinkState
+from ...emulator.network.channels.packet_channel import RepeatedChannel
 from ...emulator.network.channels.radio import Fade, RadioChannel
 from ...emulator.network.channels.radio_settings import RadioSettings
-from ...emulator.network.channels.recorded_fade import RecordedFade
-from ...emulator.network.channels.repeated import RepeatedChannel
-from ...emulator.network.loss import BlockedTimes
+from ...emulator.network.channels.recorded_blockage import BlockedTimes, RecordedFade
 from ...emulator.radio.site_layout import distances_m, lattice_places_m, station_loss_db
 from ...emulator.radio.waves import Array
 

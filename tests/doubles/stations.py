@@ -17,9 +17,8 @@ from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.nodes.asynchronous_station import AsynchronousStation, play_at_own_pace
 from sheafedge.emulator.nodes.base_station import BaseStation, play_rounds
 from sheafedge.emulator.nodes.compute_pool import SerialPool
-from sheafedge.emulator.nodes.inbox import Inbox
+from sheafedge.emulator.nodes.inbox import Inbox, Mailbox
 from sheafedge.emulator.nodes.learner_host import LocalHost
-from sheafedge.emulator.nodes.mailbox import Mailbox
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.recorder import Recorder

@@ -12,8 +12,7 @@ from reference.sheaf_dmfl import Edge, ReferenceState, Trajectory
 from sheafedge.emulator.contracts import Learner, Message, MessageKind, NodeId, Transport
 from sheafedge.emulator.edge.device_profiles import DeviceProfile
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
-from sheafedge.emulator.network.channels.link_settings import LinkSettings
-from sheafedge.emulator.network.channels.packet_channel import PacketChannel
+from sheafedge.emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss
 from sheafedge.emulator.network.network import Network

@@ -14,7 +14,7 @@ from integration.cases import Case, emulated, random_case, rows_of
 from integration.played import Played, Setting, of_reference
 from reference.sheaf_dmfl import run_reference
 from sheafedge.emulator.contracts import MessageKind
-from sheafedge.emulator.network.channels.link_settings import LinkSettings
+from sheafedge.emulator.network.channels.packet_channel import LinkSettings
 from sheafedge.emulator.network.transport.wire import message_bytes
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 

@@ -13,7 +13,7 @@ from integration.cases import Case, emulated, random_case
 from integration.played import Played, Setting, largest_difference, of_reference, over_zmq
 from reference import sheaf_dmfl as reference
 from reference.sheaf_dmfl import Edge, ReferenceProblem, run_reference
-from sheafedge.emulator.network.channels.link_settings import LinkSettings
+from sheafedge.emulator.network.channels.packet_channel import LinkSettings
 from torch import Tensor
 
 SAME = 1e-10  # float64, numbers of order 1, sums in another order; rounding grows a little with every round

@@ -9,8 +9,7 @@ import numpy as np
 
 from ...contracts import ConfigError
 from ..loss import Lossless
-from .link_settings import LinkSettings
-from .packet_channel import PacketChannel
+from .packet_channel import LinkSettings, PacketChannel
 
 #: Light in glass.
 SECONDS_PER_KM = 5e-6

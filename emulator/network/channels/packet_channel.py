@@ -1,24 +1,77 @@
-"""A channel that cuts messages into packets, loses some of them, and repeats what was lost."""
+"""Channels that cut messages into packets, lose some of them, and repeat what was lost."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import ConfigError, State, Transmission
-from ...memory import restore_to, state_of
-from ..loss import LossProcess
-from .link_settings import LinkSettings
+from ...contracts import Channel, ConfigError, State, Transmission
+from ...state_tree import restore_to, state_of
+from ..loss import NO_PACKETS, LossProcess
 
 #: Rounds after which `retry_limit=None` gives up with an error; at 99 % loss, 137 packets need about 600.
 MAX_ROUNDS = 100_000
+#: The same of a channel around another one, whose rounds take longer to compute.
+MAX_OUTER_ROUNDS = 10_000
 
 #: Seconds that a sender needs for so many bytes from an instant on: (start_s, n_bytes) -> airtime_s.
 Pace = Callable[[float, int], float]
 #: Seconds of delay that a transmission meets which starts at an instant: (start_s) -> delay_s.
 Latency = Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """What one direction of an edge is like.
+
+    Attributes:
+        rate_bps: bits per second on the air; `math.inf` for a link that costs no airtime.
+        propagation_s, processing_s: fixed delays after the last bit; they do not keep the link busy.
+        packet_bytes: size of all packets but a message's last; a multiple of 8, so that no number is cut in two.
+        retry_limit: how often a lost packet is repeated: 0 never, None until it arrives.
+        retry_interval_s: from the end of a round until its sender knows what was lost and repeats it.
+
+    Raises:
+        ConfigError: a value is impossible.
+    """
+
+    rate_bps: float
+    propagation_s: float = 0.0
+    processing_s: float = 0.0
+    packet_bytes: int = 1200
+    retry_limit: int | None = 0
+    retry_interval_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.rate_bps > 0.0:  # NaN fails too
+            raise ConfigError(f"link.rate_bps must be above 0, got {self.rate_bps}; 1e9 is one gigabit per second")
+        for name in ("propagation_s", "processing_s", "retry_interval_s"):
+            value = getattr(self, name)
+            if not (value >= 0.0 and math.isfinite(value)):
+                raise ConfigError(f"link.{name} must be 0 or a finite number of seconds above it, got {value}")
+        if self.packet_bytes < 8 or self.packet_bytes % 8:
+            raise ConfigError(f"link.packet_bytes must be a positive multiple of 8, got {self.packet_bytes}; try 1200")
+        if self.retry_limit is not None and self.retry_limit < 0:
+            raise ConfigError(f"link.retry_limit must be 0 or more, got {self.retry_limit}; 0 means no retransmission")
+
+
+class IdealChannel:
+    """No airtime, no delay, no loss.
+
+    Args:
+        packet_bytes: size of the packets that it counts.
+    """
+
+    def __init__(self, packet_bytes: int = 1200) -> None:
+        self.packet_bytes = packet_bytes
+
+    def transmit(self, start_s: float, size_bytes: int) -> Transmission:
+        """All of it is there at once."""
+        return Transmission(0.0, 0.0, NO_PACKETS, -(-size_bytes // self.packet_bytes) or 1, 0)
 
 
 class PacketChannel:
@@ -98,3 +151,60 @@ class PacketChannel:
         if missing.size and self.settings.retry_limit is None:
             raise ConfigError(f"link.retry_limit is unlimited and {MAX_ROUNDS} rounds did not suffice; set a limit")
         return missing, n_sent, sent_bytes, n_rounds
+
+
+class RepeatedChannel:
+    """Selective repeat over another channel, without limit.
+
+    The sender is busy for the airtime of all rounds, and free while it waits to learn what was lost.
+
+    Args:
+        channel: that loses packets.
+        interval_s: from the arrival of a round until what it lost is sent again.
+    """
+
+    def __init__(self, channel: Channel, interval_s: float) -> None:
+        self._channel, self._interval_s = channel, interval_s
+
+    @property
+    def packet_bytes(self) -> int:
+        """Of the channel."""
+        return self._channel.packet_bytes
+
+    def state(self) -> State:
+        return state_of(self._channel)
+
+    def restore(self, state: State) -> None:
+        restore_to(self._channel, state)
+
+    def transmit(self, start_s: float, size_bytes: int) -> Transmission:
+        """Fate of a message whose transmission starts at this instant.
+
+        Raises:
+            ConfigError: `MAX_OUTER_ROUNDS` rounds did not suffice.
+        """
+        sent = self._channel.transmit(start_s, size_bytes)
+        missing, airtime_s, n_repeats = sent.lost_packets, sent.airtime_s, sent.n_retransmissions
+        round_ends_s = start_s + sent.airtime_s + sent.delay_s
+        for _ in range(MAX_OUTER_ROUNDS):
+            if not missing.size:
+                break
+            short = sent.n_packets * self.packet_bytes - size_bytes if missing[-1] == sent.n_packets - 1 else 0
+            again_s = round_ends_s + self._interval_s
+            again = self._channel.transmit(again_s, missing.size * self.packet_bytes - short)
+            round_ends_s = again_s + again.airtime_s + again.delay_s
+            airtime_s += again.airtime_s
+            n_repeats += missing.size + again.n_retransmissions
+            missing = missing[again.lost_packets]
+        else:
+            raise ConfigError(
+                f"network.missing = 'wait', but {MAX_OUTER_ROUNDS} repeats did not get a message through; use 'skip',"
+                " or give links.radio more power"
+            )
+        return Transmission(
+            airtime_s=airtime_s,
+            delay_s=round_ends_s - start_s - airtime_s,
+            lost_packets=NO_PACKETS,
+            n_packets=sent.n_packets,
+            n_retransmissions=n_repeats,
+        )

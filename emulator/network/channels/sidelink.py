@@ -9,8 +9,7 @@ import numpy as np
 
 from ...contracts import ConfigError
 from ..loss import LossProcess
-from .link_settings import LinkSettings
-from .packet_channel import PacketChannel
+from .packet_channel import LinkSettings, PacketChannel
 
 #: Service class -> packet delay budget in seconds, packet error rate. Source: TS 23.287 Table 5.4.4-1.
 PQI_CLASSES: dict[int, tuple[float, float]] = {

@@ -9,8 +9,7 @@ import numpy as np
 
 from ...contracts import ConfigError
 from .gilbert_elliott import BURST_PRESETS
-from .link_settings import LinkSettings
-from .packet_channel import PacketChannel
+from .packet_channel import LinkSettings, PacketChannel
 
 #: The 95 % quantile of a standard normal variable.
 _QUANTILE_95 = 1.6448536269514722

@@ -14,7 +14,7 @@ from sheafedge.datasets.traces import reception_traces, trace_table
 from sheafedge.datasets.traces.link_traces import read_cicv5g, read_mahimahi, read_pensieve
 from sheafedge.datasets.traces.reception_traces import read_receptions
 from sheafedge.emulator.contracts import DataError
-from sheafedge.emulator.network.channels.opportunity_trace import OPPORTUNITY_BYTES, OpportunityPace
+from sheafedge.emulator.network.channels.traces import OPPORTUNITY_BYTES, RecordedOpportunities
 
 HEADER = "pub_time(ms) sub_time(ms) delay(ms) utmX(m) utmY(m) heading(rad) velocity(m/s) cellid(db) sinr(db) rsrp(db)"
 ROWS = [
@@ -221,7 +221,7 @@ def test_a_real_trace_is_replayed_to_the_millisecond(file: str, link_traces_root
     """A sender that never pauses sends one packet at every recorded instant, and goes on at the beginning."""
     recorded_s = read_mahimahi(link_traces_root / "mahimahi" / file)
     last = recorded_s[-3000:]  # of the first replay, and then of the second
-    pace, now_s = OpportunityPace(recorded_s), float(last[0]) - HALF_A_MILLISECOND
+    pace, now_s = RecordedOpportunities(recorded_s), float(last[0]) - HALF_A_MILLISECOND
     departures = []
     for _ in range(6000):
         now_s += pace(now_s, OPPORTUNITY_BYTES)

@@ -10,8 +10,7 @@ from doubles.links import ScriptedLosses, fate_of, queued
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, Link
 from sheafedge.emulator.network.channels import packet_channel
-from sheafedge.emulator.network.channels.link_settings import LinkSettings
-from sheafedge.emulator.network.channels.packet_channel import PacketChannel
+from sheafedge.emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from sheafedge.emulator.network.fifo import FifoLink
 from sheafedge.emulator.network.loss import GilbertElliottLoss, IidLoss, LossProcess
 

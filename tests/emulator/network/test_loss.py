@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.network.loss import BlockedTimes, GilbertElliottLoss, IidLoss, LossProcess, ShadowedLoss
+from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes, ShadowedLoss
+from sheafedge.emulator.network.loss import GilbertElliottLoss, IidLoss, LossProcess
 
 N_TRANSMISSIONS = 400_000
 # With fixed seeds, so a failure means that the process changed. Over 2000 seeds the scores of `LIGHT` had mean -0.01,

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import Delivery
 from sheafedge.emulator.engine import EmulatorEnvironment
-from sheafedge.emulator.network.channels.link_settings import LinkSettings
-from sheafedge.emulator.network.channels.packet_channel import PacketChannel
+from sheafedge.emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss, Lossless
 from sheafedge.emulator.network.medium import OwnMedium, ProcessorSharing, RoundRobin

@@ -12,8 +12,8 @@ import pytest
 from doubles.links import fate_of
 from sheafedge.emulator.contracts import ConfigError, DataError, Delivery, Link
 from sheafedge.emulator.engine import EmulatorEnvironment
+from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes
 from sheafedge.emulator.network.fifo import FifoLink
-from sheafedge.emulator.network.loss import BlockedTimes
 from sheafedge.emulator.network.port import PortLink
 from sheafedge.scenarios.schema.link_section import WIRED, LinkModel
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario

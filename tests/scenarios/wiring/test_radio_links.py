@@ -15,7 +15,7 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.channels.link_state import LinkState
 from sheafedge.emulator.network.channels.radio_settings import RadioSettings
-from sheafedge.emulator.network.loss import BlockedTimes
+from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes
 from sheafedge.emulator.world.scene import Kind
 from sheafedge.scenarios.recording.pictures import save_picture
 from sheafedge.scenarios.running.link_pictures import Blocker, LinkTrack, draw_links

@@ -8,16 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from sheafedge.emulator.contracts import Channel, ConfigError
-from sheafedge.emulator.network.channels.delay_trace import DelayReplay
 from sheafedge.emulator.network.channels.fibre import FIBRE_GRADES, FibreSettings, fibre_channel
 from sheafedge.emulator.network.channels.gilbert_elliott import BURST_PRESETS, BurstSettings, bursts_of
-from sheafedge.emulator.network.channels.ideal import IdealChannel
-from sheafedge.emulator.network.channels.link_settings import LinkSettings
-from sheafedge.emulator.network.channels.opportunity_trace import OpportunityPace
-from sheafedge.emulator.network.channels.packet_channel import PacketChannel
-from sheafedge.emulator.network.channels.rate_trace import RatePace
-from sheafedge.emulator.network.channels.reception_trace import RecordedLoss
+from sheafedge.emulator.network.channels.packet_channel import IdealChannel, LinkSettings, PacketChannel
 from sheafedge.emulator.network.channels.sidelink import PQI_CLASSES, SidelinkSettings, sidelink_channel
+from sheafedge.emulator.network.channels.traces import RecordedDelay, RecordedLoss, RecordedOpportunities, RecordedRate
 from sheafedge.emulator.network.channels.xn import XnSettings, xn_channel
 from sheafedge.emulator.network.loss import IidLoss, Lossless
 
@@ -59,16 +54,16 @@ GOODPUT: dict[str, tuple[Callable[[], Channel], float]] = {
     "xn": (lambda: xn_channel(XnSettings(), SETTINGS, draws(), draws(8)), 1e9 * (1 - 0.01 * 0.5 / 0.26)),
     "sidelink": (lambda: sidelink(pqi=21), 2.4e8 * 0.9),
     "opportunities": (
-        lambda: PacketChannel(SETTINGS, IidLoss(0.1, draws()), OpportunityPace(OPPORTUNITIES)),
+        lambda: PacketChannel(SETTINGS, IidLoss(0.1, draws()), RecordedOpportunities(OPPORTUNITIES)),
         8 * 1500 * 40 / 0.1 * 0.9,
     ),
     "rates": (
-        lambda: PacketChannel(SETTINGS, Lossless(), RatePace(RATE_TIMES, RATES)),
+        lambda: PacketChannel(SETTINGS, Lossless(), RecordedRate(RATE_TIMES, RATES)),
         (2e6 * 1.0 + 0.0 + 1e6 * 2.0 + 8e6 * 0.5) / 4.5,
     ),
     "receptions": (lambda: PacketChannel(SETTINGS, RecordedLoss(RECEIVED)), 1e6 * float(RECEIVED.mean())),
     "delays": (
-        lambda: PacketChannel(SETTINGS, IidLoss(0.1, draws()), latency=DelayReplay(np.arange(3.0), np.ones(3))),
+        lambda: PacketChannel(SETTINGS, IidLoss(0.1, draws()), latency=RecordedDelay(np.arange(3.0), np.ones(3))),
         1e6 * 0.9,
     ),
 }

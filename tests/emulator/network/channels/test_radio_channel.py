@@ -10,14 +10,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.network.channels import repeated
+from sheafedge.emulator.network.channels import packet_channel
 from sheafedge.emulator.network.channels.air import Air, Direction
 from sheafedge.emulator.network.channels.link_state import LinkState
+from sheafedge.emulator.network.channels.packet_channel import RepeatedChannel
 from sheafedge.emulator.network.channels.radio import Fade, RadioChannel
 from sheafedge.emulator.network.channels.radio_settings import RadioSettings
-from sheafedge.emulator.network.channels.recorded_fade import RecordedFade, filled_shadow_db
-from sheafedge.emulator.network.channels.repeated import RepeatedChannel
-from sheafedge.emulator.network.loss import BlockedTimes
+from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes, RecordedFade, filled_shadow_db
 from sheafedge.emulator.radio.block_error import block_error_rate, chase_combined_db
 from sheafedge.emulator.radio.link_budget import noise_floor_dbm
 
@@ -216,7 +215,7 @@ def test_what_must_arrive_is_repeated_until_the_shadow_has_passed() -> None:
 
 
 def test_repeats_end_with_a_sentence_where_nothing_ever_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated, "MAX_ROUNDS", 20)
+    monkeypatch.setattr(packet_channel, "MAX_OUTER_ROUNDS", 20)
     with pytest.raises(ConfigError, match=r"20 repeats did not get a message through; use 'skip'"):
         RepeatedChannel(Radio([(0, 1)], -60.0).channels[0], interval_s=0.01).transmit(0.0, 1_000)
 

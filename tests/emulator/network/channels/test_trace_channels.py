@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.network.channels.delay_trace import DelayReplay
-from sheafedge.emulator.network.channels.opportunity_trace import OPPORTUNITY_BYTES, OpportunityPace
-from sheafedge.emulator.network.channels.rate_trace import RatePace
-from sheafedge.emulator.network.channels.reception_trace import RecordedLoss
-from sheafedge.emulator.network.channels.trace_clock import TraceClock
+from sheafedge.emulator.network.channels.traces import (
+    OPPORTUNITY_BYTES,
+    RecordedDelay,
+    RecordedLoss,
+    RecordedOpportunities,
+    RecordedRate,
+    TraceClock,
+)
 
 ROUNDING = (
     1e-9  # seconds; a sum of float64 of a few hundred seconds; the grain of the finest trace is a million times that
@@ -57,7 +60,7 @@ def departures_by_hand(trace_ms: list[int], messages: list[tuple[int, int]]) -> 
 def test_every_byte_leaves_at_the_instant_that_the_trace_says(
     trace_ms: list[int], messages: list[tuple[int, int]]
 ) -> None:
-    pace, free_s = OpportunityPace(np.array(trace_ms) * MS), 0.0
+    pace, free_s = RecordedOpportunities(np.array(trace_ms) * MS), 0.0
     expected = departures_by_hand(trace_ms, messages)
     for (ready_ms, size_bytes), departure_ms in zip(messages, expected, strict=True):
         start_s = max(ready_ms * MS, free_s)
@@ -66,7 +69,7 @@ def test_every_byte_leaves_at_the_instant_that_the_trace_says(
 
 
 def test_an_opportunity_that_nobody_used_is_gone() -> None:
-    pace = OpportunityPace(np.array([1.0, 2.0, 3.0, 10.0]) * MS)
+    pace = RecordedOpportunities(np.array([1.0, 2.0, 3.0, 10.0]) * MS)
     assert pace(2.5 * MS, 1500) == pytest.approx(0.5 * MS, abs=ROUNDING)
     assert 3 * MS + pace(3 * MS, 1500) == pytest.approx(10 * MS, abs=ROUNDING)
     assert 10.5 * MS + pace(10.5 * MS, 1) == pytest.approx(11 * MS, abs=ROUNDING)  # of the next replay
@@ -75,30 +78,32 @@ def test_an_opportunity_that_nobody_used_is_gone() -> None:
 def test_a_trace_loops_or_is_stretched_at_the_same_capacity() -> None:
     """Ten packets in the first of two seconds, none in the second but the last."""
     trace_s = np.array([*np.linspace(0.1, 1.0, 10), 2.0])
-    looped, stretched = OpportunityPace(trace_s), OpportunityPace(trace_s, stretch_to_s=20.0)
+    looped, stretched = RecordedOpportunities(trace_s), RecordedOpportunities(trace_s, stretch_to_s=20.0)
     assert looped.mean_rate_bps == pytest.approx(stretched.mean_rate_bps)
     assert looped(0.0, 12 * 1500) == pytest.approx(2.1, abs=ROUNDING)
     assert stretched(0.0, 100 * 1500) == pytest.approx(10.0, abs=ROUNDING)  # the first half is still the busy one
     assert 10.0 + stretched(10.0, 1500) == pytest.approx(20.0, abs=ROUNDING)
     np.testing.assert_array_equal(
-        [OpportunityPace(trace_s, stretch_to_s=2.0)(0.0, n * 1500) for n in range(1, 23)],
-        [OpportunityPace(trace_s)(0.0, n * 1500) for n in range(1, 23)],
+        [RecordedOpportunities(trace_s, stretch_to_s=2.0)(0.0, n * 1500) for n in range(1, 23)],
+        [RecordedOpportunities(trace_s)(0.0, n * 1500) for n in range(1, 23)],
     )
 
 
 def test_a_trace_can_be_stretched_to_years_and_squeezed_to_less_than_its_grain() -> None:
     trace_s = np.array([*np.linspace(0.1, 1.0, 10), 2.0])
     year_s = 3e7
-    assert OpportunityPace(trace_s, stretch_to_s=year_s)(year_s / 2 + 10.0, 1500) == pytest.approx(year_s / 2 - 10.0)
-    squeezed = OpportunityPace(trace_s, stretch_to_s=0.02)  # one opportunity in 20 ms
+    assert RecordedOpportunities(trace_s, stretch_to_s=year_s)(year_s / 2 + 10.0, 1500) == pytest.approx(
+        year_s / 2 - 10.0
+    )
+    squeezed = RecordedOpportunities(trace_s, stretch_to_s=0.02)  # one opportunity in 20 ms
     assert [squeezed(0.0, 1500), squeezed(0.0, 1500)] == pytest.approx([0.02, 0.04], abs=ROUNDING)
 
 
 def test_a_run_may_start_in_the_middle_of_a_trace() -> None:
     trace_s = np.array([0.1, 0.6, 1.0])
-    assert OpportunityPace(trace_s, offset=0.5)(0.0, 1500) == pytest.approx(0.1, abs=ROUNDING)
-    assert OpportunityPace(trace_s)(0.0, 1500) == pytest.approx(0.1, abs=ROUNDING)
-    assert OpportunityPace(trace_s, offset=0.5)(0.0, 3 * 1500) == pytest.approx(0.6, abs=ROUNDING)
+    assert RecordedOpportunities(trace_s, offset=0.5)(0.0, 1500) == pytest.approx(0.1, abs=ROUNDING)
+    assert RecordedOpportunities(trace_s)(0.0, 1500) == pytest.approx(0.1, abs=ROUNDING)
+    assert RecordedOpportunities(trace_s, offset=0.5)(0.0, 3 * 1500) == pytest.approx(0.6, abs=ROUNDING)
 
 
 # --- rates (Pensieve) -------------------------------------------------------------------------------------------------
@@ -110,8 +115,8 @@ BYTES_PER_REPLAY = 1000 + 0 + 2000
 def test_a_row_holds_for_the_time_that_ends_with_it() -> None:
     """A thousand bytes in the first second, none in the next two, two thousand in the fourth; then again."""
     for n_bytes, done_s in [(500, 0.5), (1000, 1.0), (1001, 3.0005), (3000, 4.0), (3500, 4.5), (7000, 9.0)]:
-        assert RatePace(TIME_S, RATE_BPS)(0.0, n_bytes) == pytest.approx(done_s, abs=ROUNDING)
-    assert RatePace(TIME_S, RATE_BPS)(1.5, 2000) == pytest.approx(2.5, abs=ROUNDING)
+        assert RecordedRate(TIME_S, RATE_BPS)(0.0, n_bytes) == pytest.approx(done_s, abs=ROUNDING)
+    assert RecordedRate(TIME_S, RATE_BPS)(1.5, 2000) == pytest.approx(2.5, abs=ROUNDING)
 
 
 @given(
@@ -123,7 +128,7 @@ def test_as_many_bits_leave_as_the_rates_add_up_to(
     sizes: list[int], start_s: float, stretch_to_s: float | None
 ) -> None:
     """The sum of rate times time over where the sender was busy is what was sent, message by message."""
-    pace, now_s = RatePace(TIME_S, RATE_BPS, stretch_to_s), start_s
+    pace, now_s = RecordedRate(TIME_S, RATE_BPS, stretch_to_s), start_s
     scale = 1.0 if stretch_to_s is None else stretch_to_s / 4.0
     for size in sizes:
         end_s = now_s + pace(now_s, size)
@@ -140,7 +145,7 @@ def bits_by(at_s: float) -> float:
 
 
 def test_a_sender_is_done_before_an_outage_and_not_after_it() -> None:
-    quiet_end = RatePace(np.array([0.0, 1.0, 10.0]), np.array([0.0, 8e3, 0.0]))
+    quiet_end = RecordedRate(np.array([0.0, 1.0, 10.0]), np.array([0.0, 8e3, 0.0]))
     assert quiet_end(0.0, 1000) == pytest.approx(1.0, abs=ROUNDING)
     assert quiet_end(0.0, 2000) == pytest.approx(11.0, abs=ROUNDING)
 
@@ -149,7 +154,7 @@ def test_a_sender_is_done_before_an_outage_and_not_after_it() -> None:
 
 
 def test_a_message_is_as_late_as_the_latest_measurement() -> None:
-    replay = DelayReplay(np.array([3.0, 3.1, 3.3]), np.array([0.02, 0.05, 0.01]))
+    replay = RecordedDelay(np.array([3.0, 3.1, 3.3]), np.array([0.02, 0.05, 0.01]))
     for lap_s in (0.0, 0.45, 0.9):  # the last one holds for the median of 0.1 and 0.2 s
         assert [replay(lap_s + at_s) for at_s in (0.0, 0.099, 0.1, 0.29, 0.31, 0.44)] == [
             0.02, 0.02, 0.05, 0.05, 0.01, 0.01,
@@ -157,7 +162,7 @@ def test_a_message_is_as_late_as_the_latest_measurement() -> None:
 
 
 def test_a_stretched_delay_changes_more_slowly_and_is_as_long() -> None:
-    replay = DelayReplay(np.array([0.0, 1.0, 2.0]), np.array([0.02, 0.05, 0.01]), stretch_to_s=30.0)
+    replay = RecordedDelay(np.array([0.0, 1.0, 2.0]), np.array([0.02, 0.05, 0.01]), stretch_to_s=30.0)
     assert [replay(at_s) for at_s in (9.9, 10.1, 19.9, 20.1, 29.9, 30.1)] == [0.02, 0.05, 0.05, 0.01, 0.01, 0.02]
 
 
@@ -189,11 +194,11 @@ def test_an_instant_is_found_on_the_trace_and_back(duration_s: float, offset: fl
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: OpportunityPace(np.zeros(0)),
-        lambda: OpportunityPace(np.zeros(5)),
-        lambda: RatePace(np.zeros(1), np.ones(1)),
-        lambda: RatePace(np.arange(3.0), np.array([5.0, 0.0, 0.0])),
-        lambda: DelayReplay(np.zeros(1), np.ones(1)),
+        lambda: RecordedOpportunities(np.zeros(0)),
+        lambda: RecordedOpportunities(np.zeros(5)),
+        lambda: RecordedRate(np.zeros(1), np.ones(1)),
+        lambda: RecordedRate(np.arange(3.0), np.array([5.0, 0.0, 0.0])),
+        lambda: RecordedDelay(np.zeros(1), np.ones(1)),
         lambda: RecordedLoss(np.zeros(0, dtype=bool)),
         lambda: TraceClock(0.0),
         lambda: TraceClock(math.inf),

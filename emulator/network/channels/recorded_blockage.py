@@ -1,0 +1,148 @@
+"""Recorded blockage of a line of sight, and what it does to links: more losses, or a weaker signal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...contracts import ConfigError, State
+from ...state_tree import restore_to, state_of
+from ..loss import LossProcess, check_probability
+
+Array = NDArray[np.float64]
+
+
+class BlockedTimes:
+    """When a line of sight is blocked, as somebody recorded it; played again and again along the clock.
+
+    Args:
+        time_s: [n] instants of the frames, ascending.
+        blocked: [n] what holds from each of them until the next.
+        loss_db: [n] of the line of sight, at least 0; None where nobody knows more than `blocked`.
+
+    Attributes:
+        time_s, blocked, loss_db: as given.
+        duration_s: of one turn.
+
+    Raises:
+        ConfigError: no frame.
+    """
+
+    def __init__(
+        self,
+        time_s: NDArray[np.float64],
+        blocked: NDArray[np.bool_],
+        loss_db: NDArray[np.float64] | None = None,
+    ) -> None:
+        if len(time_s) == 0:
+            raise ConfigError(
+                "links follow a recording without frames; record longer, or set link.blocked_loss_probability = 0"
+            )
+        self.time_s, self.blocked, self.loss_db = time_s, blocked, loss_db
+        self._time_s = time_s - time_s[0]
+        self._first_s = float(time_s[0])
+        step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 1.0
+        self.duration_s = float(self._time_s[-1]) + step_s
+
+    @property
+    def share(self) -> float:
+        """Of the frames that are blocked."""
+        return float(self.blocked.mean())
+
+    def recorded_s(self, now_s: Any) -> NDArray[np.float64]:
+        """[...] instants of the clock -> [...] instants of the recording that are played then."""
+        return np.asarray((np.asarray(now_s) - self._first_s) % self.duration_s + self._first_s)
+
+    def __call__(self, now_s: float) -> bool:
+        """Whether it is blocked at this instant."""
+        since_s = (now_s - self._first_s) % self.duration_s
+        return bool(self.blocked[np.searchsorted(self._time_s, since_s, side="right") - 1])
+
+
+class ShadowedLoss:
+    """More losses while something stands in the way: the blockers that the sensors see.
+
+    A message meets what holds when it is offered, until its last retransmission.
+
+    Args:
+        clear: losses otherwise.
+        blocked_loss: probability of losing a transmission that `clear` would let through.
+        is_blocked: at this moment.
+        blocked_share: of all time, for figures.
+        draws: the link's own stream for these losses.
+
+    Raises:
+        ConfigError: the probability lies outside [0, 1].
+    """
+
+    def __init__(
+        self,
+        clear: LossProcess,
+        blocked_loss: float,
+        is_blocked: Callable[[], bool],
+        blocked_share: float,
+        draws: np.random.Generator,
+    ) -> None:
+        check_probability("blocked_loss_probability", blocked_loss)
+        self._clear, self._blocked_loss, self._is_blocked = clear, blocked_loss, is_blocked
+        self._blocked_share, self._draws = blocked_share, draws
+
+    @property
+    def stationary_loss(self) -> float:
+        """Over clear and blocked times."""
+        through = 1.0 - self._clear.stationary_loss
+        return 1.0 - through * (1.0 - self._blocked_share * self._blocked_loss)
+
+    @property
+    def mean_burst(self) -> float:
+        """Of clear times."""
+        return self._clear.mean_burst
+
+    def state(self) -> State:
+        return state_of(self._clear)
+
+    def restore(self, state: State) -> None:
+        restore_to(self._clear, state)
+
+    def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
+        """[n_transmissions] True where lost; clear times draw nothing more than `clear` does."""
+        lost = self._clear.lost(n_transmissions)
+        if self._is_blocked():
+            lost = lost | (self._draws.random(n_transmissions) < self._blocked_loss)
+        return lost
+
+
+class RecordedFade:
+    """Loss of a line of sight over time; played again and again along the clock.
+
+    Between two frames it runs straight in dB: a vehicle's edge takes 20 dB within a tenth of a second, about the time
+    from one frame to the next. Reflections arrive all the while, so that no fade is deeper than `deepest_db`.
+
+    Args:
+        when: whose frames.
+        loss_db: [n] loss of the line of sight in each of them, at least 0.
+        deepest_db: above 0, of what is left when the line of sight is gone.
+    """
+
+    def __init__(self, when: BlockedTimes, loss_db: Array, deepest_db: float) -> None:
+        fade_db = filled_shadow_db(loss_db, deepest_db)
+        self._when = when
+        self._frame_s = np.append(when.time_s, when.time_s[0] + when.duration_s)  # the first frame follows the last
+        self._fade_db = np.append(fade_db, fade_db[0])
+
+    def __call__(self, time_s: Array) -> Array:
+        """[...] instants of the clock -> [...] dB, at least 0."""
+        return np.asarray(np.interp(self._when.recorded_s(time_s), self._frame_s, self._fade_db))
+
+
+def filled_shadow_db(loss_db: Array, deepest_db: float) -> Array:
+    """Loss of all power, where that of the line of sight is this: [...] dB -> [...] dB in [0, deepest_db).
+
+    The line of sight and a constant rest add their powers: 10 log10((1 + r) / (10^(-loss / 10) + r)).
+    """
+    rest = 1.0 / (10.0 ** (deepest_db / 10.0) - 1.0)
+    direct = 10.0 ** (-np.maximum(np.asarray(loss_db, dtype=np.float64), 0.0) / 10.0)
+    return np.asarray(10.0 * np.log10((1.0 + rest) / (direct + rest)))
