@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,7 @@ from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
 from ...datasets.windows.track_windows import Windows, make_windows
 from ...datasets.windows.tracked_recording import tracked_recording
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, Scores
-
-if TYPE_CHECKING:
-    from ..schema.data_section import DataSection
+from .task_spec import Column, Scores, TaskData
 
 #: Ranked beams that scoring looks at.
 TOP_K = 3
@@ -42,17 +39,17 @@ class _BestBeam:
     decision: Literal["handover", "beam"] = "beam"
     group_fields = ("n_beams",)
 
-    def n_outputs(self, data: DataSection) -> int:
+    def n_outputs(self, data: TaskData) -> int:
         return data.n_beams
 
-    def output_identities(self, data: DataSection) -> tuple[int, ...]:
+    def output_identities(self, data: TaskData) -> tuple[int, ...]:
         """The beam of the whole codebook that each logit is about."""
         return tuple(range(0, WHOLE_CODEBOOK, WHOLE_CODEBOOK // data.n_beams))
 
-    def labels(self, data: DataSection) -> list[str]:
+    def labels(self, data: TaskData) -> list[str]:
         return [f"beam {index}" for index in range(data.n_beams)]
 
-    def output_description(self, data: DataSection) -> str:
+    def output_description(self, data: TaskData) -> str:
         numbered = "" if data.beam_order == "same" else ", in the numbers that this base station gives its beams"
         return f"logits [batch, {data.n_beams}], one per beam of the codebook{numbered}"
 
@@ -76,16 +73,16 @@ class BeamTracking(_BestBeam):
     color = False
     swept: tuple[Modality, ...] = ("rf",)
 
-    def check(self, data: DataSection) -> None:
+    def check(self, data: TaskData) -> None:
         """Everything that a data section can say fits."""
 
     def samples(
-        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: TaskData, *, may_be_empty: bool = False
     ) -> Windows:
         recording = tracked_recording(sensed, min_rows=data.window + 1).with_n_beams(data.n_beams)
         return make_windows(recording, data.window).every(data.stride).owned_by(modalities)
 
-    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, Mapping[str, Any]]:
         n = data.window
         said = {
             "gps": ("m", f"last {n} positions up to now, east and north of the base station, oldest first"),
@@ -116,7 +113,7 @@ class BeamPrediction(_BestBeam):
     color = True
     swept: tuple[Modality, ...] = ()
 
-    def check(self, data: DataSection) -> None:
+    def check(self, data: TaskData) -> None:
         if data.window != 1:
             raise ConfigError(
                 f"data.window must be 1 for task 'beam_prediction', which looks at one instant, got {data.window};"
@@ -124,11 +121,11 @@ class BeamPrediction(_BestBeam):
             )
 
     def samples(
-        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: TaskData, *, may_be_empty: bool = False
     ) -> BeamWindows:
         return beam_windows(sensed, modalities, data.n_beams, stride=data.stride, may_be_empty=may_be_empty)
 
-    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, Mapping[str, Any]]:
         position = "latitude and longitude from the base station, distance along the ground, height above it"
         said = {
             "gps": ("deg, deg, m, m", position),

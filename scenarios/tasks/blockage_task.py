@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageWindows, blockage_windows
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, Scores
-
-if TYPE_CHECKING:
-    from ..schema.data_section import DataSection
+from .task_spec import Column, Scores, TaskData
 
 
 class Blockage:
@@ -42,7 +39,7 @@ class Blockage:
     group_fields = ("horizon",)
     swept: tuple[Modality, ...] = ()
 
-    def check(self, data: DataSection) -> None:
+    def check(self, data: TaskData) -> None:
         if data.beam_order != "same":
             raise ConfigError(
                 f"data.beam_order must be 'same' for task 'blockage', which has no beams to tell apart, got"
@@ -50,7 +47,7 @@ class Blockage:
             )
 
     def samples(
-        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: TaskData, *, may_be_empty: bool = False
     ) -> BlockageWindows:
         return blockage_windows(
             sensed,
@@ -62,19 +59,19 @@ class Blockage:
             may_be_empty=may_be_empty,
         )
 
-    def n_outputs(self, data: DataSection) -> int:
+    def n_outputs(self, data: TaskData) -> int:
         return 1
 
-    def output_identities(self, data: DataSection) -> tuple[int, ...]:
+    def output_identities(self, data: TaskData) -> tuple[int, ...]:
         return (0,)
 
-    def labels(self, data: DataSection) -> list[str]:
+    def labels(self, data: TaskData) -> list[str]:
         return ["stays clear", "blocked"]
 
-    def output_description(self, data: DataSection) -> str:
+    def output_description(self, data: TaskData) -> str:
         return f"logit [batch, 1] of a blockage within the next {data.horizon} frames; above 0: more likely than not"
 
-    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, Mapping[str, Any]]:
         span = f"in the last {data.window} frames up to now, oldest first"
         said = {
             "lidar": ("m, rad", f"range (0: no echo) and angle of every ray {span}; axes: 2, frame, ray"),

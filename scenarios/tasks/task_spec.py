@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
+from ...datasets.windows.sensor_windows import BlockageLabel
 from ...emulator.contracts import Modality
-
-if TYPE_CHECKING:
-    from ..schema.data_section import DataSection
 
 Scores = Mapping[str, float]
 
@@ -38,6 +36,26 @@ def mean_scores(members: Sequence[Scores]) -> dict[str, float]:
     """Mean over clients or base stations; where a score is not defined for some, over the others."""
     keys = dict.fromkeys(key for member in members for key in member)
     return {key: float(np.mean([member[key] for member in members if key in member])) for key in keys}
+
+
+class TaskData(Protocol):
+    """The part of a scenario's data section that tasks read; see `DataSection` for the meaning of the fields.
+
+    Tasks know no more of it, so that the scenario can name tasks and tasks need not know scenarios.
+    """
+
+    @property
+    def n_beams(self) -> int: ...
+    @property
+    def beam_order(self) -> str: ...
+    @property
+    def window(self) -> int: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def stride(self) -> int: ...
+    @property
+    def label(self) -> Literal["", BlockageLabel]: ...
 
 
 class TaskSpec(Protocol):
@@ -88,7 +106,7 @@ class TaskSpec(Protocol):
         """Inputs with one column per beam of the codebook."""
         ...
 
-    def check(self, data: DataSection) -> None:
+    def check(self, data: TaskData) -> None:
         """Refuse settings that do not fit the task.
 
         Raises:
@@ -97,7 +115,7 @@ class TaskSpec(Protocol):
         ...
 
     def samples(
-        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: DataSection, *, may_be_empty: bool = False
+        self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: TaskData, *, may_be_empty: bool = False
     ) -> Samples:
         """All samples of a base station with inputs of these modalities.
 
@@ -107,26 +125,26 @@ class TaskSpec(Protocol):
         """
         ...
 
-    def n_outputs(self, data: DataSection) -> int:
+    def n_outputs(self, data: TaskData) -> int:
         """Logits of a model."""
         ...
 
-    def output_identities(self, data: DataSection) -> tuple[int, ...]:
+    def output_identities(self, data: TaskData) -> tuple[int, ...]:
         """[n_outputs] what every logit is about, the same number for the same thing in all groups.
 
         Before a base station has numbered its beams; see `Member.outputs`.
         """
         ...
 
-    def labels(self, data: DataSection) -> list[str]:
+    def labels(self, data: TaskData) -> list[str]:
         """Name of every class."""
         ...
 
-    def output_description(self, data: DataSection) -> str:
+    def output_description(self, data: TaskData) -> str:
         """What the logits mean, for exported models."""
         ...
 
-    def input_descriptions(self, samples: Samples, data: DataSection) -> Mapping[Modality, Mapping[str, Any]]:
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, Mapping[str, Any]]:
         """What every input is, for people and for exported models.
 
         Returns:
