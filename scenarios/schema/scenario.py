@@ -24,7 +24,8 @@ from .data_section import CodebookSize, DataSection, LiveSection, first_repeated
 from .decision_section import DecisionSection
 from .fault_section import FaultSection, check_faults
 from .former_names import with_present_names
-from .link_section import LinkSection, LinksSection, check_links
+from .link_numbers import LinkSection
+from .link_section import LinksSection, check_links
 from .mobility_section import MobilitySection
 from .section import Probability, Section
 from .toml_file import MAX_DEPTH, is_file, read_toml, refuse_absurd

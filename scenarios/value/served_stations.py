@@ -92,7 +92,7 @@ def servers(
         recordings: that the base stations are in.
     """
     links = served_links(
-        clients, recordings, scenario.links.radio, with_fades=scenario.task_spec.decision == "handover"
+        clients, recordings, scenario.links.settings_of("radio"), with_fades=scenario.task_spec.decision == "handover"
     )
     devices = client_devices(scenario)
     learner_of = {learner.client_id: learner for learner in learners}

@@ -162,8 +162,11 @@ def _connect(
     mailboxes = {client.client_id: Mailbox(policy(), recorder) for client in clients if not in_step}
     deliver: dict[NodeId, Callable[[Message], None]] = {node: box.put for node, box in (inboxes | mailboxes).items()}
     ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
-    radio = radio_of(scenario, graph, env, ends)
-    links = make_links(scenario, graph, env, ends, radio, until_delivered=policy.waits)
+    radio = radio_of(scenario.links, graph, env, ends)
+    run_s = scenario.live.warm_up_s + scenario.rounds * scenario.live.round_every_s if live else None
+    links = make_links(
+        scenario.links, scenario.link, graph, env, ends, radio, until_delivered=policy.waits, run_s=run_s
+    )
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
     network = Network(env, transport, links, deliver, recorder, faults)

@@ -15,7 +15,7 @@ from ...emulator.contracts import DataError
 from ...emulator.network.channels.packet_channel import Latency, Pace
 from ...emulator.network.channels.traces import RecordedDelay, RecordedLoss, RecordedOpportunities, RecordedRate
 from ...emulator.network.loss import LossProcess
-from ..schema.link_section import TraceSection
+from ..schema.link_numbers import TraceSection
 
 _READERS: dict[str, Callable[[Path], Any]] = {
     "mahimahi": read_mahimahi,

@@ -143,7 +143,9 @@ def test_every_link_has_losses_of_its_own_whoever_else_is_there() -> None:
     ends = {node: LinkEnd("both") for node in range(4)}
 
     def fates(edges: list[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, ...]]:
-        links = make_links(scenario, nx.Graph(edges), EmulatorEnvironment(0), ends, until_delivered=False)
+        links = make_links(
+            scenario.links, scenario.link, nx.Graph(edges), EmulatorEnvironment(0), ends, until_delivered=False
+        )
         return {pair: tuple(fate_of(link, 64 * 128).lost_packets.tolist()) for pair, link in links.items()}
 
     few, many = fates([(0, 1), (1, 2)]), fates([(0, 1), (1, 2), (0, 2), (3, 0)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -15,9 +15,9 @@ from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes
 from sheafedge.emulator.network.fifo import FifoLink
 from sheafedge.emulator.network.port import PortLink
-from sheafedge.scenarios.schema.link_section import WIRED, LinkModel
+from sheafedge.scenarios.schema.link_models import LINK_MODELS
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.wiring.links import MODELS, LinkEnd, make_links, radio_of
+from sheafedge.scenarios.wiring.links import LinkEnd, make_links, radio_of
 
 STANDARD_ERRORS = 5.0  # beyond them once in two million tests
 ROUNDING = 1e-9  # seconds
@@ -67,12 +67,18 @@ def links_of(
     env = env or EmulatorEnvironment(scenario.seed)
     ends = ends or {node: LinkEnd("camera+rf") for node in range(4)}
     graph = nx.Graph(edges)
-    radio = radio_of(scenario, graph, env, ends)
-    return make_links(scenario, graph, env, ends, radio, until_delivered=until_delivered)
-
-
-def test_every_model_has_a_maker() -> None:
-    assert set(MODELS) == set(get_args(LinkModel)) > WIRED
+    radio = radio_of(scenario.links, graph, env, ends)
+    live = scenario.live
+    return make_links(
+        scenario.links,
+        scenario.link,
+        graph,
+        env,
+        ends,
+        radio,
+        until_delivered=until_delivered,
+        run_s=live.warm_up_s + scenario.rounds * live.round_every_s,
+    )
 
 
 def traced(files: Mapping[str, str], kind: str = "mahimahi") -> dict[str, Any]:
@@ -80,7 +86,7 @@ def traced(files: Mapping[str, str], kind: str = "mahimahi") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("missing", ["skip", "wait"])
-@pytest.mark.parametrize("model", get_args(LinkModel))
+@pytest.mark.parametrize("model", LINK_MODELS)
 def test_every_model_carries_messages_and_the_same_seed_carries_the_same(
     model: str, missing: str, plain: Scenario, files: Mapping[str, str]
 ) -> None:
@@ -393,7 +399,7 @@ def test_a_link_is_dark_while_the_sight_of_either_end_is_blocked(model: str, pla
 
 def test_wires_do_not_care_who_stands_in_the_way(plain: Scenario) -> None:
     ends = {node: blocked_at(*range(60)) for node in range(3)}
-    for model in WIRED - {"xn"}:
+    for model in [name for name, model in LINK_MODELS.items() if model.is_wired and name != "xn"]:
         scenario = plain.edited({"links.model": model, "link.blocked_loss_probability": 1.0})
         assert all(fate_of(link, 10_000).lost_packets.size == 0 for link in links_of(scenario, ends=ends).values())
 
