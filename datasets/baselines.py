@@ -11,7 +11,7 @@ from .windows.sensor_windows import BlockageWindows
 
 
 class BeamHistory(Protocol):
-    """Samples that know the beam before: `Windows`, `BeamWindows`."""
+    """Samples that know the beam before: such as `BeamWindows`."""
 
     @property
     def n_beams(self) -> int:

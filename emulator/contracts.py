@@ -1,7 +1,8 @@
 """The vocabulary that all packages share: what a message, a learner, a link and a transport are.
 
-Imports none of ours. `emulator` plays learners without knowing which algorithm they are; `models` computes messages
-without knowing that time or sockets exist; both speak only in the types below.
+Imports none of ours but `modalities`, which is part of the vocabulary. `emulator` plays learners without knowing which
+algorithm they are; `models` computes messages without knowing that time or sockets exist; both speak only in the types
+below.
 """
 
 from __future__ import annotations
@@ -9,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .modalities import MODALITIES as MODALITIES  # noqa: PLC0414 - part of the vocabulary, offered here as well
+from .modalities import InputWindow as InputWindow  # noqa: PLC0414
+from .modalities import Modality as Modality  # noqa: PLC0414
+
 NodeId = int
-Modality = Literal["lidar", "camera", "rf", "gps"]
-
-#: The one order in which modalities are listed, concatenated and stacked everywhere.
-MODALITIES: tuple[Modality, ...] = ("lidar", "camera", "rf", "gps")
-
 
 #: Input of a deployed model [batch or 1, n_modalities] that says which of its sensors gave something, 1 or 0.
 PRESENT_NAME = "present"

@@ -32,7 +32,7 @@ class Arrows:
     own_package: bool = True
 
 
-CONTRACTS = ("emulator.contracts",)
+CONTRACTS = ("emulator.contracts", "emulator.modalities")
 EMULATOR = frozenset({"numpy", "simpy", "networkx", "zmq", "msgpack", "xxhash"})
 LEARNING = frozenset({"torch", "numpy", "onnx", "onnxscript"})
 #: The longest path that matches a file decides.
@@ -41,7 +41,8 @@ ALLOWED = {
     "version.py": Arrows(frozenset(), own_package=False),
     "emulator": Arrows(EMULATOR),
     "emulator/edge": Arrows(EMULATOR | {"onnxruntime"}),
-    "emulator/contracts.py": Arrows(frozenset({"numpy"}), own_package=False),
+    "emulator/contracts.py": Arrows(frozenset({"numpy"}), ours=("emulator.modalities",), own_package=False),
+    "emulator/modalities.py": Arrows(frozenset({"numpy"}), own_package=False),
     "models": Arrows(LEARNING, ours=CONTRACTS),
     "models/export/quantize.py": Arrows(LEARNING | {"onnxruntime"}, ours=CONTRACTS),  # its tools for graphs are there
     "models/export/onnx_facts.py": Arrows(LEARNING | {"onnxruntime"}, ours=CONTRACTS),
@@ -181,6 +182,11 @@ BROKEN = {
     ),
     "onnxruntime outside of the edge": ("emulator/network/link.py", "import onnxruntime", "onnxruntime"),
     "contracts import one of ours": ("emulator/contracts.py", "from .engine import Engine", "our emulator.engine"),
+    "modalities import one of ours": (
+        "emulator/modalities.py",
+        "from .contracts import ConfigError",
+        "our emulator.contracts.ConfigError",
+    ),
     "models import the emulator": ("models/head.py", "from ..emulator import engine", "our emulator.engine"),
     "models import all of the emulator": ("models/head.py", "from .. import emulator", "our emulator,"),
     "a name that only begins like contracts": (
@@ -219,6 +225,7 @@ def test_a_broken_rule_is_caught(path: str, source: str, expected: str) -> None:
 WHOLE = {
     "models use the vocabulary": ("models/algorithms/dsgd.py", "from ...emulator.contracts import Message"),
     "or the vocabulary as a module": ("models/algorithms/dsgd.py", "from ...emulator import contracts"),
+    "contracts build on modalities": ("emulator/contracts.py", "from .modalities import Modality"),
     "siblings and parents": ("emulator/network/zmq_hub.py", "import zmq\nfrom . import wire\nfrom ..engine import E"),
     "an onnxruntime session at the edge": ("emulator/edge/session.py", "import onnxruntime"),
     "scenarios introduce everybody": (

@@ -7,14 +7,12 @@ station knows its numbers, and nothing that it measures changes.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .samples import Samples
 from .sensor_windows import BeamWindows
-from .track_windows import Windows
 
 
 def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
@@ -25,19 +23,18 @@ def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
     Args:
         samples: of beams, in the order of the codebook.
         numbering: [n_beams] beam that each new number stands for; every beam once.
-
-    Returns:
-        Samples whose sweeps are put in order when they are asked for where frames are gathered then.
     """
-    assert isinstance(samples, Windows | BeamWindows), "there are no beams in other samples"
+    assert isinstance(samples, BeamWindows), "there are no beams in other samples"
     if np.array_equal(numbering, np.arange(len(numbering))):
         return samples
     number_of = np.argsort(numbering)
-    changed: dict[str, Any] = {
-        "numbering": numbering,
-        "label": number_of[samples.label],
-        "previous_beam": number_of[samples.previous_beam],
-    }
-    if isinstance(samples, Windows):
-        changed |= {"rf": samples.rf[..., numbering], "powers": samples.powers[:, numbering]}
-    return replace(samples, **changed)
+    frames = dict(samples.frames)
+    if "rf" in frames:
+        frames["rf"] = frames["rf"][:, numbering]
+    return replace(
+        samples,
+        frames=frames,
+        numbering=numbering,
+        label=number_of[samples.label],
+        previous_beam=number_of[samples.previous_beam],
+    )

@@ -26,6 +26,7 @@ class Recording:
         positions_m: [n_rows, 2] float64, east and north of the vehicle relative to the base station, metres.
         powers: [n_rows, n_beams] float64, received power of each beam of the sweep, linear, above 0.
         sequence: [n_rows] int64, which drive-by; the rows of one are contiguous.
+        frame_rows: [n_rows] int64, which frame of the base station each row was; None: every frame is a row.
 
     Raises:
         DataError: shapes disagree, a value is not finite, a power is not above 0, or a drive-by is interrupted.
@@ -35,6 +36,7 @@ class Recording:
     positions_m: NDArray[np.float64]
     powers: NDArray[np.float64]
     sequence: NDArray[np.int64]
+    frame_rows: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         self._check_shapes()

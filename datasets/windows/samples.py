@@ -1,4 +1,4 @@
-"""What all kinds of samples have in common, so that they can be shared out, trained on and scored alike."""
+"""What all kinds of samples have in common: frames, the windows that inputs are cut as, labels and instants."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Modality
+from ...emulator.contracts import InputWindow, Modality
+
+#: Modality -> [n_frames, ...], every frame once, in the layout of `SensedFrames.frames`.
+Frames = Mapping[Modality, NDArray[Any]]
+Windows = Mapping[Modality, InputWindow]
 
 
 class Samples(Protocol):
-    """Samples of one recording, in time order: `Windows`, `BlockageWindows`, `BeamWindows`.
+    """Samples of one recording, in time order: `BlockageWindows` or `BeamWindows`.
 
     Sample i belongs to frame `end[i]`; its inputs and its label come from the frames end - n_before to end + n_after.
     """
+
+    @property
+    def windows(self) -> Windows:
+        """Which frames make the input of each modality."""
+        ...
 
     @property
     def label(self) -> NDArray[np.int64]:
@@ -43,6 +52,11 @@ class Samples(Protocol):
         ...
 
     @property
+    def frame_rows(self) -> NDArray[np.int64]:
+        """[n_frames] row of the recording that each frame was; not all of them where short drive-bys are left out."""
+        ...
+
+    @property
     def modalities(self) -> tuple[Modality, ...]:
         """Those of the inputs."""
         ...
@@ -61,3 +75,13 @@ class Samples(Protocol):
     def take(self, indices: NDArray[np.integer[Any]]) -> Self:
         """The samples at these indices, in this order."""
         ...
+
+
+def input_shapes(frames: Frames, windows: Windows) -> dict[Modality, tuple[int, ...]]:
+    """Modality -> shape of one input; sizes are 0 where nothing has been sensed yet."""
+    return {modality: windows[modality].input_shape(rows.shape[1:]) for modality, rows in frames.items()}
+
+
+def gathered_inputs(frames: Frames, windows: Windows, now: NDArray[np.int64]) -> dict[Modality, NDArray[np.float32]]:
+    """Modality -> [n, ...] inputs of the samples that belong to these frames [n], oldest frame first."""
+    return {modality: windows[modality].gathered(rows, now) for modality, rows in frames.items()}

@@ -166,7 +166,7 @@ class SensedFrames:
 
         Returns:
             lidar [n_frames, 2, n_rays] float32, range in m and angle in rad; camera [n_frames, h, w] uint8 luma, or
-            [n_frames, h, w, 3] RGB in color; rf [n_frames, n_beams] float32 in dB, beams that were not measured as the
+            [n_frames, 3, h, w] RGB in color; rf [n_frames, n_beams] float32 in dB, beams that were not measured as the
             weakest of their sweep; gps [n_frames, k] float32 relative to `gps_origin`. Sizes are 0 before the first.
 
         Raises:
@@ -175,7 +175,7 @@ class SensedFrames:
         if modality not in self.modalities:
             raise DataError(f"base station {self.name!r} keeps no {modality}; it keeps {', '.join(self.modalities)}")
         if modality == "camera":
-            return self._rows("camera", (0, 0, 0, 3) if self.color else (0, 0, 0), np.uint8)
+            return self._rows("camera", (0, 3, 0, 0) if self.color else (0, 0, 0), np.uint8)
         return self._rows(modality, (0, 2, 0) if modality == "lidar" else (0, 0), np.float32)
 
     def column(self, name: str) -> NDArray[Any]:
@@ -329,5 +329,5 @@ def _luma(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _rgb(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """[F, h, w, 3]; a grey camera three times."""
-    return np.broadcast_to(images, (*images.shape[:-1], 3))
+    """[F, 3, h, w]; a grey camera three times."""
+    return np.moveaxis(np.broadcast_to(images, (*images.shape[:-1], 3)), -1, 1)

@@ -6,21 +6,20 @@ for them. Cutting again after the buffer has grown costs a few small arrays, and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import ConfigError, DataError, Modality
+from ...emulator.contracts import ConfigError, DataError, InputWindow, Modality
+from .samples import Frames, Windows, gathered_inputs, input_shapes
 from .sensed_frames import SensedFrames, measured_powers
 
 BlockageLabel = Literal["blocked_geometric", "blocked_labeled", "blocked_power"]
 #: Which definition of blocked is used where the caller names none: the first that the recording has.
 BLOCKAGE_LABELS: tuple[BlockageLabel, ...] = ("blocked_geometric", "blocked_labeled", "blocked_power")
-
-Frames = Mapping[Modality, NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,22 +29,23 @@ class BlockageWindows:
     Attributes:
         frames: per modality, every frame once: lidar [n_frames, 2, n_rays] float32, camera [n_frames, h, w] uint8 grey,
             rf [n_frames, n_beams] float32 in dB.
-        end: [n] int64, row of the recording at which a window ends, t; it begins at t - length + 1.
+        windows: which of them make an input.
+        end: [n] int64, row of the recording at which a window ends, t; it begins at t - n_before.
         label: [n] int64, (23): 1 if any of the frames t + 1 to t + horizon is blocked, else 0.
         blocked_now: [n] bool, whether frame t is.
         sequence: [n] int64.
-        length, horizon: frames looked at, and ahead.
+        horizon: frames ahead that the label looks at.
         n_frames: sensed so far.
 
     Source: label, eq. (23) of Ghalkha et al. 2025.
     """
 
     frames: Frames
+    windows: Windows
     end: NDArray[np.int64]
     label: NDArray[np.int64]
     blocked_now: NDArray[np.bool_]
     sequence: NDArray[np.int64]
-    length: int
     horizon: int
     n_frames: int
 
@@ -60,16 +60,17 @@ class BlockageWindows:
     @property
     def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
         """Modality -> shape of one sample of `inputs`; sizes are 0 where nothing has been sensed yet."""
-        shapes: dict[Modality, tuple[int, ...]] = {}
-        for modality, frames in self.frames.items():
-            size = frames.shape[1:]
-            shapes[modality] = (size[0], self.length, *size[1:]) if modality == "lidar" else (self.length, *size)
-        return shapes
+        return input_shapes(self.frames, self.windows)
+
+    @property
+    def frame_rows(self) -> NDArray[np.int64]:
+        """[n_frames] row of the recording that each frame was: all of them."""
+        return np.arange(self.n_frames)
 
     @property
     def n_before(self) -> int:
         """Frames before now that a sample uses."""
-        return self.length - 1
+        return max(window.reach for window in self.windows.values())
 
     @property
     def n_after(self) -> int:
@@ -83,14 +84,7 @@ class BlockageWindows:
             lidar [b, 2, length, n_rays] range in m and angle in rad; camera [b, length, h, w] grey, 0 to 255;
             rf [b, length, n_beams] received power in dB.
         """
-        rows = self.end[indices, None] + np.arange(1 - self.length, 1)  # [b, length]
-        gathered: dict[Modality, NDArray[np.float32]] = {}
-        for modality, frames in self.frames.items():
-            batch = frames[rows]
-            if modality == "lidar":
-                batch = np.moveaxis(batch, 1, 2)
-            gathered[modality] = np.ascontiguousarray(batch, dtype=np.float32)
-        return gathered
+        return gathered_inputs(self.frames, self.windows, self.end[indices])
 
     def take(self, indices: NDArray[np.integer[Any]]) -> Self:
         """The samples at these indices, in this order; frames are shared."""
@@ -151,11 +145,11 @@ def blockage_windows(
     n_blocked = np.concatenate([[0], np.cumsum(blocked)])  # [n + 1], before each row
     return BlockageWindows(
         frames={name: sensed.frames(name) for name in modalities},
+        windows={name: InputWindow(name, length, axis=1 if name == "lidar" else 0) for name in modalities},
         end=end,
         label=(n_blocked[end + horizon + 1] > n_blocked[end + 1]).astype(np.int64),
         blocked_now=blocked[end],
         sequence=sensed.column("sequence")[end],
-        length=length,
         horizon=horizon,
         n_frames=sensed.n_frames,
     )
@@ -163,30 +157,37 @@ def blockage_windows(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BeamWindows:
-    """Single steps of one base station: what it sees now, and which beam is best now.
+    """Samples of one base station: what it has seen up to now, and which beam is best now.
 
     Attributes:
-        frames: per modality, every frame once: gps [n_frames, k] float32, camera [n_frames, h, w, 3] uint8.
-        measured: [n_frames, n_beams] float32, linear received power in the order of the codebook, NaN where a beam was
-            not measured.
+        frames: per modality, every frame once: gps [n_frames, k] float32, camera [n_frames, 3, h, w] uint8,
+            rf [n_frames, n_beams] float32 in dB, its beams in the base station's own numbers.
+        windows: which of them make an input. A window of rf ends before now: the sweep of now holds the label.
+        measured: [n_frames, n_beams] linear received power in the order of the codebook, NaN where a beam was not
+            measured.
         end: [n] int64, row of the recording that is now.
         label: [n] int64, best beam.
         previous_beam: [n] int64, best beam of the frame before.
         sequence: [n] int64.
-        gps_origin: [k] float64, taken off the columns in degrees, which float32 would round to a meter.
+        frame_rows: [n_frames] int64, row of the recording that each frame was.
         numbering: [n_beams] int64, beam of the codebook that each number stands for.
+        n_before: frames before now that a sample uses, for its inputs or for `previous_beam`.
+        gps_origin: [k] float64, taken off the columns in degrees, which float32 would round to a meter.
     """
 
     frames: Frames
-    measured: NDArray[np.float32]
+    windows: Windows
+    measured: NDArray[np.floating[Any]]
     end: NDArray[np.int64]
     label: NDArray[np.int64]
     previous_beam: NDArray[np.int64]
     sequence: NDArray[np.int64]
-    gps_origin: NDArray[np.float64]
+    frame_rows: NDArray[np.int64]
     numbering: NDArray[np.int64]
+    n_before: int
+    gps_origin: NDArray[np.float64]
 
-    n_before, n_after = 1, 0  # the frame before gives `previous_beam`
+    n_after = 0
 
     def __len__(self) -> int:
         return len(self.end)
@@ -209,19 +210,24 @@ class BeamWindows:
     @property
     def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
         """Modality -> shape of one sample of `inputs`; sizes are 0 where nothing has been sensed yet."""
-        shapes = {modality: frames.shape[1:] for modality, frames in self.frames.items()}
-        return {name: (size[-1], *size[:-1]) if name == "camera" else size for name, size in shapes.items()}
+        return input_shapes(self.frames, self.windows)
 
     def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> dict[Modality, NDArray[np.float32]]:
-        """Inputs of some samples: gps [b, k], camera [b, 3, h, w] RGB, 0 to 255."""
-        rows = self.end[indices]
-        gathered: dict[Modality, NDArray[np.float32]] = {}
-        for modality, frames in self.frames.items():
-            batch = frames[rows]
-            if modality == "camera":
-                batch = np.moveaxis(batch, 3, 1)
-            gathered[modality] = np.ascontiguousarray(batch, dtype=np.float32)
-        return gathered
+        """Inputs of some samples.
+
+        Returns:
+            of one frame: gps [b, k], camera [b, 3, h, w] RGB, 0 to 255; of several, oldest first: gps [b, length, 2],
+            rf [b, length, n_beams] received power in dB.
+        """
+        return gathered_inputs(self.frames, self.windows, self.end[indices])
+
+    def owned_by(self, modalities: Sequence[Modality]) -> Self:
+        """The same samples for a client with these sensors."""
+        return replace(self, frames={modality: self.frames[modality] for modality in modalities})
+
+    def every(self, stride: int) -> Self:
+        """Every so many-th sample, counted by its row in the recording."""
+        return self if stride == 1 else self.take(np.flatnonzero(self.end % stride == 0))
 
     def take(self, indices: NDArray[np.integer[Any]]) -> Self:
         """The samples at these indices, in this order; frames are shared."""
@@ -279,13 +285,16 @@ def beam_windows(
     best = _best_beams(powers)
     return BeamWindows(
         frames={name: sensed.frames(name) for name in modalities},
+        windows={name: InputWindow(name) for name in modalities},
         measured=powers,
         end=end,
         label=best[end],
         previous_beam=best[end - 1],
         sequence=sensed.column("sequence")[end],
-        gps_origin=sensed.gps_origin,
+        frame_rows=np.arange(sensed.n_frames),
         numbering=np.arange(powers.shape[1], dtype=np.int64),
+        n_before=1,  # the frame before gives `previous_beam`
+        gps_origin=sensed.gps_origin,
     )
 
 

@@ -1,87 +1,20 @@
-"""Cuts a recording into training samples: what a base station knew, and which beam was best then."""
+"""Cuts drive-bys into samples of beam tracking: what a base station knew, and which beam was best then."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import ConfigError, DataError, Modality
+from ...emulator.contracts import ConfigError, DataError, InputWindow
 from .drive_bys import Recording
+from .sensor_windows import BeamWindows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Windows:
-    """Samples of one recording; row i of every array belongs to sample i.
-
-    Attributes:
-        gps: [n, length, 2] float32, last `length` positions including now, east and north in meters, oldest first.
-        rf: [n, length, n_beams] float32, received power in dB of the `length` sweeps before now, oldest first.
-            The current sweep is never in it: its strongest beam is the label.
-        label: [n] int64, best beam now.
-        powers: [n, n_beams] float64, linear received power now; only for scoring.
-        previous_beam: [n] int64, best beam of the sweep before now.
-        sequence: [n] int64, drive-by.
-        end: [n] int64, row of the recording that is now.
-        numbering: [n_beams] int64, beam of the codebook that each number stands for.
-        modalities: those of the inputs, what their owner has.
-    """
-
-    gps: NDArray[np.float32]
-    rf: NDArray[np.float32]
-    label: NDArray[np.int64]
-    powers: NDArray[np.float64]
-    previous_beam: NDArray[np.int64]
-    sequence: NDArray[np.int64]
-    end: NDArray[np.int64]
-    numbering: NDArray[np.int64]
-    modalities: tuple[Modality, ...] = ("rf", "gps")
-
-    n_after = 0
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-    @property
-    def n_beams(self) -> int:
-        return int(self.powers.shape[1])
-
-    @property
-    def n_before(self) -> int:
-        """Sweeps before now that a sample uses."""
-        return int(self.rf.shape[1])
-
-    @property
-    def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
-        """Of one sample."""
-        return {modality: self._rows(modality).shape[1:] for modality in self.modalities}
-
-    def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> dict[Modality, NDArray[np.float32]]:
-        """Modality -> [n_indices, length, ...] as described above."""
-        return {modality: self._rows(modality)[indices] for modality in self.modalities}
-
-    def owned_by(self, modalities: Sequence[Modality]) -> Windows:
-        """The same samples for somebody with these sensors."""
-        return replace(self, modalities=tuple(modalities))
-
-    def every(self, stride: int) -> Windows:
-        """Every so many-th sample, counted by its row in the recording."""
-        return self if stride == 1 else self.take(np.flatnonzero(self.end % stride == 0))
-
-    def take(self, indices: NDArray[np.integer[Any]]) -> Windows:
-        """The samples at these indices, in this order."""
-        arrays = ("gps", "rf", "label", "powers", "previous_beam", "sequence", "end")
-        return replace(self, **{name: getattr(self, name)[indices] for name in arrays})
-
-    def _rows(self, modality: Modality) -> NDArray[np.float32]:
-        return self.gps if modality == "gps" else self.rf
-
-
-def make_windows(recording: Recording, length: int) -> Windows:
+def tracking_windows(recording: Recording, length: int) -> BeamWindows:
     """Every window of the recording that has `length` sweeps before it in its own drive-by.
+
+    Inputs are the last `length` positions including now, east and north in meters, and the power in dB of the `length`
+    sweeps before now. The sweep of now is in no input: its strongest beam is the label.
 
     Raises:
         ConfigError: length below 1.
@@ -95,18 +28,20 @@ def make_windows(recording: Recording, length: int) -> Windows:
 
     rows_before = np.arange(recording.n_rows) - np.repeat(starts, n_rows_of)
     row = np.flatnonzero(rows_before >= length).astype(np.int64)
-    history = row[:, None] + np.arange(1 - length, 1)  # [n, length], the last column is now
     power_db = (10 * np.log10(recording.powers)).astype(np.float32)
     beams = recording.beams
-    return Windows(
-        gps=recording.positions_m.astype(np.float32)[history],
-        rf=power_db[history - 1],
+    return BeamWindows(
+        frames={"rf": power_db, "gps": recording.positions_m.astype(np.float32)},
+        windows={"rf": InputWindow("rf", length, lag=1, axis=0), "gps": InputWindow("gps", length, axis=0)},
+        measured=recording.powers,
+        end=row,
         label=beams[row],
-        powers=recording.powers[row],
         previous_beam=beams[row - 1],
         sequence=recording.sequence[row],
-        end=row,
+        frame_rows=np.arange(recording.n_rows) if recording.frame_rows is None else recording.frame_rows,
         numbering=np.arange(recording.n_beams, dtype=np.int64),
+        n_before=length,
+        gps_origin=np.zeros(2),
     )
 
 

@@ -21,8 +21,8 @@ def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1) -> Recording:
 
     Args:
         sensed: with powers, and gps in meters east and north of the base station or in degrees.
-        min_rows: drive-bys with fewer are left out; `make_windows` needs its length + 1. How many were left out is the
-            difference in numbers of sequences.
+        min_rows: drive-bys with fewer are left out; `tracking_windows` needs its length + 1. How many were
+            left out is the difference in numbers of sequences.
 
     Returns:
         Named after the base station.
@@ -43,7 +43,7 @@ def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1) -> Recording:
             f"base station {sensed.name!r} has {len(n_rows_of)} drive-bys, the longest of {n_rows_of.max()} rows, but "
             f"{min_rows} are needed; record at a higher rate or shorten data.window"
         )
-    return Recording(sensed.name, positions_m[kept], powers[kept], sequence[kept])
+    return Recording(sensed.name, positions_m[kept], powers[kept], sequence[kept], kept)
 
 
 def tracked_rows(sequence: NDArray[np.integer[Any]], min_rows: int = 1) -> NDArray[np.int64]:

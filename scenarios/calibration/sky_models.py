@@ -63,7 +63,7 @@ class SkySamples:
 
     def __init__(self, windows: BeamWindows) -> None:
         self.windows = windows
-        self.image = torch.from_numpy(windows.frames["camera"][windows.end]).permute(0, 3, 1, 2)
+        self.image = _channels_last(np.moveaxis(windows.frames["camera"][windows.end], 1, -1))
         self.fix = torch.from_numpy(windows.frames["gps"][windows.end])
         self.label = torch.from_numpy(windows.label)
 
@@ -73,7 +73,8 @@ class SkySamples:
     def with_images(self, change: ImageChange) -> SkySamples:
         """The same samples with images that something happened to."""
         windows, other = self.windows, copy(self)
-        other.image = torch.from_numpy(change(windows.frames["camera"][windows.end], windows.end)).permute(0, 3, 1, 2)
+        images = np.moveaxis(windows.frames["camera"][windows.end], 1, -1)
+        other.image = _channels_last(change(images, windows.end))
         return other
 
     def with_fixes(self, windows: BeamWindows) -> SkySamples:
@@ -200,6 +201,11 @@ def _learn(
 def _scored(forward: Callable[[Rows], Tensor], samples: SkySamples, test: Rows) -> BeamScores:
     ranking = _in_pieces(forward, test).topk(3, dim=1).indices.numpy()
     return score_ranking(ranking, samples.windows.label[test], samples.windows.powers[test])
+
+
+def _channels_last(images: NDArray[np.uint8]) -> Tensor:
+    """[n, 3, h, w] of images [n, h, w, 3], whose order in memory stays as it was."""
+    return torch.from_numpy(np.ascontiguousarray(images)).permute(0, 3, 1, 2)
 
 
 def _in_pieces(forward: Callable[[Rows], Tensor], rows: Rows) -> Tensor:

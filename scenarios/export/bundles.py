@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from uuid import uuid4
 
 import numpy as np
@@ -31,6 +31,7 @@ from ...models.export.quantize import CalibrationName, float16_model, int8_model
 from ...version import __version__
 from ..recording.record import Progress
 from ..schema.scenario import Scenario
+from ..tasks.task_spec import InputDescription
 from ..wiring.data import ClientData, load_data
 from ..wiring.held_out import IMAGES
 from ..wiring.members import Member, members_of
@@ -250,27 +251,25 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> S
     names = [value.name for value in model.graph.input if value.name not in optional]
     if strangers := [name for name in names if name not in described]:
         raise DataError(f"{file} takes {strangers[0]!r}, which client {member.client_id} does not have; run it again")
-    inputs = tuple(_input(modality, said, data.rate_hz) for modality, said in described.items() if modality in names)
+    inputs = tuple(_input(said, data.rate_hz) for modality, said in described.items() if modality in names)
     reported = run.summary.groups[member.group].model
     source = Source(run, member, data, model, inputs, reported)
     _check_score(source)
     return source
 
 
-def _input(modality: Modality, said: Mapping[str, Any], rate_hz: float) -> InputSpec:
-    shape = tuple(said["shape"])
-    axis = said["frame_axis"]
-    frame_shape = shape if axis is None else (*shape[:axis], *shape[axis + 1 :])
+def _input(described: InputDescription, rate_hz: float) -> InputSpec:
+    window = described.window
     return InputSpec(
-        modality=modality,
-        shape=shape,
-        frame_shape=frame_shape,
-        frames=said["frames"],
-        frame_axis=axis,
-        lag=said["lag"],
+        modality=window.modality,
+        shape=described.shape,
+        frame_shape=window.frame_shape(described.shape),
+        frames=window.frames,
+        frame_axis=window.axis,
+        lag=window.lag,
         rate_hz=rate_hz,
-        unit=said["unit"],
-        meaning=said["meaning"],
+        unit=described.unit,
+        meaning=described.meaning,
     )
 
 

@@ -18,8 +18,6 @@ from ...datasets.windows.beam_order import renumbered
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageLabel
-from ...datasets.windows.track_windows import Windows
-from ...datasets.windows.tracked_recording import tracked_rows
 from ...emulator.contracts import ConfigError, DataError, Modality
 from ...emulator.edge.manifest import InputSpec, Manifest
 from ..schema.data_section import CodebookSize, DataSection
@@ -28,8 +26,6 @@ from ..tasks.task_spec import TaskSpec
 from ..tasks.task_table import TASKS
 from ..wiring.kept_frames import frames_for
 
-#: A window of one frame needs so many rows of a drive-by, see `make_windows`.
-_TRACKED_ROWS = 2
 #: Rates that differ by less are one rate.
 _RATE_TOLERANCE = 0.01
 #: Streets are empty for minutes and others' drive-bys are left out, which nobody wants to watch.
@@ -174,7 +170,7 @@ def station_stream(station: RecordedStation, manifest: Manifest, label: str = ""
     samples = _numbered(task.samples(sensed, owned, data), manifest)
     inputs = {one.modality: one for one in manifest.inputs if one.modality in owned}
     _check_shapes(station, samples, inputs)
-    kept = tracked_rows(sensed.column("sequence"), _TRACKED_ROWS) if isinstance(samples, Windows) else slice(None)
+    kept = samples.frame_rows
     return _aligned(
         f"bs{station.index:02d}",
         station,

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...emulator.contracts import Learner, SheafedgeError
+from ...emulator.contracts import Learner, Modality, SheafedgeError
 from ...emulator.edge.onnx_session import OnnxSession
 from ...models.export.onnx_export import OnnxExporter
 from ..schema.scenario import Scenario
+from ..tasks.task_spec import InputDescription
 from ..wiring.client import Client
 from ..wiring.evaluation import in_pieces, predicted
 
@@ -49,7 +50,7 @@ def export_clients(
         path = folder / f"client-{client.client_id:02d}.onnx"
         inputs = scenario.task_spec.input_descriptions(client.data.test, scenario.data_of(client.group))
         described = {modality: inputs[modality] for modality in model.modalities}
-        shapes = {modality: described[modality]["shape"] for modality in model.modalities}
+        shapes = {modality: described[modality].shape for modality in model.modalities}
         exporter.export(model, shapes, path, _metadata(scenario, client, described))
         session = OnnxSession(path, cuda=model.head.is_cuda)
         error = _largest_difference(session, client, learner, name)
@@ -79,7 +80,7 @@ def _largest_difference(session: OnnxSession, client: Client, learner: Learner, 
     return float(np.abs(np.concatenate(pieces) - expected).max())  # Python's max would lose a NaN
 
 
-def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mapping[str, Any]]) -> dict[str, str]:
+def _metadata(scenario: Scenario, client: Client, described: Mapping[Modality, InputDescription]) -> dict[str, str]:
     """What a stranger with only the file needs to know; values are JSON where they are not plain text."""
     data = scenario.data_of(client.group)
     return {
@@ -90,7 +91,7 @@ def _metadata(scenario: Scenario, client: Client, described: Mapping[Any, Mappin
         "group": client.group,
         "trained_on": client.data.recording,
         "modalities": json.dumps(list(described)),
-        "inputs": json.dumps({str(modality): dict(text) for modality, text in described.items()}),
+        "inputs": json.dumps({str(modality): text.as_dict() for modality, text in described.items()}),
         "task": scenario.task,
         "output": scenario.task_spec.output_description(data),
         "labels": json.dumps(scenario.task_spec.labels(data)),

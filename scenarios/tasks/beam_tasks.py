@@ -15,10 +15,10 @@ from ...datasets.windows.drive_bys import CODEBOOK_SIZES
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
-from ...datasets.windows.track_windows import Windows, make_windows
+from ...datasets.windows.track_windows import tracking_windows
 from ...datasets.windows.tracked_recording import tracked_recording
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, Scores, TaskData
+from .task_spec import Column, InputDescription, Scores, TaskData, described_inputs
 
 #: Ranked beams that scoring looks at.
 TOP_K = 3
@@ -53,11 +53,11 @@ class _BestBeam:
         numbered = "" if data.beam_order == "same" else ", in the numbers that this base station gives its beams"
         return f"logits [batch, {data.n_beams}], one per beam of the codebook{numbered}"
 
-    def scores(self, logits: NDArray[np.floating[Any]], samples: Windows | BeamWindows) -> Scores:
+    def scores(self, logits: NDArray[np.floating[Any]], samples: BeamWindows) -> Scores:
         ranking = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
         return asdict(score_ranking(ranking, samples.label, samples.powers))
 
-    def baselines(self, train: Windows | BeamWindows, test: Windows | BeamWindows) -> Mapping[str, Scores]:
+    def baselines(self, train: BeamWindows, test: BeamWindows) -> Mapping[str, Scores]:
         rankings = {
             "persistence": persistence_predictions(test, TOP_K),
             "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K, numbering=test.numbering),
@@ -78,28 +78,17 @@ class BeamTracking(_BestBeam):
 
     def samples(
         self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: TaskData, *, may_be_empty: bool = False
-    ) -> Windows:
+    ) -> BeamWindows:
         recording = tracked_recording(sensed, min_rows=data.window + 1).with_n_beams(data.n_beams)
-        return make_windows(recording, data.window).every(data.stride).owned_by(modalities)
+        return tracking_windows(recording, data.window).every(data.stride).owned_by(modalities)
 
-    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, Mapping[str, Any]]:
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
         n = data.window
-        said = {
+        said: dict[Modality, tuple[str, str]] = {
             "gps": ("m", f"last {n} positions up to now, east and north of the base station, oldest first"),
             "rf": ("dB", f"received power of every beam in the {n} sweeps before now, oldest first"),
         }
-        lag = {"rf": 1, "gps": 0}  # the sweep of now is what is asked about
-        return {
-            modality: {
-                "shape": shape,
-                "unit": said[modality][0],
-                "meaning": said[modality][1],
-                "frames": n,
-                "frame_axis": 0,
-                "lag": lag[modality],
-            }
-            for modality, shape in samples.input_shapes.items()
-        }
+        return described_inputs(samples, said)
 
 
 class BeamPrediction(_BestBeam):
@@ -125,20 +114,10 @@ class BeamPrediction(_BestBeam):
     ) -> BeamWindows:
         return beam_windows(sensed, modalities, data.n_beams, stride=data.stride, may_be_empty=may_be_empty)
 
-    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, Mapping[str, Any]]:
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
         position = "latitude and longitude from the base station, distance along the ground, height above it"
-        said = {
+        said: dict[Modality, tuple[str, str]] = {
             "gps": ("deg, deg, m, m", position),
             "camera": ("0 to 255", "color image of this instant; axes: red, green and blue, row, column"),
         }
-        return {
-            modality: {
-                "shape": shape,
-                "unit": said[modality][0],
-                "meaning": said[modality][1],
-                "frames": 1,
-                "frame_axis": None,
-                "lag": 0,
-            }
-            for modality, shape in samples.input_shapes.items()
-        }
+        return described_inputs(samples, said)

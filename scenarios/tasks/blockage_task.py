@@ -15,7 +15,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageWindows, blockage_windows
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, Scores, TaskData
+from .task_spec import Column, InputDescription, Scores, TaskData, described_inputs
 
 
 class Blockage:
@@ -71,24 +71,14 @@ class Blockage:
     def output_description(self, data: TaskData) -> str:
         return f"logit [batch, 1] of a blockage within the next {data.horizon} frames; above 0: more likely than not"
 
-    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, Mapping[str, Any]]:
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
         span = f"in the last {data.window} frames up to now, oldest first"
-        said = {
+        said: dict[Modality, tuple[str, str]] = {
             "lidar": ("m, rad", f"range (0: no echo) and angle of every ray {span}; axes: 2, frame, ray"),
             "camera": ("grey level 0 to 255", f"images {span}; axes: frame, row, column"),
             "rf": ("dB", f"received power of every beam {span}; axes: frame, beam"),
         }
-        return {
-            modality: {
-                "shape": shape,
-                "unit": said[modality][0],
-                "meaning": said[modality][1],
-                "frames": data.window,
-                "frame_axis": 1 if modality == "lidar" else 0,
-                "lag": 0,
-            }
-            for modality, shape in samples.input_shapes.items()
-        }
+        return described_inputs(samples, said)
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: BlockageWindows) -> Scores:
         return _scores(logits[:, 0] > 0.0, samples)

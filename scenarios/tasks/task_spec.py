@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageLabel
-from ...emulator.contracts import Modality
+from ...emulator.contracts import InputWindow, Modality
 
 Scores = Mapping[str, float]
 
@@ -30,6 +30,47 @@ class Column:
     key: str
     title: str
     form: str = "{:.3f}"
+
+
+@dataclass(frozen=True, slots=True)
+class InputDescription:
+    """One input of a model, for people and for exported models.
+
+    Attributes:
+        window: which frames make it.
+        shape: of one sample, without the batch.
+        unit: of the values, with one word per column where columns differ.
+        meaning: what the values are, and in which order.
+    """
+
+    window: InputWindow
+    shape: tuple[int, ...]
+    unit: str
+    meaning: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the metadata of an ONNX file hold of it."""
+        return {
+            "shape": self.shape,
+            "unit": self.unit,
+            "meaning": self.meaning,
+            "frames": self.window.frames,
+            "frame_axis": self.window.axis,
+            "lag": self.window.lag,
+        }
+
+
+def described_inputs(samples: Samples, texts: Mapping[Modality, tuple[str, str]]) -> dict[Modality, InputDescription]:
+    """Modality -> its input in these samples.
+
+    Args:
+        samples: whose windows and shapes are described.
+        texts: modality -> unit and meaning, of all that the task takes.
+    """
+    return {
+        modality: InputDescription(samples.windows[modality], shape, *texts[modality])
+        for modality, shape in samples.input_shapes.items()
+    }
 
 
 def mean_scores(members: Sequence[Scores]) -> dict[str, float]:
@@ -144,13 +185,8 @@ class TaskSpec(Protocol):
         """What the logits mean, for exported models."""
         ...
 
-    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, Mapping[str, Any]]:
-        """What every input is, for people and for exported models.
-
-        Returns:
-            modality -> `shape` of a sample, `unit`, `meaning`; `frames` in a sample, `frame_axis` along which they lie,
-            oldest first (None: a sample is one frame), and `lag`: how many frames the newest is before now.
-        """
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
+        """Modality -> its input, for people and for exported models."""
         ...
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: Any) -> Scores:

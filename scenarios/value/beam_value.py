@@ -8,7 +8,6 @@ import numpy as np
 
 from ...datasets.baselines import majority_predictions
 from ...datasets.windows.sensor_windows import BeamWindows
-from ...datasets.windows.track_windows import Windows
 from ...emulator.decisions.beam_rules import BeamSignals, best, follow_answers, keep, react
 from ...emulator.decisions.service import Service
 from ...emulator.radio.waves import Array
@@ -24,7 +23,7 @@ def play_beams(scenario: Scenario, servers: Sequence[Server]) -> list[Played]:
 
 def _played(decision: DecisionSection, server: Server) -> Played:
     samples, frame_s = server.link.samples, server.link.frame_s
-    assert isinstance(samples, Windows | BeamWindows), "beams have powers"
+    assert isinstance(samples, BeamWindows), "beams have powers"
     snr_db = _snr_db(decision, samples.powers)
     ranking = np.argsort(-server.logits, axis=1, kind="stable").astype(np.int64)
     known = server.client.data.train.label

@@ -17,7 +17,7 @@ from ...datasets.splits.partition import assign_clients, partition
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
-from ...datasets.windows.track_windows import make_windows
+from ...datasets.windows.track_windows import tracking_windows
 from ...emulator.contracts import DataError
 from ...emulator.engine import named_stream
 from ...emulator.network.channels.recorded_blockage import BlockedTimes
@@ -153,7 +153,7 @@ def _gathered_rows(scenario: Scenario) -> list[ClientData]:
     except OSError as error:
         raise DataError(f"data.root = {data.root!r} cannot be read ({error}); check its permissions") from None
     windows = {
-        (index, n_beams): make_windows(recording.with_n_beams(n_beams), data.window).every(data.stride)
+        (index, n_beams): tracking_windows(recording.with_n_beams(n_beams), data.window).every(data.stride)
         for n_beams in {member.data.n_beams for member in members}
         for index, recording in enumerate(recordings)
     }

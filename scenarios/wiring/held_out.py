@@ -9,8 +9,6 @@ import numpy as np
 from ...datasets.splits.client_rows import Split
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
-from ...datasets.windows.track_windows import Windows
-from ...datasets.windows.tracked_recording import tracked_rows
 
 #: What a bundle says in `Manifest.trained`; the last, where images were changed before training saw them.
 FROM_S, SEQUENCES, IMAGES = "held_out_from_s", "held_out_sequences", "images"
@@ -35,6 +33,4 @@ def held_out(split: Split, test: Samples, sensed: SensedFrames) -> Mapping[str, 
         return {}
     time_s = sensed.column("time_s")
     first = int(test.end[0]) - test.n_before
-    # rows of a tracked recording are those of drive-bys that were long enough
-    rows = tracked_rows(sensed.column("sequence"), test.n_before + 1) if isinstance(test, Windows) else None
-    return {FROM_S: float(time_s[first if rows is None else rows[first]] - time_s[0])}
+    return {FROM_S: float(time_s[test.frame_rows[first]] - time_s[0])}

@@ -18,7 +18,7 @@ import torch
 from integration.played import State
 from integration.tiny import Walk, state_of, tiny, wired
 from numpy.typing import NDArray
-from sheafedge.datasets.windows.track_windows import Windows
+from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.contracts import (
     DIVISIBLE_KINDS,
     DivergedError,
@@ -376,9 +376,9 @@ def test_one_seed_trains_one_way_and_another_seed_another(case: str) -> None:
 
 def with_nan_rows(data: list[ClientData], client: NodeId) -> list[ClientData]:
     rows = data[client]
-    assert isinstance(rows.train, Windows)
-    nothing_seen = {name: np.full_like(getattr(rows.train, name), np.nan) for name in ("gps", "rf")}
-    return [*data[:client], replace(rows, train=replace(rows.train, **nothing_seen)), *data[client + 1 :]]
+    assert isinstance(rows.train, BeamWindows)
+    nothing_seen = {name: np.full_like(frames, np.nan) for name, frames in rows.train.frames.items()}
+    return [*data[:client], replace(rows, train=replace(rows.train, frames=nothing_seen)), *data[client + 1 :]]
 
 
 def deaf_round(learner: Learner) -> None:

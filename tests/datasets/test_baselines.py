@@ -12,15 +12,16 @@ from sheafedge.datasets.deepsense.deepsense_rows import load_deepsense_rows
 from sheafedge.datasets.scores import BeamScores, score_ranking
 from sheafedge.datasets.splits.partition import assign_clients, partition
 from sheafedge.datasets.windows.drive_bys import Recording
-from sheafedge.datasets.windows.track_windows import Windows, make_windows
+from sheafedge.datasets.windows.sensor_windows import BeamWindows
+from sheafedge.datasets.windows.track_windows import tracking_windows
 from sheafedge.emulator.contracts import DataError
 
 
-def windows_with_beams(beams: list[int], n_beams: int) -> Windows:
+def windows_with_beams(beams: list[int], n_beams: int) -> BeamWindows:
     powers = np.full((len(beams), n_beams), 0.01)
     powers[np.arange(len(beams)), beams] = 1.0
     sequence = np.zeros(len(beams), dtype=np.int64)
-    return make_windows(Recording("street", np.zeros((len(beams), 2)), powers, sequence), 1)
+    return tracking_windows(Recording("street", np.zeros((len(beams), 2)), powers, sequence), 1)
 
 
 def test_scores_of_a_hand_made_example() -> None:
@@ -81,7 +82,7 @@ def test_persistence_on_all_rows_of_the_real_streets(
     deepsense_root: Path, scenario: int, n_windows: int, top1: float, top3: float, power_loss_db: float
 ) -> None:
     """A snapshot of these files: another figure means that another row, beam or window is read."""
-    windows = make_windows(load_deepsense_rows(deepsense_root, scenario), 4)
+    windows = tracking_windows(load_deepsense_rows(deepsense_root, scenario), 4)
     scores = score_ranking(persistence_predictions(windows), windows.label, windows.powers)
     assert len(windows) == n_windows
     assert_allclose([scores.top1, scores.top3, scores.power_loss_db], [top1, top3, power_loss_db], atol=6e-4)
@@ -89,7 +90,7 @@ def test_persistence_on_all_rows_of_the_real_streets(
 
 def test_persistence_on_held_out_drive_bys_is_as_good_as_the_pilot_found(deepsense_root: Path) -> None:
     """The pilot printed .34 to .37 top-1 and .40 to .46 dB as means over its groups of clients."""
-    windows = [make_windows(load_deepsense_rows(deepsense_root, s), 4) for s in (1, 5, 8)]
+    windows = [tracking_windows(load_deepsense_rows(deepsense_root, s), 4) for s in (1, 5, 8)]
     scores, majority = [], []
     assignment = assign_clients([len(np.unique(samples.sequence)) for samples in windows], 20)
     for client in partition([windows[index] for index in assignment], assignment, np.random.default_rng(0)):

@@ -18,7 +18,7 @@ from integration.tiny import Walk, state_of, tiny, walk, wired
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from sheafedge.datasets.windows.samples import Samples
-from sheafedge.datasets.windows.track_windows import Windows
+from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.scenarios.running.run import RunResult, run_scenario
 from sheafedge.scenarios.wiring.links import LinkEnd, make_links
@@ -132,7 +132,7 @@ def beginning(walked: Walk) -> dict[str, Any]:
 
 
 def arrays_of(samples: Samples | LiveRows) -> dict[str, NDArray[Any]]:
-    assert isinstance(samples, Windows)
+    assert isinstance(samples, BeamWindows)
     arrays: dict[str, NDArray[Any]] = {str(modality): rows for modality, rows in samples.inputs().items()}
     return arrays | {"label": samples.label, "end": samples.end}
 

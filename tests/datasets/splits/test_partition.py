@@ -18,16 +18,16 @@ from sheafedge.datasets.splits.partition import assign_clients, partition
 from sheafedge.datasets.windows.drive_bys import Recording
 from sheafedge.datasets.windows.samples import Samples
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
-from sheafedge.datasets.windows.sensor_windows import BlockageWindows, blockage_windows
-from sheafedge.datasets.windows.track_windows import Windows, make_windows
+from sheafedge.datasets.windows.sensor_windows import BeamWindows, BlockageWindows, blockage_windows
+from sheafedge.datasets.windows.track_windows import tracking_windows
 from sheafedge.emulator.contracts import ConfigError
 
 
-def windows_of(n_sequences: int, seed: int = 0) -> Windows:
+def windows_of(n_sequences: int, seed: int = 0) -> BeamWindows:
     draws = np.random.default_rng(seed)
     sequence = np.repeat(np.arange(n_sequences) * 3 + 1, draws.integers(3, 12, size=n_sequences))
     n_rows = len(sequence)
-    return make_windows(Recording("street", np.zeros((n_rows, 2)), draws.uniform(1, 2, (n_rows, 8)), sequence), 2)
+    return tracking_windows(Recording("street", np.zeros((n_rows, 2)), draws.uniform(1, 2, (n_rows, 8)), sequence), 2)
 
 
 def dealt(recordings: Sequence[Samples], n_clients: int, seed: int = 0, **options: Any) -> list[ClientRows]:
@@ -37,14 +37,14 @@ def dealt(recordings: Sequence[Samples], n_clients: int, seed: int = 0, **option
 
 
 @st.composite
-def streets(draw: st.DrawFn) -> tuple[list[Windows], int]:
+def streets(draw: st.DrawFn) -> tuple[list[BeamWindows], int]:
     n_recordings = draw(st.integers(1, 3))
     n_clients = draw(st.integers(n_recordings, 8))
     n_sequences = st.integers(2 * n_clients, 2 * n_clients + 9)
     return [windows_of(draw(n_sequences), seed) for seed in range(n_recordings)], n_clients
 
 
-def sequences_of(windows: list[Windows], client: ClientRows, indices: np.ndarray) -> set[tuple[int, int]]:
+def sequences_of(windows: list[BeamWindows], client: ClientRows, indices: np.ndarray) -> set[tuple[int, int]]:
     return {(client.recording_index, int(s)) for s in windows[client.recording_index].sequence[indices]}
 
 
@@ -58,7 +58,7 @@ def test_twenty_clients_share_the_three_deepsense_streets_6_6_8() -> None:
 
 @given(case=streets(), split=st.sampled_from(["sequence", "random"]), seed=st.integers(0, 50))
 def test_every_window_is_used_once_and_no_drive_by_has_two_owners(
-    case: tuple[list[Windows], int], split: Any, seed: int
+    case: tuple[list[BeamWindows], int], split: Any, seed: int
 ) -> None:
     windows, n_clients = case
     clients = dealt(windows, n_clients, seed, split=split)
@@ -73,7 +73,7 @@ def test_every_window_is_used_once_and_no_drive_by_has_two_owners(
 
 @given(case=streets(), test_fraction=st.floats(0.01, 0.99), seed=st.integers(0, 50))
 def test_held_out_drive_bys_are_never_trained_on(
-    case: tuple[list[Windows], int], test_fraction: float, seed: int
+    case: tuple[list[BeamWindows], int], test_fraction: float, seed: int
 ) -> None:
     windows, n_clients = case
     for client in dealt(windows, n_clients, seed, test_fraction=test_fraction):

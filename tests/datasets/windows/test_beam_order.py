@@ -16,7 +16,7 @@ from sheafedge.datasets.windows.beam_order import renumbered
 from sheafedge.datasets.windows.drive_bys import Recording
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import beam_windows
-from sheafedge.datasets.windows.track_windows import make_windows
+from sheafedge.datasets.windows.track_windows import tracking_windows
 
 N_ROWS = 60
 N_BEAMS = 8
@@ -32,7 +32,7 @@ def powers_with_ties(seed: int) -> NDArray[np.float64]:
 def tracked(seed: int = 0) -> Any:
     """Samples of somebody who follows a car."""
     sequence = np.repeat(np.arange(3), N_ROWS // 3)
-    return make_windows(Recording("street", np.zeros((N_ROWS, 2)), powers_with_ties(seed), sequence), 2)
+    return tracking_windows(Recording("street", np.zeros((N_ROWS, 2)), powers_with_ties(seed), sequence), 2)
 
 
 def seen(seed: int = 0) -> Any:
@@ -102,7 +102,7 @@ def test_who_takes_numbers_for_neighbors_is_worse_at_repeating_the_last_beam() -
     """Negative control: a user moves to the beam beside the last one, not to the next number."""
     powers = np.full((N_ROWS, N_BEAMS), 0.01)
     powers[np.arange(N_ROWS), np.arange(N_ROWS) // 2 % N_BEAMS] = 1.0
-    designed = make_windows(Recording("street", np.zeros((N_ROWS, 2)), powers, np.zeros(N_ROWS, dtype=np.int64)), 1)
+    designed = tracking_windows(Recording("street", np.zeros((N_ROWS, 2)), powers, np.zeros(N_ROWS, dtype=np.int64)), 1)
     own: Any = renumbered(designed, np.array([0, 4, 1, 5, 2, 6, 3, 7]))
     ranking = np.argsort(np.abs(np.arange(N_BEAMS) - own.previous_beam[:, None]), axis=1)[:, :3]
     known = score_ranking(persistence_predictions(own), own.label, own.powers)

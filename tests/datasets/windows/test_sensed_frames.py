@@ -183,12 +183,12 @@ def test_color_is_kept_where_it_is_asked_for_and_grey_serves_for_both() -> None:
     fields = fields_of(4)
     color, grey, grey_as_color = empty(color=True), empty(), empty(color=True)
     color.append(fields)
-    assert_array_equal(color.frames("camera"), fields["camera"])
+    assert_array_equal(color.frames("camera"), np.moveaxis(fields["camera"], 3, 1))
     fields["camera"] = fields["camera"][..., :1]
     grey.append(fields)
     grey_as_color.append(fields)
     assert_array_equal(grey.frames("camera"), fields["camera"][..., 0])
-    assert_array_equal(grey_as_color.frames("camera"), np.repeat(fields["camera"], 3, axis=3))
+    assert_array_equal(grey_as_color.frames("camera"), np.moveaxis(np.repeat(fields["camera"], 3, axis=3), 3, 1))
 
 
 def test_images_are_changed_by_their_row_in_the_recording() -> None:
@@ -196,7 +196,7 @@ def test_images_are_changed_by_their_row_in_the_recording() -> None:
     sensed = empty(color=True, image_change=darker_by_row)
     for first in (0, 5):
         sensed.append(rows_of(fields, first, 5 if first == 0 else None))
-    assert_array_equal(sensed.frames("camera"), darker_by_row(fields["camera"], np.arange(12)))
+    assert_array_equal(sensed.frames("camera"), np.moveaxis(darker_by_row(fields["camera"], np.arange(12)), 3, 1))
 
 
 def test_degrees_count_from_the_first_frame_of_all_where_the_place_is_unknown() -> None:

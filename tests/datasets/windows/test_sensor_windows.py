@@ -138,7 +138,7 @@ def test_the_future_reaches_the_label_and_never_the_inputs(
 
 def test_types_and_shapes_are_those_that_encoders_take(path: Path) -> None:
     windows = blockage_windows(sensed_for_blockage(path, frames_of([40])), WINDOWED)
-    assert (windows.length, windows.horizon, len(windows)) == (16, 5, 40 - 15 - 5)
+    assert (windows.n_before, windows.horizon, len(windows)) == (15, 5, 40 - 15 - 5)
     batch = windows.inputs(np.array([3, 0, 3]))
     assert {name: rows.shape for name, rows in batch.items()} == {
         "lidar": (3, 2, 16, N_RAYS),

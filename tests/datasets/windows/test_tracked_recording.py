@@ -18,7 +18,7 @@ from sheafedge.datasets.recordings.recording_reader import RecordedStation, Reco
 from sheafedge.datasets.recordings.recording_writer import RecordingWriter
 from sheafedge.datasets.windows.drive_bys import Recording
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
-from sheafedge.datasets.windows.track_windows import make_windows
+from sheafedge.datasets.windows.track_windows import tracking_windows
 from sheafedge.datasets.windows.tracked_recording import tracked_recording
 from sheafedge.emulator.contracts import DataError
 from sheafedge.scenarios.recording.record import record_world
@@ -144,9 +144,9 @@ def test_short_drive_bys_are_left_out(path: Path) -> None:
     assert_array_equal(recording.sequence, frames["sequence"][kept])
     assert_array_equal(recording.positions_m, frames["gps"][kept].astype(np.float32))
     assert_array_equal(recording.powers, frames["rf"][kept])
-    assert len(make_windows(recording, 4)) == 2 + 5 + 1
+    assert len(tracking_windows(recording, 4)) == 2 + 5 + 1
     with pytest.raises(DataError, match="needs 5"):
-        make_windows(tracked(station, min_rows=4), 4)
+        tracking_windows(tracked(station, min_rows=4), 4)
 
 
 # What is refused.
@@ -226,5 +226,5 @@ def test_an_imported_folder_gives_the_rows_of_the_gathered_files(deepsense_root:
     assert_array_equal(recording.sequence, gathered.sequence[:150])
     assert_array_equal(recording.beams, gathered.beams[:150])
     assert_array_equal(
-        make_windows(recording, 4).label, make_windows(gathered, 4).label[: len(make_windows(recording, 4))]
+        tracking_windows(recording, 4).label, tracking_windows(gathered, 4).label[: len(tracking_windows(recording, 4))]
     )

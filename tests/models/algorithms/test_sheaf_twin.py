@@ -11,7 +11,7 @@ import torch
 from doubles.hand_played import Vectors, play_round, scattered, vectors_of
 from integration.tiny import Walk, tiny, wired
 from numpy.testing import assert_array_equal
-from sheafedge.datasets.windows.track_windows import Windows
+from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.algorithms.sheaf_twin import SheafTwin
@@ -27,8 +27,8 @@ RUNTIMES = 1e-4  # the project's promise for float32
 TWIN: dict[str, Any] = {"algorithm": "sheaf_twin", "rounds": 6}
 
 
-def private_of(client: Client) -> Windows:
-    assert isinstance(client.private, Windows)
+def private_of(client: Client) -> BeamWindows:
+    assert isinstance(client.private, BeamWindows)
     return client.private
 
 
@@ -47,13 +47,13 @@ def own_of(walk: Walk) -> dict[int, Vectors]:
 def asked_rows(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     """A list that fills with the ends of the windows that training sees, one set per call."""
     seen: list[set[int]] = []
-    whole = Windows.inputs
+    whole = BeamWindows.inputs
 
-    def watched(self: Windows, indices: Any = slice(None)) -> Any:
+    def watched(self: BeamWindows, indices: Any = slice(None)) -> Any:
         seen.append(set(self.end[indices].tolist()))
         return whole(self, indices)
 
-    monkeypatch.setattr(Windows, "inputs", watched)
+    monkeypatch.setattr(BeamWindows, "inputs", watched)
     return seen
 
 

@@ -64,20 +64,20 @@ def manifest_of(scenario: Scenario, rate_hz: float) -> Manifest:
     inputs = []
     for modality in member.modalities:
         told = described[modality]
-        frame_shape = list(told["shape"])
-        if told["frame_axis"] is not None:
-            del frame_shape[told["frame_axis"]]
+        frame_shape = list(told.shape)
+        if told.window.axis is not None:
+            del frame_shape[told.window.axis]
         inputs.append(
             InputSpec(
                 modality,
-                tuple(told["shape"]),
+                told.shape,
                 tuple(frame_shape),
-                told["frames"],
-                told["frame_axis"],
-                told["lag"],
+                told.window.frames,
+                told.window.axis,
+                told.window.lag,
                 rate_hz,
-                told["unit"],
-                told["meaning"],
+                told.unit,
+                told.meaning,
             )
         )
     labels = tuple(member.task.labels(member.data))

@@ -71,10 +71,10 @@ def test_every_input_has_the_shape_that_its_description_promises(name: str) -> N
     inputs = samples.inputs(np.arange(5))
     assert set(inputs) == set(described) == set(task.modalities)
     for modality, values in inputs.items():
-        assert values.shape == (5, *described[modality]["shape"])
+        assert values.shape == (5, *described[modality].shape)
         assert values.dtype == np.float32
-        assert described[modality]["unit"]
-        assert described[modality]["meaning"]
+        assert described[modality].unit
+        assert described[modality].meaning
 
 
 @pytest.mark.parametrize("name", TASKS)

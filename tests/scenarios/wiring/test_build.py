@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sheafedge.datasets.windows.track_windows import Windows
+from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.contracts import ConfigError, TopologyError
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario, shipped_scenarios
 from sheafedge.scenarios.wiring.assembly import find_algorithm
@@ -291,7 +291,7 @@ def test_rows_are_kept_aside_for_those_who_ask(wire: Build) -> None:
     for client in wire({"algorithm": "sheaf_twin"}).clients:
         assert client.private is not None
         assert client.twin is not None
-        assert isinstance(client.train, Windows)
+        assert isinstance(client.train, BeamWindows)
         assert len(client.data.train) > len(client.train) > len(client.private) > 0
         assert not set(client.train.end) & set(client.private.end)
         assert {*client.train.end, *client.private.end} <= set(client.data.train.end)

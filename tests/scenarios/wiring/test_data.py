@@ -14,8 +14,7 @@ import torch
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.drive_bys import Recording
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
-from sheafedge.datasets.windows.sensor_windows import BlockageWindows
-from sheafedge.datasets.windows.track_windows import Windows
+from sheafedge.datasets.windows.sensor_windows import BeamWindows, BlockageWindows
 from sheafedge.datasets.windows.tracked_recording import tracked_recording
 from sheafedge.emulator.contracts import ConfigError, DataError, Learner
 from sheafedge.scenarios.recording.record import record_world
@@ -127,8 +126,8 @@ def test_fewer_training_rows_leave_the_held_out_rows_as_they_were(tiny: Scenario
 
 def test_the_seed_decides_the_data(tiny: Scenario, clients: list[ClientData]) -> None:
     again, other = load_data(tiny).clients, load_data(tiny.edited({"seed": 1})).clients
-    np.testing.assert_array_equal(again[2].train.gps, clients[2].train.gps)
-    assert not np.array_equal(other[2].train.gps[:5], clients[2].train.gps[:5])
+    np.testing.assert_array_equal(again[2].train.measured, clients[2].train.measured)
+    assert not np.array_equal(other[2].train.measured[:5], clients[2].train.measured[:5])
 
 
 def test_sites_differ_and_more_of_them_leave_the_first_as_it_was(tiny: Scenario) -> None:
@@ -269,14 +268,13 @@ def trained(scenario: Scenario, data: list[ClientData]) -> dict[str, torch.Tenso
     }
 
 
-def spoilt(windows: Windows) -> Windows:
+def spoilt(windows: BeamWindows) -> BeamWindows:
     """Rows that nobody could mistake for the true ones."""
     return replace(
         windows,
-        gps=windows.gps * 100 + 1000,
-        rf=windows.rf * 3 - 77,
+        frames={modality: frames * 100 + 1000 for modality, frames in windows.frames.items()},
         label=(windows.label + 3) % windows.n_beams,
-        powers=windows.powers[::-1] * 5,
+        measured=windows.measured[::-1] * 5,
     )
 
 
@@ -306,7 +304,7 @@ def test_measured_rows_become_clients_through_the_same_windows(tmp_path: Path, t
     assert loaded.recordings == ()
     assert {client.recording for client in clients} == {"deepsense1"}
     assert sum(len(client.train) + len(client.test) for client in clients) == 6 * (10 - tiny.data.window)
-    assert clients[0].train.rf.shape[1:] == (4, 8)
+    assert clients[0].train.input_shapes["rf"] == (4, 8)
 
 
 def test_the_home_folder_may_be_written_as_a_tilde(
