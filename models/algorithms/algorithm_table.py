@@ -1,33 +1,26 @@
-"""The algorithms that a scenario can name. A new one is a file beside this and a row here."""
+"""The algorithms that a scenario can name. A new one is a file beside this, and its maker and row here.
+
+Scenarios are checked against this table before torch is needed, so every maker imports its algorithm when it is called.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...emulator.contracts import Learner, MessageKind
-from ..client_setup import ClientSetup
-from .centralized import centralized
-from .dmml_kd import DmmlKd
-from .dpsgd import Dpsgd, dpsgd_adapt_then_combine
-from .dsgd import dsgd, dsgd_heads
-from .group_averaging import group_averaging
-from .head_averaging import head_averaging
-from .local import local
-from .sheaf_diffusion import SheafDiffusion
-from .sheaf_dmfl import SheafDmfl
-from .sheaf_prototypes import SheafPrototypes
-from .sheaf_twin import SheafTwin
 
-Learners = Callable[[Sequence[ClientSetup]], list[Learner]]
+if TYPE_CHECKING:
+    from ..client_setup import ClientSetup
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """How to build one algorithm's clients, and what they may send.
+    """What one algorithm needs and sends, and the maker of its learners.
 
     Attributes:
-        learners: makes all clients of a run.
+        learners: makes the learners of all clients of a run.
         kinds: message kinds that it declares; the wire refuses all others.
         summary: one line for listings.
         fusion: of its multimodal model.
@@ -36,13 +29,16 @@ class Algorithm:
         maps_heads: it needs restriction maps.
         equal_heads: it averages heads of neighbors, or class means of what they read, which must have one layout.
         equal_outputs: it averages what neighbors know of their classes, which must be as many.
+        even_embedding: it halves the embedding of every modality.
+        only_averages: a client trains, then averages vectors with its neighbors, so a program outside of this process
+            can play it.
         private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
             gets a twin of the model.
         pooled: all clients share one model and one trainer: they train in step, and live in one process.
         links_groups: members of a group are linked with each other, whatever the graph.
     """
 
-    learners: Learners
+    learners: Callable[[Sequence[ClientSetup]], list[Learner]]
     kinds: frozenset[MessageKind]
     summary: str
     fusion: str = "attention"
@@ -51,18 +47,89 @@ class Algorithm:
     maps_heads: bool = False
     equal_heads: bool = False
     equal_outputs: bool = False
+    even_embedding: bool = False
+    only_averages: bool = False
     links_groups: bool = False
     pooled: bool = False
     private_share: float = 0.0
 
 
-def one_by_one(learner: Callable[[ClientSetup], Learner]) -> Learners:
-    """Clients that know nothing of each other but their messages: all of them, except where rows are pooled."""
+def _sheaf_dmfl(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .sheaf_dmfl import SheafDmfl
 
-    def learners(setups: Sequence[ClientSetup]) -> list[Learner]:
-        return [learner(setup) for setup in setups]
+    return [SheafDmfl(setup) for setup in setups]
 
-    return learners
+
+def _sheaf_diffusion(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .sheaf_diffusion import SheafDiffusion
+
+    return [SheafDiffusion(setup) for setup in setups]
+
+
+def _sheaf_prototypes(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .sheaf_prototypes import SheafPrototypes
+
+    return [SheafPrototypes(setup) for setup in setups]
+
+
+def _sheaf_twin(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .sheaf_twin import SheafTwin
+
+    return [SheafTwin(setup) for setup in setups]
+
+
+def _head_averaging(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .head_averaging import head_averaging
+
+    return [head_averaging(setup) for setup in setups]
+
+
+def _group_averaging(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .group_averaging import group_averaging
+
+    return [group_averaging(setup) for setup in setups]
+
+
+def _dpsgd(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .dpsgd import Dpsgd
+
+    return [Dpsgd(setup) for setup in setups]
+
+
+def _dpsgd_adapt_then_combine(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .dpsgd import dpsgd_adapt_then_combine
+
+    return [dpsgd_adapt_then_combine(setup) for setup in setups]
+
+
+def _dsgd(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .dsgd import dsgd
+
+    return [dsgd(setup) for setup in setups]
+
+
+def _dsgd_heads(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .dsgd import dsgd_heads
+
+    return [dsgd_heads(setup) for setup in setups]
+
+
+def _dmml_kd(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .dmml_kd import DmmlKd
+
+    return [DmmlKd(setup) for setup in setups]
+
+
+def _local(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .local import local
+
+    return [local(setup) for setup in setups]
+
+
+def _centralized(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .centralized import centralized
+
+    return centralized(setups)
 
 
 _ENCODERS = frozenset({MessageKind.ENCODER})
@@ -71,7 +138,7 @@ _MODELS = _ENCODERS | {MessageKind.HEAD, MessageKind.ATTENTION}
 
 ALGORITHMS: dict[str, Algorithm] = {
     "sheaf_dmfl": Algorithm(
-        one_by_one(SheafDmfl),
+        _sheaf_dmfl,
         _SHEAF,
         "sheaf-coupled heads, embeddings concatenated",
         fusion="concat",
@@ -79,20 +146,20 @@ ALGORITHMS: dict[str, Algorithm] = {
         maps_heads=True,
     ),
     "sheaf_dmfl_att": Algorithm(
-        one_by_one(SheafDmfl),
+        _sheaf_dmfl,
         _SHEAF,
         "sheaf-coupled heads, embeddings weighted by attention",
         couples_heads=True,
         maps_heads=True,
     ),
     "sheaf_diffusion": Algorithm(
-        one_by_one(SheafDiffusion),
+        _sheaf_diffusion,
         _ENCODERS | {MessageKind.PROJECTION},
         "ours: heads diffuse along the sheaf once per round",
         maps_heads=True,
     ),
     "sheaf_prototypes": Algorithm(
-        one_by_one(SheafPrototypes),
+        _sheaf_prototypes,
         _SHEAF | {MessageKind.PROTOTYPES},
         "ours: sheaf-coupled heads, and embeddings drawn to class means that neighbors agree on",
         couples_heads=True,
@@ -100,46 +167,50 @@ ALGORITHMS: dict[str, Algorithm] = {
         equal_heads=True,
     ),
     "sheaf_twin": Algorithm(
-        one_by_one(SheafTwin),
+        _sheaf_twin,
         _ENCODERS | {MessageKind.PROJECTION},
         "ours: sheaf diffusion beside a model of the client's own, weighed on rows kept aside",
         maps_heads=True,
         private_share=0.2,
     ),
     "head_averaging": Algorithm(
-        one_by_one(head_averaging),
+        _head_averaging,
         _ENCODERS | {MessageKind.HEAD},
         "encoders and heads averaged with neighbors",
         equal_heads=True,
+        only_averages=True,
     ),
     "group_averaging": Algorithm(
-        one_by_one(group_averaging),
+        _group_averaging,
         _MODELS,
         "whole models averaged over the group, encoders with neighbors; needs to know groups",
         links_groups=True,
+        only_averages=True,
     ),
-    "dpsgd": Algorithm(
-        one_by_one(Dpsgd), _MODELS, "whole models averaged with neighbors of the group, as in Lian et al. 2017"
-    ),
+    "dpsgd": Algorithm(_dpsgd, _MODELS, "whole models averaged with neighbors of the group, as in Lian et al. 2017"),
     "dpsgd_adapt_then_combine": Algorithm(
-        one_by_one(dpsgd_adapt_then_combine), _MODELS, "the same, averaged after the local steps"
+        _dpsgd_adapt_then_combine, _MODELS, "the same, averaged after the local steps", only_averages=True
     ),
-    "dsgd": Algorithm(one_by_one(dsgd), _ENCODERS, "encoders averaged, best unimodal model", unimodal=True),
+    "dsgd": Algorithm(_dsgd, _ENCODERS, "encoders averaged, best unimodal model", unimodal=True, only_averages=True),
     "dsgd_heads": Algorithm(
-        one_by_one(dsgd_heads),
+        _dsgd_heads,
         _ENCODERS | {MessageKind.HEAD},
         "encoders and heads of one modality averaged, best unimodal model",
         unimodal=True,
         equal_heads=True,
+        only_averages=True,
     ),
     "dmml_kd": Algorithm(
-        one_by_one(DmmlKd),
+        _dmml_kd,
         _ENCODERS | {MessageKind.CLASSIFIER, MessageKind.PROTOTYPES},
         "distillation between modalities, an approximation of Yin et al.",
         fusion="concat",
         equal_outputs=True,
+        even_embedding=True,
     ),
-    "local": Algorithm(one_by_one(local), frozenset(), "no communication, fused model"),
-    "local_unimodal": Algorithm(one_by_one(local), frozenset(), "no communication, best unimodal model", unimodal=True),
-    "centralized": Algorithm(centralized, frozenset(), "all rows in one place, a reference", pooled=True),
+    "local": Algorithm(_local, frozenset(), "no communication, fused model", only_averages=True),
+    "local_unimodal": Algorithm(
+        _local, frozenset(), "no communication, best unimodal model", unimodal=True, only_averages=True
+    ),
+    "centralized": Algorithm(_centralized, frozenset(), "all rows in one place, a reference", pooled=True),
 }
