@@ -19,9 +19,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sheafedge.benchmarks.machine import machine_facts, print_report
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.value.served_stations import Server, servers
-from sheafedge.scenarios.value.value_report import value_of_servers
+from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
+from sheafedge.scenarios.value.user_links import served_links
+from sheafedge.scenarios.value.value_report import DECISIONS, value_of_stations
 from sheafedge.scenarios.wiring.data import load_data
+from sheafedge.scenarios.wiring.devices import client_devices
 from sheafedge.scenarios.wiring.emulation import build, emulate
 from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
@@ -55,7 +57,7 @@ CURVES = {
 WAYS = ("nothing", "reactive", "predictive", "perfect", "oracle")
 
 
-def trained(scenario: Scenario) -> list[Server]:
+def trained(scenario: Scenario) -> list[ServedStation]:
     """The models of a whole run, and their answers about held-out frames."""
     data = load_data(scenario)
     with one_torch_thread():
@@ -63,12 +65,16 @@ def trained(scenario: Scenario) -> list[Server]:
         try:
             emulate(emulation, scenario.rounds)
             reported = dict.fromkeys(emulation.groups, "fused")
-            return servers(scenario, emulation.clients, emulation.learners, reported, data.recordings)
+            with_fades = DECISIONS[scenario.task_spec.decision].reads_fades
+            links = served_links(
+                emulation.clients, data.recordings, scenario.links.settings_of("radio"), with_fades=with_fades
+            )
+            return served_stations(emulation.clients, emulation.learners, reported, links, client_devices(scenario))
         finally:
             emulation.close()
 
 
-def played(scenario: Scenario, served: Sequence[Server]) -> dict[str, Any]:
+def played(scenario: Scenario, served: Sequence[ServedStation]) -> dict[str, Any]:
     """As shipped, under every other rule, and on devices that take longer."""
     return {
         **_figures(scenario, served),
@@ -77,13 +83,14 @@ def played(scenario: Scenario, served: Sequence[Server]) -> dict[str, Any]:
             for field, levels in RULES[scenario.task_spec.decision].items()
         },
         "answer_ms": {
-            f"{ms}": _figures(scenario, [server.answering_after(ms / 1e3) for server in served]) for ms in ANSWERS_MS
+            f"{ms}": _figures(scenario, [station.answering_after(ms / 1e3) for station in served]) for ms in ANSWERS_MS
         },
     }
 
 
-def _figures(scenario: Scenario, served: Sequence[Server]) -> dict[str, Any]:
-    value = value_of_servers(scenario, served)
+def _figures(scenario: Scenario, served: Sequence[ServedStation]) -> dict[str, Any]:
+    groups = [group.name for group in scenario.clients.groups]
+    value = value_of_stations(scenario.task_spec, scenario.decision, served, groups)
     return {name: value[name] for name in ("decision", "groups", "everybody")}
 
 

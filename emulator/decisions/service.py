@@ -1,10 +1,14 @@
-"""What a user got over a stretch of time, whoever decided."""
+"""Serving a user: when answers of a served model arrive, and what the user gets over a stretch of time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from typing import Any, Self
+
+import numpy as np
+
+from ..radio.waves import Array
 
 MS_PER_S = 1e3
 S_PER_MINUTE = 60.0
@@ -72,3 +76,25 @@ class Service:
             "rate_bps": self.rate_bps,
             "actions_per_min": S_PER_MINUTE * self.n_actions / self.duration_s,
         }
+
+
+def arrivals_s(sensed_s: Array, seconds: float) -> Array:
+    """Instant of the answer about every frame.
+
+    A device that is slower than its sensor leaves frames out: whenever it is done it takes the newest one.
+
+    Args:
+        sensed_s: [n] instants of the frames, ascending.
+        seconds: from the start of an inference to its answer.
+
+    Returns:
+        [n] s; infinite where a frame was left out.
+    """
+    arrival = np.full(len(sensed_s), np.inf)
+    row, free_s = 0, -np.inf
+    while row < len(sensed_s):
+        start_s = max(float(sensed_s[row]), free_s)
+        newest = int(np.searchsorted(sensed_s, start_s, side="right")) - 1
+        free_s = arrival[newest] = start_s + seconds
+        row = newest + 1
+    return arrival

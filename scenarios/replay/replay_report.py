@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...emulator.decisions.warning_events import WarningEvents, together
 from ...emulator.edge.manifest import Manifest
 from ..tasks.task_spec import Scores, TaskSpec, mean_scores
 from .session import Session
-from .stream_book import Fate, StreamBook
-from .warning_events import Foresight, together
+from .stream_book import FrameOutcome, StreamBook
 
-_QUESTIONS = (Fate.ANSWERED, Fate.DROPPED, Fate.REFUSED, Fate.UNANSWERED, Fate.AWAITED)
+_REQUESTS = (
+    FrameOutcome.ANSWERED,
+    FrameOutcome.DROPPED,
+    FrameOutcome.REFUSED,
+    FrameOutcome.UNANSWERED,
+    FrameOutcome.AWAITED,
+)
 
 
 def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -62,9 +68,9 @@ def glance(session: Session, manifest: Manifest) -> dict[str, Any]:
 
 
 def questions(books: Sequence[StreamBook]) -> dict[str, int]:
-    """What became of the questions: all that were asked have one fate."""
-    counted = {fate.name.lower(): sum(book.count(fate) for book in books) for fate in _QUESTIONS}
-    withheld = sum(book.count(Fate.WITHHELD) for book in books)
+    """Outcomes of the requests for an answer: every one has exactly one."""
+    counted = {outcome.name.lower(): sum(book.count(outcome) for book in books) for outcome in _REQUESTS}
+    withheld = sum(book.count(FrameOutcome.WITHHELD) for book in books)
     unasked = sum(book.n_unasked for book in books)
     return {"asked": sum(counted.values()), **counted, "withheld": withheld, "unasked_replies": unasked}
 
@@ -74,7 +80,7 @@ def _judgement(books: Sequence[StreamBook]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if heard:
         found["scores"] = mean_scores([book.stream.task.scores(book.logits, book.answered_samples) for book in heard])
-    if watched := [one for book in books if (one := book.foresight()) is not None]:
+    if watched := [one for book in books if (one := book.warning_events()) is not None]:
         found["foresight"] = _events(together(watched))
     return found
 
@@ -85,13 +91,13 @@ def _persistence(book: StreamBook) -> Scores:
     return book.stream.task.baselines(samples, samples)["persistence"]
 
 
-def _events(seen: Foresight) -> dict[str, Any]:
+def _events(seen: WarningEvents) -> dict[str, Any]:
     usable_s = seen.usable_s
     return {
         "onsets": len(seen.onsets),
-        "foretold": seen.n("foretold"),
+        "foretold": seen.n("in_time"),
         "late": seen.n("late"),
-        "standing": seen.n_standing,
+        "standing": seen.n_beyond_horizon,
         "missed": seen.n("missed"),
         "unanswered": seen.n("unanswered"),
         "lead_ms": _middle_ms(seen.leads_s),
@@ -158,9 +164,9 @@ def _frames_line(found: Mapping[str, Any]) -> str:
 
 def _answers_line(asked: Mapping[str, int]) -> str:
     return f"{asked['answered']:,} of {asked['asked']:,} asked; " + ", ".join(
-        f"{asked[fate]:,} {fate}"
-        for fate in ("awaited", "dropped", "refused", "unanswered", "withheld")
-        if asked[fate] or fate in {"dropped", "refused"}
+        f"{asked[outcome]:,} {outcome}"
+        for outcome in ("awaited", "dropped", "refused", "unanswered", "withheld")
+        if asked[outcome] or outcome in {"dropped", "refused"}
     )
 
 
@@ -178,9 +184,9 @@ def _scores_line(scores: Scores, task: TaskSpec) -> str:
 
 
 def _onsets_line(events: Mapping[str, Any]) -> str:
-    line = f"{events['onsets']}: {events['foretold']} foretold, {events['missed']} missed"
-    for fate, said in (("late", "warned of too late"), ("unanswered", "without an answer before")):
-        line += f", {events[fate]} {said}" if events[fate] else ""
+    line = f"{events['onsets']}: {events['foretold']} predicted in time, {events['missed']} missed"
+    for outcome, said in (("late", "predicted too late"), ("unanswered", "without an answer before")):
+        line += f", {events[outcome]} {said}" if events[outcome] else ""
     if lead := events["lead_ms"]:
         beyond = f", {events['standing']} beyond the horizon" if events["standing"] else ""
         line += f"; {lead['median']:.0f} ms ahead ({lead['min']:.0f} to {lead['max']:.0f}{beyond})"

@@ -1,4 +1,4 @@
-"""What came of the questions of one base station: who was answered, how late, and how right the answers were."""
+"""Record of the answers about one base station: which came, how late, and how right they were."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.windows.sensor_windows import BlockageWindows
 from ...emulator.contracts import SheafedgeError
+from ...emulator.decisions.warning_events import WarningEvents, WarningRecord, warning_events
 from ...emulator.edge.frame_packets import Answer
 from ...emulator.edge.manifest import Manifest
 from .station_stream import StationStream
-from .warning_events import Foresight, Watch, foresight
 
 
 class ReplayError(SheafedgeError):
     """The server is silent, has left, or serves nothing that can be replayed to."""
 
 
-class Fate(IntEnum):
-    """Of one instant."""
+class FrameOutcome(IntEnum):
+    """What became of the frames of one instant."""
 
     NOT_ASKED = 0
     AWAITED = 1
@@ -30,7 +29,7 @@ class Fate(IntEnum):
     DROPPED = 3
     REFUSED = 4
     UNANSWERED = 5
-    WITHHELD = 6  # its frames were all lost on purpose, so nobody could ask
+    WITHHELD = 6  # all its frames were lost on purpose, so no request could be sent
 
 
 class StreamBook:
@@ -43,7 +42,7 @@ class StreamBook:
 
     Attributes:
         stream: as given.
-        fate: [n] of every instant.
+        outcome: [n] `FrameOutcome` of every instant.
         latency_s: [n] wall clock from sending to hearing; NaN without an answer.
         n_instants: sent so far.
         n_awaited: questions without a reply so far.
@@ -56,7 +55,7 @@ class StreamBook:
     def __init__(self, stream: StationStream, manifest: Manifest, speed: float | None = 1.0) -> None:
         self.stream, self._output, self._speed = stream, manifest.output, speed
         n = len(stream)
-        self.fate: NDArray[np.int8] = np.zeros(n, np.int8)
+        self.outcome: NDArray[np.int8] = np.zeros(n, np.int8)
         self.latency_s: NDArray[np.float64] = np.full(n, np.nan)
         self.spent_s: NDArray[np.float64] = np.full(n, np.nan)
         self.chosen: NDArray[np.int64] = np.full(n, -1)
@@ -70,18 +69,18 @@ class StreamBook:
         """The frames of an instant are on their way."""
         self.n_instants = instant + 1
         if asked:
-            self.fate[instant], self._sent_s[instant] = Fate.AWAITED, wall_s
+            self.outcome[instant], self._sent_s[instant] = FrameOutcome.AWAITED, wall_s
             self.n_awaited += 1
 
     def note_withheld(self, instant: int) -> None:
         """All frames of an instant were lost."""
         self.n_instants = instant + 1
         if self.stream.asks[instant]:
-            self.fate[instant] = Fate.WITHHELD
+            self.outcome[instant] = FrameOutcome.WITHHELD
 
     def note_answer(self, answer: Answer, wall_s: float) -> None:
         """An answer is there."""
-        instant = self._settled(answer.index, Fate.ANSWERED)
+        instant = self._settled(answer.index, FrameOutcome.ANSWERED)
         if instant is None:
             return
         if len(answer.logits) != self._output.n_outputs:
@@ -100,27 +99,27 @@ class StreamBook:
 
     def note_dropped(self, index: int) -> None:
         """The server gave a question up."""
-        self._settled(index, Fate.DROPPED)
+        self._settled(index, FrameOutcome.DROPPED)
 
     def note_refused(self, index: int) -> None:
         """The server did not take the frames of an instant, whether or not they asked."""
         instant = self._instant(index)
-        if instant is not None and self.fate[instant] == Fate.AWAITED:
-            self._settled(index, Fate.REFUSED)
+        if instant is not None and self.outcome[instant] == FrameOutcome.AWAITED:
+            self._settled(index, FrameOutcome.REFUSED)
 
     def give_up(self) -> None:
         """Nobody will hear the rest of the replies."""
-        self.fate[self.fate == Fate.AWAITED] = Fate.UNANSWERED
+        self.outcome[self.outcome == FrameOutcome.AWAITED] = FrameOutcome.UNANSWERED
         self.n_awaited = 0
 
-    def count(self, fate: Fate) -> int:
-        """Instants that went so."""
-        return int((self.fate == fate).sum())
+    def count(self, outcome: FrameOutcome) -> int:
+        """Number of instants with this outcome."""
+        return int((self.outcome == outcome).sum())
 
     @property
     def answered(self) -> NDArray[np.int64]:
         """[n_answered] instants."""
-        instants: NDArray[np.int64] = np.flatnonzero(self.fate == Fate.ANSWERED)
+        instants: NDArray[np.int64] = np.flatnonzero(self.outcome == FrameOutcome.ANSWERED)
         return instants
 
     @property
@@ -139,23 +138,24 @@ class StreamBook:
         instants: NDArray[np.int64] = np.flatnonzero(self.stream.scored[: self.n_instants] >= 0)
         return instants
 
-    def foresight(self) -> Foresight | None:
-        """Blockages foretold until now; None for other tasks, and before anything was sent."""
+    def warning_events(self) -> WarningEvents | None:
+        """Blockages predicted until now; None where answers are no warnings, and before anything was sent."""
         known = self.known
-        samples = self.stream.samples.take(self.stream.scored[known])
-        if not isinstance(samples, BlockageWindows) or not len(known):
+        blockages = self.stream.task.known_blockages(self.stream.samples.take(self.stream.scored[known]))
+        if blockages is None or not len(known):
             return None
+        # without a clock no delay is known: NaN, which is neither in time nor late
         speed = np.nan if self._speed is None else self._speed
-        return foresight(
-            Watch(
+        return warning_events(
+            WarningRecord(
                 time_s=self.stream.time_s[known],
-                blocked=samples.blocked_now,
+                blocked=blockages.blocked,
                 begins=self._begins(known),
-                soon=samples.label == 1,
-                answered=self.fate[known] == Fate.ANSWERED,
+                soon=blockages.soon,
+                answered=self.outcome[known] == FrameOutcome.ANSWERED,
                 warned=self.chosen[known] == 1,
                 delay_s=self.latency_s[known] * speed,
-                horizon_s=samples.horizon / self.stream.rate_hz,
+                horizon_s=blockages.horizon / self.stream.rate_hz,
             )
         )
 
@@ -165,13 +165,13 @@ class StreamBook:
         begins: NDArray[np.bool_] = np.diff(stretch, prepend=0) > 0
         return begins
 
-    def _settled(self, index: int, fate: Fate) -> int | None:
+    def _settled(self, index: int, outcome: FrameOutcome) -> int | None:
         """The instant with this index, which is awaited no longer; None: nobody asked."""
         instant = self._instant(index)
-        if instant is None or self.fate[instant] != Fate.AWAITED:
+        if instant is None or self.outcome[instant] != FrameOutcome.AWAITED:
             self.n_unasked += 1
             return None
-        self.fate[instant] = fate
+        self.outcome[instant] = outcome
         self.n_awaited -= 1
         return instant
 

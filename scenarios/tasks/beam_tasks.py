@@ -18,7 +18,7 @@ from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
 from ...datasets.windows.track_windows import tracking_windows
 from ...datasets.windows.tracked_recording import tracked_recording
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, InputDescription, Scores, TaskData, described_inputs
+from .task_spec import Column, InputDescription, KnownBeams, Scores, TaskData, described_inputs
 
 #: Ranked beams that scoring looks at.
 TOP_K = 3
@@ -63,6 +63,12 @@ class _BestBeam:
             "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K, numbering=test.numbering),
         }
         return {name: asdict(score_ranking(ranking, test.label, test.powers)) for name, ranking in rankings.items()}
+
+    def known_blockages(self, samples: BeamWindows) -> None:
+        return None
+
+    def known_beams(self, samples: BeamWindows) -> KnownBeams:
+        return KnownBeams(samples.powers, samples.numbering)
 
 
 class BeamTracking(_BestBeam):

@@ -15,7 +15,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageWindows, blockage_windows
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, InputDescription, Scores, TaskData, described_inputs
+from .task_spec import Column, InputDescription, KnownBlockages, Scores, TaskData, described_inputs
 
 
 class Blockage:
@@ -88,6 +88,12 @@ class Blockage:
             "persistence": _scores(blockage_persistence(test), test),
             "majority": _scores(blockage_majority(train.label, len(test)), test),
         }
+
+    def known_blockages(self, samples: BlockageWindows) -> KnownBlockages:
+        return KnownBlockages(samples.blocked_now, samples.label == 1, samples.horizon)
+
+    def known_beams(self, samples: BlockageWindows) -> None:
+        return None
 
 
 def _scores(warned: NDArray[np.bool_], samples: BlockageWindows) -> Scores:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,32 @@ def mean_scores(members: Sequence[Scores]) -> dict[str, float]:
     """Mean over clients or base stations; where a score is not defined for some, over the others."""
     keys = dict.fromkeys(key for member in members for key in member)
     return {key: float(np.mean([member[key] for member in members if key in member])) for key in keys}
+
+
+class KnownBlockages(NamedTuple):
+    """What samples know of blockages that answers warn about.
+
+    Attributes:
+        blocked: [n] bool, whether the newest frame of each sample is.
+        soon: [n] bool, whether one of the `horizon` frames after it is: what a right answer says.
+        horizon: frames that an answer looks ahead.
+    """
+
+    blocked: NDArray[np.bool_]
+    soon: NDArray[np.bool_]
+    horizon: int
+
+
+class KnownBeams(NamedTuple):
+    """What samples know of the beams that answers choose among.
+
+    Attributes:
+        powers: [n, n_beams] linear received power of the newest frame, in the base station's own numbers.
+        numbering: [n_beams] beam of the codebook that each number stands for.
+    """
+
+    powers: NDArray[np.float64]
+    numbering: NDArray[np.int64]
 
 
 class TaskData(Protocol):
@@ -195,4 +221,12 @@ class TaskSpec(Protocol):
 
     def baselines(self, train: Any, test: Any) -> Mapping[str, Scores]:
         """What a model must beat, scored on the same samples."""
+        ...
+
+    def known_blockages(self, samples: Any) -> KnownBlockages | None:
+        """What samples of this task know of blockages; None where answers are no warnings."""
+        ...
+
+    def known_beams(self, samples: Any) -> KnownBeams | None:
+        """What samples of this task know of beams; None where answers choose none."""
         ...

@@ -12,11 +12,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ...datasets.windows.sensor_windows import BlockageWindows
 from ...emulator.edge.manifest import Manifest
 from ..replay.replay_report import glance, report_lines
 from ..replay.session import Session
-from ..replay.stream_book import Fate, StreamBook
+from ..replay.stream_book import FrameOutcome, StreamBook
 
 #: Pictures follow each other so closely at most; while answers are awaited, which drawing delays, later.
 DRAW_S, DRAW_BUSY_S = 0.25, 1.0
@@ -100,7 +99,7 @@ def strip(book: StreamBook, manifest: Manifest) -> list[Text]:
     if not len(known):
         return []
     samples = book.stream.samples.take(book.stream.scored[known])
-    drawn = _watched(book, known, samples) if isinstance(samples, BlockageWindows) else _beams(book, known, samples)
+    drawn = {**_blockage_strip(book, known, samples), **_beam_strip(book, known, samples)}
     lines = [Text(f"{book.stream.name}  {book.stream.station}", style="dim")]
     lines += [Text.assemble((f"  {name:9}", "dim"), text) for name, text in drawn.items()]
     if book.last is not None:
@@ -123,22 +122,29 @@ def said(book: StreamBook, manifest: Manifest) -> str:
     return ", ".join(parts)
 
 
-def _watched(book: StreamBook, known: Any, samples: BlockageWindows) -> dict[str, Text]:
-    blocked = "".join("█" if now else "▁" for now in samples.blocked_now)
+def _blockage_strip(book: StreamBook, known: Any, samples: Any) -> dict[str, Text]:
+    """Blocked or clear, and warned or not; nothing where answers are no warnings."""
+    blockages = book.stream.task.known_blockages(samples)
+    if blockages is None:
+        return {}
+    blocked = "".join("█" if now else "▁" for now in blockages.blocked)
     warned = "".join(_warning_mark(book, int(instant)) for instant in known)
     return {"blocked": Text(blocked), "warned": Text(warned, style="yellow")}
 
 
 def _warning_mark(book: StreamBook, instant: int) -> str:
-    fate = book.fate[instant]
-    if fate == Fate.ANSWERED:
+    outcome = book.outcome[instant]
+    if outcome == FrameOutcome.ANSWERED:
         return "!" if book.chosen[instant] == 1 else "·"
-    return "?" if fate not in {Fate.NOT_ASKED, Fate.AWAITED} else " "
+    return "?" if outcome not in {FrameOutcome.NOT_ASKED, FrameOutcome.AWAITED} else " "
 
 
-def _beams(book: StreamBook, known: Any, samples: Any) -> dict[str, Text]:
-    """How much power the chosen beams lost, a bar each; full from 3 dB on."""
-    powers = samples.powers
+def _beam_strip(book: StreamBook, known: Any, samples: Any) -> dict[str, Text]:
+    """Power lost by the chosen beams, a bar each; full from 3 dB on; nothing where answers choose no beam."""
+    beams = book.stream.task.known_beams(samples)
+    if beams is None:
+        return {}
+    powers = beams.powers
     chosen = book.chosen[known]
     heard = chosen >= 0
     best = powers.max(axis=1)

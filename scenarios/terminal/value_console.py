@@ -63,6 +63,6 @@ def _deadline(figures: Mapping[str, Any]) -> str:
         return met
     lead = f", {seen['median_lead_ms']:.0f} ms ahead (median)" if "median_lead_ms" in seen else ""
     return (
-        f"{met}; of {seen['blockages']} blockages {seen['in_time']} foretold in time, {seen['late']} late,"
-        f" {seen['missed']} not at all{lead}; {seen['false_alarms_per_min']:.1f} false alarms a minute"
+        f"{met}; of {seen['blockages']} blockages {seen['in_time']} predicted in time, {seen['late']} late,"
+        f" {seen['missed']} missed{lead}; {seen['false_alarms_per_min']:.1f} false alarms a minute"
     )

@@ -8,61 +8,72 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.windows.sensor_windows import BlockageWindows
-from ...emulator.decisions.deadline import Deadline, deadline
-from ...emulator.decisions.foresight import least_outage_s, most_bits
 from ...emulator.decisions.handover import TwoCells, Warnings, serve, stay, warned_times
+from ...emulator.decisions.handover_oracle import least_outage_s, most_bits
 from ...emulator.decisions.service import Service
+from ...emulator.decisions.warning_events import WarningEvents, WarningRecord, warning_events
 from ..schema.decision_section import DecisionSection
-from ..schema.scenario import Scenario
-from .served_stations import Played, Server
+from ..tasks.task_spec import KnownBlockages, TaskSpec
+from .served_stations import ServedStation, StationValue
 
 
-class _Seen(NamedTuple):
-    """Frames of one base station that are played, one after the other: `rows` [n] of its link."""
+class _Cell(NamedTuple):
+    """Frames of one base station that are played, one after the other.
 
-    server: Server
+    Attributes:
+        station: whose frames.
+        blockages: what all samples of its link know.
+        rows: [n] those of its link that are played.
+    """
+
+    station: ServedStation
+    blockages: KnownBlockages
     rows: NDArray[np.int64]
 
 
-def play_handovers(scenario: Scenario, servers: Sequence[Server]) -> list[Played]:
+def play_handovers(task: TaskSpec, decision: DecisionSection, stations: Sequence[ServedStation]) -> list[StationValue]:
     """Every base station's user, with the next base station in another place as the neighboring cell.
 
     The neighbor's frames are of another street, which serves as well as any: it has blockages and warnings of its own.
     They are played one for one beside the user's, from its first held-out frame on, again where they end.
     """
-    return [_played(scenario, server, _neighbor(servers, own)) for own, server in enumerate(servers)]
+    return [_played(task, decision, station, _neighbor(stations, own)) for own, station in enumerate(stations)]
 
 
-def _neighbor(servers: Sequence[Server], own: int) -> Server:
-    here = servers[own].client.data.station_index
-    order = (*servers[own + 1 :], *servers[:own])
+def _neighbor(stations: Sequence[ServedStation], own: int) -> ServedStation:
+    here = stations[own].client.data.station_index
+    order = (*stations[own + 1 :], *stations[:own])
     return next(other for other in order if other.client.data.station_index != here)
 
 
-def _played(scenario: Scenario, server: Server, neighbor: Server) -> Played:
-    decision, frame_s = scenario.decision, server.link.frame_s
+def _known(task: TaskSpec, station: ServedStation) -> KnownBlockages:
+    blockages = task.known_blockages(station.link.samples)
+    assert blockages is not None, "answers that hand users over are warnings of blockages"
+    return blockages
+
+
+def _played(task: TaskSpec, decision: DecisionSection, station: ServedStation, neighbor: ServedStation) -> StationValue:
+    own, other, frame_s = _known(task, station), _known(task, neighbor), station.link.frame_s
     services: dict[str, list[Service]] = {}
-    warned, n_before = Deadline(), 0
-    for rows in server.link.stretches:
+    n_before = 0
+    for rows in station.link.stretches:
         theirs = (n_before + np.arange(len(rows))) % len(neighbor.delay_s)
         n_before += len(rows)
-        for name, service in _one_stretch(decision, frame_s, _Seen(server, rows), _Seen(neighbor, theirs)).items():
+        cells = _Cell(station, own, rows), _Cell(neighbor, other, theirs)
+        for name, service in _one_stretch(decision, frame_s, *cells).items():
             services.setdefault(name, []).append(service)
-        warned.add(_deadline(decision, _Seen(server, rows)))
-    looks_ahead_s = scenario.data_of(server.client.group).horizon * frame_s
-    return Played(
-        server,
+    return StationValue(
+        station,
         {name: Service.total(parts) for name, parts in services.items()},
-        deadline_met=server.slowest_answer_s + decision.handover.lead_s <= looks_ahead_s,
-        deadline=warned,
+        deadline_met=station.slowest_answer_s + decision.handover.lead_s <= own.horizon * frame_s,
+        warnings=_warning_events(decision, station, own),
         facts={"neighbor": neighbor.client.client_id},
     )
 
 
-def _one_stretch(decision: DecisionSection, frame_s: float, own: _Seen, other: _Seen) -> dict[str, Service]:
+def _one_stretch(decision: DecisionSection, frame_s: float, own: _Cell, other: _Cell) -> dict[str, Service]:
     neighbor_db = decision.clear_snr_db - decision.neighbor_below_db
-    own_gain_db, other_gain_db = (seen.server.link.gain_db[seen.rows] for seen in (own, other))
+    own_gain_db, other_gain_db = (cell.station.link.gain_db[cell.rows] for cell in (own, other))
     snr_db = np.stack([decision.clear_snr_db + own_gain_db, neighbor_db + other_gain_db])
     cells, rule = TwoCells.of(snr_db, frame_s, decision.link), decision.handover
     return {
@@ -78,32 +89,38 @@ def _one_stretch(decision: DecisionSection, frame_s: float, own: _Seen, other: _
     }
 
 
-def _warnings(decision: DecisionSection, own: _Seen, other: _Seen) -> Warnings:
+def _warnings(decision: DecisionSection, own: _Cell, other: _Cell) -> Warnings:
     """As the models gave them, when the devices did."""
     spans = []
-    for server, rows in (own, other):
-        arrival_s = own.server.link.instants_s(rows) + server.delay_s[rows]
-        spans.append(warned_times(arrival_s, server.logits[rows, 0] > decision.warn_above_logit))
+    for station, _, rows in (own, other):
+        arrival_s = own.station.link.instants_s(rows) + station.delay_s[rows]
+        spans.append(warned_times(arrival_s, station.logits[rows, 0] > decision.warn_above_logit))
     return Warnings(spans[0], spans[1])
 
 
-def _true_warnings(own: _Seen, other: _Seen) -> Warnings:
+def _true_warnings(own: _Cell, other: _Cell) -> Warnings:
     """As the labels say, at once."""
     spans = []
-    for server, rows in (own, other):
-        spans.append(warned_times(own.server.link.instants_s(rows), server.link.samples.label[rows] > 0))
+    for _, blockages, rows in (own, other):
+        spans.append(warned_times(own.station.link.instants_s(rows), blockages.soon[rows]))
     return Warnings(spans[0], spans[1])
 
 
-def _deadline(decision: DecisionSection, seen: _Seen) -> Deadline:
-    server, rows = seen
-    samples, frame_s = server.link.samples, server.link.frame_s
-    assert isinstance(samples, BlockageWindows), "warnings are of blockages"
-    return deadline(
-        samples.blocked_now[rows],
-        server.logits[rows, 0] > decision.warn_above_logit,
-        server.link.instants_s(rows) + server.delay_s[rows],
-        frame_s,
-        samples.horizon,
-        decision.handover.lead_s,
+def _warning_events(decision: DecisionSection, station: ServedStation, blockages: KnownBlockages) -> WarningEvents:
+    """How the warnings of one base station came, by the rule that a replay counts by."""
+    link = station.link
+    begins = np.zeros(len(link.samples), dtype=np.bool_)
+    begins[[rows[0] for rows in link.stretches if len(rows)]] = True
+    return warning_events(
+        WarningRecord(
+            time_s=link.instants_s(np.arange(len(link.samples))),  # rests between stretches end every series anyway
+            blocked=blockages.blocked,
+            begins=begins,
+            soon=blockages.soon,
+            answered=np.isfinite(station.delay_s),
+            warned=station.logits[:, 0] > decision.warn_above_logit,
+            delay_s=station.delay_s,
+            horizon_s=blockages.horizon * link.frame_s,
+            needed_s=decision.handover.lead_s,
+        )
     )

@@ -4,39 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Learner
-from ...emulator.decisions.answers import arrivals_s
-from ...emulator.decisions.deadline import Deadline
-from ...emulator.decisions.service import Service
+from ...emulator.contracts import Learner, NodeId
+from ...emulator.decisions.service import Service, arrivals_s
+from ...emulator.decisions.warning_events import WarningEvents
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.radio.waves import Array
 from ...models.export.flops import forward_flops
-from ..schema.scenario import Scenario
 from ..wiring.client import Client
-from ..wiring.devices import client_devices
 from ..wiring.evaluation import predicted
-from .user_links import ServedLink, served_links
+from .user_links import ServedLink
 
 FLOAT32_BYTES = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Server:
+class ServedStation:
     """A base station whose model is served.
 
     Attributes:
-        client: it.
-        link: of its user.
+        client: the base station as the scenario knows it.
+        link: radio link of its user over the held-out frames.
         logits: [n, n_outputs] answers about every frame of the link.
         delay_s: [n] from every frame to its answer; infinite where the device was busy and left it out.
-        device: that answers, ...
-        seconds: ... and how long it takes.
+        device: name of the device that answers.
+        seconds: time that it takes for one answer.
     """
 
     client: Client
@@ -46,8 +42,8 @@ class Server:
     device: str
     seconds: float
 
-    def answering_after(self, seconds: float) -> Server:
-        """The same on a device that takes so long."""
+    def answering_after(self, seconds: float) -> ServedStation:
+        """The same base station on a device that takes `seconds` for an answer."""
         return replace(self, seconds=seconds, delay_s=_delays_s(self.link, seconds))
 
     @property
@@ -57,56 +53,52 @@ class Server:
 
 
 @dataclass(slots=True)
-class Played:
-    """The user of one base station, under every way of deciding.
+class StationValue:
+    """Service of the user of one base station, under every way of deciding.
 
     Attributes:
-        server: the base station.
-        services: way of deciding -> what the user got.
-        deadline_met: whether the device answers soon enough to act on it.
-        deadline: how warnings came; blockages only.
-        facts: more about it, for summaries.
+        station: the base station.
+        services: way of deciding -> service of the user.
+        deadline_met: whether the device answers early enough to act on it.
+        warnings: how warnings came; None where answers are no warnings.
+        facts: more about the base station, for summaries.
     """
 
-    server: Server
+    station: ServedStation
     services: Mapping[str, Service]
     deadline_met: bool
-    deadline: Deadline | None = None
+    warnings: WarningEvents | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def servers(
-    scenario: Scenario,
+def served_stations(
     clients: Sequence[Client],
     learners: Sequence[Learner],
     reported: Mapping[str, str],
-    recordings: Sequence[Path],
-) -> list[Server]:
-    """Let the reported model of every client answer about its held-out frames, one by one.
+    links: Mapping[NodeId, ServedLink],
+    devices: Mapping[NodeId, DeviceProfile],
+) -> list[ServedStation]:
+    """Base stations with the answers of their reported models about all held-out frames, one by one.
 
     Args:
-        scenario: of the run.
         clients: whose models are here.
         learners: of these and perhaps more.
         reported: group -> name of its model.
-        recordings: that the base stations are in.
+        links: client -> radio link of its user.
+        devices: client -> device that answers.
     """
-    links = served_links(
-        clients, recordings, scenario.links.settings_of("radio"), with_fades=scenario.task_spec.decision == "handover"
-    )
-    devices = client_devices(scenario)
     learner_of = {learner.client_id: learner for learner in learners}
     made = []
     for client in clients:
         me, name = client.client_id, reported[client.group]
         seconds = _answer_seconds(devices[me], client, name)
         logits = predicted(learner_of[me], links[me].samples)[name]
-        made.append(Server(client, links[me], logits, _delays_s(links[me], seconds), devices[me].name, seconds))
+        made.append(ServedStation(client, links[me], logits, _delays_s(links[me], seconds), devices[me].name, seconds))
     return made
 
 
 def _answer_seconds(device: DeviceProfile, client: Client, name: str) -> float:
-    """In float32, as the model is handed out."""
+    """Time of one answer on a device, in float32, as the model is handed out."""
     one, model = client.models[name].tensors(client.data.test.inputs(np.arange(1))), client.answering(name)
     input_bytes = FLOAT32_BYTES * sum(values.numel() for values in one.values())
     weight_bytes = FLOAT32_BYTES * sum(values.numel() for values in model.parameters())
@@ -114,7 +106,7 @@ def _answer_seconds(device: DeviceProfile, client: Client, name: str) -> float:
 
 
 def _delays_s(link: ServedLink, seconds: float) -> Array:
-    """[n]; the device is idle when a stretch begins."""
+    """[n] s from every frame to its answer; the device is idle when a stretch begins."""
     delays = []
     for rows in link.stretches:
         sensed_s = link.instants_s(rows)

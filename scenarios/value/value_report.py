@@ -1,30 +1,58 @@
-"""The section "value" of a run's summary: what users get whoever decides, and whether answers came in time.
+"""The section "value" of a run's summary: service of users under every way of deciding, and warnings in time.
 
 Every base station serves one user over its held-out frames. The ways of deciding are played on the same powers: do
-nothing, react to a loss, act on the model's answers, and the limit of what anybody could have had. Nothing is drawn.
+nothing, react to a loss, act on the model's answers, and the limit of what any decision could reach. Nothing is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...emulator.contracts import Learner, NodeId
-from ...emulator.decisions.deadline import Deadline
 from ...emulator.decisions.service import MS_PER_S, Service
+from ...emulator.decisions.warning_events import WarningEvents, together
+from ..schema.data_section import DataSection
+from ..schema.decision_section import DecisionSection
 from ..schema.scenario import Scenario
+from ..tasks.task_spec import TaskSpec
 from ..wiring.client import Client
+from ..wiring.devices import client_devices
 from .beam_value import play_beams
 from .handover_value import play_handovers
-from .served_stations import Played, Server, servers
+from .served_stations import ServedStation, StationValue, served_stations
+from .user_links import served_links
 
 Figures = dict[str, Any]
 
 #: Of what can be gained over reacting, shares of less than this part of the figure itself mean nothing.
 LEAST_GAIN = 1e-6
+
+
+class Decision(NamedTuple):
+    """How answers are acted on.
+
+    Attributes:
+        play: users of all base stations, under every way of deciding.
+        reads_fades: whether received power is read from recordings; other samples hold it themselves.
+        fewest_places: base stations in different places that it takes, ...
+        too_few: ... and what is said where there are fewer.
+    """
+
+    play: Callable[[TaskSpec, DecisionSection, Sequence[ServedStation]], list[StationValue]]
+    reads_fades: bool
+    fewest_places: int
+    too_few: str = "no client is here"
+
+
+#: `TaskSpec.decision` -> how answers of the task are acted on.
+DECISIONS: Mapping[str, Decision] = {
+    "handover": Decision(play_handovers, True, 2, "a handover needs two base stations in places of their own"),
+    "beam": Decision(play_beams, False, 1),
+}
 
 
 def value_of_prediction(
@@ -39,8 +67,8 @@ def value_of_prediction(
 
     Args:
         scenario: of the run.
-        clients: all of them, ...
-        learners: ... and what they have learned.
+        clients: all of them.
+        learners: of the clients, trained.
         reported: group -> name of the model that it reports.
         recordings: that the base stations are in.
         absent: clients whose models are not here.
@@ -48,41 +76,51 @@ def value_of_prediction(
     Returns:
         `decision`, and figures of `groups`, `everybody` and `clients`; or `skipped`, with the reason.
     """
+    decision = DECISIONS[scenario.task_spec.decision]
     present = [client for client in clients if client.client_id not in absent]
-    if reason := _why_not(scenario, present):
+    if reason := _why_not(scenario.decision, scenario.data, decision, present):
         return {"skipped": reason}
-    return value_of_servers(scenario, servers(scenario, present, learners, reported, recordings))
+    links = served_links(present, recordings, scenario.links.settings_of("radio"), with_fades=decision.reads_fades)
+    stations = served_stations(present, learners, reported, links, client_devices(scenario))
+    return value_of_stations(
+        scenario.task_spec, scenario.decision, stations, [group.name for group in scenario.clients.groups]
+    )
 
 
-def value_of_servers(scenario: Scenario, served: Sequence[Server]) -> Figures:
-    """The same of models that have answered; rules are those of the scenario."""
-    play = play_handovers if scenario.task_spec.decision == "handover" else play_beams
-    played = play(scenario, served)
-    names = [group.name for group in scenario.clients.groups]
-    groups = {name: [one for one in played if one.server.client.group == name] for name in names}
+def value_of_stations(
+    task: TaskSpec, rules: DecisionSection, stations: Sequence[ServedStation], groups: Sequence[str]
+) -> Figures:
+    """The same of base stations whose models have answered.
+
+    Args:
+        task: that the models were trained for.
+        rules: of deciding.
+        stations: with their answers.
+        groups: names, in the order of the report.
+    """
+    values = DECISIONS[task.decision].play(task, rules, stations)
+    members_of = {name: [one for one in values if one.station.client.group == name] for name in groups}
     return {
-        "decision": scenario.task_spec.decision,
-        "groups": {name: _of_group(members) for name, members in groups.items() if members},
-        "everybody": _of_group(played),
-        "clients": [_of_client(one) for one in played],
+        "decision": task.decision,
+        "groups": {name: _of_group(members) for name, members in members_of.items() if members},
+        "everybody": _of_group(values),
+        "clients": [_of_client(one) for one in values],
     }
 
 
-def _why_not(scenario: Scenario, present: Sequence[Client]) -> str:
-    """Why there is nothing to tell; empty if there is."""
-    if not scenario.decision.evaluate:
+def _why_not(rules: DecisionSection, data: DataSection, decision: Decision, present: Sequence[Client]) -> str:
+    """Reason why nothing can be played; empty if it can."""
+    if not rules.evaluate:
         return "decision.evaluate = false"
-    if scenario.data.source == "deepsense":
+    if data.source == "deepsense":
         return "gathered rows carry no times; import the folder (sheafedge import deepsense) to see it"
-    if scenario.data.split == "random":
+    if data.split == "random":
         return "data.split = 'random' holds out no stretch of time"
     n_places = len({client.data.station_index for client in present})
-    if n_places < (2 if scenario.task_spec.decision == "handover" else 1):
-        return "a handover needs two base stations in places of their own"
-    return ""
+    return decision.too_few if n_places < decision.fewest_places else ""
 
 
-def _of_group(members: Sequence[Played]) -> Figures:
+def _of_group(members: Sequence[StationValue]) -> Figures:
     services = {name: Service.total(one.services[name] for one in members) for name in members[0].services}
     ways = {name: _service_figures(service, members[0]) for name, service in services.items()}
     gains = {
@@ -99,36 +137,50 @@ def _share_of_gain(reactive: float, predictive: float, oracle: float) -> float |
     return (predictive - reactive) / gain if abs(gain) > LEAST_GAIN * abs(reactive) else None
 
 
-def _deadline_of_group(members: Sequence[Played]) -> Figures:
-    told: Figures = {
+def _deadline_of_group(members: Sequence[StationValue]) -> Figures:
+    figures: Figures = {
         "met_by": sum(one.deadline_met for one in members),
-        "answer_ms": MS_PER_S * float(np.mean([one.server.seconds for one in members])),
-        "slowest_answer_ms": MS_PER_S * max(one.server.slowest_answer_s for one in members),
+        "answer_ms": MS_PER_S * float(np.mean([one.station.seconds for one in members])),
+        "slowest_answer_ms": MS_PER_S * max(one.station.slowest_answer_s for one in members),
     }
-    warned = Deadline()
-    for one in members:
-        if one.deadline is None:
-            return told
-        warned.add(one.deadline)
-    return {**told, **warned.figures()}
+    warned = [one.warnings for one in members if one.warnings is not None]
+    return {**figures, **(warning_figures(together(warned)) if warned else {})}
 
 
-def _of_client(one: Played) -> Figures:
-    server = one.server
+def warning_figures(events: WarningEvents) -> Figures:
+    """Figures for summaries; shares and leads only where there is something to share."""
+    n = len(events.onsets)
+    in_time = events.n("in_time")
+    figures: Figures = {
+        "blockages": n,
+        "in_time": in_time,
+        "late": events.n("late"),
+        "missed": events.n("missed") + events.n("unanswered"),
+        "false_alarms_per_min": events.false_alarms_per_min,
+    }
+    if n:
+        figures["in_time_share"] = in_time / n
+    if len(events.usable_s):
+        figures["median_lead_ms"] = MS_PER_S * float(np.median(events.usable_s))
+    return figures
+
+
+def _of_client(one: StationValue) -> Figures:
+    station = one.station
     return {
-        "client": server.client.client_id,
-        "group": server.client.group,
+        "client": station.client.client_id,
+        "group": station.client.group,
         **one.facts,
         **{name: _service_figures(service, one) for name, service in one.services.items()},
         "deadline": {
             "met": one.deadline_met,
-            "device": server.device,
-            "answer_ms": MS_PER_S * server.seconds,
-            "frame_ms": MS_PER_S * server.link.frame_s,
-            **({} if one.deadline is None else one.deadline.figures()),
+            "device": station.device,
+            "answer_ms": MS_PER_S * station.seconds,
+            "frame_ms": MS_PER_S * station.link.frame_s,
+            **({} if one.warnings is None else warning_figures(one.warnings)),
         },
     }
 
 
-def _service_figures(service: Service, one: Played) -> Figures:
-    return {**service.figures(), **({"lost_db": service.lost_db} if one.deadline is None else {})}
+def _service_figures(service: Service, one: StationValue) -> Figures:
+    return {**service.figures(), **({"lost_db": service.lost_db} if one.warnings is None else {})}

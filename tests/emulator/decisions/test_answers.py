@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from sheafedge.emulator.decisions.answers import arrivals_s
+from sheafedge.emulator.decisions.service import arrivals_s
 
 SENSED_S = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.decisions.access_link import AccessLink
-from sheafedge.emulator.decisions.answers import arrivals_s
 from sheafedge.emulator.decisions.beam_rules import BeamRule, BeamSignals, best, follow_answers, keep, react
-from sheafedge.emulator.decisions.service import Service
+from sheafedge.emulator.decisions.service import Service, arrivals_s
 
 FRAME_S = 0.2
 LINK = AccessLink()

@@ -13,8 +13,6 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.decisions.access_link import AccessLink
-from sheafedge.emulator.decisions.answers import arrivals_s
-from sheafedge.emulator.decisions.foresight import least_outage_s, most_bits
 from sheafedge.emulator.decisions.handover import (
     NO_WARNINGS,
     HandoverRule,
@@ -25,6 +23,8 @@ from sheafedge.emulator.decisions.handover import (
     stay,
     warned_times,
 )
+from sheafedge.emulator.decisions.handover_oracle import least_outage_s, most_bits
+from sheafedge.emulator.decisions.service import arrivals_s
 
 FRAME_S = 0.1
 CLEAR_DB, NEIGHBOR_DB, BLOCKED_DB = 15.0, 9.0, -10.0

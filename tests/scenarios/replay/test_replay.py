@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from doubles.running_server import running_server
 from rich.console import Console
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.decisions.handover import HandoverRule
 from sheafedge.emulator.edge.bundle import read_bundle, write_bundle
 from sheafedge.emulator.edge.frame_packets import Answer, Bye, Description, Dropped, Refused, Reply
 from sheafedge.emulator.network.transport.curve_keys import make_keys, read_keys
@@ -35,11 +36,15 @@ from sheafedge.scenarios.replay.replaying import recording_of
 from sheafedge.scenarios.replay.sensor_faults import BrokenSensor, SensorFaults, parsed_break
 from sheafedge.scenarios.replay.session import Pace, Session, described
 from sheafedge.scenarios.replay.station_stream import StationStream, station_stream
-from sheafedge.scenarios.replay.stream_book import Fate, ReplayError, StreamBook
+from sheafedge.scenarios.replay.stream_book import FrameOutcome, ReplayError, StreamBook
 from sheafedge.scenarios.running.interrupts import StopRequest
+from sheafedge.scenarios.schema.decision_section import DecisionSection
 from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.terminal import cli
 from sheafedge.scenarios.terminal.replay_view import ReplayView, strip
+from sheafedge.scenarios.value import handover_value
+from sheafedge.scenarios.value.served_stations import ServedStation
+from sheafedge.scenarios.value.user_links import ServedLink
 
 MANIFEST = tiny_manifest(frames=4)
 WINDOW = 4
@@ -180,7 +185,7 @@ def test_at_a_speed_frames_leave_when_they_are_due_whatever_the_answers_do(strea
         session.play()
         due_s = 100.0 + (stream.time_s - stream.time_s[0]) / 2.0
         np.testing.assert_allclose([when for when, *_ in server.sent], due_s, atol=ROUNDING_S)
-        assert session.books[0].count(Fate.ANSWERED) == stream.asks.sum()
+        assert session.books[0].count(FrameOutcome.ANSWERED) == stream.asks.sum()
         assert session.lag.n_events == len(stream)
         assert session.lag.largest_s < ROUNDING_S
 
@@ -343,6 +348,42 @@ def test_events_are_those_of_the_answers(stream: StationStream) -> None:
     assert events["lead_ms"]["median"] == pytest.approx(100.0)
     assert events["usable_ms"]["median"] == pytest.approx(80.0)
     assert (events["alarms"], events["false_alarms"]) == (3, 1)
+
+
+def test_a_run_counts_the_warnings_of_the_same_answers_alike(stream: StationStream) -> None:
+    """One rule for both: at the end of a run, on samples; in a replay, on answers of a server."""
+    draws = np.random.default_rng(5)
+    warned, silent = (set(np.flatnonzero(draws.random(len(BLOCKED)) < share)) for share in (0.6, 0.2))
+
+    def replies(name: str, index: int, time_s: float) -> list[tuple[float, Reply]]:
+        if index in silent:
+            return [(0.02, Dropped(name, index, time_s, "newer"))]
+        return [(0.02, answer(name, index, time_s, 1 if index in warned else -1))]
+
+    session = session_with(ScriptedServer(replies), [StreamBook(stream, MANIFEST)])
+    session.play()
+    replayed = session.books[0].warning_events()
+    samples = stream.samples
+    answered = np.isin(samples.end, stream.index[session.books[0].answered])
+    station = ServedStation(
+        client=cast("Any", None),
+        link=ServedLink(samples, 1.0 / stream.rate_hz, np.zeros(0)),
+        logits=np.where(np.isin(samples.end, list(warned)), 1.0, -1.0)[:, None],
+        delay_s=np.where(answered, 0.02, np.inf),
+        device="",
+        seconds=0.02,
+    )
+    known = stream.task.known_blockages(samples)
+    assert known is not None
+    at_once = DecisionSection(warn_above=0.5, handover=HandoverRule(preparation_s=0.0, interruption_s=0.0))
+    run = handover_value._warning_events(at_once, station, known)
+    assert replayed is not None
+    assert [one.outcome for one in run.onsets] == [one.outcome for one in replayed.onsets]
+    for mine, theirs in zip(run.onsets, replayed.onsets, strict=True):
+        assert (mine.lead_s, mine.usable_s) == pytest.approx((theirs.lead_s, theirs.usable_s))
+    assert (run.n_alarms, run.n_false_alarms) == (replayed.n_alarms, replayed.n_false_alarms)
+    assert run.clear_s == pytest.approx(replayed.clear_s)
+    assert run.n_alarms > run.n_false_alarms > 0
 
 
 def test_the_server_says_what_it_serves_and_how_much_may_wait() -> None:
@@ -533,7 +574,7 @@ def test_the_summary_of_a_real_session_is_plain_text(
     said = capsys.readouterr().out
     assert re.search(r"^answers +\d+ of 17 asked; ", said, re.MULTILINE)
     assert re.search(r"^latency +p50 \d+\.\d ms, p99 \d+\.\d ms; in the server", said, re.MULTILINE)
-    assert re.search(r"^onsets +1: 1 foretold, 0 missed", said, re.MULTILINE)
+    assert re.search(r"^onsets +1: 1 predicted in time, 0 missed", said, re.MULTILINE)
 
 
 def test_a_bundle_that_was_trained_here_is_replayed_where_it_was_not(

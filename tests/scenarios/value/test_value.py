@@ -22,11 +22,12 @@ from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.terminal.run_console import print_result
 from sheafedge.scenarios.value import value_report as report
 from sheafedge.scenarios.value.handover_value import play_handovers
-from sheafedge.scenarios.value.served_stations import Server, servers
-from sheafedge.scenarios.value.user_links import _gain_db
+from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
+from sheafedge.scenarios.value.user_links import _gain_db, served_links
 from sheafedge.scenarios.value.value_report import value_of_prediction
 from sheafedge.scenarios.wiring.assembly import Assembly, assemble
 from sheafedge.scenarios.wiring.data import LoadedData, load_data
+from sheafedge.scenarios.wiring.devices import client_devices
 
 SMALL: dict[str, Any] = {
     "rounds": 1,
@@ -53,7 +54,7 @@ WAYS = ("nothing", "reactive", "predictive", "oracle")
 #: So slow that no answer comes before the recording ends.
 ASLEEP = {"compute.stragglers": {"share": 1.0, "factor": 1e6}}
 
-Edit = Callable[[Server], Server]
+Edit = Callable[[ServedStation], ServedStation]
 
 
 def small(name: str, edits: dict[str, Any]) -> Scenario:
@@ -80,10 +81,13 @@ class Trained:
             **others,
         )
 
-    def servers(self) -> list[Server]:
-        return servers(
-            self.scenario, self.assembly.clients, self.assembly.learners, self.reported, self.data.recordings
+    def stations(self) -> list[ServedStation]:
+        scenario, clients = self.scenario, self.assembly.clients
+        decision = report.DECISIONS[scenario.task_spec.decision]
+        links = served_links(
+            clients, self.data.recordings, scenario.links.settings_of("radio"), with_fades=decision.reads_fades
         )
+        return served_stations(clients, self.assembly.learners, self.reported, links, client_devices(scenario))
 
 
 @pytest.fixture(scope="module")
@@ -98,24 +102,24 @@ def flights() -> Trained:
 
 def with_answers(trained: Trained, monkeypatch: pytest.MonkeyPatch, edit: Edit) -> dict[str, Any]:
     """The section, with made-up answers in the place of the models'."""
-    monkeypatch.setattr(report, "servers", lambda *_: [edit(server) for server in trained.servers()])
+    monkeypatch.setattr(report, "served_stations", lambda *_: [edit(station) for station in trained.stations()])
     return trained.value()
 
 
-def knowing(server: Server) -> Server:
+def knowing(station: ServedStation) -> ServedStation:
     """Right, and at once."""
-    label = server.link.samples.label
-    if server.logits.shape[1] == 1:
+    label = station.link.samples.label
+    if station.logits.shape[1] == 1:
         logits = np.where(label > 0, 9.0, -9.0)[:, None]
     else:
-        logits = np.eye(server.logits.shape[1])[label]
-    return replace(server, logits=logits, delay_s=np.zeros(len(label)))
+        logits = np.eye(station.logits.shape[1])[label]
+    return replace(station, logits=logits, delay_s=np.zeros(len(label)))
 
 
 def saying(logit: float) -> Edit:
     """The same about every frame, at once."""
-    return lambda server: replace(
-        server, logits=np.full_like(server.logits, logit), delay_s=np.zeros(len(server.logits))
+    return lambda station: replace(
+        station, logits=np.full_like(station.logits, logit), delay_s=np.zeros(len(station.logits))
     )
 
 
@@ -200,9 +204,11 @@ def test_answers_after_the_end_leave_the_reaction_and_miss_every_deadline(street
 
 def test_a_deadline_is_met_if_an_answer_and_a_handover_fit_into_the_horizon(streets: Trained) -> None:
     """Half a second ahead, less 82 ms of handover: 417 ms are enough, 419 are not."""
-    one = streets.servers()
+    one, scenario = streets.stations(), streets.scenario
     for seconds, met in ((0.208, True), (0.210, False)):  # a slow device may have begun just before: twice as long
-        played = play_handovers(streets.scenario, [replace(server, seconds=seconds) for server in one])
+        played = play_handovers(
+            scenario.task_spec, scenario.decision, [replace(station, seconds=seconds) for station in one]
+        )
         assert [each.deadline_met for each in played] == [met] * len(played)
 
 
@@ -222,10 +228,10 @@ def test_answers_take_what_the_device_s_figures_of_answers_say(streets: Trained)
 
 
 def test_a_higher_threshold_warns_less(streets: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ramp(server: Server) -> Server:
-        return replace(server, logits=np.linspace(-5.0, 5.0, len(server.logits))[:, None])
+    def ramp(station: ServedStation) -> ServedStation:
+        return replace(station, logits=np.linspace(-5.0, 5.0, len(station.logits))[:, None])
 
-    monkeypatch.setattr(report, "servers", lambda *_: [ramp(server) for server in streets.servers()])
+    monkeypatch.setattr(report, "served_stations", lambda *_: [ramp(station) for station in streets.stations()])
     actions = [
         sum(one["predictive"]["actions_per_min"] for one in streets.value({"decision.warn_above": above})["clients"])
         for above in (0.1, 0.999)
@@ -338,7 +344,7 @@ def test_a_rule_that_cannot_be_is_answered_in_a_sentence(edits: dict[str, Any], 
 def test_warnings_are_about_the_blockages_that_the_samples_know(streets: Trained) -> None:
     """The deadline counts onsets of the same label that the models learn."""
     value = streets.value()
-    for one, server in zip(value["clients"], streets.servers(), strict=True):
-        blocked = cast(BlockageWindows, server.link.samples).blocked_now
+    for one, station in zip(value["clients"], streets.stations(), strict=True):
+        blocked = cast(BlockageWindows, station.link.samples).blocked_now
         assert one["deadline"]["blockages"] == int((blocked[1:] & ~blocked[:-1]).sum())
     assert sum(one["deadline"]["blockages"] for one in value["clients"]) > 0
