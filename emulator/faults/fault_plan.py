@@ -1,8 +1,8 @@
-"""All faults of a run, as one value that is asked by time. What does not fail is not in it."""
+"""All faults of a run as one value that answers by time; nodes and edges that never fail are not in it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..contracts import InFlight, NodeId
 from ..engine import named_stream
-from .outages import Timetable
+from .outages import Outages, Timetable
 
 Edge = tuple[NodeId, NodeId]
 
@@ -31,7 +31,7 @@ class Corruption:
         edges: where; None: everywhere.
         share: of the messages that arrive while it lasts.
         times: when.
-        name: of its random stream; a message's fate depends on nothing but this and the message's own names.
+        name: of its random stream; whether a message is hit depends on nothing but this and the message's own names.
     """
 
     edges: frozenset[Edge] | None
@@ -50,14 +50,14 @@ class FaultPlan:
 
     Attributes:
         seed: of the draws per message.
-        everybody: all nodes of the run.
+        all_nodes: of the run.
         nodes: those that are off at times.
         edges: those that are down at times.
         corruptions: of messages.
     """
 
     seed: int = 0
-    everybody: frozenset[NodeId] = frozenset()
+    all_nodes: frozenset[NodeId] = frozenset()
     nodes: Mapping[NodeId, Timetable] = field(default_factory=dict)
     edges: Mapping[Edge, Timetable] = field(default_factory=dict)
     corruptions: tuple[Corruption, ...] = ()
@@ -74,10 +74,10 @@ class FaultPlan:
         """The first instant from this one on at which a node is on."""
         return self._node(node).back_s(now_s)
 
-    def somebody_on_s(self, now_s: float) -> float:
+    def any_on_s(self, now_s: float) -> float:
         """The first instant from this one on at which any node is on."""
-        if self.everybody <= self.nodes.keys():
-            return min((self.back_s(node, now_s) for node in self.everybody), default=now_s)
+        if self.all_nodes <= self.nodes.keys():
+            return min((self.back_s(node, now_s) for node in self.all_nodes), default=now_s)
         return now_s
 
     def loses(self, sender: NodeId, receiver: NodeId, offered_s: float, arrival_s: float) -> bool:
@@ -106,3 +106,40 @@ _ALWAYS_ON = Timetable()
 
 #: The plan of a run in which nothing fails.
 NO_FAULTS = FaultPlan()
+
+
+class FaultPlanDraft:
+    """A plan in the making; every entry of a scenario adds its part.
+
+    Args:
+        seed: of the draws per message.
+        nodes: all nodes of the run.
+    """
+
+    def __init__(self, seed: int, nodes: Iterable[NodeId]) -> None:
+        self._seed, self._all_nodes = seed, frozenset(nodes)
+        self._nodes: dict[NodeId, list[Outages]] = {}
+        self._edges: dict[Edge, list[Outages]] = {}
+        self._corruptions: list[Corruption] = []
+
+    def add_node(self, node: NodeId, outages: Outages) -> None:
+        """A node is off in these outages too."""
+        self._nodes.setdefault(node, []).append(outages)
+
+    def add_edge(self, edge: Edge, outages: Outages) -> None:
+        """An edge is down in these outages too."""
+        self._edges.setdefault(edge, []).append(outages)
+
+    def add_corruption(self, corruption: Corruption) -> None:
+        """Some messages are damaged; of several corruptions that hit a message, the first counts."""
+        self._corruptions.append(corruption)
+
+    def plan(self) -> FaultPlan:
+        """Everything that was added so far."""
+        return FaultPlan(
+            self._seed,
+            self._all_nodes,
+            {node: Timetable(parts) for node, parts in self._nodes.items()},
+            {edge: Timetable(parts) for edge, parts in self._edges.items()},
+            tuple(self._corruptions),
+        )

@@ -1,7 +1,7 @@
-"""Timetables of outages: known from the start, asked by time, and without any memory of what was asked.
+"""Timetables of outages: fixed from the start, queried by time, with answers that do not depend on earlier queries.
 
-An outage takes its first instant and leaves its last one out. Random timetables are drawn as far as anybody asks; what
-they answer depends on their stream alone.
+An outage takes its first instant and leaves its last one out. Random timetables are drawn only as far as
+they are queried; their answers depend on their stream alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _DRAWN_AT_ONCE = 64
 
 
 class Outage(NamedTuple):
-    """From `start_s` on, and over at `end_s`; infinity means for good."""
+    """From `start_s` on, and over at `end_s`; an infinite end means for good."""
 
     start_s: float
     end_s: float
@@ -37,7 +37,7 @@ class Outages(Protocol):
 
 
 class ScheduledOutages:
-    """Outages that somebody wrote down.
+    """Outages at given times.
 
     Args:
         outages: in order, each over before the next.
@@ -52,7 +52,7 @@ class ScheduledOutages:
 
 
 class RandomOutages:
-    """Up and down in turn, each for an exponential time: failures that do not know how long all went well.
+    """Up and down in turn, each for an exponential time: failures without memory of the time since the last repair.
 
     Args:
         draws: of this timetable alone.

@@ -99,7 +99,7 @@ class BaseStation:
         env, pace = self._context.env, self._context.pace
         if pace is not None and env.now < pace.start_s(round_index):
             yield env.timeout(pace.start_s(round_index) - env.now)
-        if (start_s := self._context.faults.somebody_on_s(env.now)) > env.now:
+        if (start_s := self._context.faults.any_on_s(env.now)) > env.now:
             yield env.at(start_s)
         if self._begin_round is not None:
             self._begin_round(env.now)

@@ -1,46 +1,131 @@
-"""What can fail in a scenario: entries of `[[faults]]`, on schedule or at random."""
+"""What can fail in a scenario: entries of `[[faults]]`, on schedule or at random.
+
+A new kind is its mechanism in `emulator/faults/`, or in `datasets/windows/` where it changes recorded frames, and a row
+of `FAULT_KINDS`; a value that no other kind has is one more field of `FaultSection`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
 import pydantic
 from pydantic import Field
 
+from ...datasets.windows.clock_drift import ClockDrift, rows_seen
 from ...emulator.contracts import ConfigError, Modality
+from ...emulator.faults.fault_plan import Corruption, Edge, FaultPlanDraft
+from ...emulator.faults.outages import Outages, Timetable
 from .data_section import first_repeated
 from .section import Probability, Section
+
+if TYPE_CHECKING:
+    from ...datasets.windows.sensed_frames import SensedFrames
 
 NodeNumber = Annotated[int, Field(ge=0)]
 #: Below this, drawing the timetable of an hour takes longer than emulating it.
 SHORTEST_MEAN_S = 0.001
 
-FaultKind = Literal["node_off", "link_down", "partition", "corrupted", "clock_drift"]
-#: Kind -> the fields that say what fails, the first of them necessary.
-_CONCERNS: dict[str, tuple[str, ...]] = {
-    "node_off": ("nodes",),
-    "link_down": ("edges",),
-    "partition": ("groups",),
-    "corrupted": ("share", "edges"),
-    "clock_drift": ("nodes", "modality", "ppm", "jump_s"),
+
+class FaultEntry(Protocol):
+    """One entry of `[[faults]]` on the graph of a run, as the effect of its kind sees it."""
+
+    @property
+    def stream_name(self) -> str:
+        """Name of a random stream for draws per message."""
+        ...
+
+    @property
+    def named_edges(self) -> Sequence[Edge]:
+        """Edges of the graph that the entry names, in order."""
+        ...
+
+    @property
+    def parting_edges(self) -> Sequence[Edge]:
+        """Edges between clients of different groups of the entry, in order."""
+        ...
+
+    def outages(self, *what: object) -> Outages:
+        """When the named thing is out: on schedule, or drawn from a stream of its own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """One kind of faults.
+
+    Attributes:
+        fields: of `FaultSection` that say what fails, the first of them necessary.
+        add_to: adds an entry to the plan of the run, which nodes and links follow on the simulated clock.
+        shown: frames of a base station -> those that the faulty sensor of a client shows in their place.
+        needs: fields of which one must be set too, each by what it is needed with.
+        stops_nodes: clients that are named do not take part meanwhile.
+        loses_messages: so that waiting for all messages never ends.
+        is_lasting: it can neither end nor come at random.
+    """
+
+    fields: tuple[str, ...]
+    add_to: Callable[[FaultPlanDraft, FaultSection, FaultEntry], None] | None = None
+    shown: Callable[[SensedFrames, FaultSection, Modality], SensedFrames] | None = None
+    needs: tuple[tuple[str, ...], ...] = ()
+    stops_nodes: bool = False
+    loses_messages: bool = True
+    is_lasting: bool = False
+
+
+def _stop_nodes(plan: FaultPlanDraft, fault: FaultSection, entry: FaultEntry) -> None:
+    for node in fault.nodes:
+        plan.add_node(node, entry.outages(node))
+
+
+def _cut_edges(plan: FaultPlanDraft, _fault: FaultSection, entry: FaultEntry) -> None:
+    for edge in entry.named_edges:
+        plan.add_edge(edge, entry.outages(*edge))
+
+
+def _part_groups(plan: FaultPlanDraft, _fault: FaultSection, entry: FaultEntry) -> None:
+    outages = entry.outages("partition")  # one timetable: a partition comes and goes as a whole
+    for edge in entry.parting_edges:
+        plan.add_edge(edge, outages)
+
+
+def _corrupt_messages(plan: FaultPlanDraft, fault: FaultSection, entry: FaultEntry) -> None:
+    times = Timetable([entry.outages("corrupted")])
+    plan.add_corruption(Corruption(frozenset(entry.named_edges) or None, fault.share, times, entry.stream_name))
+
+
+def _drifted(frames: SensedFrames, fault: FaultSection, modality: Modality) -> SensedFrames:
+    drift = ClockDrift(fault.ppm, fault.jump_s, fault.at_s or 0.0)
+    return frames.showing(modality, rows_seen(frames.column("time_s"), frames.column("sequence"), drift))
+
+
+#: Name -> kind.
+FAULT_KINDS: Mapping[str, FaultKind] = {
+    "node_off": FaultKind(("nodes",), _stop_nodes, stops_nodes=True),
+    "link_down": FaultKind(("edges",), _cut_edges),
+    "partition": FaultKind(("groups",), _part_groups),
+    "corrupted": FaultKind(("share", "edges"), _corrupt_messages),
+    "clock_drift": FaultKind(
+        ("nodes", "modality", "ppm", "jump_s"),
+        shown=_drifted,
+        needs=(("modality",), ("ppm", "jump_s")),
+        loses_messages=False,
+        is_lasting=True,
+    ),
 }
-_EXAMPLES = {
-    "nodes": "nodes = [3, 7]",
-    "edges": "edges = [[0, 1]]",
-    "groups": "groups = [[0, 1, 2], [3, 4]]",
-    "share": "share = 0.05",
-    "modality": 'modality = "camera"',
-    "ppm": "ppm = 2000",
-    "jump_s": "jump_s = 0.5",
-}
+
+if TYPE_CHECKING:  # a type checker cannot read a table
+    KindName = str
+else:
+    KindName = Literal[tuple(FAULT_KINDS)]
 
 
 class FaultSection(Section):
     """One entry of `[[faults]]`.
 
     Attributes:
-        kind: "node_off": nodes compute, send and hear nothing. "link_down": edges carry nothing, either way.
+        kind: "node_off": nodes compute, send and receive nothing. "link_down": edges carry nothing, either way.
             "partition": no edge between two of the groups carries anything. "corrupted": messages arrive with bits
             flipped, which their receivers notice. "clock_drift": the clock of a sensor runs ahead, so that it shows
             what it saw a while before the labels and the other sensors.
@@ -58,14 +143,14 @@ class FaultSection(Section):
             in which an entry corrupts.
     """
 
-    kind: FaultKind
-    nodes: tuple[NodeNumber, ...] = ()
-    edges: tuple[tuple[NodeNumber, NodeNumber], ...] = ()
-    groups: tuple[tuple[NodeNumber, ...], ...] = ()
-    share: Probability = 0.0
-    modality: Modality | None = None
-    ppm: Annotated[float, Field(ge=0.0, le=1e6)] = 0.0
-    jump_s: Annotated[float, Field(ge=0.0)] = 0.0
+    kind: KindName
+    nodes: Annotated[tuple[NodeNumber, ...], Field(examples=["nodes = [3, 7]"])] = ()
+    edges: Annotated[tuple[tuple[NodeNumber, NodeNumber], ...], Field(examples=["edges = [[0, 1]]"])] = ()
+    groups: Annotated[tuple[tuple[NodeNumber, ...], ...], Field(examples=["groups = [[0, 1, 2], [3, 4]]"])] = ()
+    share: Annotated[Probability, Field(examples=["share = 0.05"])] = 0.0
+    modality: Annotated[Modality | None, Field(examples=['modality = "camera"'])] = None
+    ppm: Annotated[float, Field(ge=0.0, le=1e6, examples=["ppm = 2000"])] = 0.0
+    jump_s: Annotated[float, Field(ge=0.0, examples=["jump_s = 0.5"])] = 0.0
     at_s: Annotated[float, Field(ge=0.0)] | None = None
     for_s: Annotated[float, Field(gt=0.0)] | None = None
     mean_up_s: Annotated[float, Field(ge=SHORTEST_MEAN_S)] | None = None
@@ -73,18 +158,18 @@ class FaultSection(Section):
 
     @pydantic.model_validator(mode="after")
     def _says_what_fails(self) -> Self:
-        takes = _CONCERNS[self.kind]
+        takes, examples = self.spec.fields, _examples()
         if not getattr(self, takes[0]):
-            raise ConfigError(f"faults: {self.kind!r} does not say what fails; add {_EXAMPLES[takes[0]]}")
-        for field in _EXAMPLES:
+            raise ConfigError(f"faults: {self.kind!r} does not say what fails; add {examples[takes[0]]}")
+        for field in examples:
             if field not in takes and getattr(self, field):
                 raise ConfigError(
                     f"faults: {self.kind!r} does not know {field}, got {_shown(getattr(self, field))}; it takes"
-                    f" {' and '.join(takes)}, such as {_EXAMPLES[takes[0]]}"
+                    f" {' and '.join(takes)}, such as {examples[takes[0]]}"
                 )
-        if self.kind == "clock_drift" and (self.modality is None or self.ppm == self.jump_s == 0.0):
-            lacking = "modality" if self.modality is None else "ppm"
-            raise ConfigError(f"faults: 'clock_drift' does not say enough; add {_EXAMPLES[lacking]}")
+        for choices in self.spec.needs:
+            if not any(getattr(self, field) for field in choices):
+                raise ConfigError(f"faults: {self.kind!r} does not say enough; add {examples[choices[0]]}")
         return self
 
     @pydantic.model_validator(mode="after")
@@ -102,8 +187,8 @@ class FaultSection(Section):
         if (random[0] is None) != (random[1] is None):
             missing = "mean_up_s" if random[0] is None else "mean_down_s"
             raise ConfigError(f"faults: {self.kind!r} at random needs both of its mean times; add {missing}")
-        if self.kind == "clock_drift" and (self.is_random or self.for_s is not None):
-            raise ConfigError("faults: 'clock_drift' stays; leave out for_s, mean_up_s and mean_down_s")
+        if self.spec.is_lasting and (self.is_random or self.for_s is not None):
+            raise ConfigError(f"faults: {self.kind!r} stays; leave out for_s, mean_up_s and mean_down_s")
         if self.is_random and (self.at_s is not None or self.for_s is not None):
             raise ConfigError(
                 f"faults: {self.kind!r} is either on schedule (at_s, for_s) or at random (mean_up_s, mean_down_s);"
@@ -112,8 +197,13 @@ class FaultSection(Section):
         return self
 
     @property
+    def spec(self) -> FaultKind:
+        """Its kind."""
+        return FAULT_KINDS[self.kind]
+
+    @property
     def is_random(self) -> bool:
-        """Whether nobody knows when."""
+        """Whether its times are drawn."""
         return self.mean_up_s is not None
 
     @property
@@ -147,12 +237,12 @@ def check_faults(faults: Sequence[FaultSection], *, n_clients: int, waits: bool,
                 f"faults: {fault.kind!r} names client {strangers[0]}, but the clients are 0 to {n_clients - 1}; change"
                 " it, or clients.n_clients"
             )
-        if waits and fault.kind != "clock_drift":
+        if waits and fault.spec.loses_messages:
             raise ConfigError(
                 f"faults: {fault.kind!r} loses messages for which network.missing = 'wait' would wait without end; set"
                 " it to 'skip' or 'stale'"
             )
-    off_for_good = {node for fault in faults if fault.kind == "node_off" and fault.is_for_good for node in fault.nodes}
+    off_for_good = {node for fault in faults if fault.spec.stops_nodes and fault.is_for_good for node in fault.nodes}
     if off_for_good and not in_step:
         raise ConfigError(
             f"faults: client {min(off_for_good)} is off for good, and in network.mode = 'asynchronous' it would never"
@@ -160,6 +250,12 @@ def check_faults(faults: Sequence[FaultSection], *, n_clients: int, waits: bool,
         )
     if len(off_for_good) == n_clients:
         raise ConfigError("faults: in the end all clients are off for good, and no round ever ends; give one for_s")
+
+
+def _examples() -> dict[str, str]:
+    """Field -> how it is written, of the fields that say what fails."""
+    fields = FaultSection.model_fields.items()
+    return {name: str(field.examples[0]) for name, field in fields if field.examples}
 
 
 def _shown(value: Any) -> str:

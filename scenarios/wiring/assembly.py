@@ -109,7 +109,7 @@ def assemble(
         heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
         warnings += limit_warnings(scenario, starts, heads)
     links = with_groups_linked(graph, clients) if algorithm.links_groups else graph
-    faults = fault_plan(scenario, links)
+    faults = fault_plan(scenario.faults, scenario.seed, links)
     moves = scenario.topology.kind == "mobile"
     moving = moving_neighbors(scenario, graph, faults, partial(all_weights, scenario, clients)) if moves else None
     weights = all_weights(scenario, clients, graph, links) if moving is None else moving.weights

@@ -25,11 +25,11 @@ from ..recording.record import Progress
 from ..recording.recording_cache import cached_recording
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
+from .faults import shown_frames
 from .held_out import held_out
 from .kept_frames import image_change, kept_frames
 from .live import LiveRows, live_rows
 from .members import members_of
-from .sensor_clocks import as_clocks_show
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +115,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             kept = kept_frames(scenario, [members[sharer].modalities for sharer in sharers])
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
         sensed.append(frames[key])
-        shown = as_clocks_show(scenario, member, frames[key])
+        shown = shown_frames(scenario.faults, scenario.task, member, frames[key])
         samples.append(member.samples(shown))
         of_every_frame.append(samples[-1] if data.stride == 1 else member.samples_of_every_frame(shown))
     shares = _partition(scenario, samples, assignment)

@@ -1,80 +1,101 @@
-"""From `[[faults]]` to the plan that the emulator asks: every random timetable has a stream of its own."""
+"""From `[[faults]]` to the fault plan of a run, and to what sensors with a fault show."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import networkx as nx
 
+from ...datasets.windows.sensed_frames import SensedFrames
 from ...emulator.contracts import ConfigError, NodeId
 from ...emulator.engine import named_stream
-from ...emulator.faults.fault_plan import Corruption, Edge, FaultPlan, edge_of
-from ...emulator.faults.outages import Outage, Outages, RandomOutages, ScheduledOutages, Timetable
+from ...emulator.faults.fault_plan import Edge, FaultPlan, FaultPlanDraft, edge_of
+from ...emulator.faults.outages import Outage, Outages, RandomOutages, ScheduledOutages
 from ..schema.fault_section import FaultSection
-from ..schema.scenario import Scenario
+from .members import Member
 
 
-def fault_plan(scenario: Scenario, graph: nx.Graph[NodeId]) -> FaultPlan:
-    """All faults of a run, but those of sensors' clocks, which `sensor_clocks` knows.
+def fault_plan(faults: Sequence[FaultSection], seed: int, graph: nx.Graph[NodeId]) -> FaultPlan:
+    """All faults of a run that happen on the simulated clock.
 
     Args:
-        scenario: with its `[[faults]]` and seed.
+        faults: entries of `[[faults]]`.
+        seed: of the run.
         graph: along which messages go.
 
     Raises:
         ConfigError: an edge that the graph does not have is to fail.
     """
-    nodes: dict[NodeId, list[Outages]] = {}
-    edges: dict[Edge, list[Outages]] = {}
-    corruptions = []
-    for index, fault in enumerate(scenario.faults):
-        times = _timetables(scenario.seed, index, fault)
-        named = frozenset(_named_edges(fault, graph))
-        if fault.kind == "node_off":
-            for node in fault.nodes:
-                nodes.setdefault(node, []).append(times(node))
-        elif fault.kind == "link_down":
-            for edge in sorted(named):
-                edges.setdefault(edge, []).append(times(*edge))
-        elif fault.kind == "partition":
-            parted = times("partition")
-            for edge in _between(fault.groups, graph):
-                edges.setdefault(edge, []).append(parted)
-        elif fault.kind == "corrupted":
-            timetable = Timetable([times("corrupted")])
-            corruptions.append(Corruption(named or None, fault.share, timetable, f"corrupted {index}"))
-    return FaultPlan(
-        scenario.seed,
-        frozenset(graph),
-        {node: Timetable(parts) for node, parts in nodes.items()},
-        {edge: Timetable(parts) for edge, parts in edges.items()},
-        tuple(corruptions),
-    )
+    draft = FaultPlanDraft(seed, graph)
+    for index, fault in enumerate(faults):
+        entry = _Entry(fault, index, seed, graph)
+        _ = entry.named_edges  # refuses unknown edges, whatever the kind does with them
+        if fault.spec.add_to is not None:
+            fault.spec.add_to(draft, fault, entry)
+    return draft.plan()
 
 
-def _timetables(seed: int, index: int, fault: FaultSection) -> Callable[..., Outages]:
-    """Makes the timetable of one thing that an entry names."""
-    if fault.mean_up_s is None or fault.mean_down_s is None:
-        start_s = fault.at_s or 0.0
-        scheduled = ScheduledOutages([Outage(start_s, math.inf if fault.for_s is None else start_s + fault.for_s)])
-        return lambda *_: scheduled
-    means_s = fault.mean_up_s, fault.mean_down_s
-    return lambda *what: RandomOutages(named_stream(seed, "fault", index, fault.kind, *what), *means_s)
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """The entry of this number; see `FaultEntry`."""
+
+    fault: FaultSection
+    index: int
+    seed: int
+    graph: nx.Graph[NodeId]
+
+    @property
+    def stream_name(self) -> str:
+        return f"{self.fault.kind} {self.index}"
+
+    @property
+    def named_edges(self) -> Sequence[Edge]:
+        for one, other in self.fault.edges:
+            if not self.graph.has_edge(one, other):
+                near = ", ".join(map(str, sorted(self.graph[one]))) or "none"
+                raise ConfigError(
+                    f"faults: {self.fault.kind!r} names the edge [{one}, {other}], which is not there; the neighbors of"
+                    f" client {one} are: {near}"
+                )
+        return sorted({edge_of(one, other) for one, other in self.fault.edges})
+
+    @property
+    def parting_edges(self) -> Sequence[Edge]:
+        """Clients in none of the groups are one more group."""
+        group_of = {node: index for index, group in enumerate(self.fault.groups) for node in group}
+        return sorted(edge_of(a, b) for a, b in self.graph.edges if group_of.get(a) != group_of.get(b))
+
+    def outages(self, *what: object) -> Outages:
+        fault = self.fault
+        if fault.mean_up_s is None or fault.mean_down_s is None:
+            start_s = fault.at_s or 0.0
+            return ScheduledOutages([Outage(start_s, math.inf if fault.for_s is None else start_s + fault.for_s)])
+        draws = named_stream(self.seed, "fault", self.index, fault.kind, *what)
+        return RandomOutages(draws, fault.mean_up_s, fault.mean_down_s)
 
 
-def _named_edges(fault: FaultSection, graph: nx.Graph[NodeId]) -> Iterator[Edge]:
-    for one, other in fault.edges:
-        if not graph.has_edge(one, other):
-            near = ", ".join(map(str, sorted(graph[one]))) or "none"
+def shown_frames(faults: Sequence[FaultSection], task: str, member: Member, sensed: SensedFrames) -> SensedFrames:
+    """What the sensors of a client show of what was sensed; labels and received powers keep the right time.
+
+    Raises:
+        ConfigError: a sensor is to fail that the client does not have, or that gives the labels too.
+    """
+    shown = sensed
+    for fault in faults:
+        if fault.spec.shown is None or member.client_id not in fault.nodes:
+            continue
+        modality = fault.modality
+        if modality is None or modality not in member.modalities:
             raise ConfigError(
-                f"faults: {fault.kind!r} names the edge [{one}, {other}], which is not there; the neighbors of client"
-                f" {one} are: {near}"
+                f"faults: {fault.kind!r} names modality {modality!r} of client {member.client_id}, which has"
+                f" {', '.join(member.modalities)}; choose one of these"
             )
-        yield edge_of(one, other)
-
-
-def _between(groups: tuple[tuple[NodeId, ...], ...], graph: nx.Graph[NodeId]) -> list[Edge]:
-    """Edges whose ends are in different groups; who is in none is in the group of all others."""
-    group_of = {node: index for index, group in enumerate(groups) for node in group}
-    return sorted(edge_of(a, b) for a, b in graph.edges if group_of.get(a) != group_of.get(b))
+        if modality in member.task.swept:
+            raise ConfigError(
+                f"faults: {fault.kind!r} of {modality!r} has nothing to shift in task {task!r}, whose"
+                " answers come from the same sweeps as its inputs; choose another modality, or leave it out"
+            )
+        shown = fault.spec.shown(shown, fault, modality)
+    return shown

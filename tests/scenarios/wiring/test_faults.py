@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from integration.tiny import tiny, walk
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.faults.fault_plan import FaultPlan
 from sheafedge.scenarios.running.emulation_state import emulation_state, restore_emulation
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import load_scenario
@@ -30,6 +31,10 @@ SOME_OF_ALL = [
 
 def faulty(*faults: dict[str, Any], **edits: Any) -> Any:
     return tiny({**RING, "faults": list(faults), **edits})
+
+
+def plan_of(scenario: Any, graph: Any) -> FaultPlan:
+    return fault_plan(scenario.faults, scenario.seed, graph)
 
 
 def test_no_faults_leave_the_run_as_it_was() -> None:
@@ -57,7 +62,7 @@ def test_another_seed_has_other_random_faults() -> None:
     def off_times(seed: int) -> list[float]:
         scenario = faulty(*random, seed=seed)
         graph = walk(tiny(RING)).emulation.graph
-        return [fault_plan(scenario, graph).goes_off_s(node, 0.0) for node in (2, 3)]
+        return [plan_of(scenario, graph).goes_off_s(node, 0.0) for node in (2, 3)]
 
     assert off_times(0) == off_times(0)
     assert off_times(0) != off_times(1)
@@ -66,13 +71,13 @@ def test_another_seed_has_other_random_faults() -> None:
 
 def test_an_entry_more_does_not_move_the_others() -> None:
     graph = walk(tiny(RING)).emulation.graph
-    alone, beside = (fault_plan(faulty(*faults), graph) for faults in (SOME_OF_ALL[:2], SOME_OF_ALL))
+    alone, beside = (plan_of(faulty(*faults), graph) for faults in (SOME_OF_ALL[:2], SOME_OF_ALL))
     assert [alone.goes_off_s(node, 0.3) for node in range(5)] == [beside.goes_off_s(node, 0.3) for node in range(5)]
 
 
 def test_a_partition_cuts_every_edge_between_its_groups_and_heals() -> None:
     graph = walk(tiny(RING)).emulation.graph
-    plan = fault_plan(faulty({"kind": "partition", "groups": [[0, 1], [2]], "at_s": 1.0, "for_s": 2.0}), graph)
+    plan = plan_of(faulty({"kind": "partition", "groups": [[0, 1], [2]], "at_s": 1.0, "for_s": 2.0}), graph)
     cut = {(a, b) for a, b in graph.edges if plan.loses(a, b, 1.5, 1.6)}
     side = {0: 0, 1: 0, 2: 1, 3: 2, 4: 2}  # 3 and 4 are in no group, and stay together
     assert cut == {(a, b) for a, b in graph.edges if side[a] != side[b]}
