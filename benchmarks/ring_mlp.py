@@ -38,11 +38,11 @@ from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import Wait
 from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.recorder import Recorder
+from sheafedge.emulator.saved_state import Parts, restore_whole
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights
 from sheafedge.models.sharing.vector_gossip import VectorGossip, shared_encoders
-from sheafedge.models.state.module_state import module_state, resume_module
-from sheafedge.models.state.state_fields import Saved, restore_or_leave
+from sheafedge.models.state.module_state import ModulePart
 from sheafedge.models.training.local_training import BatchOrder
 from torch import Tensor, nn
 from torch.nn import functional
@@ -129,6 +129,7 @@ class RingDpsgd:
         self.flat = FlatModule(self._model)
         self._inputs, self._labels = problem.inputs[client_id], problem.labels[client_id]
         self._order = BatchOrder(N_SAMPLES, BATCH_SIZE, problem.batches(client_id))
+        self._parts = Parts(model=ModulePart(self._model), order=self._order)
         self._gossip = VectorGossip(
             client_id, shared_encoders({WHOLE: self.flat}, {WHOLE: problem.neighbors(client_id)})
         )
@@ -160,16 +161,10 @@ class RingDpsgd:
         return {}
 
     def state(self) -> State:
-        return {"model": module_state(self._model), "order": self._order.state()}
+        return self._parts.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
-
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        parts = saved.parts("model", "order")
-        resume_module(self._model, parts["model"])
-        self._order.resume(parts["order"])
+        restore_whole(self._parts, state)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

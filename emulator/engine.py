@@ -13,6 +13,7 @@ import simpy
 from simpy.events import NORMAL, EventPriority
 
 from .contracts import State
+from .saved_state import SavedState
 
 #: Behind SimPy's own priorities, urgent (0) and normal (1).
 _LAST = EventPriority(2)
@@ -33,16 +34,20 @@ def named_stream(seed: int, *name: object) -> np.random.Generator:
 
 
 def stream_state(draws: np.random.Generator) -> State:
-    """Where a stream stands; its integers have 128 bits, and are kept as texts."""
+    """Position of a stream; its integers have 128 bits, and are kept as texts."""
     state = draws.bit_generator.state
     numbers = {name: hex(number) for name, number in state["state"].items()}
     return {**state, "state": numbers}
 
 
-def restore_stream(draws: np.random.Generator, state: State) -> None:
-    """Let a stream go on from there."""
-    numbers = {name: int(number, 16) for name, number in state["state"].items()}
-    draws.bit_generator.state = {**state, "state": numbers}
+def restore_stream(draws: np.random.Generator, saved: SavedState) -> None:
+    """Move a stream to a saved position.
+
+    Raises:
+        ConfigError, ValueError: no stream of this kind has it.
+    """
+    numbers = {name: int(number.text(), 16) for name, number in saved.part("state").named().items()}
+    draws.bit_generator.state = {**saved.state, "state": numbers}
 
 
 class EmulatorEnvironment(simpy.Environment):
@@ -64,10 +69,11 @@ class EmulatorEnvironment(simpy.Environment):
         """The instant, and where the streams stand."""
         return {"now_s": self.now, "streams": {name: stream_state(draws) for name, draws in self._streams.items()}}
 
-    def restore(self, state: State) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Let the streams go on from there; the clock was started at that instant."""
+        streams = saved.part("streams")
         for name, draws in self._streams.items():
-            restore_stream(draws, state["streams"][name])
+            restore_stream(draws, streams.part(name))
 
     def at(self, instant_s: float) -> simpy.Event:
         """Event that fires at exactly this instant, or now if that is past; a timeout would round it."""

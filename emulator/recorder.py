@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .contracts import Delivery, InFlight, Message, MessageKind, NodeId, State
+from .saved_state import SavedState
 
 
 @dataclass(slots=True)
@@ -110,13 +111,14 @@ class Recorder:
             "trace": self._trace.hex(),
         }
 
-    def restore(self, state: State) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Go on counting from there."""
-        by_kind = {kind: KindTraffic(**counters) for kind, counters in state["traffic"]["by_kind"].items()}
-        self.traffic = Traffic(**{**state["traffic"], "by_kind": by_kind})
-        self.bytes_sent.update({int(node): sent for node, sent in state["bytes_sent"].items()})
-        self.energy_j.update({int(node): spent for node, spent in state["energy_j"].items()})
-        self._trace = bytes.fromhex(state["trace"])
+        traffic = saved.part("traffic").named()
+        by_kind = {kind: KindTraffic(**_counts(one)) for kind, one in traffic.pop("by_kind").named().items()}
+        self.traffic = Traffic(**{name: count.count() for name, count in traffic.items()}, by_kind=by_kind)
+        self.bytes_sent.update({int(node): sent for node, sent in _counts(saved.part("bytes_sent")).items()})
+        self.energy_j.update({int(node): spent.number() for node, spent in saved.part("energy_j").named().items()})
+        self._trace = bytes.fromhex(saved.part("trace").text())
 
     def offered(self, in_flight: InFlight) -> None:
         """A message is offered to its link."""
@@ -184,3 +186,7 @@ class Recorder:
 
     def _happened(self, what: bytes) -> None:
         self._trace = hashlib.blake2b(self._trace + what, digest_size=16).digest()
+
+
+def _counts(saved: SavedState) -> dict[str, int]:
+    return {name: count.count() for name, count in saved.named().items()}

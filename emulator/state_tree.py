@@ -1,10 +1,10 @@
-"""States of objects, and their plain trees as JSON and arrays, as checkpoints and workers pass them on."""
+"""Plain trees of state as JSON and arrays: what checkpoints and workers pass on, and all that can come out of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,30 +13,6 @@ from .contracts import State
 
 _ARRAY, _LIST = "array", "list"  # how JSON lists begin, to be told apart
 _MAX_DEPTH = 64  # far deeper than any state; what is nested deeper was not made here
-
-
-@runtime_checkable
-class Stateful(Protocol):
-    """An object whose past matters; random streams are kept by the clock, see `EmulatorEnvironment.state`."""
-
-    def state(self) -> State:
-        """A copy of its state."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Go on from that state."""
-        ...
-
-
-def state_of(part: object) -> State:
-    """What somepart remembers; None where it has no memory."""
-    return part.state() if isinstance(part, Stateful) else None
-
-
-def restore_to(part: object, state: State) -> None:
-    """Have somepart remember what it once said."""
-    if isinstance(part, Stateful):
-        part.restore(state)
 
 
 def packed_tree(tree: State) -> tuple[bytes, list[NDArray[Any]]]:

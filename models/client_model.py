@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..emulator.contracts import MODALITIES, Modality, State
+from ..emulator.saved_state import SavedState
 from .export.flops import forward_flops
 from .fusion import FUSIONS, head_layout
 from .head import apply_head
-from .state.module_state import module_state, resume_module
-from .state.state_fields import Saved, to_array
+from .state.module_state import module_state, restore_module
+from .state.tensors import restore_tensor, to_array
 
 
 class ClientModel(nn.Module):
@@ -73,12 +74,12 @@ class ClientModel(nn.Module):
             "encoders": module_state(self.encoders),
         }
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Take that in, in place."""
         parts = saved.parts("head", "fusion", "encoders")
-        parts["head"].into(self.head)
-        resume_module(self.fusion, parts["fusion"])
-        resume_module(self.encoders, parts["encoders"])
+        restore_tensor(self.head, parts["head"])
+        restore_module(self.fusion, parts["fusion"])
+        restore_module(self.encoders, parts["encoders"])
 
     def training_flops(self, sample: Mapping[str, Tensor]) -> float:
         """Floating-point operations of one forward and backward pass of this one-row sample, matrix work only.

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..emulator.contracts import Modality, State
+from ..emulator.saved_state import SavedState
 from .client_model import ClientModel
 from .head import HeadLayout
-from .state.state_fields import Saved, to_array
+from .state.tensors import restore_tensor, to_array
 from .training.objectives import class_logits
 
 #: What is tried when the share of the shared twin is chosen: certainty either way would trust a few rows too much.
@@ -81,11 +82,11 @@ class TwinModel(nn.Module):
         """How the twins are weighed; what they learned is remembered by those who train them."""
         return {"share": to_array(self.share), "temperatures": to_array(self.temperatures)}
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Weigh them so."""
         parts = saved.parts("share", "temperatures")
-        parts["share"].into(self.share)
-        parts["temperatures"].into(self.temperatures)
+        restore_tensor(self.share, parts["share"])
+        restore_tensor(self.temperatures, parts["temperatures"])
 
 
 def blended(shared: Tensor, own: Tensor, share: Tensor, temperatures: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 import simpy
 
 from ..contracts import Channel, Delivery, State
+from ..saved_state import SavedState
 
 
 class Fifo:
@@ -47,9 +48,10 @@ class Fifo:
             "waiting_bytes": self._waiting_bytes,
         }
 
-    def restore(self, state: State) -> None:
-        self.free_at_s, self._waiting_bytes = state["free_at_s"], state["waiting_bytes"]
-        self._waiting = deque((start_s, size_bytes) for start_s, size_bytes in state["waiting"])
+    def restore(self, saved: SavedState) -> None:
+        self.free_at_s, self._waiting_bytes = saved.part("free_at_s").number(), saved.part("waiting_bytes").count()
+        waiting = [one.listed(2) for one in saved.part("waiting").listed()]
+        self._waiting = deque((start_s.number(), size_bytes.count()) for start_s, size_bytes in waiting)
 
     def joined(self, start_s: float, size_bytes: int, end_s: float) -> None:
         """A message was accepted."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError, State
+from ..saved_state import SavedState
 
 
 class LossProcess(Protocol):
@@ -119,8 +120,8 @@ class GilbertElliottLoss:
     def state(self) -> State:
         return self._is_bad
 
-    def restore(self, state: State) -> None:
-        self._is_bad = state
+    def restore(self, saved: SavedState) -> None:
+        self._is_bad = saved.flag()
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ..contracts import ConfigError, State
 from ..engine import EmulatorEnvironment
+from ..saved_state import SavedState
 
 #: Shares of a slot that are less than this many blocks above a whole number are rounding.
 _ROUNDING = 1e-9
@@ -39,7 +40,7 @@ class Medium(Protocol):
         """What it carries, in terms of numbered senders."""
         ...
 
-    def restore(self, state: State, senders: Sequence[Sender]) -> None:
+    def restore(self, saved: SavedState, senders: Sequence[Sender]) -> None:
         """Carry that on, for the senders of these numbers."""
         ...
 
@@ -63,9 +64,9 @@ class OwnMedium:
     def state(self, numbers: Mapping[Sender, int]) -> State:
         return [[numbers[sender], end_s] for sender, end_s in self._ends_s.items()]
 
-    def restore(self, state: State, senders: Sequence[Sender]) -> None:
-        for number, end_s in state:
-            self._carry_until(end_s, senders[number])
+    def restore(self, saved: SavedState, senders: Sequence[Sender]) -> None:
+        for number, end_s in (one.listed(2) for one in saved.listed()):
+            self._carry_until(end_s.number(), senders[number.count(len(senders) - 1)])
 
     def _carry_until(self, end_s: float, sender: Sender) -> None:
         self._ends_s[sender] = end_s
@@ -101,9 +102,12 @@ class ProcessorSharing:
         ends = [[end_s, number, numbers[sender]] for end_s, number, sender in self._ends]
         return {"served_s": self._served_s, "since_s": self._since_s, "n_started": self._n_started, "ends": ends}
 
-    def restore(self, state: State, senders: Sequence[Sender]) -> None:
-        self._served_s, self._since_s, self._n_started = state["served_s"], state["since_s"], state["n_started"]
-        self._ends = [(end_s, number, senders[at]) for end_s, number, at in state["ends"]]
+    def restore(self, saved: SavedState, senders: Sequence[Sender]) -> None:
+        self._served_s, self._since_s = saved.part("served_s").number(), saved.part("since_s").number()
+        self._n_started = saved.part("n_started").count()
+        ends = [one.listed(3) for one in saved.part("ends").listed()]
+        last = len(senders) - 1
+        self._ends = [(end_s.number(), number.count(), senders[at.count(last)]) for end_s, number, at in ends]
         if self._ends:
             self._set_alarm()
 
@@ -168,10 +172,12 @@ class RoundRobin:
             "ending": [numbers[sender] for sender in self._ending],
         }
 
-    def restore(self, state: State, senders: Sequence[Sender]) -> None:
-        self._slot = state["slot"]
-        self._waiting = deque((needed, senders[number]) for needed, number in state["waiting"])
-        self._ending = [senders[number] for number in state["ending"]]
+    def restore(self, saved: SavedState, senders: Sequence[Sender]) -> None:
+        slot, last = saved.part("slot"), len(senders) - 1
+        self._slot = None if slot.state is None else slot.count()
+        waiting = [one.listed(2) for one in saved.part("waiting").listed()]
+        self._waiting = deque((needed.count(), senders[number.count(last)]) for needed, number in waiting)
+        self._ending = [senders[number.count(last)] for number in saved.part("ending").listed()]
         if self._slot is not None:
             self._wait_for_slot()
 

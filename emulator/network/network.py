@@ -24,6 +24,7 @@ from ..contracts import (
 from ..engine import EmulatorEnvironment
 from ..faults.fault_plan import NO_FAULTS, FaultPlan
 from ..recorder import Recorder
+from ..saved_state import SavedState
 from .port import Offer
 from .transport.errors import WireError
 
@@ -119,13 +120,15 @@ class Network:
         ]
         return {"offers": offers, "flights": flights}
 
-    def restore(self, state: State) -> Mapping[int, Offer]:
+    def restore(self, saved: SavedState) -> Mapping[int, Offer]:
         """Let messages fly that were on air; those that waited are for the queues to take back, by their numbers."""
-        for kept in state["flights"]:
-            flight = _Flight(self._found(kept), kept["arrival_s"], kept["lost_packets"], kept["packet_bytes"])
-            self._fly(flight)
-        for kept in state["offers"]:
-            self._offer(kept["number"], kept["offered_s"], self._found(kept), kept["packet_bytes"])
+        for kept in saved.part("flights").listed():
+            arrival_s, lost_packets = kept.part("arrival_s").number(), kept.part("lost_packets")
+            lost = lost_packets.array(np.dtype(np.int64), None)
+            self._fly(_Flight(self._found(kept), arrival_s, lost, kept.part("packet_bytes").count()))
+        for kept in saved.part("offers").listed():
+            number, offered_s = kept.part("number").count(), kept.part("offered_s").number()
+            self._offer(number, offered_s, self._found(kept), kept.part("packet_bytes").count())
         self._numbers = count(1 + max(self._offers, default=-1))
         return dict(self._offers)
 
@@ -133,8 +136,9 @@ class Network:
         header, payload = self._transport.packed(in_flight)
         return {"header": np.frombuffer(header, dtype=np.uint8), "payload": np.frombuffer(payload, dtype=np.uint8)}
 
-    def _found(self, kept: State) -> InFlight:
-        return self._transport.unpacked(kept["header"].tobytes(), kept["payload"].tobytes())
+    def _found(self, kept: SavedState) -> InFlight:
+        header, payload = (kept.part(name).array(np.dtype(np.uint8), None) for name in ("header", "payload"))
+        return self._transport.unpacked(header.tobytes(), payload.tobytes())
 
     def _offer(self, number: int, offered_s: float, in_flight: InFlight, packet_bytes: int) -> _Offered:
         self._offers[number] = offer = _Offered(self._decided, number, offered_s, in_flight, packet_bytes)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..contracts import Channel, Delivery, State, Transmission
 from ..engine import EmulatorEnvironment
+from ..saved_state import SavedState
 from .fifo import refused
 from .loss import NO_PACKETS
 from .medium import Medium
@@ -60,12 +61,12 @@ class _Job:
         return {**counted, "lost": list(self.lost), "channel": channels.index(self.channel), "offer": offer.number}
 
     @classmethod
-    def restored(cls, state: State, channels: Sequence[Channel], offers: Mapping[int, Offer]) -> _Job:
-        """The job that this was said of."""
-        job = cls(channels[state["channel"]], 0, offers[state["offer"]])
+    def restored(cls, saved: SavedState, channels: Sequence[Channel], offers: Mapping[int, Offer]) -> _Job:
+        """The job whose state this is."""
+        job = cls(channels[saved.part("channel").count(len(channels) - 1)], 0, offers[saved.part("offer").count()])
         for name in cls.COUNTED:
-            setattr(job, name, state[name])
-        job.lost = list(state["lost"])
+            setattr(job, name, saved.part(name).state)
+        job.lost = [one.array(np.dtype(np.int64), None) for one in saved.part("lost").listed()]
         return job
 
     def delivery(self) -> Delivery:
@@ -120,14 +121,15 @@ class Port:
         waiting = [[job.state(self._channels) for job in queue] for queue in self._classes]
         return {"waiting": waiting, "waiting_bytes": self._waiting_bytes, "sending": sending}
 
-    def restore(self, state: State, offers: Mapping[int, Offer]) -> None:
-        """Go on with those messages, whose fates are to be told to these offers, by their numbers."""
-        for queue, jobs in zip(self._classes, state["waiting"], strict=True):
-            queue.extend(_Job.restored(job, self._channels, offers) for job in jobs)
-        self._waiting_bytes = state["waiting_bytes"]
-        if (sending := state["sending"]) is not None:
-            queue = self._classes[sending["class"]]
-            self._sending = queue[0], Transmission(*sending["chunk"]), queue
+    def restore(self, saved: SavedState, offers: Mapping[int, Offer]) -> None:
+        """Go on with those messages, whose fates are reported to these offers, by their numbers."""
+        for queue, jobs in zip(self._classes, saved.part("waiting").listed(len(self._classes)), strict=True):
+            queue.extend(_Job.restored(job, self._channels, offers) for job in jobs.listed())
+        self._waiting_bytes = saved.part("waiting_bytes").count()
+        sending = saved.part("sending")
+        if sending.state is not None:
+            queue = self._classes[sending.part("class").count(len(self._classes) - 1)]
+            self._sending = queue[0], Transmission(*sending.part("chunk").state), queue
 
     def take(self, channel: Channel, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
         """A message for one of its links."""

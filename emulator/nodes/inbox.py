@@ -8,6 +8,7 @@ import simpy
 
 from ..contracts import Message, MessageSlot, State
 from ..recorder import Recorder
+from ..saved_state import SavedState
 from .missing import MissingPolicy, Topic, topic_of
 
 
@@ -29,10 +30,10 @@ class Inbox:
         """What it knows between two rounds, when nobody waits and no phase is open."""
         return {"policy": self._policy.state()}
 
-    def restore(self, state: State, next_round: int) -> None:
+    def restore(self, saved: SavedState, next_round: int) -> None:
         """Go on with a round; messages of those before are late."""
         self.begin_round(next_round)
-        self._policy.restore(state["policy"])
+        self._policy.restore(saved.part("policy"))
 
     def begin_round(self, round_index: int) -> None:
         """All rounds before this one are over."""

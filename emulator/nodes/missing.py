@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from ..contracts import Message, MessageKind, MessageSlot, Modality, NodeId, State
+from ..saved_state import SavedState
 
 #: Phase, sender, kind and modality.
 Topic = tuple[str, NodeId, MessageKind, Modality | None]
@@ -32,11 +33,11 @@ class MissingPolicy(Protocol):
         ...
 
     def state(self) -> State:
-        """What it remembers."""
+        """Messages that it may use again."""
         ...
 
-    def restore(self, state: State) -> None:
-        """Remember that."""
+    def restore(self, saved: SavedState) -> None:
+        """Take such messages over."""
         ...
 
 
@@ -54,8 +55,8 @@ class Skip:
     def state(self) -> State:
         return None
 
-    def restore(self, state: State) -> None:
-        """There is nothing to remember."""
+    def restore(self, saved: SavedState) -> None:
+        """No message is used twice."""
 
 
 class Wait(Skip):
@@ -89,8 +90,8 @@ class Stale:
     def state(self) -> State:
         return [_plain(message) for message in self._said.values()]
 
-    def restore(self, state: State) -> None:
-        messages = [_message(plain) for plain in state]
+    def restore(self, saved: SavedState) -> None:
+        messages = [_message(one) for one in saved.listed()]
         self._said = {topic_of(message.slot): message for message in messages}
 
     def _remember(self, message: Message) -> None:
@@ -117,11 +118,18 @@ def _plain(message: Message) -> State:
     }  # fmt: skip
 
 
-def _message(plain: State) -> Message:
+def _message(saved: SavedState) -> Message:
+    plain = {name: saved.part(name) for name in ("kind", "sender", "receiver", "round", "phase", "payload")}
     return Message(
-        MessageKind(plain["kind"]), plain["sender"], plain["receiver"], plain["round"], plain["phase"],
-        plain["payload"], plain["modality"], plain["received"],
-    )  # fmt: skip
+        MessageKind(plain["kind"].text()),
+        plain["sender"].count(),
+        plain["receiver"].count(),
+        plain["round"].count(),
+        plain["phase"].text(),
+        plain["payload"].state,
+        saved.part("modality").state,
+        saved.part("received").state,
+    )
 
 
 MISSING_POLICIES: dict[str, type[Skip] | type[Stale] | type[Wait]] = {"skip": Skip, "stale": Stale, "wait": Wait}

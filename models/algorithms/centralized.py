@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Learner, Message, MessageSlot, Modality, NodeId, Phase, State
+from ...emulator.saved_state import SavedState, Stateful, restore_whole
 from ..client_model import ClientModel
 from ..client_setup import ClientSetup
 from ..flat import FlatModule
-from ..state.module_state import module_state, optimizer_state, resume_module, resume_optimizer
-from ..state.state_fields import Saved, restore_or_leave, to_array
+from ..state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
+from ..state.tensors import restore_tensor, to_array
 from ..training.local_training import Minibatches, answers, encoder_optimizer, refuse_infinite
 
 #: Nothing happens in it, but it ends when everybody's last round has been observed: only then may the model move on.
@@ -91,21 +92,21 @@ class _Pool:
             "losses": {str(client): loss for client, loss in self.losses.items()},
         }
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Train on from there."""
         parts = saved.parts("encoders", "heads", "fusions", "optimizer", "minibatches", "losses")
         encoders, leaders = parts["encoders"].parts(*self._firsts), self._leaders()
         heads, fusions = parts["heads"].parts(*leaders), parts["fusions"].parts(*leaders)
         for modality, model in self._firsts.items():
-            resume_module(model.encoders[modality], encoders[modality])
+            restore_module(model.encoders[modality], encoders[modality])
         for group, model in leaders.items():
-            heads[group].into(model.head)
-            resume_module(model.fusion, fusions[group])
-        resume_optimizer(self._optimizer, parts["optimizer"])
+            restore_tensor(model.head, heads[group])
+            restore_module(model.fusion, fusions[group])
+        restore_optimizer(self._optimizer, parts["optimizer"])
         clients = [str(client) for client in self.models]
         batches, losses = parts["minibatches"].parts(*clients), parts["losses"].parts(*clients)
         for client in self.models:
-            self._batches[client].resume(batches[str(client)])
+            self._batches[client].restore(batches[str(client)])
             self.losses[client] = losses[str(client)].number()
 
     def _leaders(self) -> dict[str, ClientModel]:
@@ -161,6 +162,7 @@ class _Member:
         (self._name,) = setup.models
         self._pool = pool
         self._hosts = self.client_id == next(iter(pool.models))
+        self._part: Stateful = pool if self._hosts else _NoState()
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return Phase(READY), Phase(TRAIN, self._pool.flops if self._hosts else 0.0)
@@ -183,15 +185,18 @@ class _Member:
         return {"loss": self._pool.losses[self.client_id]}
 
     def state(self) -> State:
-        """The first client's is that of the whole pool; the others have nothing of their own."""
-        return self._pool.state() if self._hosts else None
+        return self._part.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
+        restore_whole(self._part, state)
 
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        if self._hosts:
-            self._pool.resume(saved)
-        elif saved.state is not None:
+
+class _NoState:
+    """The state of all clients but the first, which holds that of the whole pool."""
+
+    def state(self) -> State:
+        return None
+
+    def restore(self, saved: SavedState) -> None:
+        if saved.state is not None:
             saved.refuse("be nothing, because the first client's holds everything", "something")

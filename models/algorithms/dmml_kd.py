@@ -19,10 +19,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...emulator.contracts import ConfigError, Message, MessageKind, MessageSlot, Modality, Phase, State
+from ...emulator.saved_state import Parts, restore_whole
 from ..client_setup import ClientSetup
 from ..sharing.prototypes import Prototypes, prototype_messages, prototype_slots
 from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_encoders
-from ..state.state_fields import Saved, restore_or_leave, to_array
+from ..state.tensors import TensorPart
 from ..training.local_training import LocalTraining, Passed
 from ..training.objectives import class_logits, n_classes
 
@@ -64,6 +65,12 @@ class DmmlKd:
         self._gossip = VectorGossip(
             setup.client_id, [*shared_encoders(self.training.encoders, setup.mixing), classifier], setup.sharing
         )
+        self._parts = Parts(
+            training=self.training,
+            classifier=TensorPart(self._classifier),
+            prototypes=self.prototypes,
+            gossip=self._gossip,
+        )
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return (Phase(MIX, self._settings.local_steps * self.training.flops_per_step),)
@@ -94,23 +101,10 @@ class DmmlKd:
         return {"loss": self.training.loss}
 
     def state(self) -> State:
-        return {
-            "training": self.training.state(),
-            "classifier": to_array(self._classifier),
-            "prototypes": self.prototypes.state(),
-            "gossip": self._gossip.state(),
-        }
+        return self._parts.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
-
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        parts = saved.parts("training", "classifier", "prototypes", "gossip")
-        self.training.resume(parts["training"])
-        parts["classifier"].into(self._classifier)
-        self.prototypes.resume(parts["prototypes"])
-        self._gossip.resume(parts["gossip"])
+        restore_whole(self._parts, state)
 
     def _step_classifier(self) -> None:
         assert self._classifier.grad is not None

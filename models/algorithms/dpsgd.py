@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...emulator.contracts import Learner, Message, MessageSlot, Modality, Phase, State
+from ...emulator.saved_state import Parts, SavedState, restore_whole
 from ..client_setup import ClientSetup
 from ..sharing.train_then_mix import MIX, TrainThenMix
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_model
-from ..state.state_fields import Saved, restore_or_leave, to_array
+from ..state.tensors import restored_tensor, to_array
 
 
 def dpsgd_adapt_then_combine(setup: ClientSetup) -> Learner:
@@ -39,14 +40,16 @@ class Dpsgd:
         self._models = UncoupledModels(setup)
         self._shared = _whole_model(setup, self._models)
         self._gossip = VectorGossip(setup.client_id, self._shared, setup.sharing)
-        self._before: list[Tensor] = []  # between `compute` and `absorb` only
+        self._parameters = [self._trained_part(one) for one in self._shared]
+        self._start = _Start(self._parameters)
+        self._parts = Parts(models=self._models, before=self._start, gossip=self._gossip)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return (Phase(MIX, self._models.flops),)
 
     def compute(self, phase: str, round_index: int) -> Sequence[Message]:
         messages = self._gossip.messages(phase, round_index)
-        self._before = [self._parameters(one).clone() for one in self._shared]
+        self._start.values = [values.clone() for values in self._parameters]
         self._models.train(round_index)
         return messages
 
@@ -54,16 +57,16 @@ class Dpsgd:
         return self._gossip.expected(phase, round_index)
 
     def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        parameters = [self._parameters(one) for one in self._shared]
+        parameters, start = self._parameters, self._start.values
         trained = [values.clone() for values in parameters]
-        for values, before in zip(parameters, self._before, strict=True):
+        for values, before in zip(parameters, start, strict=True):
             values.copy_(before)
         self._gossip.absorb(arrived)
-        for values, before, after in zip(parameters, self._before, trained, strict=True):
-            values.copy_(after + (values - before))  # the same as W x - step(x), and exactly `after` for nobody heard
-        self._before = []
+        for values, before, after in zip(parameters, start, trained, strict=True):
+            values.copy_(after + (values - before))  # the same as W x - step(x), and exactly `after` where none arrived
+        self._start.values = []
 
-    def _parameters(self, one: SharedVector) -> Tensor:
+    def _trained_part(self, one: SharedVector) -> Tensor:
         """View of the trained part of a vector; what follows it are an encoder's running statistics."""
         n_trained = len(one.vector if one.modality is None else self._models.encoders[one.modality].trainable)
         return one.vector[:n_trained]
@@ -75,21 +78,29 @@ class Dpsgd:
         return self._models.health()
 
     def state(self) -> State:
-        before = [to_array(values) for values in self._before]
-        return {"models": self._models.state(), "before": before, "gossip": self._gossip.state()}
+        return self._parts.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
+        restore_whole(self._parts, state)
 
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        parts = saved.parts("models", "before", "gossip")
-        self._models.resume(parts["models"])
-        self._gossip.resume(parts["gossip"])
-        in_between = parts["before"].state != []
-        likes = [self._parameters(one) for one in self._shared] if in_between else []
-        before = parts["before"].listed(len(likes))
-        self._before = [one.tensor(like) for one, like in zip(before, likes, strict=True)]
+
+class _Start:
+    """Parameters that a round started from, held between `compute` and `absorb` only.
+
+    Args:
+        parameters: views of the trained parts of shared vectors.
+    """
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self._parameters = parameters
+        self.values: list[Tensor] = []
+
+    def state(self) -> State:
+        return [to_array(values) for values in self.values]
+
+    def restore(self, saved: SavedState) -> None:
+        likes = self._parameters if saved.state != [] else []
+        self.values = [restored_tensor(one, like) for one, like in zip(saved.listed(len(likes)), likes, strict=True)]
 
 
 def _whole_model(setup: ClientSetup, models: UncoupledModels) -> list[SharedVector]:

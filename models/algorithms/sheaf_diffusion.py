@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
+from ...emulator.saved_state import Parts, restore_whole
 from ..client_setup import ClientSetup
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.head_diffusion import HeadDiffusion
-from ..state.state_fields import Saved, restore_or_leave
 
 MIX = "mix"
 
@@ -35,6 +35,7 @@ class SheafDiffusion:
             setup.client_id, shared_encoders(self._models.encoders, setup.mixing), setup.sharing
         )
         self.diffusion = HeadDiffusion(setup, setup.models[name].head.data)
+        self.parts = Parts(models=self._models, diffusion=self.diffusion, gossip=self._gossip)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return (Phase(MIX, self._models.flops + 2.0 * self.diffusion.product_flops),)
@@ -57,18 +58,7 @@ class SheafDiffusion:
         return {**self._models.health(), "relative_residual": self.diffusion.relative_residual}
 
     def state(self) -> State:
-        return {
-            "models": self._models.state(),
-            "diffusion": self.diffusion.state(),
-            "gossip": self._gossip.state(),
-        }
+        return self.parts.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
-
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        parts = saved.parts("models", "diffusion", "gossip")
-        self._models.resume(parts["models"])
-        self.diffusion.resume(parts["diffusion"])
-        self._gossip.resume(parts["gossip"])
+        restore_whole(self.parts, state)

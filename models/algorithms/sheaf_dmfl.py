@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
+from ...emulator.saved_state import Parts, restore_whole
 from ..client_setup import ClientSetup
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.coupling_health import finite
 from ..sheaf.equations import head_step
 from ..sheaf.head_coupling import HeadCoupling
-from ..state.state_fields import Saved, restore_or_leave
 from ..training.local_training import LocalTraining, Passed
 
 PROJECT, MIX, REPROJECT = "project", "mix", "reproject"
@@ -67,6 +67,7 @@ class SheafDmfl:
             n_outputs=setup.models[name].layout.n_outputs,
             redrawn=setup.redrawn_maps,
         )
+        self.parts = Parts(training=self.training, coupling=self.coupling, gossip=self._gossip)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         sheaf = self._sheaf
@@ -115,21 +116,10 @@ class SheafDmfl:
         }
 
     def state(self) -> State:
-        return {
-            "training": self.training.state(),
-            "coupling": self.coupling.state(),
-            "gossip": self._gossip.state(),
-        }
+        return self.parts.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
-
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        parts = saved.parts("training", "coupling", "gossip")
-        self.training.resume(parts["training"])
-        self.coupling.resume(parts["coupling"])
-        self._gossip.resume(parts["gossip"])
+        restore_whole(self.parts, state)
 
     def _train(self, round_index: int) -> None:
         """S times: backward at the current parameters, then encoders, attention and head from those gradients."""

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
+from ...emulator.saved_state import Parts, restore_whole
 from ..client_setup import ClientSetup
 from ..sharing.prototypes import Prototypes, prototype_messages, prototype_slots
-from ..state.state_fields import Saved, restore_or_leave
 from ..training.local_training import Passed
 from ..training.objectives import n_classes
 from .sheaf_dmfl import MIX, SheafDmfl
@@ -40,6 +40,7 @@ class SheafPrototypes:
         self._neighbors = tuple(sorted(setup.head_mixing))
         self.prototypes = Prototypes(n_classes(setup.objective, layout.n_outputs), layout.width, like=model.head)
         self.sheaf = SheafDmfl(setup, self._penalty)
+        self._parts = Parts(sheaf=self.sheaf.parts, prototypes=self.prototypes)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return self.sheaf.phases(round_index)
@@ -71,16 +72,10 @@ class SheafPrototypes:
         return self.sheaf.health()
 
     def state(self) -> State:
-        return {"sheaf": self.sheaf.state(), "prototypes": self.prototypes.state()}
+        return self._parts.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
-
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        parts = saved.parts("sheaf", "prototypes")
-        self.sheaf.resume(parts["sheaf"])
-        self.prototypes.resume(parts["prototypes"])
+        restore_whole(self._parts, state)
 
     def _penalty(self, passed: Passed) -> Tensor:
         """Distance to the class means, [], while the rows are counted towards the next ones."""

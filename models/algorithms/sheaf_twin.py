@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageSlot, Modality, Phase, State
+from ...emulator.saved_state import Parts, restore_whole
 from ..client_setup import ClientSetup
 from ..sharing.uncoupled import UncoupledModels
-from ..state.state_fields import Saved, restore_or_leave
 from ..training.local_training import class_weights, predict
 from ..training.reserved_rows import PartlyPrivateRows
 from ..twin_model import blended
@@ -43,6 +43,7 @@ class SheafTwin:
         self._own = UncoupledModels(replace(setup, models={"own": own}, batch_draws={"own": draws.spawn(1)[0]}))
         self.shared = SheafDiffusion(setup)
         self._objective, self._balanced = setup.objective, setup.training.class_weights == "balanced"
+        self._parts = Parts(shared=self.shared.parts, own=self._own, weighed=self._twin, released=self._rows)
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return tuple(Phase(phase.name, phase.flops + self._own.flops) for phase in self.shared.phases(round_index))
@@ -70,23 +71,10 @@ class SheafTwin:
         return {**self.shared.health(), "own_loss": self._own.health()["loss"], "share": float(self._twin.share)}
 
     def state(self) -> State:
-        return {
-            "shared": self.shared.state(),
-            "own": self._own.state(),
-            "weighed": self._twin.state(),
-            "released": self._rows.state(),
-        }
+        return self._parts.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
-
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        parts = saved.parts("shared", "own", "weighed", "released")
-        self.shared.resume(parts["shared"])
-        self._own.resume(parts["own"])
-        self._twin.resume(parts["weighed"])
-        self._rows.resume(parts["released"])
+        restore_whole(self._parts, state)
 
     def _choose(self) -> None:
         """Weigh the twins as they are now."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
+from ...emulator.saved_state import SavedState
 
 #: Codecs that pack numbers use words of 8 bytes, each of use without the others. Packets hold whole words, whatever
 #: their size, so that a lost packet loses its own words and nothing else.
@@ -47,11 +47,15 @@ class Codec(Protocol):
         ...
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All that it remembers, by name; copies."""
+        """Copies of what the payloads so far have left out, by name."""
         ...
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Remember what `state` once said."""
+    def restore(self, saved: SavedState) -> None:
+        """Take such arrays over.
+
+        Raises:
+            ConfigError: they are those of another codec, or of another vector.
+        """
         ...
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError
+from ...emulator.saved_state import SavedState
 from .codec import Decoded, check_payload
 
 HALF = np.dtype("<f2")
@@ -40,5 +40,5 @@ class Float16:
     def state(self) -> dict[str, NDArray[Any]]:
         return {}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """There is nothing to remember."""
+    def restore(self, saved: SavedState) -> None:
+        saved.parts()

@@ -7,12 +7,12 @@ block has 32 of them; ours has 7, so that it fills the 8 bytes that no packet cu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...emulator.saved_state import SavedState
 from .codec import WORD, Decoded, check_payload
 
 PER_WORD = 7
@@ -52,8 +52,8 @@ class Int8:
     def state(self) -> dict[str, NDArray[Any]]:
         return {"unsent": self._unsent.copy()}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._unsent = state["unsent"].copy()
+    def restore(self, saved: SavedState) -> None:
+        self._unsent = saved.parts("unsent")["unsent"].array(self._unsent.dtype, len(self._unsent))
 
 
 def to_words(values: NDArray[np.floating[Any]]) -> NDArray[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...emulator.saved_state import SavedState
 from .codec import Decoded
 
 
@@ -23,5 +23,5 @@ class Plain:
     def state(self) -> dict[str, NDArray[Any]]:
         return {}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """There is nothing to remember."""
+    def restore(self, saved: SavedState) -> None:
+        saved.parts()

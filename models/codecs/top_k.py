@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
+from ...emulator.saved_state import SavedState
 from .codec import WORD, Decoded, check_payload
 
 _ENTRY = np.dtype([("index", "<u4"), ("value", "<f4")])
 
 
 class TopK:
-    """Sends the k coordinates that differ most from what neighbors were last told of them.
+    """Sends the k coordinates that differ most from the values last sent.
 
     The differences are its error feedback: what is not sent now stays in them, grows if the coordinate goes on
     changing, and is at last among the largest. A receiver averages the coordinates that arrived; all others keep their
@@ -34,16 +34,16 @@ class TopK:
     """
 
     def __init__(self, start: NDArray[np.floating[Any]], fraction: float) -> None:
-        self._told = start.copy()
+        self._sent = start.copy()
         self._fraction = fraction
 
     def encode(self, values: NDArray[np.floating[Any]]) -> NDArray[Any]:
         n_sent = n_chosen(len(values), self._fraction)
-        changes = np.abs(values - self._told)
+        changes = np.abs(values - self._sent)
         chosen = np.sort(np.argpartition(-changes, max(0, n_sent - 1))[:n_sent])
         entries = np.empty(n_sent, dtype=_ENTRY)
         entries["index"], entries["value"] = chosen, values[chosen]
-        self._told[chosen] = entries["value"]
+        self._sent[chosen] = entries["value"]
         return entries.view(WORD)
 
     def decode(self, payload: NDArray[Any], received: NDArray[np.bool_] | None, n_values: int) -> Decoded:
@@ -60,10 +60,10 @@ class TopK:
         return Decoded(values, known)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        return {"told": self._told.copy()}
+        return {"told": self._sent.copy()}
 
-    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        self._told = state["told"].copy()
+    def restore(self, saved: SavedState) -> None:
+        self._sent = saved.parts("told")["told"].array(self._sent.dtype, len(self._sent))
 
 
 def n_chosen(n_values: int, fraction: float) -> int:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ...emulator.contracts import ConfigError, State
-from ..state.state_fields import Saved
-from ..state.stream_state import resumed_torch_stream, torch_stream_state
+from ...emulator.saved_state import SavedState
+from ..state.random_streams import restored_torch_stream, torch_stream_state
 
 
 class SeededDropout(nn.Module):
@@ -45,9 +45,9 @@ class SeededDropout(nn.Module):
         """Where its stream stands."""
         return torch_stream_state(self._generator)
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Draw on from there."""
-        self._generator = resumed_torch_stream(self._generator, saved)
+        self._generator = restored_torch_stream(self._generator, saved)
 
     def extra_repr(self) -> str:
         """What tells two architectures apart."""

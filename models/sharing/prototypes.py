@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
-from ..state.state_fields import Saved, to_array
+from ...emulator.saved_state import SavedState
+from ..state.tensors import restore_tensor, to_array
 from .payload import to_payload, to_tensor
 
 
@@ -69,11 +70,11 @@ class Prototypes:
         """What was agreed on, and the own rows of the round."""
         return {name: to_array(values) for name, values in self._held().items()}
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Go on with those."""
         held = self._held()
         for name, one in saved.parts(*held).items():
-            one.into(held[name])
+            restore_tensor(held[name], one)
 
     def _held(self) -> dict[str, Tensor]:
         return {"means": self.means, "known": self.known, "sums": self._sums, "counts": self._counts}

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageSlot, Modality, NodeId, Phase, State
+from ...emulator.saved_state import Parts, restore_whole
 from ..settings import SharingSettings
-from ..state.state_fields import Saved, restore_or_leave
 from .uncoupled import UncoupledModels
 from .vector_gossip import SharedVector, VectorGossip
 
@@ -38,6 +38,7 @@ class TrainThenMix:
         self._models = models
         self._gossip = {phase: VectorGossip(client_id, vectors, sharing) for phase, vectors in shared.items()}
         self._first = next(iter(shared))
+        self._parts = Parts(models=models, gossip=Parts(**self._gossip))
 
     @property
     def shared(self) -> Mapping[str, Sequence[SharedVector]]:
@@ -65,16 +66,7 @@ class TrainThenMix:
         return self._models.health()
 
     def state(self) -> State:
-        gossip = {phase: one.state() for phase, one in self._gossip.items()}
-        return {"models": self._models.state(), "gossip": gossip}
+        return self._parts.state()
 
     def restore(self, state: State) -> None:
-        restore_or_leave(self, state)
-
-    def resume(self, saved: Saved) -> None:
-        """See `Stateful`."""
-        parts = saved.parts("models", "gossip")
-        self._models.resume(parts["models"])
-        of_phase = parts["gossip"].parts(*self._gossip)
-        for phase, gossip in self._gossip.items():
-            gossip.resume(of_phase[phase])
+        restore_whole(self._parts, state)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Modality, State
+from ...emulator.saved_state import SavedState
 from ..client_setup import ClientSetup
 from ..flat import FlatModule
-from ..state.state_fields import Saved
 from ..training.local_training import LocalTraining
 
 
@@ -59,7 +59,7 @@ class UncoupledModels:
         """Of every model, by name."""
         return {name: training.state() for name, training in self._trainings.items()}
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Train on from there."""
         for name, one in saved.parts(*self._trainings).items():
-            self._trainings[name].resume(one)
+            self._trainings[name].restore(one)

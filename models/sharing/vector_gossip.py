@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...emulator.contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
+from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..codecs.codec import Codec
 from ..codecs.codec_table import CODECS
 from ..flat import FlatModule
 from ..settings import SharingSettings
-from ..state.state_fields import Saved
 from .gossip import mix
 from .payload import to_payload, to_tensor
 
@@ -156,17 +156,10 @@ class VectorGossip:
                 one.vector.copy_(mix(one.vector, vectors, shares))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What the codecs remember, by name; empty where they send vectors whole."""
+        """Arrays of the codecs, by vector and name; empty where vectors are sent whole."""
         return {f"{each.name}.{name}": values for each in self._averaged for name, values in each.codec.state().items()}
 
-    def resume(self, saved: Saved) -> None:
-        """Remember what `state` said once, of a gossip of the same vectors.
-
-        Raises:
-            ConfigError: it was of other ones.
-        """
-        remembered = self.state()
-        parts = saved.parts(*remembered)
-        arrays = {name: parts[name].array(values.dtype, *values.shape) for name, values in remembered.items()}
+    def restore(self, saved: SavedState) -> None:
+        saved.parts(*self.state())
         for each in self._averaged:
-            each.codec.restore({name: arrays[f"{each.name}.{name}"] for name in each.codec.state()})
+            each.codec.restore(saved.prefixed(each.name))

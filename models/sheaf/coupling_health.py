@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from torch import Tensor
 
 from ...emulator.contracts import State
-from ..state.state_fields import Saved
+from ...emulator.saved_state import SavedState
 from .stability import UNSTABLE_FROM
 
 #: A residual below this share of its projections says nothing about the step before it: rounding of float32 is in it.
@@ -85,7 +85,7 @@ class CouplingHealth:
             "overshot": self.overshot,
         }
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Follow them on."""
         names = ("map_norm_sq", "share_now", "energy", "largest_map_step", "overshot")
         parts = saved.parts(*names)

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ...emulator.saved_state import SavedState
 from ..settings import SheafSettings
 from ..sharing.payload import heard_values, to_payload
-from ..state.state_fields import Saved, to_array
+from ..state.tensors import restored_tensor, to_array
 from .coupling_health import CouplingHealth, step_strengths
 from .equations import edge_trust, map_step_sizes, reproject_locally
 from .kronecker_maps import KroneckerMaps
@@ -201,15 +202,15 @@ class HeadCoupling:
             "relative_residual": self.relative_residual,
         }
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Go on with those."""
         held = ("peer", "trust", "projection", "reprojection", "stepped_residual")
         parts = saved.parts("maps", *held, "health", "relative_residual")
-        self.maps.resume(parts["maps"])
+        self.maps.restore(parts["maps"])
         self._peer, self._trust, self._projection, self._reprojection, self._stepped_residual = (
-            parts[name].tensor(self._peer) for name in held
+            restored_tensor(parts[name], self._peer) for name in held
         )
-        self.health.resume(parts["health"])
+        self.health.restore(parts["health"])
         self.relative_residual = parts["relative_residual"].number()
 
     def _stacked(self, arrived: Sequence[Message]) -> _Heard:

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ...emulator.saved_state import SavedState
 from ..client_setup import ClientSetup
 from ..sharing.payload import heard_values, to_payload
-from ..state.state_fields import Saved, to_array
+from ..state.tensors import restored_tensor, to_array
 from .equations import edge_trust
 from .map_storage import stored_maps
 from .restriction_maps import RestrictionMaps
@@ -80,11 +81,11 @@ class HeadDiffusion:
             "relative_residual": self.relative_residual,
         }
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Go on with those."""
         parts = saved.parts("maps", "projected", "relative_residual")
-        self.maps.resume(parts["maps"])
-        self._projected = parts["projected"].tensor(self._projected)
+        self.maps.restore(parts["maps"])
+        self._projected = restored_tensor(parts["projected"], self._projected)
         self.relative_residual = parts["relative_residual"].number()
 
     def _row_weights(self) -> Tensor:

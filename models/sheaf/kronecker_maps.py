@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ...emulator.contracts import NodeId, State
-from ..state.state_fields import Saved, to_array
+from ...emulator.saved_state import SavedState
+from ..state.tensors import restore_tensor, to_array
 from .restriction_maps import stacked_rows
 
 
@@ -83,8 +84,8 @@ class KroneckerMaps:
     def state(self) -> State:
         return {"small": to_array(self.matrix)}
 
-    def resume(self, saved: Saved) -> None:
-        saved.parts("small")["small"].into(self.matrix)
+    def restore(self, saved: SavedState) -> None:
+        restore_tensor(self.matrix, saved.parts("small")["small"])
 
     def _first_matrix(self, start: Tensor) -> Tensor:
         """[m, width + 1] rows of the identity, read off the first class."""

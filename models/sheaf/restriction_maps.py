@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from ...emulator.contracts import NodeId, State
-from ..state.state_fields import Saved, to_array
+from ...emulator.saved_state import SavedState
+from ..state.tensors import restore_tensor, restored_tensor, to_array
 
 
 class RestrictionMaps(Protocol):
@@ -59,7 +60,7 @@ class RestrictionMaps(Protocol):
         """A copy of the maps in the form that they are held in."""
         ...
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Be those maps, on the same rows and heads of the same size."""
         ...
 
@@ -126,8 +127,8 @@ class DenseMaps:
     def state(self) -> State:
         return {"matrix": to_array(self.matrix)}
 
-    def resume(self, saved: Saved) -> None:
-        saved.parts("matrix")["matrix"].into(self.matrix)
+    def restore(self, saved: SavedState) -> None:
+        restore_tensor(self.matrix, saved.parts("matrix")["matrix"])
 
 
 class FactoredMaps:
@@ -212,11 +213,11 @@ class FactoredMaps:
             "residuals": to_array(residuals),
         }
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         parts = saved.parts("index", "matrix", "heads", "residuals")
-        self._resume_start(parts["index"], parts["matrix"])
-        heads = parts["heads"].tensor(self._heads, None, self.head_dim)
-        residuals = parts["residuals"].tensor(self._residuals, len(heads), self.n_rows)
+        self._restore_start(parts["index"], parts["matrix"])
+        heads = restored_tensor(parts["heads"], self._heads, None, self.head_dim)
+        residuals = restored_tensor(parts["residuals"], self._residuals, len(heads), self.n_rows)
         self._forget()
         for head, residual in zip(heads, residuals, strict=True):
             self._remember(head, residual)
@@ -233,12 +234,12 @@ class FactoredMaps:
         self._heads, self._residuals = self._heads[:0].clone(), self._residuals[:0].clone()
         self.n_steps = 0
 
-    def _resume_start(self, index: Saved, matrix: Saved) -> None:
+    def _restore_start(self, index: SavedState, matrix: SavedState) -> None:
         """Rows of the identity, or a matrix; a new object may have the one where an old one had come to the other."""
         if matrix.state is not None:
-            self._index, self._matrix = None, matrix.tensor(self._heads, self.n_rows, self.head_dim)
+            self._index, self._matrix = None, restored_tensor(matrix, self._heads, self.n_rows, self.head_dim)
             return
-        rows = index.tensor(torch.zeros(0, dtype=torch.int64, device=self._heads.device), self.n_rows)
+        rows = restored_tensor(index, torch.zeros(0, dtype=torch.int64, device=self._heads.device), self.n_rows)
         if not bool(((rows >= 0) & (rows < self.head_dim)).all()):
             index.refuse(f"name coordinates from 0 to {self.head_dim - 1}", "others")
         self._index, self._matrix = rows, None

@@ -1,1 +1,1 @@
-"""What learners remember, as plain trees."""
+"""The state of tensors, networks, optimizers and random streams, as plain trees."""

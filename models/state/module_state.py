@@ -1,4 +1,4 @@
-"""What networks and their optimizers remember."""
+"""The state of networks and of their optimizers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from ...emulator.contracts import State
-from ..encoders.dropout import SeededDropout
-from .state_fields import Saved, to_array
+from ...emulator.saved_state import SavedState, Stateful
+from .tensors import restore_tensor, restored_tensor, to_array
 
-#: What an optimizer keeps of every vector, from its first step on. Adam counts its steps in a float.
+#: Values that an optimizer holds for every vector, from its first step on. Adam counts its steps in a float.
 KEPT: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
     torch.optim.Adam: ("step", "exp_avg", "exp_avg_sq"),
     torch.optim.SGD: (),
@@ -19,39 +19,52 @@ KEPT: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
 
 
 def module_state(module: nn.Module) -> State:
-    """Parameters, buffers such as running statistics, and where the streams of its dropouts stand."""
+    """Parameters, buffers such as running statistics, and positions of the streams that its dropouts draw from."""
     return {
         "values": {name: to_array(values) for name, values in _values(module).items()},
-        "dropout": {name: dropout.state() for name, dropout in _dropouts(module).items()},
+        "dropout": {name: dropout.state() for name, dropout in _drawing(module).items()},
     }
 
 
-def resume_module(module: nn.Module, saved: Saved) -> None:
-    """Overwrite all that in place: vectors that parameters are views of see the change.
+def restore_module(module: nn.Module, saved: SavedState) -> None:
+    """Overwrite parameters, buffers and streams in place: vectors that parameters are views of see the change.
 
     Raises:
-        ConfigError: it is of another network.
+        ConfigError: the state is that of another network.
     """
-    parts, values, dropouts = saved.parts("values", "dropout"), _values(module), _dropouts(module)
+    parts, values, dropouts = saved.parts("values", "dropout"), _values(module), _drawing(module)
     for name, one in parts["values"].parts(*values).items():
-        one.into(values[name])
+        restore_tensor(values[name], one)
     for name, one in parts["dropout"].parts(*dropouts).items():
-        dropouts[name].resume(one)
+        dropouts[name].restore(one)
+
+
+class ModulePart:
+    """A network that is a part of a state by itself."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    def state(self) -> State:
+        return module_state(self._module)
+
+    def restore(self, saved: SavedState) -> None:
+        restore_module(self._module, saved)
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
-    """Moments of every vector, and the number of its steps; nothing before the first one."""
+    """Moments of every vector and the number of its steps; an empty mapping before the first one."""
     return [
         {name: to_array(optimizer.state[vector][name]) for name in _kept(optimizer) if vector in optimizer.state}
         for vector in _vectors(optimizer)
     ]
 
 
-def resume_optimizer(optimizer: torch.optim.Optimizer, saved: Saved) -> None:
-    """Take them in; the settings stay those that the optimizer was made with.
+def restore_optimizer(optimizer: torch.optim.Optimizer, saved: SavedState) -> None:
+    """Overwrite moments and step counts; settings stay those that the optimizer was made with.
 
     Raises:
-        ConfigError: they belong to other vectors or to another kind of optimizer.
+        ConfigError: the state belongs to other vectors or to another kind of optimizer.
     """
     vectors = _vectors(optimizer)
     for vector, one in zip(vectors, saved.listed(len(vectors)), strict=True):
@@ -60,15 +73,16 @@ def resume_optimizer(optimizer: torch.optim.Optimizer, saved: Saved) -> None:
             continue
         kept = one.parts(*_kept(optimizer))
         like = {"step": torch.zeros((), device=vector.device)}  # a fused optimizer counts on the vector's device
-        optimizer.state[vector] = {name: part.tensor(like.get(name, vector)) for name, part in kept.items()}
+        optimizer.state[vector] = {name: restored_tensor(part, like.get(name, vector)) for name, part in kept.items()}
 
 
 def _values(module: nn.Module) -> dict[str, Tensor]:
     return dict(itertools.chain(module.named_parameters(), module.named_buffers()))
 
 
-def _dropouts(module: nn.Module) -> dict[str, SeededDropout]:
-    return {name: part for name, part in module.named_modules() if isinstance(part, SeededDropout)}
+def _drawing(module: nn.Module) -> dict[str, Stateful]:
+    """Submodules with a random stream: the only state of a network that is no tensor."""
+    return {name: part for name, part in module.named_modules() if isinstance(part, Stateful)}
 
 
 def _vectors(optimizer: torch.optim.Optimizer) -> list[Tensor]:

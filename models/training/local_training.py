@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...emulator.contracts import DivergedError, Modality, NodeId, State
+from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..flat import FlatModule
 from ..settings import TrainingSettings
-from ..state.module_state import optimizer_state, resume_optimizer
-from ..state.state_fields import Saved
-from ..state.stream_state import resume_stream, stream_state
+from ..state.module_state import optimizer_state, restore_optimizer
+from ..state.random_streams import numpy_stream_state, restore_numpy_stream
 from .objectives import Objective, balanced_weights, n_classes
 
 #: Rows that a prediction looks at together: a window of images has a quarter of a megabyte.
@@ -75,16 +75,16 @@ class BatchOrder:
 
     def state(self) -> State:
         """The epoch, how far it has got, and where its stream stands."""
-        return {"order": self._order.copy(), "at": self._at, "draws": stream_state(self._draws)}
+        return {"order": self._order.copy(), "at": self._at, "draws": numpy_stream_state(self._draws)}
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Go on in that epoch."""
         parts = saved.parts("order", "at", "draws")
         order = parts["order"].array(np.dtype(np.int64), None)
         if not np.array_equal(np.sort(order), np.arange(len(order))):
             parts["order"].refuse("name every row once", "another list of rows")
         self._order, self._at = order, parts["at"].count(len(order))
-        resume_stream(self._draws, parts["draws"])
+        restore_numpy_stream(self._draws, parts["draws"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ class Minibatches:
         """Of the order; class weights follow from the rows."""
         return self._order.state()
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Go on in that order."""
-        self._order.resume(saved)
+        self._order.restore(saved)
 
     def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
         """[n_classes] of the rows that there are now, or None."""
@@ -306,12 +306,12 @@ class LocalTraining:
             "loss": self.loss,
         }
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Train on from there."""
         parts = saved.parts("model", "optimizer", "minibatches", "loss")
-        self.model.resume(parts["model"])
-        resume_optimizer(self._optimizer, parts["optimizer"])
-        self._minibatches.resume(parts["minibatches"])
+        self.model.restore(parts["model"])
+        restore_optimizer(self._optimizer, parts["optimizer"])
+        self._minibatches.restore(parts["minibatches"])
         self.loss = parts["loss"].number()
 
     def _clear_gradients(self) -> None:

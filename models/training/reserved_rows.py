@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Modality, State
-from ..state.state_fields import Saved
+from ...emulator.saved_state import SavedState
 from .local_training import TrainingRows
 
 
@@ -33,7 +33,7 @@ class PartlyPrivateRows:
         """Whether all rows are trained on."""
         return self.released
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Release them, or take them back."""
         self.released = saved.flag()
 

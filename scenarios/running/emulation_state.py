@@ -8,7 +8,7 @@ from ...emulator.contracts import Link, NodeId, State
 from ...emulator.network.fifo import Fifo, FifoLink
 from ...emulator.network.medium import Medium, Sender
 from ...emulator.network.port import Port, PortLink
-from ...emulator.state_tree import restore_to, state_of
+from ...emulator.saved_state import SavedState, optional_state, restore_optional
 from ..wiring.emulation import Emulation
 
 
@@ -21,41 +21,49 @@ def emulation_state(emulation: Emulation) -> State:
         "clock": emulation.env.state(),
         "recorder": emulation.recorder.state(),
         "network": emulation.network.state(),
-        "channels": {_edge_name(*ends): state_of(_channel(link)) for ends, link in emulation.links.items()},
+        "channels": {_edge_name(*ends): optional_state(_channel(link)) for ends, link in emulation.links.items()},
         "senders": [sender.state() for sender in senders],
         "media": [medium.state(numbers) for medium in _media(ports)],
-        "radio": state_of(emulation.radio),
+        "radio": optional_state(emulation.radio),
         "inboxes": {str(node): inbox.state() for node, inbox in emulation.inboxes.items()},
         "learners": [ticket.result() for ticket in [host.state() for host in emulation.hosts]],
     }
 
 
-def restore_emulation(emulation: Emulation, state: State, next_round: int) -> None:
+def restore_emulation(emulation: Emulation, saved: SavedState, next_round: int) -> None:
     """Let an emulation that was built to start at the state's instant go on from there.
 
+    Args:
+        emulation: built from the same scenario.
+        saved: by `emulation_state`.
+        next_round: first round to play; messages of those before are late.
+
     Raises:
-        KeyError, TypeError, ValueError, IndexError: the state is that of another emulation.
-        ConfigError: a learner's is.
+        KeyError, ValueError: the state is that of another emulation; of these, `ConfigError` names the part.
     """
-    emulation.env.restore(state["clock"])
-    emulation.recorder.restore(state["recorder"])
+    emulation.env.restore(saved.part("clock"))
+    emulation.recorder.restore(saved.part("recorder"))
+    channels, inboxes = saved.part("channels"), saved.part("inboxes")
     for ends, link in emulation.links.items():
-        restore_to(_channel(link), state["channels"][_edge_name(*ends)])
-    restore_to(emulation.radio, state["radio"])
+        restore_optional(_channel(link), channels.part(_edge_name(*ends)))
+    restore_optional(emulation.radio, saved.part("radio"))
     for node, inbox in emulation.inboxes.items():
-        inbox.restore(state["inboxes"][str(node)], next_round)
-    restored = [host.restore(learned) for host, learned in zip(emulation.hosts, state["learners"], strict=True)]
+        inbox.restore(inboxes.part(str(node)), next_round)
+    learners = saved.part("learners").listed(len(emulation.hosts))
+    # all are asked before the first is waited for: worker processes restore side by side
+    restored = [host.restore(learner.state) for host, learner in zip(emulation.hosts, learners, strict=True)]
     for ticket in restored:
         ticket.result()
-    offers = emulation.network.restore(state["network"])
+    offers = emulation.network.restore(saved.part("network"))
     senders = _senders(emulation.links.values())
-    for sender, remembered in zip(senders, state["senders"], strict=True):
+    for sender, one in zip(senders, saved.part("senders").listed(len(senders)), strict=True):
         if isinstance(sender, Port):
-            sender.restore(remembered, offers)
+            sender.restore(one, offers)
         else:
-            sender.restore(remembered)
+            sender.restore(one)
     ports = [sender for sender in senders if isinstance(sender, Port)]
-    for medium, carried in zip(_media(ports), state["media"], strict=True):
+    media = _media(ports)
+    for medium, carried in zip(media, saved.part("media").listed(len(media)), strict=True):
         medium.restore(carried, ports)
 
 

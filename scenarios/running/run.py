@@ -15,6 +15,7 @@ import torch
 
 from ...emulator.contracts import ConfigError, NodeId, SheafedgeError, State
 from ...emulator.network.transport.errors import WorkerLost
+from ...emulator.saved_state import SavedState
 from ...version import __version__
 from ..recording.inspection import plot_recording
 from ..schema.scenario import Scenario
@@ -333,11 +334,11 @@ class _Run:
         Raises:
             ConfigError: it does not fit the scenario beside it.
         """
-        state = checkpoint.state
+        saved = SavedState(checkpoint.state, owner="a run")
         try:
-            restore_emulation(self._emulation, state["emulation"], checkpoint.rounds_done)
-            self._evaluator.latest = {int(client): scores for client, scores in state["scores"].items()}
-            self.watch.restore(state["watch"])
+            restore_emulation(self._emulation, saved.part("emulation"), checkpoint.rounds_done)
+            self._evaluator.latest = {int(client): one.state for client, one in saved.part("scores").named().items()}
+            self.watch.restore(saved.part("watch"))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ConfigError(
                 f"checkpoint {checkpoint.path} does not fit the scenario.toml beside it ({error}); start the run anew"

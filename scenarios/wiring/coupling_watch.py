@@ -10,6 +10,7 @@ import networkx as nx
 from torch import Tensor
 
 from ...emulator.contracts import ConfigError, NodeId, State
+from ...emulator.saved_state import SavedState
 from ...models.algorithms.algorithm_table import ALGORITHMS
 from ...models.sheaf.stability import (
     UNSTABLE_FROM,
@@ -145,10 +146,11 @@ class StabilityWatch:
         """What it knows between two rounds."""
         return {"said": self._said, "first": self._first, "last": self._last, "map_step": self._largest_map_step}
 
-    def restore(self, state: State) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Go on watching from there."""
-        self._said, self._first, self._last = dict(state["said"]), state["first"], state["last"]
-        self._largest_map_step = state["map_step"]
+        self._said = {name: sentence.text() for name, sentence in saved.part("said").named().items()}
+        self._first, self._last = saved.part("first").state, saved.part("last").state
+        self._largest_map_step = saved.part("map_step").number()
 
     def _look_at_maps(self, row: Mapping[str, Any]) -> None:
         who = f"client {row['client']}, round {row['round']}"

@@ -20,6 +20,7 @@ from ...emulator.network.channels.radio_settings import RadioSettings
 from ...emulator.network.channels.recorded_blockage import BlockedTimes, RecordedFade
 from ...emulator.radio.site_layout import distances_m, lattice_places_m, station_loss_db
 from ...emulator.radio.waves import Array
+from ...emulator.saved_state import SavedState
 
 #: States that a run remembers, some 200 bytes each on disk; later ones are not written down.
 MOST_STATES = 200_000
@@ -61,10 +62,10 @@ class RadioLinks:
         """What is on air, and what was; every channel keeps its own memory."""
         return {"air": self.air.state(), "log": [list(state) for state in self.log.states]}
 
-    def restore(self, state: State) -> None:
+    def restore(self, saved: SavedState) -> None:
         """Go on from there."""
-        self.air.restore(state["air"])
-        self.log.states = [LinkState(*values) for values in state["log"]]
+        self.air.restore(saved.part("air"))
+        self.log.states = [LinkState(*values.state) for values in saved.part("log").listed()]
 
 
 def make_radio_links(

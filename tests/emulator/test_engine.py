@@ -10,6 +10,7 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment, named_stream
+from sheafedge.emulator.saved_state import SavedState
 
 N_DRAWS = 10_000
 STANDARD_ERRORS = 4.0  # of a correlation of independent draws, 1 / sqrt(n); one test in 16,000 would fail by chance
@@ -64,7 +65,7 @@ def test_streams_go_on_where_they_stood() -> None:
     losses, restored = env.stream("link", 0, 1), other.stream("link", 0, 1)
     losses.random(5)
     losses.integers(9)  # leaves half of a 64-bit draw
-    other.restore(env.state())
+    other.restore(SavedState(env.state()))
     assert (
         restored.integers(1000, size=9, dtype=np.uint32).tolist()
         == losses.integers(1000, size=9, dtype=np.uint32).tolist()

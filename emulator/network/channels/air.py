@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...contracts import ConfigError, NodeId, State
 from ...radio.link_budget import noise_floor_dbm, off_beam_loss_db
 from ...radio.waves import Array
+from ...saved_state import SavedState
 from .radio_settings import RadioSettings
 
 Direction = tuple[NodeId, NodeId]
@@ -68,9 +69,9 @@ class Air:
     def state(self) -> State:
         return [values.copy() for values in (self._start_s, self._until_s, self._fade_db)]
 
-    def restore(self, state: State) -> None:
-        for values, remembered in zip((self._start_s, self._until_s, self._fade_db), state, strict=True):
-            values[:] = remembered
+    def restore(self, saved: SavedState) -> None:
+        for values, one in zip((self._start_s, self._until_s, self._fade_db), saved.listed(3), strict=True):
+            values[:] = one.array(values.dtype, len(values))
 
     def interference_mw(self, link: int, time_s: Array) -> Array:
         """[...] instants -> [...] what the receiver of a link gets of others, before what stands in its own way."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...contracts import Channel, ConfigError, State, Transmission
-from ...state_tree import restore_to, state_of
+from ...saved_state import SavedState, optional_state, restore_optional
 from ..loss import NO_PACKETS, LossProcess
 
 #: Rounds after which `retry_limit=None` gives up with an error; at 99 % loss, 137 packets need about 600.
@@ -129,11 +129,11 @@ class PacketChannel:
         )
 
     def state(self) -> State:
-        return [state_of(part) for part in (self._loss, self._pace, self._latency)]
+        return [optional_state(part) for part in (self._loss, self._pace, self._latency)]
 
-    def restore(self, state: State) -> None:
-        for part, remembered in zip((self._loss, self._pace, self._latency), state, strict=True):
-            restore_to(part, remembered)
+    def restore(self, saved: SavedState) -> None:
+        for part, one in zip((self._loss, self._pace, self._latency), saved.listed(3), strict=True):
+            restore_optional(part, one)
 
     def _repeated(
         self, missing: NDArray[np.int64], n_packets: int, size_bytes: int
@@ -172,10 +172,10 @@ class RepeatedChannel:
         return self._channel.packet_bytes
 
     def state(self) -> State:
-        return state_of(self._channel)
+        return optional_state(self._channel)
 
-    def restore(self, state: State) -> None:
-        restore_to(self._channel, state)
+    def restore(self, saved: SavedState) -> None:
+        restore_optional(self._channel, saved)
 
     def transmit(self, start_s: float, size_bytes: int) -> Transmission:
         """Fate of a message whose transmission starts at this instant.

@@ -15,6 +15,7 @@ from ...contracts import NodeId, State, Transmission
 from ...radio.block_error import transmit_blocks
 from ...radio.link_adaptation import BlockRates, OuterLoop
 from ...radio.waves import SPEED_OF_LIGHT_M_PER_S, Array
+from ...saved_state import SavedState
 from .air import Air
 from .link_state import LinkState, Stretch, link_state, lost_packets
 from .radio_settings import RadioSettings
@@ -93,8 +94,8 @@ class RadioChannel:
     def state(self) -> State:
         return self.outer_loop.offset_db
 
-    def restore(self, state: State) -> None:
-        self.outer_loop.offset_db = state
+    def restore(self, saved: SavedState) -> None:
+        self.outer_loop.offset_db = saved.number()
 
     def snr_db(self, time_s: Array) -> Array:
         """[n] instants -> [n] dB of signal over noise, without interference."""

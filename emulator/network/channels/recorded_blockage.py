@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...contracts import ConfigError, State
-from ...state_tree import restore_to, state_of
+from ...saved_state import SavedState, optional_state, restore_optional
 from ..loss import LossProcess, check_probability
 
 Array = NDArray[np.float64]
@@ -102,10 +102,10 @@ class ShadowedLoss:
         return self._clear.mean_burst
 
     def state(self) -> State:
-        return state_of(self._clear)
+        return optional_state(self._clear)
 
-    def restore(self, state: State) -> None:
-        restore_to(self._clear, state)
+    def restore(self, saved: SavedState) -> None:
+        restore_optional(self._clear, saved)
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost; clear times draw nothing more than `clear` does."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...contracts import ConfigError, State
+from ...saved_state import SavedState
 
 #: Instants of a trace and of the clock that lie closer than this are the same; far below a trace's grain.
 SAME_INSTANT_S = 1e-9
@@ -149,8 +150,8 @@ class RecordedOpportunities:
     def state(self) -> State:
         return [self._next, self._left_bytes]
 
-    def restore(self, state: State) -> None:
-        self._next, self._left_bytes = state
+    def restore(self, saved: SavedState) -> None:
+        self._next, self._left_bytes = (one.count() for one in saved.listed(2))
 
     def __call__(self, start_s: float, n_bytes: int) -> float:
         """Seconds until the last of these bytes has left."""
@@ -246,8 +247,8 @@ class RecordedLoss:
     def state(self) -> State:
         return self._next
 
-    def restore(self, state: State) -> None:
-        self._next = state
+    def restore(self, saved: SavedState) -> None:
+        self._next = saved.count(len(self._lost) - 1)
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost."""

@@ -11,11 +11,11 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import ConfigError, Message, MessageKind
+from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.codecs.codec_table import CODECS
 from sheafedge.models.settings import SharingSettings
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights
 from sheafedge.models.sharing.vector_gossip import SharedVector, VectorGossip
-from sheafedge.models.state.state_fields import Saved
 from torch import Tensor
 
 N, N_CLIENTS = 210, 5
@@ -89,7 +89,7 @@ def drift_of_the_mean(codec: str, n_rounds: int, forget: bool = False) -> NDArra
         ring.move(lambda _: np.full(N, pace))
         if forget:
             for gossip in ring.gossip:
-                gossip.resume(Saved({name: np.zeros_like(values) for name, values in gossip.state().items()}))
+                gossip.restore(SavedState({name: np.zeros_like(values) for name, values in gossip.state().items()}))
         ring.mix(round_index)
     return (ring.mean - start)[np.arange(N) % 7 != 0] - n_rounds * pace
 
@@ -191,7 +191,7 @@ def test_a_restored_gossip_sends_the_same_to_the_last_bit(codec: str) -> None:
     for round_index in range(5):
         ring.mix(round_index)
     for one, other, new in zip(ring.gossip, again.gossip, fresh.gossip, strict=True):
-        other.resume(Saved(one.state()))
+        other.restore(SavedState(one.state()))
         assert new.state().keys() == one.state().keys()
     for other in (again, fresh):
         for mine, theirs in zip(other.vectors, ring.vectors, strict=True):
@@ -206,13 +206,13 @@ def test_a_restored_gossip_sends_the_same_to_the_last_bit(codec: str) -> None:
 def test_the_memory_of_another_run_is_refused() -> None:
     int8, top_k, whole = (Ring(codec).gossip[0] for codec in ("int8", "top_k", "float32"))
     with pytest.raises(ConfigError):
-        int8.resume(Saved(top_k.state()))
+        int8.restore(SavedState(top_k.state()))
     with pytest.raises(ConfigError):
-        whole.resume(Saved(int8.state()))
+        whole.restore(SavedState(int8.state()))
     with pytest.raises(ConfigError):
-        top_k.resume(Saved(whole.state()))
+        top_k.restore(SavedState(whole.state()))
     with pytest.raises(ConfigError):
-        int8.resume(Saved({"head.all.unsent": np.zeros(N + 1, dtype=np.float32)}))
+        int8.restore(SavedState({"head.all.unsent": np.zeros(N + 1, dtype=np.float32)}))
 
 
 def test_a_vector_in_double_precision_is_averaged_as_well() -> None:

@@ -11,6 +11,7 @@ import pytest
 from integration.tiny import tiny, walk
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.faults.fault_plan import FaultPlan
+from sheafedge.emulator.saved_state import SavedState
 from sheafedge.scenarios.running.emulation_state import emulation_state, restore_emulation
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import load_scenario
@@ -170,7 +171,7 @@ def test_a_run_with_faults_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(
         emulate(first, stopped_after)
         state = emulation_state(first)
         second = built(state["clock"]["now_s"])
-        restore_emulation(second, state, stopped_after)
+        restore_emulation(second, SavedState(state), stopped_after)
         emulate(second, 8, stopped_after)
         assert second.recorder.trace_hash == whole.recorder.trace_hash
         assert second.recorder.traffic == whole.recorder.traffic

@@ -12,6 +12,7 @@ from integration.played import digest
 from integration.tiny import tiny, walk, wired
 from numpy.testing import assert_allclose
 from sheafedge.emulator.contracts import ConfigError, MessageKind, NodeId
+from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights
 from sheafedge.scenarios.running.emulation_state import emulation_state, restore_emulation
 from sheafedge.scenarios.wiring.data import load_data
@@ -172,7 +173,7 @@ def test_a_run_on_the_move_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(
     emulate(first, 3)
     state = emulation_state(first)
     second = built(state["clock"]["now_s"])
-    restore_emulation(second, state, 3)
+    restore_emulation(second, SavedState(state), 3)
     emulate(second, 8, 3)
     assert second.recorder.trace_hash == whole.recorder.trace_hash
 

@@ -1,4 +1,7 @@
-"""Where random streams stand, and how they get back there: numpy's and torch's."""
+"""Positions of random streams, numpy's and torch's.
+
+The clock keeps streams of its own in another form (`emulator.engine`); checkpoints hold both.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ import numpy as np
 import torch
 
 from ...emulator.contracts import State
-from .state_fields import Saved, to_array
+from ...emulator.saved_state import SavedState
+from .tensors import to_array
 
 #: PCG64 counts in 128 bits, more than most files can hold as a number: they are written as hexadecimal text.
 N_STATES = 2**128
 
 
-def stream_state(draws: np.random.Generator) -> State:
-    """Where a stream of numpy's default kind stands."""
+def numpy_stream_state(draws: np.random.Generator) -> State:
+    """Position of a stream of numpy's default kind."""
     whole = draws.bit_generator.state
     assert whole["bit_generator"] == "PCG64", "all named streams are of numpy's default kind"
     return {
@@ -24,11 +28,11 @@ def stream_state(draws: np.random.Generator) -> State:
     }
 
 
-def resume_stream(draws: np.random.Generator, saved: Saved) -> None:
-    """Put a stream, which others may hold too, where it stood.
+def restore_numpy_stream(draws: np.random.Generator, saved: SavedState) -> None:
+    """Move a stream, which others may hold too, to a saved position.
 
     Raises:
-        ConfigError: that is no place in such a stream.
+        ConfigError: no such stream has this position.
     """
     parts = saved.parts("state", "increment", "has_half", "half")
     draws.bit_generator.state = {
@@ -40,15 +44,15 @@ def resume_stream(draws: np.random.Generator, saved: Saved) -> None:
 
 
 def torch_stream_state(draws: torch.Generator) -> State:
-    """Where a generator of torch's stands, and on what device."""
+    """Position and device of a generator of torch."""
     return {"device": str(draws.device), "state": to_array(draws.get_state())}
 
 
-def resumed_torch_stream(draws: torch.Generator, saved: Saved) -> torch.Generator:
-    """The generator where it stood, or another one if it had moved to another device by then.
+def restored_torch_stream(draws: torch.Generator, saved: SavedState) -> torch.Generator:
+    """The generator at a saved position, or a new one where that was on another device.
 
     Raises:
-        ConfigError: that is no state of such a generator, or its device is not here.
+        ConfigError: no such generator has this position, or this machine lacks its device.
     """
     parts = saved.parts("device", "state")
     device = parts["device"].text()
@@ -61,7 +65,7 @@ def resumed_torch_stream(draws: torch.Generator, saved: Saved) -> torch.Generato
     return there
 
 
-def _long_number(saved: Saved) -> int:
+def _long_number(saved: SavedState) -> int:
     text = saved.text()
     try:
         number = int(text, 16) if len(text) <= len(hex(N_STATES)) else -1

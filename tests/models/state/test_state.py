@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 from sheafedge.emulator.contracts import ConfigError, State
+from sheafedge.emulator.saved_state import SavedState, restore_whole
 from sheafedge.models.encoders.dropout import SeededDropout
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.sheaf.restriction_maps import FactoredMaps
-from sheafedge.models.state.module_state import module_state, optimizer_state, resume_module, resume_optimizer
-from sheafedge.models.state.state_fields import Saved, restore_or_leave, to_array
-from sheafedge.models.state.stream_state import resume_stream, stream_state
+from sheafedge.models.state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
+from sheafedge.models.state.random_streams import numpy_stream_state, restore_numpy_stream
+from sheafedge.models.state.tensors import restore_tensor, to_array
 from sheafedge.models.training.local_training import BatchOrder
 from torch import nn
 
@@ -32,13 +33,13 @@ def test_a_stream_goes_on_in_the_middle_of_a_64_bit_draw() -> None:
         return numbers
 
     drawn(draws)
-    state = stream_state(draws)
+    state = numpy_stream_state(draws)
     assert isinstance(state, dict)
     assert state["has_half"] is True
-    resume_stream(other, Saved(state))
+    restore_numpy_stream(other, SavedState(state))
     assert drawn(draws) == drawn(other)
-    resume_stream(draws, Saved(state))
-    resume_stream(other, Saved({**state, "has_half": False}))
+    restore_numpy_stream(draws, SavedState(state))
+    restore_numpy_stream(other, SavedState({**state, "has_half": False}))
     assert drawn(draws) != drawn(other)
 
 
@@ -47,7 +48,7 @@ def test_a_stream_is_resumed_for_everybody_who_holds_it() -> None:
     order = BatchOrder(10, 4, draws)
     state = order.state()
     batches, number = [order.next(10) for _ in range(5)], draws.random()
-    order.resume(Saved(state))
+    order.restore(SavedState(state))
     assert all(np.array_equal(batch, order.next(10)) for batch in batches)
     assert draws.random() == number
 
@@ -56,7 +57,7 @@ def test_dropout_drops_the_same_again() -> None:
     dropout = SeededDropout(0.5, torch.Generator().manual_seed(3))
     state = dropout.state()
     first, second = dropout(torch.ones(99)), dropout(torch.ones(99))
-    dropout.resume(Saved(state))
+    dropout.restore(SavedState(state))
     assert torch.equal(dropout(torch.ones(99)), first)
     assert not torch.equal(first, second)
 
@@ -84,12 +85,12 @@ def test_an_optimizer_and_the_vector_that_it_steps_go_on(kind: type[torch.optim.
     one, other = made(), made()
     start, nothing_yet = module_state(one[0]), optimizer_state(one[2])
     steps(one)
-    resume_module(other[0], Saved(module_state(one[0])))
-    resume_optimizer(other[2], Saved(optimizer_state(one[2])))
+    restore_module(other[0], SavedState(module_state(one[0])))
+    restore_optimizer(other[2], SavedState(optimizer_state(one[2])))
     assert torch.equal(other[1].vector, one[1].vector)  # written in place: the vector sees its module's values
     assert torch.equal(steps(one), steps(other))
-    resume_module(one[0], Saved(start))
-    resume_optimizer(one[2], Saved(nothing_yet))
+    restore_module(one[0], SavedState(start))
+    restore_optimizer(one[2], SavedState(nothing_yet))
     assert torch.equal(steps(one), steps(made()))
 
 
@@ -101,7 +102,7 @@ def test_a_history_of_maps_keeps_its_values_and_its_room(n_steps: int) -> None:
     maps, resumed = FactoredMaps(starts, HEAD_DIM), FactoredMaps(starts, HEAD_DIM)
     for _ in range(n_steps):
         maps.step(0.1 * torch.randn(38, generator=draws), torch.randn(HEAD_DIM, generator=draws))
-    resumed.resume(Saved(maps.state()))
+    resumed.restore(SavedState(maps.state()))
     head = torch.randn(HEAD_DIM, generator=draws)
     assert torch.equal(resumed.project(head), maps.project(head))
     assert (resumed.n_steps, resumed.n_bytes) == (maps.n_steps, maps.n_bytes)
@@ -111,7 +112,7 @@ def test_what_was_folded_can_go_back_to_a_history() -> None:
     maps = FactoredMaps({1: torch.arange(30)}, HEAD_DIM)
     before, head = maps.state(), torch.ones(HEAD_DIM)
     maps.fold()
-    maps.resume(Saved(before))
+    maps.restore(SavedState(before))
     assert torch.equal(maps.project(head), torch.ones(30))
     assert maps.n_bytes < 30 * HEAD_DIM * 4
 
@@ -122,22 +123,22 @@ def test_what_was_folded_can_go_back_to_a_history() -> None:
 @pytest.mark.parametrize("number", [10**400, -(2**63), True, "1", None, [1.0]])
 def test_what_is_no_number_is_refused(number: Any) -> None:
     with pytest.raises(ConfigError, match="the whole must be a number, got"):
-        Saved(number).number()
+        SavedState(number).number()
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -0.0, 3, 1e-300])
 def test_any_other_number_is_taken(number: float) -> None:
-    assert repr(Saved(number).number()) == repr(float(number))
+    assert repr(SavedState(number).number()) == repr(float(number))
 
 
 @pytest.mark.parametrize("dtype", [">f4", "f8", "i4", "O", "U4"])
 def test_an_array_of_another_type_is_refused(dtype: str) -> None:
     with pytest.raises(ConfigError, match=r"must be float32 of shape \[2\], got"):
-        Saved(np.zeros(2, dtype=dtype)).into(torch.zeros(2))
+        restore_tensor(torch.zeros(2), SavedState(np.zeros(2, dtype=dtype)))
 
 
 def test_parts_that_are_missing_or_too_many_are_named() -> None:
-    saved = Saved({"head": {"a": 1, "b": 2}}).parts("head")["head"]
+    saved = SavedState({"head": {"a": 1, "b": 2}}).parts("head")["head"]
     with pytest.raises(ConfigError, match=r"head must have a part 'c', got none"):
         saved.parts("a", "b", "c")
     with pytest.raises(ConfigError, match=r"head must have no part 'b', got one"):
@@ -164,7 +165,7 @@ class Two:
     def state(self) -> State:
         return {"first": self.first, "second": self.second}
 
-    def resume(self, saved: Saved) -> None:
+    def restore(self, saved: SavedState) -> None:
         parts = saved.parts("first", "second")
         self.first = parts["first"].number()
         if parts["second"].number() < 0.0:
@@ -177,7 +178,7 @@ def test_half_a_state_is_taken_back(second: Any, error: type[Exception]) -> None
     """Whatever went wrong with the other half."""
     two = Two()
     with pytest.raises(error):
-        restore_or_leave(two, {"first": 5.0, "second": second})
+        restore_whole(two, {"first": 5.0, "second": second})
     assert (two.first, two.second) == (1.0, 2.0)
-    restore_or_leave(two, {"first": 5.0, "second": 6.0})
+    restore_whole(two, {"first": 5.0, "second": 6.0})
     assert (two.first, two.second) == (5.0, 6.0)

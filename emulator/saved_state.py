@@ -1,0 +1,191 @@
+"""The state of parts that change while a run is played: copied out as a plain tree, read back checked.
+
+Every class with a state of its own has two methods: `state` copies it out, `restore` reads it from a `SavedState`.
+Only where a whole tree enters (`contracts.Learner.restore`, a host of learners) is it still unread.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .contracts import ConfigError, State
+
+#: Whole numbers of a state stay below it.
+LARGEST = 2**63
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedState:
+    """A part of a state that was saved, in a file perhaps: nothing in it is believed before it was checked.
+
+    Attributes:
+        state: the part, as it was found.
+        path: its place in the whole state, for errors.
+        owner: of the whole state, for errors.
+
+    >>> SavedState({"maps": {"n_steps": -1}}).part("maps").part("n_steps").count(9)
+    Traceback (most recent call last):
+        ...
+    sheafedge.emulator.contracts.ConfigError: state of a learner: maps.n_steps must be a whole number from 0 to 9, got \
+-1; restore a state only into the client and scenario that it was taken from
+    """
+
+    state: State
+    path: str = ""
+    owner: str = "a learner"
+
+    def parts(self, *names: str) -> dict[str, SavedState]:
+        """The parts of exactly these names, in this order."""
+        found = self.named()
+        if strange := [name for name in found if name not in names]:
+            self.refuse(f"have no part {strange[0][:40]!r}", "one")
+        return {name: self.part(name) for name in names}
+
+    def part(self, name: str) -> SavedState:
+        """The part of this name; others may stand beside it."""
+        found = self.named()
+        if name not in found:
+            self.refuse(f"have a part {name!r}", "none of this name")
+        return found[name]
+
+    def prefixed(self, prefix: str) -> SavedState:
+        """The parts whose names begin with this and a dot, as a part of their own: some trees are flat."""
+        start = f"{prefix}."
+        below = {name.removeprefix(start): one.state for name, one in self.named().items() if name.startswith(start)}
+        return self._child(below, start.removesuffix("."))
+
+    def named(self) -> dict[str, SavedState]:
+        """All parts, under whatever names."""
+        if not isinstance(self.state, dict):
+            self.refuse("be a set of named parts", _kind(self.state))
+        return {str(name): self._child(part, str(name)) for name, part in self.state.items()}
+
+    def listed(self, n_parts: int | None = None) -> list[SavedState]:
+        """The parts of a list of this length, or of any."""
+        if not isinstance(self.state, list) or n_parts not in {None, len(self.state)}:
+            found = f"{len(self.state)}" if isinstance(self.state, list) else _kind(self.state)
+            self.refuse("be a list" if n_parts is None else f"be a list of {n_parts}", found)
+        return [self._child(part, f"[{index}]") for index, part in enumerate(self.state)]
+
+    def number(self) -> float:
+        """Any number, those that are not finite included."""
+        if isinstance(self.state, bool) or not isinstance(self.state, int | float):
+            self.refuse("be a number", _kind(self.state))
+        if isinstance(self.state, int) and abs(self.state) >= LARGEST:
+            self.refuse("be a number", "a whole one of more than 64 bits")
+        return float(self.state)
+
+    def count(self, limit: int = LARGEST - 1) -> int:
+        """A whole number from 0 to this limit."""
+        wanted = f"be a whole number from 0 to {limit}"
+        if isinstance(self.state, bool) or not isinstance(self.state, int):
+            self.refuse(wanted, _kind(self.state))
+        if not 0 <= self.state <= limit:
+            self.refuse(wanted, f"{self.state}" if abs(self.state) < LARGEST else "one of more than 64 bits")
+        return self.state
+
+    def flag(self) -> bool:
+        """A truth value."""
+        if not isinstance(self.state, bool):
+            self.refuse("be true or false", _kind(self.state))
+        return self.state
+
+    def text(self) -> str:
+        """A text."""
+        if not isinstance(self.state, str):
+            self.refuse("be text", _kind(self.state))
+        return self.state
+
+    def array(self, dtype: np.dtype[Any], *shape: int | None) -> NDArray[Any]:
+        """A copy of an array of this type and shape; None stands for any length."""
+        wanted = f"be {dtype} of shape [{', '.join('any' if size is None else str(size) for size in shape)}]"
+        if not isinstance(self.state, np.ndarray):
+            self.refuse(wanted, _kind(self.state))
+        found = self.state.shape
+        fits = len(found) == len(shape) and all(size in {None, own} for own, size in zip(found, shape, strict=True))
+        if self.state.dtype != dtype or not fits:
+            self.refuse(wanted, f"{self.state.dtype} of shape {list(found)}")
+        return np.array(self.state, order="C")
+
+    def refuse(self, wanted: str, found: str) -> NoReturn:
+        """Report that this part must be something else.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            f"state of {self.owner}: {self.path or 'the whole'} must {wanted}, got {found}; restore a state only into"
+            " the client and scenario that it was taken from"
+        )
+
+    def _child(self, part: State, step: str) -> SavedState:
+        path = f"{self.path}{step}" if step.startswith("[") else f"{self.path}.{step}".lstrip(".")
+        return SavedState(part, path, self.owner)
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A part that changes from one call to the next."""
+
+    def state(self) -> State:
+        """A copy of the state; later changes do not reach it."""
+        ...
+
+    def restore(self, saved: SavedState) -> None:
+        """Take a state over.
+
+        Raises:
+            ConfigError: it does not fit; a part of it may have been taken over by then.
+        """
+        ...
+
+
+class Parts:
+    """Parts by name as one: a mapping of their states.
+
+    Args:
+        parts: by name.
+    """
+
+    def __init__(self, **parts: Stateful) -> None:
+        self._parts = parts
+
+    def state(self) -> State:
+        return {name: part.state() for name, part in self._parts.items()}
+
+    def restore(self, saved: SavedState) -> None:
+        for name, one in saved.parts(*self._parts).items():
+            self._parts[name].restore(one)
+
+
+def restore_whole(part: Stateful, state: State) -> None:
+    """Restore all of a state, or leave the part as it is where anything does not fit.
+
+    Raises:
+        ConfigError: names what does not fit.
+    """
+    before = part.state()
+    try:
+        part.restore(SavedState(state))
+    except Exception:
+        part.restore(SavedState(before))
+        raise
+
+
+def optional_state(part: object) -> State:
+    """The state of a part that may have none; then None. Named streams are the clock's to keep, not their users'."""
+    return part.state() if isinstance(part, Stateful) else None
+
+
+def restore_optional(part: object, saved: SavedState) -> None:
+    """Restore a part that may have no state."""
+    if isinstance(part, Stateful):
+        part.restore(saved)
+
+
+def _kind(state: State) -> str:
+    return "nothing" if state is None else f"a value of type {type(state).__name__}"
