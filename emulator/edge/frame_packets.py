@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..contracts import MODALITIES, Modality
 from ..network.transport.errors import WireError
-from ..network.transport.packets import Dialect, Frame, Packet
+from ..network.transport.packets import Frame, Packet, PacketSchema
 
 FRAME_VERSION = 1
 #: An answer with the probabilities of a thousand labels takes a third of this.
@@ -65,8 +65,8 @@ REPLIES: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     "healthy": {"report": (dict,)},
     "bye": {"sentence": (str,)},
 }
-TO_SERVER = Dialect(FRAME_VERSION, QUESTIONS, MOST_HEADER_BYTES)
-TO_CLIENT = Dialect(FRAME_VERSION, REPLIES, MOST_TEXT_BYTES)
+TO_SERVER = PacketSchema(FRAME_VERSION, QUESTIONS, MOST_HEADER_BYTES)
+TO_CLIENT = PacketSchema(FRAME_VERSION, REPLIES, MOST_TEXT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

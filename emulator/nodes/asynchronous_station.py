@@ -14,7 +14,7 @@ from ..contracts import ConfigError, Phase
 from ..edge.device_profiles import DeviceProfile
 from ..engine import EmulatorEnvironment
 from .inbox import Mailbox
-from .learner_host import Arrived, LearnerHost, Turn
+from .learner_host import LearnerHost, PhaseInput, PhaseOutput
 from .station_context import StationContext
 
 #: Who was off so often in one piece of work will never finish it.
@@ -51,26 +51,28 @@ class AsynchronousStation:
 
     def _play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
         env, host, recorder = self._context.env, self._host, self._context.recorder
-        arrived: Arrived | None = None
+        arrived: PhaseInput | None = None
         staleness: list[int] = []
         for phase in host.phases(round_index):
-            turn = yield from self._work(arrived, phase, round_index)
-            for message in turn.messages:
+            output = yield from self._work(arrived, phase, round_index)
+            for message in output.messages:
                 self._context.network.send(message)
             yield env.end_of_instant()  # what is sent in this instant and takes no time is heard in it
-            messages = self._mailbox.take(turn.expected)
+            messages = self._mailbox.take(output.expected)
             staleness += [round_index - message.round_index for message in messages]
-            arrived = Arrived(phase.name, round_index, messages)
-        look = host.look(arrived, round_index)
+            arrived = PhaseInput(phase.name, round_index, messages)
+        report = host.report(arrived, round_index)
         yield env.timeout(0.0)  # lets others ask before this one waits
         recorder.used(staleness)
-        recorder.observation(env.now, host.client_id, round_index, {**look.result(), **_told(staleness)})
+        recorder.observation(env.now, host.client_id, round_index, {**report.result(), **_told(staleness)})
 
-    def _work(self, arrived: Arrived | None, phase: Phase, round_index: int) -> Generator[simpy.Event, object, Turn]:
+    def _work(
+        self, arrived: PhaseInput | None, phase: Phase, round_index: int
+    ) -> Generator[simpy.Event, object, PhaseOutput]:
         """The work of a phase, in a stretch of time in which the node is on to the end."""
         busy_s = self._device.seconds(phase.flops)
         yield from self._until_on_for(busy_s)
-        ticket = self._host.turn(arrived, phase.name, round_index)
+        ticket = self._host.compute(arrived, phase.name, round_index)
         self._spend(busy_s)
         yield self._context.env.timeout(busy_s)
         return ticket.result()

@@ -14,7 +14,7 @@ import simpy
 from ..contracts import NodeId, Phase
 from ..edge.device_profiles import DeviceProfile
 from .inbox import Inbox
-from .learner_host import Arrived, LearnerHost, Turn
+from .learner_host import LearnerHost, PhaseInput, PhaseOutput
 from .station_context import StationContext
 
 
@@ -59,7 +59,7 @@ class BaseStation:
         yield from self._begin(round_index)
         off_s = self._context.faults.goes_off_s(host.client_id, env.now)
         self._set_part(off_s > env.now)
-        arrived: Arrived | None = None
+        arrived: PhaseInput | None = None
         for phase in host.phases(round_index):
             if not self._takes_part:
                 break
@@ -67,14 +67,14 @@ class BaseStation:
         if not self._takes_part:
             arrived = None
             self._inbox.begin_round(round_index + 1)
-        look = host.look(arrived, round_index)
+        report = host.report(arrived, round_index)
         yield env.timeout(0.0)  # lets all nodes ask before the first one waits
-        seen = {**look.result(), **self._told()}
+        seen = {**report.result(), **self._told()}
         self._context.recorder.observation(env.now, host.client_id, round_index, seen)
 
     def _play_phase(
-        self, phase: Phase, round_index: int, arrived: Arrived | None, off_s: float
-    ) -> Generator[simpy.Event, object, Arrived | None]:
+        self, phase: Phase, round_index: int, arrived: PhaseInput | None, off_s: float
+    ) -> Generator[simpy.Event, object, PhaseInput | None]:
         """One phase, until all have ended it, or until the node goes off."""
         env, started_s, busy_s = self._context.env, self._context.env.now, self._device.seconds(phase.flops)
         if off_s <= started_s + busy_s:
@@ -82,18 +82,20 @@ class BaseStation:
             yield env.at(off_s)
             self._set_part(False)
             return None
-        ticket = self._host.turn(arrived, phase.name, round_index)
+        ticket = self._host.compute(arrived, phase.name, round_index)
         self._spend(busy_s)
         yield env.timeout(busy_s)
-        turn = self._among_neighbors(ticket.result())
-        for message in turn.messages:
+        output = self._among_neighbors(ticket.result())
+        for message in output.messages:
             self._context.network.send(message)
-        messages = yield from self._inbox.gather(round_index, phase.name, turn.expected, self._until(started_s, off_s))
+        messages = yield from self._inbox.gather(
+            round_index, phase.name, output.expected, self._until(started_s, off_s)
+        )
         self._set_part(off_s > env.now)
         if self._takes_part:
             yield self._context.barrier.wait()
             self._set_part(off_s > env.now)  # the others have seen that it had come so far
-        return Arrived(phase.name, round_index, messages)
+        return PhaseInput(phase.name, round_index, messages)
 
     def _begin(self, round_index: int) -> Generator[simpy.Event, object, None]:
         env, pace = self._context.env, self._context.pace
@@ -106,12 +108,12 @@ class BaseStation:
         if self._context.neighbors_at is not None:
             self._neighbors = self._context.neighbors_at(self._host.client_id, env.now)
 
-    def _among_neighbors(self, turn: Turn) -> Turn:
+    def _among_neighbors(self, output: PhaseOutput) -> PhaseOutput:
         """What of a turn concerns those that are there in this round."""
         if self._neighbors is None:
-            return turn
-        messages = [message for message in turn.messages if message.receiver in self._neighbors]
-        return Turn(messages, frozenset(slot for slot in turn.expected if slot.sender in self._neighbors))
+            return output
+        messages = [message for message in output.messages if message.receiver in self._neighbors]
+        return PhaseOutput(messages, frozenset(slot for slot in output.expected if slot.sender in self._neighbors))
 
     def _told(self) -> dict[str, Any]:
         """What a row says of the node beside its learner: nothing, where it is on and its neighbors stay."""

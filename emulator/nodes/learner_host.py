@@ -14,7 +14,7 @@ from .compute_pool import ComputePool
 Observe = Callable[[Learner, int], Mapping[str, Any]]
 
 
-class Arrived(NamedTuple):
+class PhaseInput(NamedTuple):
     """A phase that has ended on the clock, and whose messages the learner has yet to absorb."""
 
     phase: str
@@ -22,7 +22,7 @@ class Arrived(NamedTuple):
     messages: Sequence[Message]
 
 
-class Turn(NamedTuple):
+class PhaseOutput(NamedTuple):
     """What a learner's turn left: the messages that it sends, and what it would like to hear in this phase."""
 
     messages: Sequence[Message]
@@ -42,11 +42,11 @@ class LearnerHost(Protocol):
         """The phases of this round."""
         ...
 
-    def turn(self, arrived: Arrived | None, phase: str, round_index: int) -> Future[Turn]:
+    def compute(self, arrived: PhaseInput | None, phase: str, round_index: int) -> Future[PhaseOutput]:
         """Absorb what has arrived, if anything, then do the work of this phase."""
         ...
 
-    def look(self, arrived: Arrived | None, round_index: int) -> Future[Mapping[str, Any]]:
+    def report(self, arrived: PhaseInput | None, round_index: int) -> Future[Mapping[str, Any]]:
         """Absorb what has arrived, if anything, then report on the round."""
         ...
 
@@ -75,11 +75,11 @@ class LocalHost:
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return self._learner.phases(round_index)
 
-    def turn(self, arrived: Arrived | None, phase: str, round_index: int) -> Future[Turn]:
-        return self._pool.submit(partial(take_turn, self._learner, arrived, phase, round_index))
+    def compute(self, arrived: PhaseInput | None, phase: str, round_index: int) -> Future[PhaseOutput]:
+        return self._pool.submit(partial(compute_phase, self._learner, arrived, phase, round_index))
 
-    def look(self, arrived: Arrived | None, round_index: int) -> Future[Mapping[str, Any]]:
-        return self._pool.submit(partial(take_look, self._learner, self._observe, arrived, round_index))
+    def report(self, arrived: PhaseInput | None, round_index: int) -> Future[Mapping[str, Any]]:
+        return self._pool.submit(partial(report_round, self._learner, self._observe, arrived, round_index))
 
     def state(self) -> Future[State]:
         return self._pool.submit(self._learner.state)
@@ -88,19 +88,19 @@ class LocalHost:
         return self._pool.submit(partial(self._learner.restore, state))
 
 
-def take_turn(learner: Learner, arrived: Arrived | None, phase: str, round_index: int) -> Turn:
+def compute_phase(learner: Learner, arrived: PhaseInput | None, phase: str, round_index: int) -> PhaseOutput:
     """The work itself, wherever it is done."""
     _absorb(learner, arrived)
     messages = learner.compute(phase, round_index)
-    return Turn(messages, learner.expected(phase, round_index))
+    return PhaseOutput(messages, learner.expected(phase, round_index))
 
 
-def take_look(learner: Learner, observe: Observe, arrived: Arrived | None, round_index: int) -> Mapping[str, Any]:
+def report_round(learner: Learner, observe: Observe, arrived: PhaseInput | None, round_index: int) -> Mapping[str, Any]:
     """The last work of a round, wherever it is done."""
     _absorb(learner, arrived)
     return observe(learner, round_index)
 
 
-def _absorb(learner: Learner, arrived: Arrived | None) -> None:
+def _absorb(learner: Learner, arrived: PhaseInput | None) -> None:
     if arrived is not None:
         learner.absorb(arrived.phase, arrived.round_index, arrived.messages)

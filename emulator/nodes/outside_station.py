@@ -15,11 +15,11 @@ from ..network.transport.packed_messages import unpack_messages
 from ..network.transport.packets import Frame, Packet
 from ..real_time_clock import RealTimeEnvironment
 from .inbox import Inbox
-from .learner_host import Arrived
+from .learner_host import PhaseInput
 from .outside_place import OutsidePlace
 from .outside_server import OutsideServer
 from .station_context import StationContext
-from .worker_bench import pack_arrived
+from .worker_calls import pack_arrived
 
 #: Figures of an outside client's report, and characters of their names.
 MOST_FIGURES, LONGEST_NAME = 16, 40
@@ -58,45 +58,49 @@ class OutsideStation:
         clock, place, pace = self._clock, self._place, self._context.pace
         if pace is not None and clock.now < pace.start_s(round_index):
             yield clock.timeout(pace.start_s(round_index) - clock.now)
-        arrived: Arrived | None = None
+        arrived: PhaseInput | None = None
         n_before = self.n_in_time
         for phase in place.phases:
             deadline_s = clock.now + place.deadline_s
-            messages = yield from self._turn(arrived, phase.name, round_index, deadline_s)
+            messages = yield from self._request_output(arrived, phase.name, round_index, deadline_s)
             for message in messages:
                 self._context.network.send(message)
             expected = place.expected(phase.name, round_index)
             heard = yield from self._inbox.gather(round_index, phase.name, expected, deadline_s)
-            arrived = Arrived(phase.name, round_index, heard)
+            arrived = PhaseInput(phase.name, round_index, heard)
             yield self._context.barrier.wait()
-        report = yield from self._look(arrived, round_index)
+        report = yield from self._request_report(arrived, round_index)
         row = {"outside": True, "turns_in_time": self.n_in_time - n_before, "report": report}
         self._context.recorder.observation(clock.now, place.client_id, round_index, row)
 
-    def _turn(
-        self, arrived: Arrived | None, phase: str, round_index: int, deadline_s: float
+    def _request_output(
+        self, arrived: PhaseInput | None, phase: str, round_index: int, deadline_s: float
     ) -> Generator[simpy.Event, object, list[Message]]:
-        def read(answer: Packet) -> list[Message]:
-            messages = unpack_messages(answer.fields["messages"], answer.frames, self._kinds)
+        def read(reply: Packet) -> list[Message]:
+            messages = unpack_messages(reply.fields["messages"], reply.frames, self._kinds)
             self._place.check(messages, phase, round_index)
             return messages
 
         frames: list[Frame] = []
         fields = {"round": round_index, "phase": phase, **pack_arrived(arrived, frames)}
-        ticket = self._server.ask(self._place.client_id, "turn", fields, frames, read)
-        messages: list[Message] | None = yield from self._answer(ticket, deadline_s)
+        ticket = self._server.request(self._place.client_id, "turn", fields, frames, read)
+        messages: list[Message] | None = yield from self._reply_in_time(ticket, deadline_s)
         self.n_turns += 1
         self.n_in_time += messages is not None
         return messages or []
 
-    def _look(self, arrived: Arrived | None, round_index: int) -> Generator[simpy.Event, object, dict[str, float]]:
+    def _request_report(
+        self, arrived: PhaseInput | None, round_index: int
+    ) -> Generator[simpy.Event, object, dict[str, float]]:
         frames: list[Frame] = []
         fields = {"round": round_index, **pack_arrived(arrived, frames)}
-        ticket = self._server.ask(self._place.client_id, "look", fields, frames, _report)
-        report: dict[str, float] | None = yield from self._answer(ticket, self._clock.now + self._place.deadline_s)
+        ticket = self._server.request(self._place.client_id, "look", fields, frames, _report)
+        report: dict[str, float] | None = yield from self._reply_in_time(
+            ticket, self._clock.now + self._place.deadline_s
+        )
         return report or {}
 
-    def _answer(self, ticket: Future[Any] | None, deadline_s: float) -> Generator[simpy.Event, object, Any]:
+    def _reply_in_time(self, ticket: Future[Any] | None, deadline_s: float) -> Generator[simpy.Event, object, Any]:
         """What came in time; None: nothing."""
         if ticket is None:
             return None
@@ -106,9 +110,9 @@ class OutsideStation:
         return None
 
 
-def _report(answer: Packet) -> Mapping[str, float]:
+def _report(reply: Packet) -> Mapping[str, float]:
     """Figures that an outside client tells about itself."""
-    row = answer.fields["row"]
+    row = reply.fields["row"]
     if len(row) > MOST_FIGURES:
         raise WireError(f"a report has at most {MOST_FIGURES} figures, got {len(row)}")
     for name, value in row.items():

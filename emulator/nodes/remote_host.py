@@ -11,9 +11,9 @@ from ..network.transport.errors import WireError
 from ..network.transport.packed_messages import unpack_messages, unpack_phases, unpack_slots
 from ..network.transport.packed_trees import check_row, pack_tree, unpack_tree
 from ..network.transport.packets import Frame, Packet
-from .learner_host import Arrived, Turn
-from .turn_server import TurnServer
-from .worker_bench import pack_arrived
+from .learner_host import PhaseInput, PhaseOutput
+from .worker_calls import pack_arrived
+from .worker_server import WorkerServer
 
 
 class RemoteHost:
@@ -25,53 +25,53 @@ class RemoteHost:
         server: has a seat for its worker.
     """
 
-    def __init__(self, client_id: NodeId, kinds: Collection[MessageKind], server: TurnServer) -> None:
+    def __init__(self, client_id: NodeId, kinds: Collection[MessageKind], server: WorkerServer) -> None:
         self.client_id = client_id
         self._kinds, self._server = kinds, server
         self._phases: dict[int, tuple[Phase, ...]] = {}
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         if round_index not in self._phases:  # in the first round, and after a restore
-            asked: Future[tuple[Phase, ...]] = self._server.ask(
+            found: Future[tuple[Phase, ...]] = self._server.request(
                 self.client_id, "phases", {"round": round_index}, _phases_in
             )
-            self._phases = {round_index: asked.result()}
+            self._phases = {round_index: found.result()}
         return self._phases[round_index]
 
-    def turn(self, arrived: Arrived | None, phase: str, round_index: int) -> Future[Turn]:
+    def compute(self, arrived: PhaseInput | None, phase: str, round_index: int) -> Future[PhaseOutput]:
         frames: list[Frame] = []
         fields = {"round": round_index, "phase": phase, **pack_arrived(arrived, frames)}
 
-        def read(answer: Packet) -> Turn:
-            messages = unpack_messages(answer.fields["messages"], answer.frames, self._kinds)
+        def read(reply: Packet) -> PhaseOutput:
+            messages = unpack_messages(reply.fields["messages"], reply.frames, self._kinds)
             for message in messages:
                 self._check(message, phase, round_index)
-            expected = unpack_slots(answer.fields["expected"])
+            expected = unpack_slots(reply.fields["expected"])
             if any((slot.round_index, slot.phase) != (round_index, phase) for slot in expected):
                 raise WireError(f"client {self.client_id} expects messages of another phase")
-            return Turn(messages, expected)
+            return PhaseOutput(messages, expected)
 
-        return self._server.ask(self.client_id, "turn", fields, read, frames)
+        return self._server.request(self.client_id, "turn", fields, read, frames)
 
-    def look(self, arrived: Arrived | None, round_index: int) -> Future[Mapping[str, Any]]:
+    def report(self, arrived: PhaseInput | None, round_index: int) -> Future[Mapping[str, Any]]:
         frames: list[Frame] = []
         fields = {"round": round_index, **pack_arrived(arrived, frames)}
 
-        def read(answer: Packet) -> Mapping[str, Any]:
-            row: Mapping[str, Any] = answer.fields["row"]
+        def read(reply: Packet) -> Mapping[str, Any]:
+            row: Mapping[str, Any] = reply.fields["row"]
             check_row(row)
-            self._phases = {round_index + 1: _phases_in(answer)}
+            self._phases = {round_index + 1: _phases_in(reply)}
             return row
 
-        return self._server.ask(self.client_id, "look", fields, read, frames)
+        return self._server.request(self.client_id, "look", fields, read, frames)
 
     def state(self) -> Future[State]:
-        return self._server.ask(self.client_id, "state", {}, _tree_in)
+        return self._server.request(self.client_id, "state", {}, _tree_in)
 
     def restore(self, state: State) -> Future[None]:
         frames: list[Frame] = []
         self._phases = {}
-        return self._server.ask(self.client_id, "restore", pack_tree(state, frames), lambda _: None, frames)
+        return self._server.request(self.client_id, "restore", pack_tree(state, frames), lambda _: None, frames)
 
     def _check(self, message: Message, phase: str, round_index: int) -> None:
         if (message.sender, message.phase, message.round_index) != (self.client_id, phase, round_index):
@@ -80,9 +80,9 @@ class RemoteHost:
             raise WireError(f"client {self.client_id} sends a message that has lost coordinates")
 
 
-def _phases_in(answer: Packet) -> tuple[Phase, ...]:
-    return unpack_phases(answer.fields["phases"])
+def _phases_in(reply: Packet) -> tuple[Phase, ...]:
+    return unpack_phases(reply.fields["phases"])
 
 
-def _tree_in(answer: Packet) -> State:
-    return unpack_tree(answer.fields, answer.frames)
+def _tree_in(reply: Packet) -> State:
+    return unpack_tree(reply.fields, reply.frames)

@@ -26,12 +26,12 @@ def worker(
 ) -> None:
     """Join a run on another host: train some of its clients here, and end with it."""
     from ...emulator.network.transport.curve_keys import check_address, read_keys
-    from ...emulator.nodes.turn_worker import Engine, process_name
-    from ...emulator.nodes.worker_limits import WorkerLimits
+    from ...emulator.nodes.worker_client import EngineAddress, process_name
+    from ...emulator.nodes.worker_seat import WorkerLimits
 
     curve_keys = None if keys is None else read_keys(keys, "worker")
     check_address(hub, curve_keys)
-    engine = Engine(hub, __version__, process_name(), keys=curve_keys, limits=WorkerLimits(join_s=join_s))
+    engine = EngineAddress(hub, __version__, process_name(), keys=curve_keys, limits=WorkerLimits(join_s=join_s))
 
     typer.echo(f"looking for an engine at {hub}")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...emulator.contracts import ConfigError
 from ...emulator.network.transport.curve_keys import CurveKeys, check_address, read_keys
-from ...emulator.nodes.worker_limits import WorkerLimits
+from ...emulator.nodes.worker_seat import WorkerLimits
 from .ray_cluster import Engine, is_cluster_given
 
 

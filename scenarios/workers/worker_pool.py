@@ -17,8 +17,8 @@ import tomli_w
 from ...emulator.contracts import ConfigError, Learner
 from ...emulator.nodes.learner_host import LearnerHost
 from ...emulator.nodes.remote_host import RemoteHost
-from ...emulator.nodes.turn_server import TurnServer
 from ...emulator.nodes.worker_processes import WorkerProcesses
+from ...emulator.nodes.worker_server import WorkerServer
 from ...models.algorithms.algorithm_table import ALGORITHMS
 from ...version import __version__
 from ..schema.scenario import Scenario
@@ -62,7 +62,7 @@ class Crew:
         processes: of those that were started here.
     """
 
-    def __init__(self, scenario: Scenario, server: TurnServer, processes: Processes | None) -> None:
+    def __init__(self, scenario: Scenario, server: WorkerServer, processes: Processes | None) -> None:
         self._scenario = scenario
         self.server, self.processes = server, processes
 
@@ -83,7 +83,7 @@ class Crew:
         return [RemoteHost(learner.client_id, kinds, self.server) for learner in assembly.learners]
 
     def fill(self) -> None:
-        """Wait until every worker is there and has built its clients; errors as of `TurnServer.fill`.
+        """Wait until every worker is there and has built its clients; errors as of `WorkerServer.fill`.
 
         After `WorkerLost`, `start` and `fill` bring a new worker in place of the lost one; all learners must then be
         restored, because those that live have gone on.
@@ -143,7 +143,7 @@ def crew_of(scenario: Scenario, workers: Workers | None) -> Iterator[Crew | None
         address = workers.hub or _own_address(stack)
         processes = _started_by(workers, address, stack)
         ended = processes.ended if processes is not None else lambda _: None
-        server = TurnServer(address, seats, __version__, workers.limits, workers.curve_keys, ended)
+        server = WorkerServer(address, seats, __version__, workers.limits, workers.curve_keys, ended)
         crew = Crew(scenario, server, processes)
         stack.callback(crew.dismiss)
         crew.start()

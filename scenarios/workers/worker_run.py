@@ -14,8 +14,8 @@ from typing import NoReturn
 from ...emulator.contracts import NodeId
 from ...emulator.network.transport.curve_keys import read_keys
 from ...emulator.network.transport.errors import TransportError
-from ...emulator.nodes.turn_worker import Engine, ParentGoneError, TurnWorker, forget_address, process_name
-from ...emulator.nodes.worker_bench import Bench
+from ...emulator.nodes.worker_calls import LearnerCalls
+from ...emulator.nodes.worker_client import EngineAddress, ParentGoneError, WorkerClient, forget_address, process_name
 from ...version import __version__
 from ..schema.scenario import validated
 from ..wiring.assembly import assemble
@@ -25,7 +25,7 @@ from ..wiring.torch_setup import one_torch_thread
 from .state_digest import state_digest
 
 
-def build_bench(text: str, clients: Sequence[NodeId]) -> tuple[Bench, list[str]]:
+def build_learners(text: str, clients: Sequence[NodeId]) -> tuple[LearnerCalls, list[str]]:
     """Learners of some clients of a scenario, scored on their held-out rows; and the digests of their states.
 
     Args:
@@ -43,10 +43,10 @@ def build_bench(text: str, clients: Sequence[NodeId]) -> tuple[Bench, list[str]]
     learners = {learner.client_id: learner for learner in assembly.learners}
     gc.freeze()  # as in a run of one process: what is there now stays
     starts = [state_digest(learners[client].state()) for client in clients]
-    return Bench(learners, assembly.algorithm.kinds, evaluator.observe), starts
+    return LearnerCalls(learners, assembly.algorithm.kinds, evaluator.observe), starts
 
 
-def live(engine: Engine) -> NoReturn:
+def live(engine: EngineAddress) -> NoReturn:
     """Work for an engine until it is done, and end the process: 0, 2 with a sentence, or 130 when interrupted."""
     code = _worked(engine)
     sys.stdout.flush()
@@ -54,12 +54,12 @@ def live(engine: Engine) -> NoReturn:
     os._exit(code)  # a step that is still being computed must not keep the process
 
 
-def _worked(engine: Engine) -> int:
+def _worked(engine: EngineAddress) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     is_alone = engine.parent is None  # else the engine has the word
     try:
         with one_torch_thread():
-            TurnWorker(engine, build_bench).serve()
+            WorkerClient(engine, build_learners).serve()
     except ParentGoneError:
         forget_address(engine.address)  # nobody else is left to do it, nor to read a sentence
         return 2
@@ -77,4 +77,4 @@ def _worked(engine: Engine) -> int:
 
 if __name__ == "__main__":  # started by an engine: address, seat, perhaps keys; its end of a pipe is the standard input
     given = read_keys(Path(sys.argv[3]), "worker") if len(sys.argv) > 3 else None
-    live(Engine(sys.argv[1], __version__, process_name(), int(sys.argv[2]), given, parent=sys.stdin.fileno()))
+    live(EngineAddress(sys.argv[1], __version__, process_name(), int(sys.argv[2]), given, parent=sys.stdin.fileno()))

@@ -17,7 +17,7 @@ import numpy as np
 import zmq
 
 from ...contracts import ConfigError
-from ...network.transport.curve_keys import CurveKeys, Door, check_address, use_keys
+from ...network.transport.curve_keys import CurveKeys, KeyAuthenticator, check_address, use_keys
 from ...network.transport.errors import TransportError, WireError
 from ...network.transport.packets import Packet, pack_packet, unpack_packet
 from ...network.transport.sockets import allow_connections, open_socket
@@ -127,7 +127,7 @@ class Server:
         self._clients: OrderedDict[bytes, None] = OrderedDict()
         self._turned_s = time.monotonic()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._door: Door | None = None
+        self._door: KeyAuthenticator | None = None
         self._open(address, keys, bundle.manifest)
         self._tell_model()
 
@@ -192,7 +192,7 @@ class Server:
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # replies that cannot be sent are errors, which are counted
         try:
             if keys is not None:
-                self._door = Door(self._context, keys)
+                self._door = KeyAuthenticator(self._context, keys)
                 use_keys(self._socket, keys, "engine")
             self._socket.bind(address)
         except (zmq.ZMQError, TransportError) as error:

@@ -137,7 +137,7 @@ def use_keys(socket: zmq.Socket[bytes], keys: CurveKeys, end: End) -> None:
         socket.curve_serverkey = keys.other
 
 
-class Door:
+class KeyAuthenticator:
     """Answers ZeroMQ's question who may come in: whoever holds the workers' secret key, nobody else.
 
     Args:

@@ -1,8 +1,10 @@
-"""What can go wrong between two nodes, as one sentence each."""
+"""Errors of transport, one sentence each, and errors that cross from a worker to its engine."""
 
 from __future__ import annotations
 
-from ...contracts import NodeId, SheafedgeError
+import traceback
+
+from ...contracts import ConfigError, DataError, DivergedError, NodeId, SheafedgeError, TopologyError
 
 
 class WireError(SheafedgeError, ValueError):
@@ -30,3 +32,35 @@ class WorkerLost(TransportError):  # noqa: N818 - it is what happened, as the us
         who = f"worker {self.seat}" + (f" ({self._name})" if self._name else "")
         listed = ", ".join(map(str, self.clients[:8])) + (", ..." if len(self.clients) > 8 else "")
         return f"{who} with client{'s' if len(self.clients) > 1 else ''} {listed} is lost: {self._reason}"
+
+
+#: Errors of a worker that the engine raises as what they are.
+REMOTE_ERRORS: dict[str, type[Exception]] = {
+    error.__name__: error
+    for error in (
+        ConfigError,
+        DataError,
+        DivergedError,
+        MemoryError,
+        SheafedgeError,
+        TopologyError,
+        TransportError,
+        WireError,
+    )
+}
+_LONGEST = 4000  # characters of a sentence
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """Name and sentence of an error, to be sent; the sentence of a programming error says where it was raised."""
+    for cls in type(error).__mro__:
+        if cls.__name__ in REMOTE_ERRORS:
+            return cls.__name__, str(error)[:_LONGEST]
+    return type(error).__name__, "".join(traceback.format_exception(error))[-_LONGEST:]
+
+
+def remote_error(name: str, sentence: str, worker: str) -> Exception:
+    """The exception that the engine raises for an error that a worker has sent."""
+    if name in REMOTE_ERRORS:
+        return REMOTE_ERRORS[name](sentence)
+    return RuntimeError(f"{worker} met a mistake in the program, {name[:40]}:\n{sentence}")

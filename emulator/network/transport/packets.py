@@ -72,7 +72,7 @@ FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
 }
 
 
-class Dialect(NamedTuple):
+class PacketSchema(NamedTuple):
     """What one kind of ends say to each other.
 
     Attributes:
@@ -87,14 +87,14 @@ class Dialect(NamedTuple):
 
 
 #: What engine and workers say.
-TURNS = Dialect(PACKET_VERSION, FIELDS)
+WORKER_PACKETS = PacketSchema(PACKET_VERSION, FIELDS)
 
 
 class Packet(NamedTuple):
     """One thing said.
 
     Attributes:
-        type: a name of the dialect's fields.
+        type: a name of the schema's fields.
         fields: exactly those of its type.
         frames: raw numbers that fields refer to by their place.
     """
@@ -104,21 +104,21 @@ class Packet(NamedTuple):
     frames: Sequence[Frame] = ()
 
 
-def pack_packet(packet: Packet, dialect: Dialect = TURNS) -> list[Frame]:
+def pack_packet(packet: Packet, schema: PacketSchema = WORKER_PACKETS) -> list[Frame]:
     """Header and frames.
 
     Raises:
         WireError: its fields are not those of its type, or cannot be written.
     """
-    _check_fields(packet.type, packet.fields, dialect)
-    said = {"version": dialect.version, "type": packet.type, "checksum": _checksum(packet.frames), **packet.fields}
+    _check_fields(packet.type, packet.fields, schema)
+    said = {"version": schema.version, "type": packet.type, "checksum": _checksum(packet.frames), **packet.fields}
     try:
         return [msgpack.packb(said), *packet.frames]
     except (ValueError, TypeError, OverflowError) as error:
         raise WireError(f"packet {packet.type!r} cannot be written: {error}") from None
 
 
-def unpack_packet(parts: Sequence[Frame], dialect: Dialect = TURNS) -> Packet:
+def unpack_packet(parts: Sequence[Frame], schema: PacketSchema = WORKER_PACKETS) -> Packet:
     """The packet in these frames; what its fields say of messages, trees and slots is not yet looked at.
 
     Raises:
@@ -127,21 +127,21 @@ def unpack_packet(parts: Sequence[Frame], dialect: Dialect = TURNS) -> Packet:
     if not parts:
         raise WireError("a packet has a header")
     header = memoryview(parts[0])
-    if header.nbytes > dialect.most_header_bytes:
-        raise WireError(f"header of {header.nbytes} bytes is longer than {dialect.most_header_bytes}")
+    if header.nbytes > schema.most_header_bytes:
+        raise WireError(f"header of {header.nbytes} bytes is longer than {schema.most_header_bytes}")
     try:
         said = msgpack.unpackb(header)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
         raise WireError(f"header of {header.nbytes} bytes is not msgpack: {error}") from None
     if type(said) is not dict or "version" not in said:
         raise WireError("header is not a map with a version")
-    if type(said["version"]) is not int or said["version"] != dialect.version:
+    if type(said["version"]) is not int or said["version"] != schema.version:
         raise WireError(
-            f"packet speaks version {str(said['version'])[:20]!r}, this end {dialect.version}; use one release"
+            f"packet speaks version {str(said['version'])[:20]!r}, this end {schema.version}; use one release"
         )
     kind, checksum = said.pop("type", None), said.pop("checksum", None)
     del said["version"]
-    _check_fields(kind, said, dialect)
+    _check_fields(kind, said, schema)
     if type(checksum) is not int or checksum != _checksum(parts[1:]):
         raise WireError(f"frames of a packet {kind!r} do not match its checksum")
     return Packet(cast("str", kind), said, list(parts[1:]))
@@ -154,10 +154,10 @@ def _checksum(frames: Sequence[Frame]) -> int:
     return checksum
 
 
-def _check_fields(kind: object, fields: Mapping[str, Any], dialect: Dialect) -> None:
-    if type(kind) is not str or kind not in dialect.fields:
+def _check_fields(kind: object, fields: Mapping[str, Any], schema: PacketSchema) -> None:
+    if type(kind) is not str or kind not in schema.fields:
         raise WireError(f"no packet is of type {str(kind)[:20]!r}")
-    expected = dialect.fields[kind]
+    expected = schema.fields[kind]
     if fields.keys() != expected.keys():
         wrong = ", ".join(sorted(str(name)[:20] for name in fields.keys() ^ expected.keys()))
         raise WireError(f"packet {kind!r} has missing or unknown fields: {wrong}")

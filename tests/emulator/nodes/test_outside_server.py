@@ -45,7 +45,7 @@ QUESTION = {"round": 0, "phase": "mix", "arrived": None, "messages": []}
 
 
 def ask(server: OutsideServer) -> Future[Any] | None:
-    return server.ask(3, "turn", QUESTION, (), lambda answer: len(answer.fields["messages"]))
+    return server.request(3, "turn", QUESTION, (), lambda answer: len(answer.fields["messages"]))
 
 
 def asked(server: OutsideServer) -> Future[Any]:
@@ -195,7 +195,7 @@ def test_an_answer_that_is_none_is_not_waited_for(server: OutsideServer) -> None
 
     with OutsidePlayer(server.address) as player:
         seated(server, player)
-        ticket = server.ask(3, "look", {"round": 0, "arrived": None, "messages": []}, (), refuse)
+        ticket = server.request(3, "look", {"round": 0, "arrived": None, "messages": []}, (), refuse)
         assert ticket is not None
         question = player.hear("look")
         player.say("look_done", {"ticket": question.fields["ticket"], "row": {}, "phases": []})
@@ -318,7 +318,7 @@ def test_a_hail_of_mutated_packets_is_survived(server: OutsideServer) -> None:
     ]
     with OutsidePlayer(server.address) as player, OutsidePlayer(server.address) as stranger:
         seated(server, player)
-        assert server.ask(3, "turn", QUESTION, (), read_turn) is not None
+        assert server.request(3, "turn", QUESTION, (), read_turn) is not None
         for _ in range(N_MUTATED):
             parts = mutated(whole[int(draws.integers(len(whole)))], draws)
             stranger.say_parts(parts)

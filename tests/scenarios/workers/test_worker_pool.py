@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from doubles.turn_workers import short_folder
+from doubles.remote_workers import short_folder
 from integration.tiny import tiny
 from sheafedge.emulator.contracts import ConfigError, DivergedError
 from sheafedge.emulator.network.transport.errors import WorkerLost

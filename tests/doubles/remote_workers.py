@@ -24,10 +24,10 @@ from sheafedge.emulator.nodes.learner_host import LearnerHost, LocalHost
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.nodes.remote_host import RemoteHost
 from sheafedge.emulator.nodes.station_context import StationContext
-from sheafedge.emulator.nodes.turn_server import TurnServer
-from sheafedge.emulator.nodes.turn_worker import Engine, TurnWorker
-from sheafedge.emulator.nodes.worker_bench import Bench
-from sheafedge.emulator.nodes.worker_limits import WorkerLimits
+from sheafedge.emulator.nodes.worker_calls import LearnerCalls
+from sheafedge.emulator.nodes.worker_client import EngineAddress, WorkerClient
+from sheafedge.emulator.nodes.worker_seat import WorkerLimits
+from sheafedge.emulator.nodes.worker_server import WorkerServer
 from sheafedge.emulator.recorder import Recorder
 
 RELEASE = "1.2.3"
@@ -101,12 +101,12 @@ class WorkerThread:
         seat: int | None = None,
         limits: WorkerLimits = PATIENT,
     ) -> None:
-        def build(text: str, clients: Sequence[NodeId]) -> tuple[Bench, list[str]]:
+        def build(text: str, clients: Sequence[NodeId]) -> tuple[LearnerCalls, list[str]]:
             built = {client: learners[client] for client in clients}
-            return Bench(built, KINDS, observe), [f"{text} {client}" for client in clients]
+            return LearnerCalls(built, KINDS, observe), [f"{text} {client}" for client in clients]
 
         self.error: Exception | None = None
-        self._worker = TurnWorker(Engine(address, release, "thread", seat, keys, limits=limits), build)
+        self._worker = WorkerClient(EngineAddress(address, release, "thread", seat, keys, limits=limits), build)
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -169,18 +169,18 @@ def serving(
     address: str = "",
     keys: CurveKeys | None = None,
     ended: Callable[[int], str | None] = lambda _: None,
-) -> Iterator[tuple[TurnServer, str]]:
+) -> Iterator[tuple[WorkerServer, str]]:
     """A server with seats for the clients of the ring, and its address."""
     with short_folder() as folder:
         where = address or f"ipc://{folder}/turns"
         seats = [list(RING)[seat::n_seats] for seat in range(n_seats)]
-        server = TurnServer(where, seats, RELEASE, limits, keys, ended)
+        server = WorkerServer(where, seats, RELEASE, limits, keys, ended)
         try:
             yield server, where
         finally:
             server.close()
 
 
-def remote_hosts(server: TurnServer) -> list[RemoteHost]:
+def remote_hosts(server: WorkerServer) -> list[RemoteHost]:
     """One for every client of the ring."""
     return [RemoteHost(node, KINDS, server) for node in RING]

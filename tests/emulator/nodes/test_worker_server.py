@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import zmq
 from doubles.emulation import ScriptedLearner
-from doubles.turn_workers import (
+from doubles.remote_workers import (
     HASTY,
     PATIENT,
     RELEASE,
@@ -36,8 +36,8 @@ from sheafedge.emulator.network.transport.errors import TransportError, WireErro
 from sheafedge.emulator.network.transport.packets import Packet, pack_packet
 from sheafedge.emulator.nodes.compute_pool import SerialPool
 from sheafedge.emulator.nodes.learner_host import LocalHost
-from sheafedge.emulator.nodes.turn_server import TurnServer
-from sheafedge.emulator.nodes.worker_limits import WorkerLimits
+from sheafedge.emulator.nodes.worker_seat import WorkerLimits
+from sheafedge.emulator.nodes.worker_server import WorkerServer
 
 
 def free_port() -> int:
@@ -185,14 +185,14 @@ def test_a_state_that_does_not_fit_is_refused_by_its_learner() -> None:
 # --- death and silence ------------------------------------------------------------------------------------------------
 
 
-def lost_while_waiting(server: TurnServer) -> WorkerLost:
+def lost_while_waiting(server: WorkerServer) -> WorkerLost:
     with pytest.raises(WorkerLost) as told:
         remote_hosts(server)[0].state().result()
     return told.value
 
 
 @contextmanager
-def seated(limits: WorkerLimits) -> Iterator[tuple[TurnServer, BareWorker]]:
+def seated(limits: WorkerLimits) -> Iterator[tuple[WorkerServer, BareWorker]]:
     """A server with these limits, and somebody in its only seat who does nothing by itself."""
     with serving(1, limits) as (server, address), closing(BareWorker(address)) as bare:
         filling = threading.Thread(target=server.fill, args=("a scenario",))
@@ -307,17 +307,17 @@ def test_a_worker_that_does_not_fit_is_told_why(release: str, seat: int | None, 
 
 def test_nothing_is_left_where_workers_joined() -> None:
     with short_folder() as folder:
-        server = TurnServer(f"ipc://{folder}/turns", [[0]], RELEASE, PATIENT)
+        server = WorkerServer(f"ipc://{folder}/turns", [[0]], RELEASE, PATIENT)
         assert [path.name for path in folder.iterdir()] == ["turns"]
         server.close()
         server.close()
         assert list(folder.iterdir()) == []
-    assert not [thread for thread in threading.enumerate() if thread.name == "turn server"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "worker server"]
 
 
 def test_an_address_that_cannot_be_used_is_named() -> None:
     with pytest.raises(TransportError, match="cannot join at"):
-        TurnServer("ipc:///no/such/folder/turns", [[0]], RELEASE, PATIENT)
+        WorkerServer("ipc:///no/such/folder/turns", [[0]], RELEASE, PATIENT)
 
 
 # --- strangers --------------------------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ def test_what_strangers_throw_changes_nothing() -> None:
 def test_a_worker_that_answers_nonsense_is_told_so(kind: str, fields: dict[str, Any]) -> None:
     """And whoever waits for its answer goes on waiting for a better one."""
     with seated(PATIENT) as (server, bare):
-        ticket = remote_hosts(server)[0].turn(None, "heavy", 0)
+        ticket = remote_hosts(server)[0].compute(None, "heavy", 0)
         asked = bare.hear("turn").fields["ticket"]
         bare.say(kind, **fields, **({} if kind == "hello" else {"ticket": asked}))
         assert bare.hear("refused").fields["sentence"] == server.last_refusal

@@ -18,18 +18,17 @@ import zmq
 
 from ..contracts import NodeId
 from ..network.transport.curve_keys import CurveKeys, use_keys
-from ..network.transport.errors import TransportError, WireError
+from ..network.transport.errors import TransportError, WireError, describe_error
 from ..network.transport.packets import MOST_FRAME_BYTES, Packet, pack_packet, unpack_packet
-from .told_errors import told
-from .worker_bench import ASKED, Bench
-from .worker_limits import WorkerLimits
+from .worker_calls import CALL_TYPES, LearnerCalls
+from .worker_seat import WorkerLimits
 
 _TICK_MS = 200
 _LINGER_MS = 500
 _PATIENCE_S = 1.0  # for the work that is being done when the worker is to end
 
 #: Makes the clients of a worker from a scenario; also returns the digests of their states as they start.
-Build = Callable[[str, Sequence[NodeId]], tuple[Bench, list[str]]]
+BuildLearners = Callable[[str, Sequence[NodeId]], tuple[LearnerCalls, list[str]]]
 
 
 class ParentGoneError(TransportError):
@@ -37,7 +36,7 @@ class ParentGoneError(TransportError):
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineAddress:
     """Where the engine is, and how to come in.
 
     Attributes:
@@ -59,7 +58,7 @@ class Engine:
     limits: WorkerLimits = field(default_factory=WorkerLimits)
 
 
-class TurnWorker:
+class WorkerClient:
     """One worker process.
 
     Args:
@@ -73,18 +72,18 @@ class TurnWorker:
         TransportError: the address cannot be used.
     """
 
-    def __init__(self, engine: Engine, build: Build) -> None:
+    def __init__(self, engine: EngineAddress, build: BuildLearners) -> None:
         self._engine, self._build = engine, build
         self._silence_s, self._beat_s = engine.limits.join_s, engine.limits.beat_s
-        self._heard_s, self._has_heard = time.monotonic(), False
+        self._heard_s, self._is_connected = time.monotonic(), False
         self._inbox: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Packet] = queue.SimpleQueue()
-        self._work = threading.Thread(target=self._live_to_work, name="work", daemon=True)
+        self._work = threading.Thread(target=self._work_loop, name="work", daemon=True)
         self.n_refused = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._bell, self._heard_bell = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
-        self._heard_bell.bind("inproc://bell")
-        self._bell.connect("inproc://bell")
+        self._wake_sender, self._wake_receiver = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
+        self._wake_receiver.bind("inproc://wake")
+        self._wake_sender.connect("inproc://wake")
         self._socket = self._context.socket(zmq.DEALER)
         for option, value in (
             (zmq.MAXMSGSIZE, MOST_FRAME_BYTES),
@@ -110,22 +109,22 @@ class TurnWorker:
         reason = "it was interrupted"
         try:
             engine = self._engine
-            self._say(Packet("hello", {"release": engine.release, "name": engine.name, "seat": engine.seat}))
-            self._live()
+            self._send(Packet("hello", {"release": engine.release, "name": engine.name, "seat": engine.seat}))
+            self._serve_socket()
             reason = ""
         except TransportError as error:
             reason = str(error)
             raise
         finally:
             if reason:
-                self._say(Packet("leaving", {"sentence": reason}))
+                self._send(Packet("leaving", {"sentence": reason}))
             self._close()
 
-    def _live(self) -> None:
+    def _serve_socket(self) -> None:
         """Until the engine says stop."""
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
-        poller.register(self._heard_bell, zmq.POLLIN)
+        poller.register(self._wake_receiver, zmq.POLLIN)
         if self._engine.parent is not None:
             poller.register(self._engine.parent, zmq.POLLIN)  # readable at its end too; nobody ever writes into it
         beat_at_s = time.monotonic() + self._beat_s
@@ -133,15 +132,15 @@ class TurnWorker:
             events = dict(poller.poll(_TICK_MS))
             if self._has_stopped():
                 return
-            self._send_answers()
+            self._send_replies()
             now_s = time.monotonic()
             if now_s >= beat_at_s:
-                self._say(Packet("alive", {}))
+                self._send(Packet("alive", {}))
                 beat_at_s = now_s + self._beat_s
             if self._engine.parent in events:
                 raise ParentGoneError("the process that started this worker is gone")
             if now_s - self._heard_s > self._silence_s:
-                raise TransportError(self._silence())
+                raise TransportError(self._silence_sentence())
 
     def _has_stopped(self) -> bool:
         """Read what has come; whether it is over."""
@@ -153,8 +152,8 @@ class TurnWorker:
                 self.n_refused += 1
                 continue
             self._heard_s = time.monotonic()
-            if not self._has_heard:
-                self._has_heard, self._silence_s = True, self._engine.limits.silence_s
+            if not self._is_connected:
+                self._is_connected, self._silence_s = True, self._engine.limits.silence_s
             if packet.type == "stop":
                 return True
             self._take(packet)
@@ -167,26 +166,26 @@ class TurnWorker:
             self._silence_s, self._beat_s = packet.fields["silence_s"], packet.fields["beat_s"]
             self._work.start()
             self._inbox.put(packet)
-        elif packet.type in ASKED:
+        elif packet.type in CALL_TYPES:
             self._inbox.put(packet)
         elif packet.type != "alive":
             self.n_refused += 1
 
-    def _send_answers(self) -> None:
-        while self._heard_bell.poll(0):
-            self._heard_bell.recv()
+    def _send_replies(self) -> None:
+        while self._wake_receiver.poll(0):
+            self._wake_receiver.recv()
         while not self._outbox.empty():
-            self._say(self._outbox.get())
+            self._send(self._outbox.get())
 
-    def _say(self, packet: Packet) -> None:
+    def _send(self, packet: Packet) -> None:
         try:
             self._socket.send_multipart(pack_packet(packet), zmq.NOBLOCK)
         except zmq.ZMQError:
             return  # nobody is connected: silence will tell
 
-    def _silence(self) -> str:
+    def _silence_sentence(self) -> str:
         engine = self._engine
-        if self._has_heard:
+        if self._is_connected:
             return f"the engine at {engine.address} has been silent for {self._silence_s:g} s"
         keys = "that --keys are those of the engine" if engine.keys else "that it uses no --keys either"
         return (
@@ -197,38 +196,38 @@ class TurnWorker:
     def _close(self) -> None:
         self._inbox.put(None)
         self._socket.close()
-        self._heard_bell.close()
+        self._wake_receiver.close()
         if self._work.is_alive():
             self._work.join(_PATIENCE_S)
         if not self._work.is_alive():  # else it still has an end of the bell, and the process is about to end anyway
-            self._bell.close()
+            self._wake_sender.close()
             self._context.term()
 
     # --- the thread that works ------------------------------------------------------------------------------------
 
-    def _live_to_work(self) -> None:
-        bench: Bench | None = None
+    def _work_loop(self) -> None:
+        calls: LearnerCalls | None = None
         while (packet := self._inbox.get()) is not None:
             if packet.type == "welcome":
-                bench = self._built(packet)
-            elif bench is not None:
-                self._ring(bench.answer(packet))
+                calls = self._built(packet)
+            elif calls is not None:
+                self._queue_reply(calls.execute(packet))
 
-    def _built(self, welcome: Packet) -> Bench | None:
+    def _built(self, welcome: Packet) -> LearnerCalls | None:
         clients = welcome.fields["clients"]
         try:
-            bench, starts = self._build(welcome.fields["scenario"], clients)
+            calls, starts = self._build(welcome.fields["scenario"], clients)
         except Exception as error:  # noqa: BLE001 - told to the engine, which raises it
-            name, sentence = told(error)
-            self._ring(Packet("failed", {"ticket": None, "error": name, "sentence": sentence}))
+            name, sentence = describe_error(error)
+            self._queue_reply(Packet("failed", {"ticket": None, "error": name, "sentence": sentence}))
             return None
-        self._ring(Packet("ready", {"clients": clients, "starts": starts}))
-        return bench
+        self._queue_reply(Packet("ready", {"clients": clients, "starts": starts}))
+        return calls
 
-    def _ring(self, packet: Packet) -> None:
+    def _queue_reply(self, packet: Packet) -> None:
         self._outbox.put(packet)
         try:
-            self._bell.send(b"", zmq.NOBLOCK)
+            self._wake_sender.send(b"", zmq.NOBLOCK)
         except zmq.ZMQError:
             return  # it rings already, or the worker ends
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import zmq
 
-from .curve_keys import CurveKeys, Door, use_keys
+from .curve_keys import CurveKeys, KeyAuthenticator, use_keys
 from .errors import TransportError
 from .packets import MOST_FRAME_BYTES, Frame
 
@@ -17,7 +17,7 @@ READ_AT_ONCE = 256
 _LINGER_MS = 300  # for the last word to workers
 
 
-class TurnSocket:
+class RpcSocket:
     """A ROUTER, with a door that checks keys where there are any.
 
     Args:
@@ -35,10 +35,10 @@ class TurnSocket:
     def __init__(self, address: str, keys: CurveKeys | None) -> None:
         self.address = address
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._bell, self._heard_bell = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
-        self._ringing = threading.Lock()
+        self._wake_sender, self._wake_receiver = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
+        self._waking = threading.Lock()
         self._socket = self._context.socket(zmq.ROUTER)
-        self._door: Door | None = None
+        self._authenticator: KeyAuthenticator | None = None
         self._thread: threading.Thread | None = None
         for option, value in (
             (zmq.ROUTER_MANDATORY, 1),  # a vanished worker is an error, not silence
@@ -48,10 +48,10 @@ class TurnSocket:
         ):
             self._socket.setsockopt(option, value)
         try:
-            self._heard_bell.bind("inproc://bell")
-            self._bell.connect("inproc://bell")
+            self._wake_receiver.bind("inproc://wake")
+            self._wake_sender.connect("inproc://wake")
             if keys is not None:
-                self._door = Door(self._context, keys)
+                self._authenticator = KeyAuthenticator(self._context, keys)
                 use_keys(self._socket, keys, "engine")
             self._socket.bind(address.replace("//localhost:", "//127.0.0.1:"))
             self.endpoint: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
@@ -61,35 +61,39 @@ class TurnSocket:
                 f"workers cannot join at {address!r} ({error}); give another address that this host has"
             ) from None
         self._poller = zmq.Poller()
-        for socket in (self._socket, self._heard_bell, *([self._door.socket] if self._door else [])):
+        for socket in (
+            self._socket,
+            self._wake_receiver,
+            *([self._authenticator.socket] if self._authenticator else []),
+        ):
             self._poller.register(socket, zmq.POLLIN)
 
     @property
     def n_strangers(self) -> int:
         """How many came without the right key."""
-        return self._door.n_refused if self._door else 0
+        return self._authenticator.n_refused if self._authenticator else 0
 
     def serve(self, live: Callable[[], None], name: str) -> None:
-        """Have a thread of this name keep the socket: it ends with `hang_up`."""
+        """Have a thread of this name keep the socket: it ends with `close_sockets`."""
         self._thread = threading.Thread(target=live, name=name, daemon=True)
         self._thread.start()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Let `received` return now; from any thread."""
-        with self._ringing:
+        with self._waking:
             try:
-                self._bell.send(b"", zmq.NOBLOCK)
+                self._wake_sender.send(b"", zmq.NOBLOCK)
             except zmq.ZMQError:
                 return  # it rings already, or everything is closed
 
     def received(self, wait_ms: int) -> Iterator[tuple[bytes, list[Frame]]]:
         """What has come, with the identity of its sender; waits for the first of it, or for the bell."""
         events = dict(self._poller.poll(wait_ms))
-        if self._heard_bell in events:
-            while self._heard_bell.poll(0):
-                self._heard_bell.recv()
-        if self._door is not None and self._door.socket in events:
-            self._door.answer()
+        if self._wake_receiver in events:
+            while self._wake_receiver.poll(0):
+                self._wake_receiver.recv()
+        if self._authenticator is not None and self._authenticator.socket in events:
+            self._authenticator.answer()
         for _ in range(READ_AT_ONCE):
             if not self._socket.poll(0):
                 return
@@ -104,20 +108,20 @@ class TurnSocket:
             return str(error)
         return ""
 
-    def hang_up(self) -> None:
+    def close_sockets(self) -> None:
         """Close what the polling thread uses, by itself."""
         self._socket.close()
-        self._heard_bell.close()
-        if self._door is not None:
-            self._door.close()
+        self._wake_receiver.close()
+        if self._authenticator is not None:
+            self._authenticator.close()
 
     def close(self) -> None:
         """Wait until the thread has hung up, then free the rest and remove the file of an `ipc://` address."""
-        self.ring()
+        self.wake()
         if self._thread is not None:
             self._thread.join()
-        with self._ringing:
-            self._bell.close()
+        with self._waking:
+            self._wake_sender.close()
         self._context.term()
         if self.address.startswith("ipc://"):
             Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)

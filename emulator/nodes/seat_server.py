@@ -1,0 +1,340 @@
+"""Server of remote processes that take seats in a run: socket thread, requests and replies, heartbeats, refusals.
+
+`WorkerServer` and `OutsideServer` are built on it. They differ in their policy: a lost worker ends the run, a lost
+outside client does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from ..contracts import NodeId
+from ..network.transport.curve_keys import CurveKeys
+from ..network.transport.errors import WireError
+from ..network.transport.packets import Frame, Packet, pack_packet
+from ..network.transport.rpc_socket import READ_AT_ONCE, RpcSocket
+
+#: Longest wait of the socket thread for packets, in milliseconds; then it looks at limits of time.
+TICK_MS = 100
+_MOST_TEXT = 300  # characters of a name or a sentence that came from outside, or quotes what did
+
+#: Converts a reply to the result of a request, on the socket thread; refuses it with a `WireError`.
+ReadReply = Callable[[Packet], Any]
+
+
+class JoinRefused(WireError):  # noqa: N818 - it is what happened, as the process reads it
+    """A process that asked for a seat gets none; it is sent the sentence."""
+
+
+@dataclass(slots=True, eq=False)
+class SeatRequest:
+    """A request to the process of a seat, until its reply has come.
+
+    Attributes:
+        ticket: number of the request, which its reply repeats.
+        parts: frames to send; none once they wait for the socket thread.
+        reply: type of the packet that replies to it.
+        read: converts the reply.
+        future: result, for the thread that waits for it.
+        sent_s: monotonic instant at which it was submitted.
+        is_given_up: the result is no longer waited for.
+    """
+
+    ticket: int
+    parts: list[Frame]
+    reply: str
+    read: ReadReply
+    future: Future[Any] = field(default_factory=Future)
+    sent_s: float = 0.0
+    is_given_up: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """A place for one remote process, and the process that has taken it.
+
+    Attributes:
+        clients: ids of the clients that the process plays.
+        identity: ZeroMQ identity of its socket; None: the seat is vacant.
+        name: of the process, for people; kept when it has gone.
+        is_welcome: the process has been sent what it needs to begin.
+        heard_s: monotonic instant of the last packet from it.
+        requests: ticket -> request without a reply.
+    """
+
+    clients: tuple[NodeId, ...]
+    identity: bytes | None = None
+    name: str = ""
+    is_welcome: bool = False
+    heard_s: float = 0.0
+    requests: dict[int, SeatRequest] = field(default_factory=dict)
+
+    def request_of(self, packet: Packet) -> SeatRequest:
+        """The request that a packet replies to.
+
+        Raises:
+            WireError: it replies to none, or with a packet of another type.
+        """
+        request = self.requests.get(packet.fields.get("ticket", -1))
+        if request is None or packet.type not in {request.reply, "failed"}:
+            raise WireError(f"a packet {packet.type!r} answers no question")
+        return request
+
+
+SeatT = TypeVar("SeatT", bound=Seat)
+
+
+class SeatPolicy(Protocol[SeatT]):
+    """Decisions in which servers differ; all are made on the socket thread, while it holds the server's lock.
+
+    Attributes:
+        replies_to_strangers: whether a process without a seat is sent why its packet was refused, whatever the packet
+            was; otherwise only one that asked for a seat is.
+    """
+
+    replies_to_strangers: bool
+
+    def unpack(self, parts: Sequence[Frame]) -> Packet:
+        """The packet in these frames; refuses them with a `WireError`."""
+        ...
+
+    def join(self, packet: Packet) -> SeatT:
+        """The seat that a process without one takes with this packet; refuses it with a `WireError`."""
+        ...
+
+    def welcome(self, seat: SeatT) -> Packet | None:
+        """The packet to send to a process that has taken a seat; None: nothing to send yet."""
+        ...
+
+    def reply(self, seat: SeatT, packet: Packet) -> None:
+        """Handle any packet of a seated process but heartbeats and farewells; refuses it with a `WireError`."""
+        ...
+
+    def refused(self, seat: SeatT | None, sentence: str) -> None:
+        """Count a refused packet, of a seat or of a stranger."""
+        ...
+
+    def left(self, seat: SeatT, sentence: str) -> None:
+        """The process of a seat has said that it leaves, and why."""
+        ...
+
+    def unreachable(self, seat: SeatT, reason: str) -> None:
+        """A packet for the process of a seat could not be sent."""
+        ...
+
+    def check_seats(self) -> None:
+        """Look for processes that have ended or exceed a limit of time; everything that came has been read."""
+        ...
+
+    def thread_failed(self, error: BaseException) -> None:
+        """The socket thread ends because of this error."""
+        ...
+
+    def closed(self) -> None:
+        """The server has closed; no reply will come any more."""
+        ...
+
+
+class SeatServer(Generic[SeatT]):
+    """Seats for remote processes at one address, kept by a thread of its own.
+
+    The thread keeps the socket, so that heartbeats go out and replies are read while the simulated clock waits or
+    computes. Everything that comes is checked; a malformed packet, or one from a process without a seat, is refused.
+
+    Args:
+        address: `ipc://FILE` or `tcp://HOST:PORT` to listen at; port `*` takes a free one.
+        seats: all seats, vacant.
+        policy: decides about them.
+        beat_s: real time between two heartbeats to every process.
+        keys: of the engine; needed beyond loopback.
+        name: of the thread.
+
+    Attributes:
+        seats: all seats.
+        changed: lock of everything that both threads touch; notified after every change.
+        socket: the server's socket.
+        is_closing: the server has closed, or is about to.
+
+    Raises:
+        TransportError: the address cannot be used.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        seats: Sequence[SeatT],
+        policy: SeatPolicy[SeatT],
+        beat_s: float,
+        keys: CurveKeys | None,
+        name: str,
+    ) -> None:
+        self.seats = tuple(seats)
+        self._policy, self._beat_s = policy, beat_s
+        self.changed = threading.Condition()
+        self.is_closing = False
+        self._tickets = itertools.count()
+        self._outbox: deque[tuple[bytes, list[Frame]]] = deque()
+        self.socket = RpcSocket(address, keys)
+        self.socket.serve(self._serve, name)
+
+    # --- for the engine's thread ---------------------------------------------------------------------------------
+
+    def welcome_seats(self) -> None:
+        """Send the welcome to all processes that joined before the policy had one."""
+        with self.changed:
+            for seat in self.seats:
+                if seat.identity is not None and not seat.is_welcome:
+                    self._send_welcome(seat)
+        self.socket.wake()
+
+    def wait_until(self, is_done: Callable[[], bool]) -> None:
+        """Wait until a condition holds; it is checked under the lock, and may raise."""
+        with self.changed:
+            while not is_done():
+                self.changed.wait(TICK_MS / 1000)
+
+    def prepared(
+        self, kind: str, client: NodeId, fields: Mapping[str, Any], frames: Sequence[Frame], read: ReadReply
+    ) -> SeatRequest:
+        """A request that is ready to be submitted; packed before the lock is taken, since checksums take time.
+
+        Args:
+            kind: type of the packet; that of its reply is the same with "_done".
+            client: which client it concerns.
+            fields, frames: of the packet, beside ticket and client.
+            read: converts the reply.
+
+        Raises:
+            WireError: the fields are not those of the type.
+        """
+        ticket = next(self._tickets)
+        parts = pack_packet(Packet(kind, {"ticket": ticket, "client": client, **fields}, frames))
+        return SeatRequest(ticket, parts, f"{kind}_done", read)
+
+    def submit(self, seat: SeatT, request: SeatRequest) -> Future[Any]:
+        """Send a request to the process of a seat that is taken; returns the future of its result."""
+        with self.changed:
+            assert seat.identity is not None
+            request.sent_s = time.monotonic()
+            seat.requests[request.ticket] = request
+            self._outbox.append((seat.identity, request.parts))
+            request.parts = []  # large frames need not live until the reply
+        self.socket.wake()
+        return request.future
+
+    def close(self) -> None:
+        """Send all processes the end, free the socket, and remove the file of an `ipc://` address.
+
+        Safe to call twice.
+        """
+        with self.changed:
+            if self.is_closing:
+                return
+            self.is_closing = True
+        self.socket.close()
+
+    # --- for the socket thread ------------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        beat_at_s = 0.0
+        try:
+            while not self.is_closing:
+                n_read = 0
+                for identity, parts in self.socket.received(TICK_MS):
+                    n_read += 1
+                    with self.changed:
+                        self._receive(identity, parts)
+                with self.changed:
+                    beat_at_s = self._beat(beat_at_s)
+                    if n_read < READ_AT_ONCE:  # all was read: no process looks dead because this thread was late
+                        self._policy.check_seats()
+                    self._send_outbox()
+        except BaseException as error:  # noqa: BLE001 - threads that wait for a reply must learn of it
+            with self.changed:
+                self._policy.thread_failed(error)
+        finally:
+            self._leave()
+
+    def _receive(self, identity: bytes, parts: Sequence[Frame]) -> None:
+        seat = self._seat_with(identity)
+        try:
+            packet = self._policy.unpack(parts)
+            if seat is None:
+                self._join(identity, packet)
+            else:
+                seat.heard_s = time.monotonic()
+                self._handle(seat, packet)
+        except WireError as refusal:
+            sentence = str(refusal)[:_MOST_TEXT]
+            self._policy.refused(seat, sentence)
+            if seat is not None or self._policy.replies_to_strangers or isinstance(refusal, JoinRefused):
+                self._send(identity, Packet("refused", {"sentence": sentence}))
+        self.changed.notify_all()
+
+    def _join(self, identity: bytes, packet: Packet) -> None:
+        seat = self._policy.join(packet)
+        seat.identity, seat.heard_s = identity, time.monotonic()
+        seat.name = printable(packet.fields["name"])
+        self._send_welcome(seat)
+
+    def _handle(self, seat: SeatT, packet: Packet) -> None:
+        if packet.type == "alive":
+            return
+        if packet.type == "leaving":
+            self._policy.left(seat, printable(packet.fields["sentence"]))
+        else:
+            self._policy.reply(seat, packet)
+
+    def _seat_with(self, identity: bytes) -> SeatT | None:
+        return next((seat for seat in self.seats if seat.identity == identity), None)
+
+    def _send_welcome(self, seat: SeatT) -> None:
+        packet = self._policy.welcome(seat)
+        if packet is not None:
+            assert seat.identity is not None
+            self._send(seat.identity, packet)
+
+    def _send(self, identity: bytes, packet: Packet) -> None:
+        self._outbox.append((identity, pack_packet(packet)))
+
+    def _send_to_all(self, packet: Packet) -> None:
+        for seat in self.seats:
+            if seat.identity is not None:
+                self._send(seat.identity, packet)
+
+    def _beat(self, at_s: float) -> float:
+        """Send a heartbeat to all processes if it is due; returns the monotonic instant of the next."""
+        now_s = time.monotonic()
+        if now_s < at_s:
+            return at_s
+        self._send_to_all(Packet("alive", {}))
+        return now_s + self._beat_s
+
+    def _send_outbox(self) -> None:
+        while self._outbox:
+            identity, parts = self._outbox.popleft()
+            trouble = self.socket.send(identity, parts)
+            seat = self._seat_with(identity) if trouble else None
+            if seat is not None:
+                self._policy.unreachable(seat, trouble)
+        self.changed.notify_all()
+
+    def _leave(self) -> None:
+        with self.changed:
+            self._send_to_all(Packet("stop", {}))
+            self._send_outbox()
+            self._policy.closed()
+            self.changed.notify_all()
+        self.socket.close_sockets()
+
+
+def printable(text: str) -> str:
+    """Text of a remote process, cut short, with spaces for characters that a terminal would obey."""
+    return "".join(character if character.isprintable() else " " for character in text[:_MOST_TEXT])

@@ -1,0 +1,97 @@
+"""Where a worker process does its work: call in packets, answering in packets, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..contracts import Learner, Message, MessageKind, NodeId
+from ..network.transport.errors import WireError, describe_error
+from ..network.transport.packed_messages import pack_messages, pack_phases, pack_slots, unpack_messages
+from ..network.transport.packed_trees import check_row, pack_tree, unpack_tree
+from ..network.transport.packets import Frame, Packet
+from .learner_host import Observe, PhaseInput, compute_phase, report_round
+
+
+class LearnerCalls:
+    """What a worker works on.
+
+    Args:
+        learners: of its clients.
+        kinds: what their algorithm may send.
+        observe: reports on them.
+    """
+
+    def __init__(self, learners: Mapping[NodeId, Learner], kinds: frozenset[MessageKind], observe: Observe) -> None:
+        self._learners, self._kinds, self._observe = learners, kinds, observe
+
+    def execute(self, call: Packet) -> Packet:
+        """Do what is call; what goes wrong is an answer, too."""
+        try:
+            learner = self._learners.get(call.fields["client"])
+            if learner is None:
+                raise WireError(f"client {call.fields['client']} does not live here")
+            return _CALLS[call.type](self, learner, call)
+        except Exception as error:  # noqa: BLE001 - told to the engine, which raises it
+            name, sentence = describe_error(error)
+            return Packet("failed", {"ticket": call.fields["ticket"], "error": name, "sentence": sentence})
+
+    def _phases(self, learner: Learner, call: Packet) -> Packet:
+        return _done(call, {"phases": pack_phases(learner.phases(call.fields["round"]))})
+
+    def _compute(self, learner: Learner, call: Packet) -> Packet:
+        turn = compute_phase(learner, self._arrived(call), call.fields["phase"], call.fields["round"])
+        frames: list[Frame] = []
+        packed = {"messages": pack_messages(turn.messages, frames), "expected": pack_slots(turn.expected)}
+        return _done(call, packed, frames)
+
+    def _report(self, learner: Learner, call: Packet) -> Packet:
+        round_index = call.fields["round"]
+        row = dict(report_round(learner, self._observe, self._arrived(call), round_index))
+        check_row(row)
+        # What the next round costs may depend on what this one has left: it is known now, and needs no question then.
+        phases = pack_phases(learner.phases(round_index + 1))
+        return _done(call, {"row": row, "phases": phases})
+
+    def _state(self, learner: Learner, call: Packet) -> Packet:
+        frames: list[Frame] = []
+        return _done(call, pack_tree(learner.state(), frames), frames)
+
+    def _restore(self, learner: Learner, call: Packet) -> Packet:
+        learner.restore(unpack_tree(call.fields, call.frames))
+        return _done(call, {})
+
+    def _arrived(self, call: Packet) -> PhaseInput | None:
+        ended = call.fields["arrived"]
+        messages: list[Message] = unpack_messages(call.fields["messages"], call.frames, self._kinds)
+        if ended is None:
+            return None
+        if list(map(type, ended)) != [str, int]:
+            raise WireError("a phase that has ended is a name and a round")
+        phase, round_index = ended
+        return PhaseInput(phase, round_index, messages)
+
+
+_CALLS: Mapping[str, Callable[[LearnerCalls, Learner, Packet], Packet]] = {
+    "phases": LearnerCalls._phases,
+    "turn": LearnerCalls._compute,
+    "look": LearnerCalls._report,
+    "state": LearnerCalls._state,
+    "restore": LearnerCalls._restore,
+}
+#: Types of packets that a bench answers.
+CALL_TYPES = frozenset(_CALLS)
+
+
+def pack_arrived(arrived: PhaseInput | None, frames: list[Frame]) -> dict[str, Any]:
+    """The fields that carry a phase that has ended."""
+    if arrived is None:
+        return {"arrived": None, "messages": []}
+    return {
+        "arrived": [arrived.phase, arrived.round_index],
+        "messages": pack_messages(arrived.messages, frames),
+    }
+
+
+def _done(call: Packet, fields: Mapping[str, Any], frames: list[Frame] | None = None) -> Packet:
+    return Packet(f"{call.type}_done", {"ticket": call.fields["ticket"], **fields}, frames or [])
