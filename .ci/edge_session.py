@@ -43,17 +43,17 @@ def compare(address: str, bundle: Bundle) -> int:
     with np.load(bundle.path / "samples.npz", allow_pickle=False) as golden:
         arrays = dict(golden)
     manifest = bundle.manifest
-    span = max(spec.frames + spec.lag for spec in manifest.inputs)
+    span = max(spec.window.frames + spec.window.lag for spec in manifest.inputs)
     with FrameClient(address, timeout_s=LIMIT_S) as client:
         for row, expected in enumerate(arrays["logits"]):
             for index in range(span):
                 frames = {}
                 for spec in manifest.inputs:
-                    place = index - (span - spec.frames - spec.lag)
-                    if 0 <= place < spec.frames:
+                    place = index - (span - spec.window.frames - spec.window.lag)
+                    if 0 <= place < spec.window.frames:
                         sample = arrays[f"input_{spec.modality}"][row]
                         frames[spec.modality] = (
-                            sample if spec.frame_axis is None else sample.take(place, axis=spec.frame_axis)
+                            sample if spec.window.axis is None else sample.take(place, axis=spec.window.axis)
                         )
                 if frames or index == span - 1:
                     client.send(f"row {row}", index, index / 10, frames, ask=index == span - 1)

@@ -18,7 +18,8 @@ from sheafedge.emulator.contracts import Modality
 from sheafedge.emulator.edge.bundle import INPUT_PREFIX, SAMPLES_FILE
 from sheafedge.emulator.edge.frame_client import FrameClient
 from sheafedge.emulator.edge.frame_packets import Answer, Dropped, Healthy, Refused, Reply
-from sheafedge.emulator.edge.manifest import Manifest, read_manifest
+from sheafedge.emulator.edge.manifest import Manifest
+from sheafedge.emulator.edge.manifest_reader import read_manifest
 
 LIMIT_S = 60.0
 _SERVE = "from sheafedge.scenarios.entry import main; main()"
@@ -93,11 +94,11 @@ def _frames(bundle: Path, manifest: Manifest) -> list[Frames]:
     return [
         {
             spec.modality: samples[spec.modality]
-            if spec.frame_axis is None
-            else samples[spec.modality].take(instant % spec.frames, axis=spec.frame_axis)
+            if spec.window.axis is None
+            else samples[spec.modality].take(instant % spec.window.frames, axis=spec.window.axis)
             for spec in manifest.inputs
         }
-        for instant in range(max(spec.frames for spec in manifest.inputs))
+        for instant in range(max(spec.window.frames for spec in manifest.inputs))
     ]
 
 
@@ -144,7 +145,7 @@ class Sensors:
 
     def fill_windows(self) -> None:
         """Send what is before the first question."""
-        for _ in range(max(spec.frames + spec.lag for spec in self._served.manifest.inputs)):
+        for _ in range(max(spec.window.frames + spec.window.lag for spec in self._served.manifest.inputs)):
             for name in self._names:
                 self._send(name, ask=False)
             self._instant += 1

@@ -18,7 +18,8 @@ from typing import Any
 from rich.console import Console
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.scenarios.export.bundle_evidence import HELD_OUT, WITHOUT, answers, evidence
-from sheafedge.scenarios.export.bundles import Source, Wishes, quantized, sources
+from sheafedge.scenarios.export.export_request import ExportRequest
+from sheafedge.scenarios.export.export_source import ExportSource, export_sources, in_precision
 from sheafedge.scenarios.export.finished_run import FinishedRun, finished_run
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
@@ -38,10 +39,10 @@ SMALLER: Mapping[str, Mapping[str, Any]] = {
 }
 ALWAYS = {"compute.executor": "serial", "export.pictures": 0}
 #: Ways to make a model smaller that are compared.
-VARIANTS: Mapping[str, Wishes] = {
-    "fp16": Wishes(quantize="fp16"),
-    "int8, minmax": Wishes(quantize="int8"),
-    "int8, percentile": Wishes(quantize="int8", calibration="percentile"),
+VARIANTS: Mapping[str, ExportRequest] = {
+    "float16": ExportRequest(precision="float16"),
+    "int8, minmax": ExportRequest(precision="int8"),
+    "int8, percentile": ExportRequest(precision="int8", calibration="percentile"),
 }
 SHIPPED_VARIANT = "int8, minmax"
 #: Scenario -> seeds; the drones' images take longest.
@@ -107,13 +108,13 @@ def _figures(runs: Path, name: str, make: Callable[[], list[Figures]]) -> None:
 # --- what is measured ------------------------------------------------------------------------------------------------
 
 
-def _bits(run: FinishedRun, variants: Mapping[str, Wishes]) -> list[Figures]:
+def _bits(run: FinishedRun, variants: Mapping[str, ExportRequest]) -> list[Figures]:
     """Every client in every one of the variants: scores and agreement per condition."""
     found = []
     for source in _sources(run):
         whole = len(source.model.SerializeToString())
-        for variant, wishes in variants.items():
-            model = quantized(source, wishes).SerializeToString()
+        for variant, request in variants.items():
+            model = in_precision(source, request).SerializeToString()
             shown = evidence(source.member.task, source.data.test, source.answers(OnnxSession(model)), source.trained)
             found += [
                 {
@@ -185,21 +186,21 @@ def _late(joint: FinishedRun, absent: FinishedRun, single: Sequence[FinishedRun]
     return found
 
 
-def _sources(run: FinishedRun) -> Iterator[Source]:
-    return sources(run, [row.client for row in run.summary.exports])
+def _sources(run: FinishedRun) -> Iterator[ExportSource]:
+    return export_sources(run, [row.client for row in run.summary.exports])
 
 
-def _session(source: Source) -> OnnxSession:
+def _session(source: ExportSource) -> OnnxSession:
     return OnnxSession(source.model.SerializeToString())
 
 
-def _scores(source: Source, found: Mapping[str, Any]) -> dict[str, float]:
+def _scores(source: ExportSource, found: Mapping[str, Any]) -> dict[str, float]:
     """Condition -> first score on the rows of this client."""
     task = source.member.task
     return {name: task.scores(logits, source.data.test)[task.columns[0].key] for name, logits in found.items()}
 
 
-def _persistence(source: Source) -> float:
+def _persistence(source: ExportSource) -> float:
     task = source.member.task
     return task.baselines(source.data.train, source.data.test)["persistence"][task.columns[0].key]
 

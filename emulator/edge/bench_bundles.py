@@ -14,9 +14,7 @@ from .bench import Contender
 from .bundle import MODEL_FILE, Bundle, load_bundle
 from .device_profiles import DeviceProfile
 from .manifest import BundleError
-
-#: Endings of the folders of one client's model in other precisions; float32 has none.
-PRECISION_ENDINGS = ("", "-int8", "-fp16")
+from .precisions import PRECISIONS
 
 Inputs = dict[str, NDArray[np.float32]]
 
@@ -74,10 +72,13 @@ def with_siblings(path: Path) -> list[Path]:
     """A bundle and those of the same model in other precisions beside it, float32 first."""
     ending = ".zip" if path.suffix == ".zip" and not path.is_dir() else ""
     stem = path.name.removesuffix(ending)
-    base = next((stem.removesuffix(one) for one in PRECISION_ENDINGS[1:] if stem.endswith(one)), stem)
+    suffixes = [suffix for precision in PRECISIONS.values() for suffix in precision.suffixes if suffix]
+    base = next((stem.removesuffix(one) for one in suffixes if stem.endswith(one)), stem)
     found = []
-    for one in PRECISION_ENDINGS:
-        places = [path.with_name(base + one + kind) for kind in dict.fromkeys((ending, "", ".zip"))]
+    for precision in PRECISIONS.values():
+        kinds = dict.fromkeys((ending, "", ".zip"))
+        places = [path.with_name(base + one + kind) for one in precision.suffixes for kind in kinds]
+        places.sort(key=lambda place: place != path)  # of two spellings the one that was named
         found += [place for place in places if place == path or place.exists()][:1]
     return found if path in found else [path, *found]
 

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..whole_file import replacing, sync
-from .manifest import MOST_BYTES, BundleError, Manifest, read_manifest
+from .manifest import MOST_BYTES, BundleError, Manifest
+from .manifest_reader import read_manifest
 from .onnx_session import OnnxSession
 
 MANIFEST_FILE, MODEL_FILE, SAMPLES_FILE, CARD_FILE = "manifest.json", "model.onnx", "samples.npz", "README.md"

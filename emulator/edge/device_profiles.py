@@ -7,6 +7,7 @@ copies memory than the board's in published benchmarks. `docs/devices.md` tells 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -19,7 +20,7 @@ class AnswerCost:
     intermediate values that leave the nearest cache), and weights that are read once.
 
     Attributes:
-        precision: "float32", "float16" or "int8".
+        precision: name of a row of `PRECISIONS`.
         flops_per_s: floating-point operations of matrix work per second.
         input_bytes_per_s: bytes of float32 inputs, in physical units, per second.
         weight_bytes_per_s: bytes of weights, as they are stored, per second.
@@ -144,7 +145,7 @@ class _Board:
     Attributes:
         linpack_gflops: of one core, double precision; float32 has twice as many.
         copy_bytes_per_s: memcpy of one thread.
-        int8_gain: how much faster than float32 its cores multiply 8-bit numbers.
+        gains: precision -> how much faster than in float32 its cores multiply, where the reference says nothing of it.
         power_w: at the plug, all cores busy: more than one core draws.
         source: of the four.
     """
@@ -152,7 +153,7 @@ class _Board:
     name: str
     linpack_gflops: float
     copy_bytes_per_s: float
-    int8_gain: float
+    gains: Mapping[str, float]
     power_w: float
     source: str
 
@@ -165,7 +166,7 @@ _BOARDS = (
         "raspberry_pi_4",
         linpack_gflops=11.889 / 4,
         copy_bytes_per_s=2.24e9,
-        int8_gain=1.8,
+        gains={"int8": 1.8},
         power_w=7.2,
         source=f"Cortex-A72 1.8 GHz; {_HPL} (11.889 Gflops on 4 cores, 7.2 W); memcpy:"
         " github.com/ThomasKaiser/sbc-bench, Results.md (arm64, 1800 MHz); int8: ResNet-18 in 176 ms to 98 ms,"
@@ -175,7 +176,7 @@ _BOARDS = (
         "raspberry_pi_5",
         linpack_gflops=30.249 / 4,
         copy_bytes_per_s=4.64e9,
-        int8_gain=2.0,
+        gains={"int8": 2.0},
         power_w=11.0,
         source=f"Cortex-A76 2.4 GHz; {_HPL} (30.249 Gflops on 4 cores, 11 W); memcpy:"
         f" github.com/ggml-org/whisper.cpp/issues/89; {_A76_INT8}",
@@ -185,7 +186,7 @@ _BOARDS = (
         # A76 and A55 share the result in proportion to their peaks: 2 and 1 pipes of 128 bits, 2.4 and 1.8 GHz
         linpack_gflops=53.333 / 4 * (2 * 2.4) / (2 * 2.4 + 1.8),
         copy_bytes_per_s=1.014e10,
-        int8_gain=2.0,
+        gains={"int8": 2.0},
         power_w=11.5,
         source=f"RK3588S, one Cortex-A76 2.4 GHz; {_HPL} (53.333 Gflops on 4 A76 and 4 A55, 11.5 W); memcpy:"
         f" github.com/ggml-org/whisper.cpp/issues/89; {_A76_INT8}",
@@ -195,7 +196,7 @@ _BOARDS = (
         # no HPL is published: a Cortex-A78AE core against the A76 above in one float32 product, 28.8 to 38.4 Gflops
         linpack_gflops=30.249 / 4 * 28.8 / 38.4,
         copy_bytes_per_s=6.73e9,
-        int8_gain=2.0,
+        gains={"int8": 2.0},
         power_w=15.0,
         source="its CPU, one Cortex-A78AE 1.5 GHz, not its GPU; float32 product beside an Orange Pi 5:"
         " github.com/ggml-org/whisper.cpp/issues/89; memcpy: github.com/ThomasKaiser/sbc-bench/issues/65; power: the"
@@ -205,7 +206,7 @@ _BOARDS = (
         "intel_n100",
         linpack_gflops=62.851 / 4,
         copy_bytes_per_s=9.9e9,
-        int8_gain=2.0,
+        gains={"int8": 2.0},
         power_w=25.0,
         source=f"3.4 GHz, AVX2 and AVX-VNNI; {_HPL} (LattePanda Mu, 62.851 Gflops on 4 cores, 25 W); memcpy:"
         " github.com/ThomasKaiser/sbc-bench/issues/65; int8 gain: assumed",
@@ -220,7 +221,9 @@ def _modelled(board: _Board) -> DeviceProfile:
     answers = tuple(
         AnswerCost(
             cost.precision,
-            flops_per_s=whole * board.int8_gain if cost.precision == "int8" else cost.flops_per_s / slower,
+            flops_per_s=whole * board.gains[cost.precision]
+            if cost.precision in board.gains
+            else cost.flops_per_s / slower,
             input_bytes_per_s=cost.input_bytes_per_s / farther,
             weight_bytes_per_s=cost.weight_bytes_per_s / farther,
             overhead_s=cost.overhead_s * farther,

@@ -15,9 +15,7 @@ from typing import Any
 from ..contracts import ConfigError
 from ..whole_file import write_whole
 from .device_profiles import DEVICE_PROFILES, AnswerCost, DeviceProfile
-
-#: What answers can be computed in; names of `[answers.NAME]`.
-ANSWERED_IN = ("float32", "float16", "int8")
+from .precisions import PRECISIONS
 
 _MOST_BYTES = 1 << 16
 _LONGEST_SOURCE = 1000
@@ -63,9 +61,9 @@ def profile_of(name: str, table: Mapping[str, Any]) -> DeviceProfile:
         )
     if not isinstance(answers, Mapping):
         raise ConfigError(f"{where}.answers must hold tables such as answers.float32, got {str(answers)[:80]!r}")
-    _refuse_unknown(f"{where}.answers", answers, set(ANSWERED_IN))
+    _refuse_unknown(f"{where}.answers", answers, set(PRECISIONS))
     numbers = {field: _number(where, table, field, limits) for field, limits in _NUMBERS.items()}
-    costs = tuple(_cost(f"{where}.answers.{one}", one, answers[one]) for one in ANSWERED_IN if one in answers)
+    costs = tuple(_cost(f"{where}.answers.{one}", one, answers[one]) for one in PRECISIONS if one in answers)
     return DeviceProfile(name, **numbers, source=source, kind=kind, answers=costs)
 
 

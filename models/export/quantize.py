@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,6 +98,27 @@ def float16_model(model: onnx.ModelProto) -> onnx.ModelProto:
         half = ONNXModel(convert_float_to_float16(rest, keep_io_types=True))
     half.topological_sort()  # the converter appends its casts
     return _like(model, _joined(model, first, half.model))
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How the ranges of activations are found, for precisions that need them.
+
+    Attributes:
+        samples: reads input -> [n, ...] in physical units, typical ones; called only where they are needed.
+        method: how a range follows from what the samples gave.
+    """
+
+    samples: Callable[[], Mapping[str, NDArray[np.float32]]]
+    method: CalibrationName = "minmax"
+
+
+#: Precision -> how a float32 model becomes one of it. Names, evidence and endings: `emulator/edge/precisions.py`.
+MAKERS: Mapping[str, Callable[[onnx.ModelProto, Calibration], onnx.ModelProto]] = {
+    "float32": lambda model, _: model,
+    "float16": lambda model, _: float16_model(model),
+    "int8": lambda model, how: int8_model(model, how.samples(), calibration=how.method),
+}
 
 
 def _prepared(model: onnx.ModelProto, folder: Path) -> Path:

@@ -70,10 +70,11 @@ def _inputs(manifest: Manifest) -> Iterator[str]:
 
 
 def _frames(one: InputSpec) -> str:
-    if one.frame_axis is None:
+    window = one.window
+    if window.axis is None:
         return ""
-    ending = "" if one.lag == 0 else f", the newest {one.lag} before now"
-    return f", {one.frames} frames along axis {one.frame_axis}{ending}"
+    ending = "" if window.lag == 0 else f", the newest {window.lag} before now"
+    return f", {window.frames} frames along axis {window.axis}{ending}"
 
 
 def _labels(labels: Sequence[str]) -> str:

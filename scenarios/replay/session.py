@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Modality
 from ...emulator.edge.frame_packets import Answer, Bye, Description, Dropped, Forgotten, Refused, Reply
-from ...emulator.edge.manifest import Manifest, read_manifest
+from ...emulator.edge.manifest import Manifest
+from ...emulator.edge.manifest_reader import read_manifest
 from ...emulator.real_time_clock import Lag
 from ..running.interrupts import StopRequest
 from .sensor_faults import SensorFaults

@@ -196,7 +196,7 @@ def _aligned(
     notes: tuple[str, ...],
 ) -> StationStream:
     """Lines up the instants at which any sensor gives a frame; a lagging one gives it for the answers after."""
-    given = {modality: samples.end - one.lag for modality, one in inputs.items()}
+    given = {modality: samples.end - one.window.lag for modality, one in inputs.items()}
     index = np.unique(np.concatenate([*given.values(), samples.end]))
     begins = (np.diff(index, prepend=index[0]) > 1) | (np.diff(sequence[index], prepend=sequence[index[0]]) != 0)
     begins[0] = True
@@ -229,7 +229,7 @@ def _positions(rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.
 
 def _reach(inputs: Mapping[Modality, InputSpec]) -> int:
     """Instants before now that a window uses."""
-    return max(one.frames - 1 + one.lag for one in inputs.values())
+    return max(one.window.reach for one in inputs.values())
 
 
 def _asks(begins: NDArray[np.bool_], inputs: Mapping[Modality, InputSpec]) -> NDArray[np.bool_]:
@@ -241,7 +241,7 @@ def _asks(begins: NDArray[np.bool_], inputs: Mapping[Modality, InputSpec]) -> ND
 
 def _frame(values: NDArray[np.float32], spec: InputSpec) -> NDArray[Any]:
     """The one frame of a window of one."""
-    frame: NDArray[np.float32] = values if spec.frame_axis is None else np.squeeze(values, axis=spec.frame_axis)
+    frame = spec.window.frame(values)
     return frame.astype(np.uint8) if spec.modality == "camera" else frame  # whole levels of 0 to 255: a quarter to send
 
 
@@ -287,12 +287,10 @@ def _numbered(samples: Samples, manifest: Manifest) -> Samples:
 
 def _check_shapes(station: RecordedStation, samples: Samples, inputs: Mapping[Modality, InputSpec]) -> None:
     for modality, spec in inputs.items():
-        shape = list(samples.input_shapes[modality])
-        if spec.frame_axis is not None:
-            shape.pop(spec.frame_axis)
-        if tuple(shape) != spec.frame_shape:
+        shape = samples.windows[modality].frame_shape(samples.input_shapes[modality])
+        if shape != spec.frame_shape:
             raise DataError(
-                f"base station {station.name!r} has frames of {modality} of shape {shape}, the served model takes"
+                f"base station {station.name!r} has frames of {modality} of shape {list(shape)}, the served model takes"
                 f" {list(spec.frame_shape)}; replay a recording of the sensors that it was trained on"
             )
 
@@ -302,7 +300,7 @@ def _notes(station: RecordedStation, manifest: Manifest, owned: tuple[Modality, 
     for spec in manifest.inputs:
         if spec.modality not in owned:
             yield f"{name} has no {spec.modality}; the model does without"
-        elif spec.frames > 1 and abs(spec.rate_hz - station.rate_hz) > _RATE_TOLERANCE * spec.rate_hz:
+        elif spec.window.frames > 1 and abs(spec.rate_hz - station.rate_hz) > _RATE_TOLERANCE * spec.rate_hz:
             yield (
                 f"{name} has {station.rate_hz:g} frames a second, {spec.modality} of the model was trained at"
                 f" {spec.rate_hz:g}: its windows span another time"

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
 import typer
 
-
-class _Quantize(StrEnum):
-    """As typer takes a choice that may be made again."""
-
-    NONE = "none"
-    FP16 = "fp16"
-    INT8 = "int8"
+from ...emulator.edge.precisions import PRECISIONS, TRAINED, precision_named
 
 
 def add_export_commands(app: typer.Typer) -> None:
@@ -30,8 +23,11 @@ def export(
         typer.Option(metavar="0,3", help="Only these clients."),
     ] = None,
     quantize: Annotated[
-        Optional[list[_Quantize]],  # noqa: UP045
-        typer.Option(help="Fewer bits, with evidence beside the trained model; repeatable. [default: none]"),
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="|".join(PRECISIONS),
+            help=f"Precision, with evidence beside the trained model; repeatable. [default: {TRAINED}]",
+        ),
     ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -52,12 +48,15 @@ def export(
     """Make bundles of a run's models: everything that a device needs, measured and checked."""
     from rich.console import Console
 
-    from ..export.bundles import Wishes, export_bundles
+    from ..export.bundles import export_bundles
+    from ..export.export_request import ExportRequest
     from ..export.finished_run import finished_run
     from ..wiring.torch_setup import one_torch_thread
     from .export_console import ExportProgress, print_bundles
 
-    wished = Wishes(
+    # an alias and its name are one precision, which is exported once
+    names = dict.fromkeys(precision_named(text).name for text in quantize or [TRAINED])
+    common = ExportRequest(
         clients=None if clients is None else _numbers(clients),
         calibration=calibration,
         calibration_windows=windows,
@@ -67,10 +66,10 @@ def export(
     )
     finished = finished_run(run)
     console = Console(emoji=False)
-    n_clients = len(finished.summary.exports) if wished.clients is None else len(wished.clients)
-    wishes = [replace(wished, quantize=one.value) for one in dict.fromkeys(quantize or [_Quantize.NONE])]
+    n_clients = len(finished.summary.exports) if common.clients is None else len(common.clients)
+    requests = [replace(common, precision=name) for name in names]
     with ExportProgress(console, n_clients) as progress, one_torch_thread():
-        made = export_bundles(finished, wishes, out, recording=progress.recording, ready=progress.ready)
+        made = export_bundles(finished, requests, out, recording=progress.recording, ready=progress.ready)
     print_bundles(console, finished.scenario.task_spec, made)
 
 

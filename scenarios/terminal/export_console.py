@@ -10,7 +10,8 @@ from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from ...emulator.contracts import NodeId
-from ..export.bundles import Made
+from ...emulator.edge.precisions import PRECISIONS
+from ..export.bundles import ExportedBundle
 from ..tasks.task_spec import Column, TaskSpec
 from .progress_bar import ShownWhileWorking
 from .warning_line import print_warning
@@ -37,11 +38,13 @@ class ExportProgress(ShownWhileWorking):
         self._bar.update(self._task, description="exporting", completed=self._n_ready, total=self._n_clients)
 
 
-def print_bundles(console: Console, task: TaskSpec, made: Sequence[Made]) -> None:
+def print_bundles(console: Console, task: TaskSpec, made: Sequence[ExportedBundle]) -> None:
     """Scores under every condition, how near quantized models are to the trained ones, and where all bundles are."""
     of_precision = {one.precision: [each for each in made if each.precision == one.precision] for one in made}
     for precision, bundles in of_precision.items():
-        if precision != "float32" or len(of_precision) == 1:  # the tables of others hold float32 beside them
+        if (
+            not PRECISIONS[precision].is_trained or len(of_precision) == 1
+        ):  # the tables of others hold float32 beside them
             console.print(_table(task, bundles))
         for one in bundles:
             for warning in one.warnings:
@@ -50,7 +53,7 @@ def print_bundles(console: Console, task: TaskSpec, made: Sequence[Made]) -> Non
         _print_place(console, bundles)
 
 
-def _print_place(console: Console, made: Sequence[Made]) -> None:
+def _print_place(console: Console, made: Sequence[ExportedBundle]) -> None:
     size = sum(one.model_bytes for one in made)
     counted = "1 bundle" if len(made) == 1 else f"{len(made)} bundles"
     kind = "folders and .zip" if made[0].archive else "folders"
@@ -62,7 +65,7 @@ def _print_place(console: Console, made: Sequence[Made]) -> None:
     )
 
 
-def _table(task: TaskSpec, made: Sequence[Made]) -> Table:
+def _table(task: TaskSpec, made: Sequence[ExportedBundle]) -> Table:
     """Rows are conditions: the mean over clients, and the worst of them."""
     first, precision = task.columns[0], made[0].precision
     quantized = bool(made[0].evidence.trained)
@@ -81,13 +84,13 @@ def _table(task: TaskSpec, made: Sequence[Made]) -> Table:
     return table
 
 
-def _scored(first: Column, condition: str, made: Sequence[Made]) -> list[str]:
+def _scored(first: Column, condition: str, made: Sequence[ExportedBundle]) -> list[str]:
     scores = {one.client: one.evidence.scores[condition][first.key] for one in made}
     lowest = min(scores, key=lambda client: scores[client])
     return [first.form.format(fmean(scores.values())), f"{first.form.format(scores[lowest])} ({lowest})"]
 
 
-def _compared(first: Column, condition: str, made: Sequence[Made]) -> list[str]:
+def _compared(first: Column, condition: str, made: Sequence[ExportedBundle]) -> list[str]:
     trained = [one.evidence.trained[condition][first.key] for one in made]
     found = [one.evidence.scores[condition][first.key] for one in made]
     agreement = {one.client: one.evidence.agreement[condition] for one in made}

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from sheafedge.emulator.contracts import InputWindow
 from sheafedge.emulator.edge.bundle import golden_file, write_bundle
 from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputKind, OutputSpec, Runtime
 from sheafedge.emulator.edge.onnx_session import OnnxSession
@@ -49,14 +50,14 @@ def tiny_bundle(
 
 def tiny_manifest(*, kind: OutputKind = "binary", n: int = 8, frames: int = 4, name: str = "tiny") -> Manifest:
     """What a tiny bundle says of itself, without files."""
-    rf = InputSpec("rf", (frames, n), (n,), frames, 0, 0, RATE_HZ, "dB", "power of every beam")
-    lidar = InputSpec("lidar", (2, frames, 6), (2, 6), frames, 1, 0, RATE_HZ, "m, rad", "range and angle")
+    rf = InputSpec(InputWindow("rf", frames, axis=0), (frames, n), RATE_HZ, "dB", "power of every beam")
+    lidar = InputSpec(InputWindow("lidar", frames, axis=1), (2, frames, 6), RATE_HZ, "m, rad", "range and angle")
     if kind == "binary":
         inputs = (lidar, rf)
         output = OutputSpec("binary", ("stays clear", "blocked"), "a blockage is near", horizon_s=0.5)
     else:
-        swept = InputSpec("rf", (frames, n), (n,), frames, 0, 1, RATE_HZ, "dB", "sweeps before now")
-        inputs = (swept, InputSpec("gps", (frames, 2), (2,), frames, 0, 0, RATE_HZ, "m", "east and north"))
+        swept = InputSpec(InputWindow("rf", frames, lag=1, axis=0), (frames, n), RATE_HZ, "dB", "sweeps before now")
+        inputs = (swept, InputSpec(InputWindow("gps", frames, axis=0), (frames, 2), RATE_HZ, "m", "east and north"))
         labels = tuple(f"beam {index}" for index in range(n))
         output = OutputSpec("classes", labels, "best beam now", codebook=tuple(range(0, 8 * n, 8)))
     return Manifest(

@@ -75,7 +75,7 @@ def at(raw: Mapping[Modality, NDArray[Any]], index: int) -> dict[Modality, NDArr
 
 def plain_window(spec: InputSpec, frames: NDArray[np.float32], now: int) -> NDArray[np.float32]:
     """A training window by slicing, with nothing of the server's in it: [n, *frame_shape] -> spec.shape."""
-    stop = now - spec.lag + 1
-    window = frames[stop - spec.frames : stop]
-    assert len(window) == spec.frames
-    return window[0] if spec.frame_axis is None else np.stack(list(window), axis=spec.frame_axis)
+    stop = now - spec.window.lag + 1
+    window = frames[stop - spec.window.frames : stop]
+    assert len(window) == spec.window.frames
+    return window[0] if spec.window.axis is None else np.stack(list(window), axis=spec.window.axis)

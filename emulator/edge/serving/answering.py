@@ -55,7 +55,7 @@ class ServedModel:
             FrameRefused: no modality is there, or one is missing that it cannot do without.
         """
         if not sample.inputs or (sample.missing and not self._masks):
-            needed = ", ".join(f"{spec.frames} of {spec.modality}" for spec in self.manifest.inputs)
+            needed = ", ".join(f"{spec.window.frames} of {spec.modality}" for spec in self.manifest.inputs)
             raise FrameRefused(
                 "not_ready",
                 f"no whole window yet of {', '.join(sample.missing)}; windows take so many frames in a row: {needed}",

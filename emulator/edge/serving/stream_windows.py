@@ -42,8 +42,7 @@ class SensorRing:
         self._size = ring_frames(spec, hold)
         self._frames = np.zeros((self._size, *spec.frame_shape), dtype=np.float32)
         self._index = np.full(self._size, _NOTHING, dtype=np.int64)
-        self._behind = np.arange(spec.frames - 1, -1, -1) + spec.lag  # of every frame of a window, oldest first
-        self._order = _axes_in_order(spec)
+        self._behind = spec.window.behind
         self.newest: int | None = None
         self.newest_s = 0.0
 
@@ -87,7 +86,8 @@ class SensorRing:
             if (taken == _NOTHING).any():
                 return None
         frames: NDArray[np.float32] = self._frames[taken % self._size]  # [frames, *frame_shape]
-        return frames[0] if self._order is None else frames.transpose(self._order), n_held
+        axis = self._spec.window.axis
+        return frames[0] if axis is None else np.moveaxis(frames, 0, axis), n_held
 
     def _held(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """The newest instant with a frame, at most `hold` before each of these; `_NOTHING` where there is none."""
@@ -156,7 +156,7 @@ class StreamWindows:
                 inputs[modality] = window[0]
                 if window[1]:
                     held[modality] = window[1]
-            if ring is not None and ring.newest is not None and ring.newest < index - spec.lag:
+            if ring is not None and ring.newest is not None and ring.newest < index - spec.window.lag:
                 stale_s[modality] = max(0.0, time_s - ring.newest_s)
         return Sample(inputs, tuple(missing), stale_s, held)
 
@@ -175,18 +175,9 @@ class StreamWindows:
         return frame
 
 
-def _axes_in_order(spec: InputSpec) -> tuple[int, ...] | None:
-    """Axes of [frames, *frame_shape] in the order of `shape`; None: one frame is the sample."""
-    if spec.frame_axis is None:
-        return None
-    order = list(range(1, len(spec.shape)))
-    order.insert(spec.frame_axis, 0)
-    return tuple(order)
-
-
 def ring_frames(spec: InputSpec, hold: int) -> int:
     """Frames that are kept of a sensor."""
-    return spec.frames + spec.lag + hold + LATE_INSTANTS
+    return spec.window.reach + 1 + hold + LATE_INSTANTS
 
 
 def stream_bytes(inputs: Sequence[InputSpec], hold: int) -> int:

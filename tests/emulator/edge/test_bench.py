@@ -36,6 +36,7 @@ from sheafedge.emulator.edge.device_profiles import BOARDS
 from sheafedge.emulator.edge.footprint import FootprintError, footprint_of
 from sheafedge.emulator.edge.manifest import OutputSpec
 from sheafedge.emulator.edge.onnx_session import OnnxSession
+from sheafedge.emulator.edge.precisions import precision_named
 from sheafedge.emulator.edge.profile_file import read_profile
 
 QUICK = ["--repeats", "50", "--no-memory"]
@@ -180,24 +181,24 @@ def test_measuring_nothing_is_refused(names: list[str], asked: dict[str, Any], s
 def in_precision(source: Path, ending: str, **changes: Any) -> Path:
     """A copy of a bundle that calls itself one of another precision."""
     manifest, content = read_bundle(source)
-    precision = {"-int8": "int8", "-fp16": "float16"}[ending]
+    precision = precision_named(ending.removeprefix("-")).name
     target = source.with_name(source.name + ending)
     write_bundle(target, replace(manifest, precision=precision, files={}, **changes), content)
     return target
 
 
-@pytest.fixture
-def family(tmp_path: Path) -> list[Path]:
-    """One model in three precisions, side by side."""
+@pytest.fixture(params=["-float16", "-fp16"])
+def family(tmp_path: Path, request: pytest.FixtureRequest) -> list[Path]:
+    """One model in three precisions, side by side; bundles of before end in `-fp16`."""
     whole = tiny_bundle(tmp_path / "tiny")
-    return [whole, in_precision(whole, "-int8"), in_precision(whole, "-fp16")]
+    return [whole, in_precision(whole, request.param), in_precision(whole, "-int8")]
 
 
 @pytest.mark.parametrize("given", [0, 1, 2])
 def test_any_of_the_precisions_finds_the_others_float32_first(family: list[Path], given: int) -> None:
     assert with_siblings(family[given]) == family
     entries = open_entries([family[given]], batch=1, threads=1, cuda=False)
-    assert [entry.label for entry in entries] == ["float32", "int8", "float16"]
+    assert [entry.label for entry in entries] == ["float32", "float16", "int8"]
 
 
 def test_packed_siblings_are_found_beside_folders_and_packed_ones(family: list[Path]) -> None:
@@ -205,6 +206,13 @@ def test_packed_siblings_are_found_beside_folders_and_packed_ones(family: list[P
     assert with_siblings(packed[1]) == packed
     shutil.rmtree(family[1])
     assert with_siblings(family[0]) == [family[0], packed[1], family[2]]
+
+
+def test_of_two_spellings_of_a_precision_one_takes_part(tmp_path: Path) -> None:
+    whole = tiny_bundle(tmp_path / "tiny")
+    new, old = in_precision(whole, "-float16"), in_precision(whole, "-fp16")
+    assert with_siblings(whole) == with_siblings(new) == [whole, new]
+    assert with_siblings(old) == [whole, old]
 
 
 def test_a_bundle_alone_is_alone(tmp_path: Path) -> None:
@@ -260,7 +268,7 @@ def stand_in(entry: Entry, threads: int) -> TorchModel | str:
 
 def test_all_precisions_and_torch_stand_side_by_side(family: list[Path]) -> None:
     found = json.loads(bench([str(family[0]), *QUICK, "--json"], stand_in))
-    assert [row["label"] for row in found["rows"]] == ["float32", "int8", "float16", "torch"]
+    assert [row["label"] for row in found["rows"]] == ["float32", "float16", "int8", "torch"]
     assert {row["provider"] for row in found["rows"][:3]} == {OnnxSession(family[0] / "model.onnx").provider}
     for row in found["rows"]:
         assert row["latency"]["n"] == 50
@@ -274,7 +282,7 @@ def test_all_precisions_and_torch_stand_side_by_side(family: list[Path]) -> None
 def test_without_torch_its_row_says_so(family: list[Path]) -> None:
     text = bench([str(family[0]), *QUICK])
     assert "torch: not installed" in text.splitlines()
-    assert [line.split()[0] for line in text.splitlines()[3:6]] == ["float32", "int8", "float16"]
+    assert [line.split()[0] for line in text.splitlines()[3:6]] == ["float32", "float16", "int8"]
     assert "torch: left out" in bench([str(family[0]), *QUICK, "--no-torch"], stand_in)
     assert "torch: no float32 bundle" in bench([str(family[1]), str(family[2]), *QUICK], stand_in)
 

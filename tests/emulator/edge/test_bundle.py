@@ -16,6 +16,7 @@ from doubles.bundles import tiny_bundle, tiny_inputs, tiny_manifest, tiny_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sheafedge.emulator.contracts import InputWindow
 from sheafedge.emulator.edge.bundle import golden_file, load_bundle, pack_bundle, read_bundle, write_bundle
 from sheafedge.emulator.edge.manifest import BundleError, FileFacts, InputSpec, Manifest
 from sheafedge.emulator.edge.onnx_session import OnnxSession
@@ -230,7 +231,7 @@ def test_a_model_that_takes_something_else_is_refused(folder: Path) -> None:
 def test_a_model_of_other_shapes_is_refused(folder: Path) -> None:
     """Manifest and samples agree, the model does not."""
     manifest, content = read_bundle(folder)
-    wide = InputSpec("rf", (4, 9), (9,), 4, 0, 0, 10.0, "dB", "")
+    wide = InputSpec(InputWindow("rf", 4, axis=0), (4, 9), 10.0, "dB", "")
     other = replace(manifest, inputs=(manifest.inputs[0], wide))
     inputs = tiny_inputs(other, manifest.golden.rows)
     samples = golden_file(inputs, np.zeros((manifest.golden.rows, 1), np.float32))

@@ -20,8 +20,8 @@ from sheafedge.emulator.edge.device_profiles import (
     DeviceProfile,
 )
 from sheafedge.emulator.edge.machine_profile import Measured, calibrated
+from sheafedge.emulator.edge.precisions import PRECISIONS
 from sheafedge.emulator.edge.profile_file import (
-    ANSWERED_IN,
     profile_of,
     profile_table,
     read_profile,
@@ -67,7 +67,7 @@ def test_a_device_without_figures_of_answers_takes_as_long_as_for_training_work(
 def test_a_slowed_device_takes_so_many_times_as_long_for_everything(factor: float, flops: float, moved: float) -> None:
     slow = TOY.slowed(factor)
     assert slow.seconds(flops) == pytest.approx(factor * TOY.seconds(flops))
-    for precision in ANSWERED_IN:
+    for precision in tuple(PRECISIONS):
         asked = TOY.answer_seconds(flops, precision, input_bytes=moved, weight_bytes=moved)
         found = slow.answer_seconds(flops, precision, input_bytes=moved, weight_bytes=moved)
         assert found == pytest.approx(factor * asked)
@@ -101,7 +101,7 @@ CLASSES = {"edge_cpu": (5e9, 0.002), "edge_gpu": (2e11, 0.005), "server_cpu": (5
 
 
 @pytest.mark.parametrize("name", sorted(BOARDS))
-@pytest.mark.parametrize("precision", ANSWERED_IN)
+@pytest.mark.parametrize("precision", tuple(PRECISIONS))
 def test_a_board_s_core_answers_slower_than_the_reference_and_in_time_for_a_frame(name: str, precision: str) -> None:
     moved = {"input_bytes": INPUT_BYTES, "weight_bytes": WEIGHT_BYTES}
     on_reference, here = (one.answer_seconds(FLOPS, precision, **moved) for one in (REFERENCE, BOARDS[name]))
@@ -151,7 +151,7 @@ def test_no_board_multiplies_faster_than_its_core_can(name: str) -> None:
 
 def test_the_reference_is_the_only_one_that_was_measured() -> None:
     assert REFERENCE.kind == "measured"
-    assert {cost.precision for cost in REFERENCE.answers} == set(ANSWERED_IN)
+    assert {cost.precision for cost in REFERENCE.answers} == {"float32", "float16", "int8"}
     assert REFERENCE.name not in DEVICE_PROFILES
 
 
@@ -197,7 +197,7 @@ times = st.floats(0.0, 1e3)
     ),
     source=st.text(max_size=200).map(lambda text: "".join(filter(str.isprintable, text))),
     numbers=st.tuples(rates, times, st.floats(1e-3, 1e5)),
-    costs=st.dictionaries(st.sampled_from(ANSWERED_IN), st.tuples(rates, rates, rates, times)),
+    costs=st.dictionaries(st.sampled_from(tuple(PRECISIONS)), st.tuples(rates, rates, rates, times)),
 )
 def test_a_profile_comes_back_from_its_file_as_it_was(
     tmp_path_factory: pytest.TempPathFactory,
@@ -206,7 +206,7 @@ def test_a_profile_comes_back_from_its_file_as_it_was(
     numbers: tuple[float, float, float],
     costs: dict[str, tuple[float, float, float, float]],
 ) -> None:
-    answers = tuple(AnswerCost(one, *costs[one]) for one in ANSWERED_IN if one in costs)
+    answers = tuple(AnswerCost(one, *costs[one]) for one in PRECISIONS if one in costs)
     profile = DeviceProfile(name, *numbers, source=source, kind="measured", answers=answers)
     path = tmp_path_factory.mktemp("profiles") / "device.toml"
     write_profile(path, profile)

@@ -12,7 +12,9 @@ import pytest
 from doubles.bundles import tiny_manifest
 from hypothesis import given
 from hypothesis import strategies as st
-from sheafedge.emulator.edge.manifest import BundleError, InputSpec, Manifest, OutputSpec, read_manifest
+from sheafedge.emulator.contracts import InputWindow
+from sheafedge.emulator.edge.manifest import BundleError, InputSpec, Manifest, OutputSpec
+from sheafedge.emulator.edge.manifest_reader import read_manifest
 
 FILES = {"model.onnx": b"a graph", "samples.npz": b"arrays", "README.md": b"words"}
 
@@ -189,9 +191,9 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 
 def test_a_sample_must_be_made_of_its_frames() -> None:
     with pytest.raises(BundleError, match="do not make a sample"):
-        InputSpec("rf", (4, 8), (8,), 3, 0, 0, 10.0, "dB", "")
+        InputSpec(InputWindow("rf", 3, axis=0), (4, 8), 10.0, "dB", "")
     with pytest.raises(BundleError, match="too large"):
-        InputSpec("rf", (1 << 14, 1 << 13), (1 << 13,), 1 << 14, 0, 0, 10.0, "dB", "")
+        InputSpec(InputWindow("rf", 1 << 14, axis=0), (1 << 14, 1 << 13), 10.0, "dB", "")
 
 
 def test_logits_are_one_for_two_labels_or_one_each() -> None:

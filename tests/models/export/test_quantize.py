@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from sheafedge.emulator.contracts import Modality
 from sheafedge.emulator.edge.onnx_session import OnnxSession
+from sheafedge.emulator.edge.precisions import PRECISIONS
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.encoders.normalize import RelativePower, StandardizeColumns
 from sheafedge.models.export.onnx_export import OnnxExporter
 from sheafedge.models.export.onnx_facts import answer_flops, n_parameters
-from sheafedge.models.export.quantize import CALIBRATIONS, CalibrationName, float16_model, int8_model
+from sheafedge.models.export.quantize import CALIBRATIONS, MAKERS, CalibrationName, float16_model, int8_model
 from torch import nn
 
 N_OUTPUTS, HIDDEN, EMBEDDING = 8, 32, 16
@@ -199,3 +200,7 @@ def test_an_unoptimized_graph_with_constants_in_nodes_is_made_smaller_too(tmp_pa
     inputs = {"x": np.random.default_rng(1).normal(size=(50, 2, 8, 8)).astype(np.float32)}
     assert error(model, float16_model(model), inputs) < FLOAT16_ERROR
     assert error(model, int8_model(model, inputs), inputs) < INT8_ERROR
+
+
+def test_every_precision_has_one_maker_and_every_maker_a_precision() -> None:
+    assert set(MAKERS) == set(PRECISIONS)

@@ -14,12 +14,15 @@ import onnx
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from onnx import numpy_helper
-from sheafedge.emulator.contracts import ConfigError, DataError, Modality, SheafedgeError
+from sheafedge.emulator.contracts import ConfigError, DataError, InputWindow, Modality, SheafedgeError
 from sheafedge.emulator.edge.bundle import load_bundle
 from sheafedge.emulator.edge.manifest import BundleError
+from sheafedge.models.export import quantize
 from sheafedge.scenarios.export import bundles
 from sheafedge.scenarios.export.bundle_evidence import HELD_OUT, Evidence, decided, without
-from sheafedge.scenarios.export.bundles import Made, QuantizationError, Wishes, export_bundles, sources
+from sheafedge.scenarios.export.bundles import ExportedBundle, QuantizationError, export_bundles
+from sheafedge.scenarios.export.export_request import ExportRequest
+from sheafedge.scenarios.export.export_source import export_sources
 from sheafedge.scenarios.export.finished_run import FinishedRun, finished_run
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
@@ -34,7 +37,7 @@ EDITS = {
     "rounds": 2,
     "data.beam_order": "mirrored",
 }
-ANYTHING = Wishes(quantize="int8", max_loss=1.0)
+ANYTHING = ExportRequest(precision="int8", max_loss=1.0)
 #: Scores of a file and of the model in memory: none of a hundred rows is decided otherwise.
 SAME = 1e-9
 
@@ -51,12 +54,12 @@ def run(folder: Path) -> FinishedRun:
 
 
 @pytest.fixture(scope="module")
-def plain(run: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
-    return export_bundles(run, [Wishes()], tmp_path_factory.mktemp("plain"))
+def plain(run: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> list[ExportedBundle]:
+    return export_bundles(run, [ExportRequest()], tmp_path_factory.mktemp("plain"))
 
 
 @pytest.fixture(scope="module")
-def small(run: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> list[Made]:
+def small(run: FinishedRun, tmp_path_factory: pytest.TempPathFactory) -> list[ExportedBundle]:
     return export_bundles(run, [ANYTHING], tmp_path_factory.mktemp("small"))
 
 
@@ -66,7 +69,7 @@ def copied(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "run"))
 
 
-def metrics_of(made: Made) -> Mapping[str, Any]:
+def metrics_of(made: ExportedBundle) -> Mapping[str, Any]:
     return load_bundle(made.folder).manifest.metrics
 
 
@@ -79,7 +82,7 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | None:
     return code
 
 
-def test_every_client_gets_a_folder_and_an_archive(plain: list[Made]) -> None:
+def test_every_client_gets_a_folder_and_an_archive(plain: list[ExportedBundle]) -> None:
     names = {path.name for path in plain[0].folder.parent.iterdir()}
     assert names == {f"beam_tracking-client-0{i}{ending}" for i in (0, 1) for ending in ("", ".zip")}
     for made in plain:
@@ -89,7 +92,7 @@ def test_every_client_gets_a_folder_and_an_archive(plain: list[Made]) -> None:
         assert set(packed.content) == {"model.onnx", "samples.npz", "README.md", "scenario.toml"}
 
 
-def test_a_manifest_says_where_the_model_comes_from(run: FinishedRun, plain: list[Made]) -> None:
+def test_a_manifest_says_where_the_model_comes_from(run: FinishedRun, plain: list[ExportedBundle]) -> None:
     summary = json.loads((run.folder / "summary.json").read_text())
     for made in plain:
         manifest = load_bundle(made.folder).manifest
@@ -103,29 +106,27 @@ def test_a_manifest_says_where_the_model_comes_from(run: FinishedRun, plain: lis
         assert load_scenario(str(made.folder / "scenario.toml")) == run.scenario
 
 
-def test_a_manifest_says_how_frames_make_a_sample(plain: list[Made]) -> None:
+def test_a_manifest_says_how_frames_make_a_sample(plain: list[ExportedBundle]) -> None:
     rf, gps = load_bundle(plain[0].folder).manifest.inputs
-    assert (rf.modality, rf.shape, rf.frame_shape, rf.frames, rf.frame_axis, rf.lag) == ("rf", (4, 8), (8,), 4, 0, 1)
-    assert (gps.modality, gps.shape, gps.frame_shape, gps.frames, gps.frame_axis, gps.lag) == (
-        ("gps", (4, 2), (2,), 4, 0, 0)
-    )  # fmt: skip
+    assert (rf.window, rf.shape, rf.frame_shape) == (InputWindow("rf", 4, lag=1, axis=0), (4, 8), (8,))
+    assert (gps.window, gps.shape, gps.frame_shape) == (InputWindow("gps", 4, axis=0), (4, 2), (2,))
     assert rf.rate_hz == gps.rate_hz == 10.0
     assert (rf.unit, gps.unit) == ("dB", "m")
 
 
-def test_labels_are_told_as_the_base_station_numbers_its_beams(run: FinishedRun, plain: list[Made]) -> None:
+def test_labels_are_told_as_the_base_station_numbers_its_beams(run: FinishedRun, plain: list[ExportedBundle]) -> None:
     """Every eighth beam of 64; of two arrays one hangs upside down and counts from the other end."""
     codebooks = [load_bundle(made.folder).manifest.output.codebook for made in plain]
     assert sorted(codebooks) == [tuple(range(0, 64, 8)), tuple(range(56, -1, -8))]
-    assert codebooks == [source.member.outputs for source in sources(run, [0, 1])]
+    assert codebooks == [source.member.outputs for source in export_sources(run, [0, 1])]
 
 
-def test_metrics_are_those_that_the_run_wrote_down(run: FinishedRun, plain: list[Made]) -> None:
+def test_metrics_are_those_that_the_run_wrote_down(run: FinishedRun, plain: list[ExportedBundle]) -> None:
     for made in plain:
         metrics = metrics_of(made)
         written = run.last_scores[made.client]["fused"]
         assert_allclose([metrics["held_out"][key] for key in written], list(written.values()), atol=SAME)
-        assert metrics["samples"] == len(next(sources(run, [made.client])).data.test)
+        assert metrics["samples"] == len(next(export_sources(run, [made.client])).data.test)
         assert set(metrics["shifted"]) == {"noise"}  # neither night nor occlusion change sweeps and positions
         assert set(metrics["without"]) == {"rf", "gps"}
         assert metrics["without"]["rf"] != metrics["without"]["gps"]
@@ -133,7 +134,7 @@ def test_metrics_are_those_that_the_run_wrote_down(run: FinishedRun, plain: list
         assert "agreement" not in metrics
 
 
-def test_the_card_shows_the_figures_of_the_manifest(small: list[Made]) -> None:
+def test_the_card_shows_the_figures_of_the_manifest(small: list[ExportedBundle]) -> None:
     for made in small:
         card, metrics = (made.folder / "README.md").read_text(), metrics_of(made)
         assert card.startswith(f"# {made.folder.name}\n")
@@ -142,7 +143,9 @@ def test_the_card_shows_the_figures_of_the_manifest(small: list[Made]) -> None:
         assert f"{metrics['agreement']['held_out']:.3f} | {metrics['float32']['held_out']['top1']:.3f} |" in card
 
 
-def test_a_quantized_bundle_is_held_against_the_trained_model(plain: list[Made], small: list[Made]) -> None:
+def test_a_quantized_bundle_is_held_against_the_trained_model(
+    plain: list[ExportedBundle], small: list[ExportedBundle]
+) -> None:
     for before, after in zip(plain, small, strict=True):
         assert after.folder.name == f"{before.folder.name}-int8"
         bundle, metrics = load_bundle(after.folder), metrics_of(after)
@@ -155,14 +158,14 @@ def test_a_quantized_bundle_is_held_against_the_trained_model(plain: list[Made],
         assert bundle.session.optional_names == ["present"]
 
 
-def test_golden_answers_are_those_of_the_model_beside_them(run: FinishedRun, small: list[Made]) -> None:
+def test_golden_answers_are_those_of_the_model_beside_them(run: FinishedRun, small: list[ExportedBundle]) -> None:
     for made in small:
         bundle = load_bundle(made.folder)
         with np.load(made.folder / "samples.npz", allow_pickle=False) as arrays:
             inputs = {name: arrays[f"input_{name}"] for name in ("rf", "gps")}
             expected = arrays["logits"]
         assert_array_equal(bundle.session.run(inputs), expected)
-        test = next(sources(run, [made.client])).data.test
+        test = next(export_sources(run, [made.client])).data.test
         assert all((row == test.inputs()["rf"]).all(axis=(1, 2)).any() for row in inputs["rf"])
         assert bundle.manifest.golden.tolerance >= 1e-3 * np.abs(expected).max()
 
@@ -180,10 +183,10 @@ def spoiled(model: onnx.ModelProto, *_: Any, **__: Any) -> onnx.ModelProto:
 def test_a_model_that_lost_too_much_is_refused_and_nothing_is_written(
     run: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundles, "int8_model", spoiled)
+    monkeypatch.setattr(quantize, "int8_model", spoiled)
     out = tmp_path / "bundles"
     with pytest.raises(QuantizationError) as refused:
-        export_bundles(run, [Wishes(quantize="int8")], out)
+        export_bundles(run, [ExportRequest(precision="int8")], out)
     for said in ("client-0", "top1 falls from", "--max-loss 0.02", "nothing is written"):
         assert said in str(refused.value)
     assert not out.exists()
@@ -192,7 +195,7 @@ def test_a_model_that_lost_too_much_is_refused_and_nothing_is_written(
 def test_a_refusal_is_one_sentence_and_exit_code_2(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bundles, "int8_model", spoiled)
+    monkeypatch.setattr(quantize, "int8_model", spoiled)
     code = command(monkeypatch, "export", str(folder), "--quantize", "int8", "--out", str(tmp_path / "bundles"))
     said = capsys.readouterr().err.strip()
     assert code == 2
@@ -205,8 +208,8 @@ def test_the_command_writes_and_shows_what_was_asked_for(
 ) -> None:
     arguments = ("--clients", "1", "--quantize", "fp16", "--no-zip", "-o", str(tmp_path), "--min-agreement", "1")
     assert not command(monkeypatch, "export", str(folder), *arguments)
-    assert [path.name for path in tmp_path.iterdir()] == ["beam_tracking-client-01-fp16"]
-    assert load_bundle(tmp_path / "beam_tracking-client-01-fp16").manifest.precision == "float16"
+    assert [path.name for path in tmp_path.iterdir()] == ["beam_tracking-client-01-float16"]
+    assert load_bundle(tmp_path / "beam_tracking-client-01-float16").manifest.precision == "float16"
     said = capsys.readouterr().out
     for shown in ("held out", "noise", "without gps", "1 bundle in float16"):
         assert shown in said
@@ -220,7 +223,7 @@ def test_several_precisions_of_a_client_are_written_together_or_not_at_all(
     out = tmp_path / "bundles"
     arguments = ("--clients", "1", "--quantize", "none", "--quantize", "int8", "--no-zip", "-o", str(out))
     with monkeypatch.context() as patch:
-        patch.setattr(bundles, "int8_model", spoiled)
+        patch.setattr(quantize, "int8_model", spoiled)
         assert command(patch, "export", str(folder), *arguments) == 2
     assert not out.exists()
     assert not command(monkeypatch, "export", str(folder), *arguments, "--max-loss", "1")
@@ -234,9 +237,9 @@ def test_several_precisions_of_a_client_are_written_together_or_not_at_all(
 def test_too_little_agreement_is_warned_of() -> None:
     scores = {HELD_OUT: {"top1": 0.5}, "noise": {"top1": 0.4}}
     shown = Evidence("top1", 10, scores, scores, {HELD_OUT: 0.99, "noise": 0.9})
-    (warning,) = bundles._warnings("beam", shown, Wishes(quantize="int8"))
+    (warning,) = bundles._warnings("beam", shown, ExportRequest(precision="int8"))
     assert "--min-agreement 0.98: noise 0.900" in warning
-    assert bundles._warnings("beam", shown, Wishes(quantize="int8", min_agreement=0.5)) == ()
+    assert bundles._warnings("beam", shown, ExportRequest(precision="int8", min_agreement=0.5)) == ()
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -250,7 +253,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("options", "said"), REFUSED.values(), ids=REFUSED.keys())
 def test_impossible_limits_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        Wishes(**options)
+        ExportRequest(**options)
 
 
 @pytest.mark.parametrize("clients", ["", "a", "0,,1", "-1", "0;1", "１"])
@@ -263,7 +266,7 @@ def test_client_numbers_that_are_none_are_refused(
 
 def test_a_client_without_a_model_is_named(run: FinishedRun, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no model of client 7; it has those of 0, 1"):
-        export_bundles(run, [Wishes(clients=(7,))], tmp_path)
+        export_bundles(run, [ExportRequest(clients=(7,))], tmp_path)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path, copied: Path) -> None:
@@ -284,17 +287,17 @@ def test_a_run_whose_data_have_changed_is_refused(copied: Path, tmp_path: Path) 
     summary = json.loads(path.read_text())
     path.write_text(json.dumps({**summary, "test_windows": summary["test_windows"] + 1}))
     with pytest.raises(DataError, match="the recordings have changed"):
-        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
+        export_bundles(finished_run(copied), [ExportRequest()], tmp_path / "bundles")
 
 
 def test_a_model_that_scores_otherwise_is_refused(copied: Path, tmp_path: Path) -> None:
     file = copied / "models" / "client-00.onnx"
     onnx.save(spoiled(onnx.load(file)), file)
     with pytest.raises(DataError, match="model or data are not those of the run"):
-        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
+        export_bundles(finished_run(copied), [ExportRequest()], tmp_path / "bundles")
     file.write_bytes(b"no model")
     with pytest.raises(DataError, match="is no ONNX model"):
-        export_bundles(finished_run(copied), [Wishes()], tmp_path / "bundles")
+        export_bundles(finished_run(copied), [ExportRequest()], tmp_path / "bundles")
     assert not (tmp_path / "bundles").exists()
 
 
@@ -306,7 +309,7 @@ def test_a_bundle_that_fails_on_loading_is_not_left_behind(
 
     monkeypatch.setattr(bundles, "load_bundle", failing)
     with pytest.raises(SheafedgeError, match="answers otherwise"):
-        export_bundles(run, [Wishes()], tmp_path / "bundles")
+        export_bundles(run, [ExportRequest()], tmp_path / "bundles")
     assert not (tmp_path / "bundles").exists()
 
 
@@ -321,3 +324,13 @@ def test_a_missing_sensor_is_zeros_and_a_mark() -> None:
 def test_a_decision_is_the_sign_of_one_logit_or_the_largest_of_many() -> None:
     assert_array_equal(decided(np.array([[-0.1], [0.2], [0.0]])), [0, 1, 0])
     assert_array_equal(decided(np.array([[1.0, 3.0, 2.0], [5.0, 3.0, 2.0]])), [1, 0])
+
+
+def test_a_precision_has_one_name_whatever_the_spelling() -> None:
+    assert [ExportRequest(precision=one).precision for one in ("none", "fp16", "int8")] == [
+        "float32",
+        "float16",
+        "int8",
+    ]
+    with pytest.raises(ConfigError, match=r"--quantize must be one of float32, float16, int8 \(or none, fp16\), got"):
+        ExportRequest(precision="int4")

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.tracked_recording import tracked_rows
-from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.emulator.contracts import ConfigError, DataError, InputWindow
 from sheafedge.emulator.edge.frame_packets import TO_SERVER, pack_frames, unpack_frames
 from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputSpec, Runtime
 from sheafedge.emulator.edge.serving.stream_windows import StreamWindows
@@ -64,22 +64,7 @@ def manifest_of(scenario: Scenario, rate_hz: float) -> Manifest:
     inputs = []
     for modality in member.modalities:
         told = described[modality]
-        frame_shape = list(told.shape)
-        if told.window.axis is not None:
-            del frame_shape[told.window.axis]
-        inputs.append(
-            InputSpec(
-                modality,
-                told.shape,
-                tuple(frame_shape),
-                told.window.frames,
-                told.window.axis,
-                told.window.lag,
-                rate_hz,
-                told.unit,
-                told.meaning,
-            )
-        )
+        inputs.append(InputSpec(told.window, told.shape, rate_hz, told.unit, told.meaning))
     labels = tuple(member.task.labels(member.data))
     if scenario.task == "blockage":
         output = OutputSpec("binary", labels, "soon", horizon_s=member.data.horizon / rate_hz)
@@ -254,7 +239,7 @@ def test_a_recording_without_one_of_the_sensors_is_streamed_without_and_told(
     blockage: tuple[RecordingReader, Manifest],
 ) -> None:
     reader, manifest = blockage
-    gps = InputSpec("gps", (4, 2), (2,), 4, 0, 0, 10.0, "m", "not recorded in a street")
+    gps = InputSpec(InputWindow("gps", 4, axis=0), (4, 2), 10.0, "m", "not recorded in a street")
     stream = station_stream(reader.base_stations[0], replace(manifest, inputs=(*manifest.inputs, gps)))
     assert set(stream.readings(0)) == {"lidar", "camera", "rf"}
     assert stream.notes == ("bs00 has no gps; the model does without",)
@@ -305,7 +290,7 @@ def test_frames_of_another_shape_are_refused_before_anything_is_sent(
     blockage: tuple[RecordingReader, Manifest],
 ) -> None:
     reader, manifest = blockage
-    lidar = InputSpec("lidar", (2, 4, 100), (2, 100), 4, 1, 0, 10.0, "m", "fewer rays")
+    lidar = InputSpec(InputWindow("lidar", 4, axis=1), (2, 4, 100), 10.0, "m", "fewer rays")
     with pytest.raises(DataError, match=r"frames of lidar of shape \[2, 216\], the served model takes \[2, 100\]"):
         station_stream(reader.base_stations[0], replace(manifest, inputs=(lidar,)))
 

@@ -14,7 +14,7 @@ import onnx
 import pytest
 import tomli_w
 import torch
-from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.contracts import ConfigError, InputWindow
 from sheafedge.emulator.edge.bench_bundles import Entry, open_entries
 from sheafedge.emulator.edge.bench_commands import TorchModel
 from sheafedge.emulator.edge.bundle import golden_file, read_bundle, write_bundle
@@ -71,7 +71,7 @@ def bundle_of(scenario: Scenario, folder: Path) -> Path:
         question="Which beam?",
         precision="float32",
         runtime=Runtime(20, 10, "1.20"),
-        inputs=tuple(InputSpec(one, s, s, 1, None, 0, 10.0, "", "") for one, s in _shapes(inputs)),  # type: ignore[arg-type]
+        inputs=tuple(InputSpec(InputWindow(one), s, 10.0, "", "") for one, s in _shapes(inputs)),  # type: ignore[arg-type]
         output=OutputSpec("classes", tuple(f"beam {index}" for index in range(8)), "best beam"),
         flops=1e4,
         parameters=1,

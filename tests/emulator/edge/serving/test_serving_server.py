@@ -99,9 +99,9 @@ def test_golden_samples_sent_frame_by_frame_get_the_promised_logits(blockage: Pa
                 for index in range(FRAMES + 1):
                     frames = {}
                     for spec in bundle.manifest.inputs:
-                        place = index - 1 + spec.lag  # so that the window ends at the last instant
+                        place = index - 1 + spec.window.lag  # so that the window ends at the last instant
                         if 0 <= place < FRAMES:
-                            frames[spec.modality] = inputs[spec.modality][row].take(place, axis=spec.frame_axis)
+                            frames[spec.modality] = inputs[spec.modality][row].take(place, axis=spec.window.axis)
                     if frames:
                         client.send(f"row {row}", index, 0.1 * index, frames, ask=index == FRAMES)
             answers = replies(server, client, GOLDEN_ROWS)

@@ -11,6 +11,7 @@ from doubles.served_model import at, plain_window, raw_frames
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sheafedge.emulator.contracts import InputWindow
 from sheafedge.emulator.edge.manifest import InputSpec
 from sheafedge.emulator.edge.serving.refusals import FrameRefused
 from sheafedge.emulator.edge.serving.stream_windows import (
@@ -23,8 +24,8 @@ from sheafedge.emulator.edge.serving.stream_windows import (
 from sheafedge.emulator.edge.serving.streams import Streams
 
 BLOCKAGE, BEAMS = tiny_manifest(frames=4), tiny_manifest(kind="classes", n=8, frames=4)
-ONE_FRAME = InputSpec("camera", (3, 4, 5), (3, 4, 5), 1, None, 0, 10.0, "0 to 255", "color")
-COLUMNS = InputSpec("gps", (2, 3), (2,), 3, 1, 0, 10.0, "m", "frames along the last axis")
+ONE_FRAME = InputSpec(InputWindow("camera"), (3, 4, 5), 10.0, "0 to 255", "color")
+COLUMNS = InputSpec(InputWindow("gps", 3, axis=1), (2, 3), 10.0, "m", "frames along the last axis")
 N = 24
 
 
@@ -50,7 +51,7 @@ def test_a_sample_is_the_training_window_at_every_instant(specs: tuple[InputSpec
         assert not sample.stale_s
         assert not sample.held
         for spec in specs:
-            first = spec.frames - 1 + spec.lag
+            first = spec.window.frames - 1 + spec.window.lag
             assert (spec.modality in sample.missing) == (now < first)
             if now >= first:
                 n_whole += 1
@@ -78,15 +79,15 @@ def test_holes_are_held_up_to_the_limit_and_told_and_never_crossed(lost: set[int
     sample = windows.sample(N - 1, 10.0)
     for spec in BLOCKAGE.inputs:
         taken = []
-        for instant in range(N - spec.frames, N):
+        for instant in range(N - spec.window.frames, N):
             before = [i for i in range(instant - hold, instant + 1) if i >= 0 and i not in lost]
             taken.append(before[-1] if before else None)
         if None in taken:
             assert spec.modality in sample.missing
             continue
         repeated = raw[spec.modality][taken]
-        assert_array_equal(sample.inputs[spec.modality], np.stack(list(repeated), axis=spec.frame_axis))
-        assert sample.held.get(spec.modality, 0) == len(lost & set(range(N - spec.frames, N)))
+        assert_array_equal(sample.inputs[spec.modality], np.stack(list(repeated), axis=spec.window.axis))
+        assert sample.held.get(spec.modality, 0) == len(lost & set(range(N - spec.window.frames, N)))
 
 
 def test_a_silent_sensor_is_stale_then_held_then_missing() -> None:
@@ -169,11 +170,11 @@ def test_a_question_as_late_as_can_be_still_has_its_whole_window_and_what_is_hel
     (spec,) = [one for one in BEAMS.inputs if one.modality == "rf"]
     raw, hold, newest = raw_frames(BEAMS, 50), 2, 49
     now = newest - LATE_INSTANTS
-    first = now - spec.lag - spec.frames + 1
+    first = now - spec.window.lag - spec.window.frames + 1
     windows = windows_of([spec], hold)
-    for index in sorted(set(range(50)) - {first, first - 1, now - spec.lag}):
+    for index in sorted(set(range(50)) - {first, first - 1, now - spec.window.lag}):
         windows.put(index, 0.0, {"rf": raw["rf"][index]})
-    windows.put(now - spec.lag, 0.0, {"rf": raw["rf"][now - spec.lag]})
+    windows.put(now - spec.window.lag, 0.0, {"rf": raw["rf"][now - spec.window.lag]})
     sample = windows.sample(now, 0.0)
     assert_array_equal(sample.inputs["rf"], raw["rf"][[first - 2, first + 1, first + 2, first + 3]])
     assert sample.held == {"rf": 1}

@@ -1,0 +1,242 @@
+"""Reader of `manifest.json`: from text to a `Manifest`, without trust, because bundles travel.
+
+Needs no library, because devices have few. Whatever is missing, unknown or of the wrong type is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar, get_args
+
+from ..contracts import MODALITIES, InputWindow, Modality
+from .manifest import (
+    FORMAT,
+    MOST_BYTES,
+    MOST_VALUES,
+    VERSION,
+    BundleError,
+    FileFacts,
+    Golden,
+    InputSpec,
+    Manifest,
+    OutputKind,
+    OutputSpec,
+    Runtime,
+    tree_digest,
+)
+from .precisions import PRECISIONS
+
+_LONGEST_TEXT, _DEEPEST_METRICS = 4096, 6
+#: Names that mean the same on every system and lead nowhere else.
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_LARGEST = 1e300  # whole numbers of JSON can be larger than any float
+
+_Made = TypeVar("_Made")
+_Reader = Callable[[Any], Any]
+
+
+def read_manifest(text: str | bytes) -> Manifest:
+    """The manifest that a text holds.
+
+    Raises:
+        BundleError: it is none of ours, of another version, changed since it was written, or a field is wrong.
+    """
+    try:
+        tree = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        found = tree_digest(tree)  # nested too deep, it fails here at the latest
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"manifest.json is no JSON ({error}); export the bundle again") from None
+    if not isinstance(tree, dict) or tree.get("format") != FORMAT:
+        raise BundleError(f"manifest.json is not of a bundle: format must be {FORMAT!r}")
+    if tree.get("version") != VERSION or tree["version"] is True:
+        raise BundleError(
+            f"manifest.json has version {tree.get('version')!r}, this release reads {VERSION}; export the bundle again"
+        )
+    if tree.pop("digest", None) != found:
+        raise BundleError("manifest.json was changed after it was written: its digest does not fit; export it again")
+    del tree["format"], tree["version"]
+    manifest = _object(Manifest, _MANIFEST)(tree)
+    if len({*manifest.modalities}) != len(manifest.modalities) or not manifest.inputs:
+        raise BundleError("manifest.json: inputs must be different modalities, at least one")
+    return manifest
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
+
+
+# --- readers: from JSON to a value, or a ValueError that says what was expected --------------------------------------
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
+        raise ValueError("must be a text")
+    return value
+
+
+def _whole(low: int, high: int = MOST_VALUES) -> _Reader:
+    def read(value: Any) -> int:
+        if type(value) is not int or not low <= value <= high:
+            raise ValueError(f"must be a whole number of at least {low} and at most {high}")
+        return value
+
+    return read
+
+
+def _number(low: float, *, open_end: bool = False) -> _Reader:
+    def read(value: Any) -> float:
+        fits = type(value) in {int, float} and low <= value <= _LARGEST and not (open_end and value == low)
+        if not fits:
+            raise ValueError(f"must be a finite number {'above' if open_end else 'of at least'} {low:g}")
+        return float(value)
+
+    return read
+
+
+def _one_of(choices: Sequence[str]) -> _Reader:
+    def read(value: Any) -> str:
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    return read
+
+
+def _optional(reader: _Reader) -> _Reader:
+    return lambda value: None if value is None else reader(value)
+
+
+def _list(reader: _Reader) -> _Reader:
+    def read(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise ValueError("must be a list")
+        return tuple(reader(item) for item in value)
+
+    return read
+
+
+def _named(reader: _Reader, name_reader: Callable[[str], str] = str) -> _Reader:
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise ValueError("must be an object")
+        return {name_reader(name): reader(item) for name, item in value.items()}
+
+    return read
+
+
+def _plain(value: Any) -> str | int | float:
+    if type(value) not in {str, int, float}:
+        raise ValueError("must hold texts and numbers")
+    return value  # type: ignore[no-any-return]
+
+
+def _figures(depth: int) -> _Reader:
+    """Numbers and texts by name, so many objects inside one another."""
+
+    def read(value: Any) -> Any:
+        if isinstance(value, dict) and depth > 0:
+            return {name: _figures(depth - 1)(item) for name, item in value.items()}
+        return _plain(value)
+
+    return read
+
+
+def _file_name(value: str) -> str:
+    if not _FILE_NAME.fullmatch(value):
+        raise BundleError(f"manifest.json: {value[:80]!r} cannot be the name of a file in a bundle; export it again")
+    return value
+
+
+def _object(made: Callable[..., _Made], readers: Mapping[str, _Reader]) -> Callable[[Any], _Made]:
+    """Reads an object with exactly these fields."""
+
+    def read(value: Any) -> _Made:
+        if not isinstance(value, dict):
+            raise ValueError("must be an object")
+        if wrong := set(value) ^ set(readers):
+            raise BundleError(
+                f"manifest.json: field {min(wrong)!r} is {'missing' if min(wrong) in readers else 'unknown'}"
+            )
+        content = {}
+        for name, reader in readers.items():
+            try:
+                content[name] = reader(value[name])
+            except BundleError:
+                raise
+            except ValueError as error:
+                raise BundleError(f"manifest.json: {name} {error}, got {str(value[name])[:80]!r}") from None
+        return made(**content)
+
+    return read
+
+
+def _input_spec(
+    modality: Modality,
+    shape: tuple[int, ...],
+    frame_shape: tuple[int, ...],
+    frames: int,
+    frame_axis: int | None,
+    lag: int,
+    **others: Any,
+) -> InputSpec:
+    """One input; its file says the shape of a frame as well, which must fit."""
+    try:
+        window = InputWindow(modality, frames, lag, frame_axis)
+        fits = window.input_shape(frame_shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise BundleError(
+            f"input {modality}: {frames} frames of shape {list(frame_shape)} along axis {frame_axis} do not make a"
+            f" sample of shape {list(shape)}"
+        )
+    return InputSpec(window, shape, **others)
+
+
+_INPUT: Mapping[str, _Reader] = {
+    "modality": _one_of(MODALITIES),
+    "shape": _list(_whole(1)),
+    "frame_shape": _list(_whole(1)),
+    "frames": _whole(1),
+    "frame_axis": _optional(_whole(0)),
+    "lag": _whole(0),
+    "rate_hz": _number(0.0, open_end=True),
+    "unit": _text,
+    "meaning": _text,
+}
+_OUTPUT: Mapping[str, _Reader] = {
+    "kind": _one_of(get_args(OutputKind)),
+    "labels": _list(_text),
+    "meaning": _text,
+    "threshold": _number(-1e9),
+    "horizon_s": _number(0.0),
+    "codebook": _list(_whole(0)),
+}
+_MANIFEST: Mapping[str, _Reader] = {
+    "name": _text,
+    "created_by": _text,
+    "task": _text,
+    "question": _text,
+    "precision": _one_of(tuple(PRECISIONS)),
+    "runtime": _object(Runtime, {"opset": _whole(1), "ir_version": _whole(1), "onnxruntime": _text}),
+    "inputs": _list(_object(_input_spec, _INPUT)),
+    "output": _object(OutputSpec, _OUTPUT),
+    "flops": _number(0.0),
+    "parameters": _whole(0),
+    "trained": _named(_plain),
+    "metrics": _named(_figures(_DEEPEST_METRICS)),
+    "golden": _object(Golden, {"rows": _whole(1), "tolerance": _number(0.0)}),
+    "files": _named(_object(FileFacts, {"sha256": _text, "bytes": _whole(0, MOST_BYTES)}), _file_name),
+}
+assert set(_MANIFEST) == {one.name for one in fields(Manifest)}

@@ -1,0 +1,135 @@
+"""Clients of a finished run with their rows and models, checked against what the run wrote down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from ...emulator.contracts import DataError, Modality, NodeId
+from ...emulator.edge.manifest import InputSpec
+from ...emulator.edge.onnx_session import OnnxSession
+from ...models.export.quantize import MAKERS, Calibration
+from ..recording.record import Progress
+from ..wiring.data import ClientData, load_data
+from ..wiring.members import Member, members_of
+from .bundle_evidence import HELD_OUT, Answers, answers
+from .export_request import ExportRequest
+from .finished_run import FinishedRun
+
+#: Of the first score, between what the run wrote down and what its model scores now on rows that are the same.
+SAME_SCORE = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class ExportSource:
+    """A client of a finished run with its samples, ready to be exported.
+
+    Attributes:
+        run: where it trained.
+        member: what it owns and is asked.
+        data: its samples, cut again.
+        model: its model as the run exported it.
+        inputs: what the model takes, in this order.
+        reported: name of the model among those that it trained.
+    """
+
+    run: FinishedRun
+    member: Member
+    data: ClientData
+    model: onnx.ModelProto
+    inputs: tuple[InputSpec, ...]
+    reported: str
+
+    @property
+    def units(self) -> dict[Modality, str]:
+        """Input -> unit of its values."""
+        return {one.modality: one.unit for one in self.inputs}
+
+    @cached_property
+    def trained(self) -> Answers:
+        """Logits of the model of the run under every condition."""
+        return self.answers(OnnxSession(self.model.SerializeToString()))
+
+    def answers(self, session: OnnxSession) -> Answers:
+        """Logits under every condition, see `bundle_evidence.answers`."""
+        return answers(session, self.data.test, self.units, self.run.scenario.seed, self.member.client_id)
+
+
+def export_sources(
+    run: FinishedRun, clients: Sequence[NodeId], recording: Progress | None = None
+) -> Iterator[ExportSource]:
+    """Clients of a finished run with their samples, one by one.
+
+    Raises:
+        DataError: the data are not those of the run any more, or a model cannot be read.
+        ConfigError: a client has no model.
+    """
+    scenario = run.scenario.edited({"data.mode": "replay"})  # the same rows, all there from the start
+    members = members_of(scenario)
+    files = {client: run.model_file(client) for client in clients}
+    rows = load_data(scenario, recording).clients
+    n_held_out = sum(len(one.test) for one in rows)
+    if n_held_out != run.summary.test_windows:
+        raise DataError(
+            f"run {run.folder} held out {run.summary.test_windows} samples, but its data give {n_held_out} now; the"
+            " recordings have changed, run the scenario again"
+        )
+    for client in clients:
+        yield _source(run, members[client], rows[client], files[client])
+
+
+def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> ExportSource:
+    try:
+        model = onnx.load(file)
+    except Exception as error:  # noqa: BLE001 - protobuf raises classes of its own
+        raise DataError(f"{file} is no ONNX model ({error}); run the scenario again") from None
+    described = member.task.input_descriptions(data.test, member.data)
+    optional = {tensor.name for tensor in model.graph.initializer}
+    names = [value.name for value in model.graph.input if value.name not in optional]
+    if strangers := [name for name in names if name not in described]:
+        raise DataError(f"{file} takes {strangers[0]!r}, which client {member.client_id} does not have; run it again")
+    inputs = tuple(
+        InputSpec(said.window, said.shape, data.rate_hz, said.unit, said.meaning)
+        for modality, said in described.items()
+        if modality in names
+    )
+    reported = run.summary.groups[member.group].model
+    source = ExportSource(run, member, data, model, inputs, reported)
+    _check_score(source)
+    return source
+
+
+def _check_score(source: ExportSource) -> None:
+    """Hold the model against what the run wrote down about it.
+
+    Raises:
+        DataError: it scores otherwise, so that model or data are not those of the run.
+    """
+    member, run = source.member, source.run
+    key = member.task.columns[0].key
+    written = run.last_scores.get(member.client_id, {}).get(source.reported, {}).get(key)
+    found = member.task.scores(source.trained[HELD_OUT], source.data.test)[key]
+    if written is None or not abs(found - written) <= SAME_SCORE:
+        said = "nothing" if written is None else f"{written:.3f}"
+        raise DataError(
+            f"run {run.folder} wrote down {said} for the {key} of client {member.client_id}, whose model now scores"
+            f" {found:.3f}: model or data are not those of the run; run the scenario again"
+        )
+
+
+def in_precision(source: ExportSource, request: ExportRequest) -> onnx.ModelProto:
+    """The model in the precision that is requested."""
+
+    def typical() -> Mapping[str, NDArray[np.float32]]:
+        train = source.data.train
+        chosen = np.unique(np.linspace(0, len(train) - 1, request.calibration_windows).round().astype(np.int64))
+        gathered = train.inputs(chosen)
+        return {str(one.modality): gathered[one.modality] for one in source.inputs}
+
+    return MAKERS[request.precision](source.model, Calibration(typical, request.calibration))
