@@ -1,7 +1,7 @@
 """The paper's claims, each held against figures of a comparison: what holds, what does not, and by how much.
 
 A difference counts when its mean over seeds is larger than its standard deviation over the same seeds (paired: both
-arms share rows, graph and start). With five seeds that is a rule of thumb, not a test of significance.
+methods share rows, graph and start). With five seeds that is a rule of thumb, not a test of significance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEAR = 0.03
 
 
 class Scores:
-    """First score of every arm, group and seed of one comparison.
+    """First score of every method, group and seed of one comparison.
 
     Args:
         results: content of its `results.json`; nothing varies in it.
@@ -37,31 +37,33 @@ class Scores:
         self._key = key
         self._entries = {entry["arm"]: entry for entry in results["entries"]}
 
-    def arms(self) -> list[str]:
+    def methods(self) -> list[str]:
         """Those that ran."""
-        return [arm for arm, entry in self._entries.items() if entry["n"]]
+        return [method for method, entry in self._entries.items() if entry["n"]]
 
     def groups(self) -> list[str]:
         """Without the mean over all clients."""
         first = next(entry for entry in self._entries.values() if entry["n"])
         return list(first["groups"])[:-1]
 
-    def values(self, arm: str, group: str) -> dict[str, float]:
+    def values(self, method: str, group: str) -> dict[str, float]:
         """Seed -> score."""
-        values: dict[str, float] = self._entries[arm]["groups"][group]["scores"][self._key]["values"]
+        values: dict[str, float] = self._entries[method]["groups"][group]["scores"][self._key]["values"]
         return values
 
-    def mean(self, arm: str, group: str) -> float:
+    def mean(self, method: str, group: str) -> float:
         """Over seeds."""
-        return fmean(self.values(arm, group).values())
+        return fmean(self.values(method, group).values())
 
-    def best(self, arms: Sequence[str], group: str) -> str:
-        """Arm with the best mean."""
-        return max((arm for arm in arms if arm in self.arms()), key=lambda arm: self.mean(arm, group))
+    def best(self, methods: Sequence[str], group: str) -> str:
+        """Method with the best mean."""
+        return max(
+            (method for method in methods if method in self.methods()), key=lambda method: self.mean(method, group)
+        )
 
-    def gain(self, arm: str, other: str, group: str) -> Gain:
-        """Of an arm over another one, seed by seed."""
-        mine, theirs = self.values(arm, group), self.values(other, group)
+    def gain(self, method: str, other: str, group: str) -> Gain:
+        """Of a method over another one, seed by seed."""
+        mine, theirs = self.values(method, group), self.values(other, group)
         differences = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
         return Gain(fmean(differences), stdev(differences) if len(differences) > 1 else 0.0)
 
@@ -112,13 +114,13 @@ class Claim:
 
 
 def _beats_all(
-    scores: Scores, arms: Sequence[str], baselines: Sequence[str], groups: Sequence[str]
+    scores: Scores, methods: Sequence[str], baselines: Sequence[str], groups: Sequence[str]
 ) -> tuple[bool, str]:
-    """Every arm above the best of the baselines, in every group, by more than the spread."""
+    """Every method above the best of the baselines, in every group, by more than the spread."""
     holds, said = True, []
     for group in groups:
         best = scores.best(baselines, group)
-        gains = [scores.gain(arm, best, group) for arm in arms]
+        gains = [scores.gain(method, best, group) for method in methods]
         holds = holds and all(gain.counts for gain in gains)
         said.append(f"{group}: {', '.join(map(str, gains))} over {best} {scores.mean(best, group):.3f}")
     return holds, "; ".join(said)
@@ -143,10 +145,11 @@ def _attention_helps_gps(scores: Scores) -> tuple[bool, str]:
 
 
 def _helps_gps_most(scores: Scores) -> tuple[bool, str]:
-    gains = {group: {arm: scores.gain(arm, LOCAL, group) for arm in (DSGD, *SHEAVES)} for group in BEAM_GROUPS}
+    gains = {group: {method: scores.gain(method, LOCAL, group) for method in (DSGD, *SHEAVES)} for group in BEAM_GROUPS}
     most = all(
-        gains["gps"][arm].counts and gains["gps"][arm].mean > max(gains[g][arm].mean for g in ("camera", "both"))
-        for arm in (DSGD, *SHEAVES)
+        gains["gps"][method].counts
+        and gains["gps"][method].mean > max(gains[g][method].mean for g in ("camera", "both"))
+        for method in (DSGD, *SHEAVES)
     )
     said = "; ".join(f"{group} {', '.join(map(str, of_group.values()))}" for group, of_group in gains.items())
     return most, f"DSGD and both sheaf variants over local: {said}"
@@ -159,7 +162,7 @@ def _averaging_hurts(scores: Scores) -> tuple[bool, str]:
 
 
 def _ordered(better: str, worse: str, *, clearly: bool) -> Callable[[Scores], tuple[bool, str]]:
-    """One arm above another in all groups, or at least in none clearly below."""
+    """One method above another in all groups, or at least in none clearly below."""
 
     def decide(scores: Scores) -> tuple[bool, str]:
         gains = {group: scores.gain(better, worse, group) for group in scores.groups()}
@@ -174,7 +177,7 @@ def _blockage_order(scores: Scores) -> tuple[bool, str]:
     above, said = _beats_all(scores, SHEAVES, PAPERS_BASELINES, BLOCKAGE_GROUPS)
     over_concat = {group: scores.gain(ATTENTION, CONCAT, group) for group in BLOCKAGE_GROUPS}
     largest = max(over_concat, key=lambda group: over_concat[group].mean)
-    lowest = min(scores.mean(arm, group) for arm in scores.arms() for group in BLOCKAGE_GROUPS)
+    lowest = min(scores.mean(method, group) for method in scores.methods() for group in BLOCKAGE_GROUPS)
     gaps = ", ".join(f"{group} {gain}" for group, gain in over_concat.items())
     fine = above and largest == "camera+rf" and lowest > 0.6
     return fine, f"{said}; attention over concatenation: {gaps}; lowest of all methods {lowest:.3f}"
@@ -182,11 +185,11 @@ def _blockage_order(scores: Scores) -> tuple[bool, str]:
 
 def _dsgd_weakest(scores: Scores) -> tuple[bool, str]:
     among = (*PAPERS_BASELINES, *SHEAVES)
-    weakest = {group: min(among, key=lambda arm: scores.mean(arm, group)) for group in BLOCKAGE_GROUPS}
+    weakest = {group: min(among, key=lambda method: scores.mean(method, group)) for group in BLOCKAGE_GROUPS}
     gains = ", ".join(f"{group} {scores.gain(DSGD, LOCAL, group)}" for group in BLOCKAGE_GROUPS)
-    said = ", ".join(f"{group}: {arm}" for group, arm in weakest.items())
+    said = ", ".join(f"{group}: {method}" for group, method in weakest.items())
     return all(
-        arm in (DSGD, LOCAL) for arm in weakest.values()
+        method in (DSGD, LOCAL) for method in weakest.values()
     ), f"weakest of the paper's methods: {said}; DSGD over local: {gains}"
 
 
@@ -195,9 +198,9 @@ def _views(scores: Scores) -> tuple[bool, str]:
     best = {group: scores.best(among, group) for group in BEAM_GROUPS}
     dsgd = scores.gain(DSGD, LOCAL, "camera")
     kept = {group: scores.gain(ATTENTION, LOCAL, group) for group in BEAM_GROUPS}
-    said = ", ".join(f"{group}: {arm} {scores.mean(arm, group):.3f}" for group, arm in best.items())
+    said = ", ".join(f"{group}: {method} {scores.mean(method, group):.3f}" for group, method in best.items())
     gains = ", ".join(f"{group} {gain}" for group, gain in kept.items())
-    fine = all(arm == ATTENTION for arm in best.values()) and dsgd.counts_against
+    fine = all(method == ATTENTION for method in best.values()) and dsgd.counts_against
     return fine, f"best of the paper's methods: {said}; DSGD over local, camera: {dsgd}; attention over local: {gains}"
 
 
@@ -261,18 +264,18 @@ def ours_against_the_best(found: Mapping[str, Scores], ours: Mapping[str, str]) 
 
     Args:
         found: comparison -> scores.
-        ours: comparison -> name of our arm in it, where it is not `OURS`.
+        ours: comparison -> name of our method in it, where it is not `OURS`.
     """
     rows = []
     for name, scores in found.items():
-        arm = ours.get(name, OURS)
-        if arm not in scores.arms():
+        method = ours.get(name, OURS)
+        if method not in scores.methods():
             continue
         cells = []
         for group in scores.groups():
             best = scores.best(RIVALS, group)
-            gain = scores.gain(arm, best, group)
+            gain = scores.gain(method, best, group)
             mark = "**behind**" if gain.counts_against else ("**ahead**" if gain.counts else "level")
-            cells.append(f"{scores.mean(arm, group):.3f} ({gain} over {best}): {mark}")
+            cells.append(f"{scores.mean(method, group):.3f} ({gain} over {best}): {mark}")
         rows.append(f"| `{name}` | {' | '.join(cells)} |")
     return rows

@@ -1,4 +1,4 @@
-"""Makes `docs/results.md` and its pictures: tunes, compares, and holds the paper's claims against the figures.
+"""Makes `docs/results.md` and its figures: tunes, compares, and checks the claims of the paper against the results.
 
     make results [ARGS="--jobs 2 --only blockage"]
 
@@ -58,9 +58,9 @@ COMPARISONS = (
     "drones_permuted",
     "drones_sizes",
 )
-#: Our arm where it is not called as everywhere else.
+#: Our method where it is not called as everywhere else.
 OURS = dict.fromkeys(("drones_permuted", "drones_sizes"), "sheaf twin, aligned (ours)")
-#: Arms of the curves on the page; more than these cannot be told apart.
+#: Methods of the curves on the page; more than these cannot be told apart.
 PICTURED = (
     "local, best modality",
     "DSGD",
@@ -100,13 +100,13 @@ def _comparison(name: str, data: str | None) -> Comparison | None:
     if comparison.edits.get("data.source") != "deepsense":
         return comparison
     if data is None:
-        CONSOLE.print(f"{name} needs measured rows; set SHEAFEDGE_DATA")
+        CONSOLE.print(f"{name} needs measured samples; set SHEAFEDGE_DATA")
         return None
     return comparison.edited({"set": {**comparison.edits, "data.root": str(Path(data) / "deepsense")}})
 
 
 def _tuned(comparison: Comparison, data: str | None, options: argparse.Namespace) -> Comparison:
-    """Every arm with the step sizes that suit its algorithm on validation rows; as shipped where none are searched."""
+    """The comparison with step sizes tuned per algorithm on validation samples, if the scenario is in TUNED."""
     if comparison.scenario not in TUNED:
         return comparison
     name, grid = TUNED[comparison.scenario]
@@ -114,9 +114,9 @@ def _tuned(comparison: Comparison, data: str | None, options: argparse.Namespace
     assert search is not None, "the comparison itself has its data"
     with ComparisonLines(CONSOLE) as lines:
         found = tune(search, grid, search.seeds, _folder(options.out, name), options.jobs, lines)
-    chosen = {arm: facts["chosen"] for arm, facts in found["arms"].items()}
-    arms = {arm: {**chosen[edits["algorithm"]], **edits} for arm, edits in comparison.arms.items()}
-    return comparison.edited({"arms": arms})
+    chosen = {method: facts["chosen"] for method, facts in found["arms"].items()}
+    methods = {method: {**chosen[edits["algorithm"]], **edits} for method, edits in comparison.methods.items()}
+    return comparison.edited({"methods": methods})
 
 
 def _folder(out: Path, name: str) -> Path:
@@ -163,7 +163,7 @@ def _table(results: Mapping[str, Any] | None, name: str) -> str:
         return f"*Not run here (`docs/results/{name}.toml`).*"
     tables = [table.markdown() for table in result_tables(results) if table.is_main]
     first = {failure["arm"]: failure["sentence"] for failure in reversed(results["failures"])}  # seeds fail alike
-    failures = [f"- *{arm}* cannot run: {sentence}" for arm, sentence in first.items()]
+    failures = [f"- *{method}* cannot run: {sentence}" for method, sentence in first.items()]
     return "\n\n".join([legend(results), *failures, *tables]).strip().replace("###", "####")
 
 
@@ -175,7 +175,7 @@ def _tuning_text(folder: Path) -> str:
 
 
 def _picture(out: Path, name: str) -> str:
-    """`comparison/curves-AXIS.png`, drawn again with few enough arms to tell apart, or another picture as it is."""
+    """`comparison/curves-AXIS.png`, drawn again with few enough methods to tell apart, or another picture as it is."""
     comparison, _, file = name.partition("/")
     source, target = out / name, FIGURES / f"results-{comparison}-{file}"
     if not source.exists():
@@ -185,11 +185,11 @@ def _picture(out: Path, name: str) -> str:
         shutil.copyfile(source, target)
     else:
         results = json.loads((out / comparison / "results.json").read_text())
-        arms = {arm: edits for arm, edits in results["comparison"]["arms"].items() if arm in PICTURED}
+        methods = {method: edits for method, edits in results["comparison"]["arms"].items() if method in PICTURED}
         few = {
             **results,
-            "entries": [entry for entry in results["entries"] if entry["arm"] in arms],
-            "comparison": {**results["comparison"], "arms": arms},
+            "entries": [entry for entry in results["entries"] if entry["arm"] in methods],
+            "comparison": {**results["comparison"], "arms": methods},
         }
         save_picture(draw_curves(few, curves_of(few, out / "runs"), axis), target)
     return f"![{name}](figures/{target.name})"

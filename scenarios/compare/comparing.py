@@ -1,4 +1,4 @@
-"""A comparison from its value to a folder: runs, results, tables and pictures."""
+"""`run_comparison`: from a comparison to a folder of runs, results, tables and figures."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..recording.pictures import save_picture
 from ..workers.ray_cluster import Engine
 from .comparison import Comparison
 from .curves import curves_of
+from .execution import ComparisonProgress, execute
 from .figures import Axis, draw_curves, draw_varied
 from .plan import planned_runs
-from .play import ComparisonProgress, play
 from .results import results_of
 from .tables import markdown
 
@@ -28,27 +28,27 @@ def run_comparison(
     progress: ComparisonProgress | None = None,
     engine: Engine = "processes",
 ) -> dict[str, Any]:
-    """Make the runs of a comparison that are not there yet, and say what they say together.
+    """Makes the missing runs of a comparison, and writes results, tables and figures.
 
     Args:
-        comparison: what to run.
-        out: its folder; it may be there, and then only what is missing is run. None: `runs/compare-NAME`.
-        jobs: runs made at a time.
-        progress: is told how far it is.
-        engine: what makes them.
+        comparison: the comparison.
+        out: its folder, which may exist: stored runs are not repeated. None: `runs/compare-NAME`.
+        jobs: number of parallel runs.
+        progress: called when runs and recordings end; None: no progress.
+        engine: what starts parallel runs: "processes" or "ray".
 
     Returns:
         Content of `results.json`.
 
     Raises:
-        ConfigError: the comparison is wrong; an arm that fails while it runs is a result.
+        ConfigError: an invalid comparison. A run that fails is no error, but part of the results.
     """
     runs = planned_runs(comparison)
     folder = out or default_folder(comparison)
     with writing(folder):
         (folder / "runs").mkdir(parents=True, exist_ok=True)
         write_whole(folder / "comparison.toml", comparison.text())
-    failed = play(runs, folder / "runs", jobs, progress, engine)
+    failed = execute(runs, folder / "runs", jobs, progress, engine)
     results = results_of(comparison, runs, folder / "runs", failed)
     with writing(folder):
         write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")
@@ -58,7 +58,7 @@ def run_comparison(
 
 
 def _draw(results: Mapping[str, Any], folder: Path) -> None:
-    """Pictures, if there is anything to draw."""
+    """Draws the figures, if any run succeeded."""
     if not any(entry["n"] for entry in results["entries"]):
         return
     curves = curves_of(results, folder / "runs")
@@ -69,20 +69,20 @@ def _draw(results: Mapping[str, Any], folder: Path) -> None:
 
 
 def default_folder(comparison: Comparison) -> Path:
-    """Always the same, so that calling again continues."""
+    """Default folder; fixed, so that the same command continues an interrupted comparison."""
     return Path("runs") / f"compare-{comparison.name}"
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Around everything that writes into the folder of a comparison.
+    """Context for all writing into the folder of a comparison.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the folder cannot be written.
     """
     try:
         yield
-    except SheafedgeError:  # a sentence already, such as one about a stored run
+    except SheafedgeError:  # already one sentence, such as one about a stored run
         raise
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,6 +1,6 @@
-"""What a comparison is: one frozen value that names a scenario, arms, seeds, and perhaps one field that varies.
+"""`Comparison`: one frozen value with a scenario, methods, seeds, and optionally one field that varies.
 
-An arm is a way to learn: edits of the scenario. Nothing here imports torch.
+A method is a set of edits of the scenario. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from ..schema.section import Section
 from ..schema.toml_file import is_file, read_toml
 from ..schema.wording import one_sentence, shown
 
-#: Dotted key -> value, as `Scenario.edited` takes them.
+#: Former name of the field `methods`; files, scripts and results.json may still use it.
+FORMER_METHODS = "arms"
+#: Dotted key -> value, as for `Scenario.edited`.
 Edits = dict[str, Any]
 
 
 def _flat(tables: object) -> object:
-    """Tables inside tables as dotted keys: [set.data] images = "views" means the same as "data.images" = "views"."""
+    """Nested tables as one table with dotted keys: [set.data] images = "views" equals "data.images" = "views"."""
     return dict(_flat_items(tables)) if isinstance(tables, Mapping) else tables
 
 
@@ -43,12 +45,12 @@ FlatValues = Annotated[dict[str, tuple[Any, ...]], pydantic.BeforeValidator(_fla
 
 
 class Tuning(Section):
-    """How settings of arms were searched for; a record, not an order.
+    """Record of a finished search for settings; it starts no search.
 
     Attributes:
-        grid: key -> values, every combination of which was tried for every arm.
-        seeds: of the search.
-        scored: what the choice was made on; never test rows.
+        grid: dotted key -> values; every combination was tried for every method.
+        seeds: seeds of the search.
+        scored: samples that the choice was made on; never test samples.
     """
 
     grid: FlatValues
@@ -57,17 +59,17 @@ class Tuning(Section):
 
 
 class Comparison(Section):
-    """Everything that decides a comparison.
+    """Complete description of a comparison.
 
     Attributes:
-        name: of its folder.
-        scenario: name of a shipped one, or a TOML file.
-        seeds: every arm is run with each.
-        reference: arm that the others are compared with, seed by seed; empty: none.
-        edits: of every arm; the table `[set]` of a file.
-        arms: name -> edits that make it what it is; they come after those of every arm.
-        vary: one key -> its values; every arm is run with each. Empty: nothing varies.
-        tuning: how the arms' settings were chosen, where they were.
+        name: name of its folder.
+        scenario: name of a shipped scenario, or path of a TOML file.
+        seeds: seeds; every method is run with each.
+        reference: method that the others are compared with, seed by seed; empty: none.
+        edits: edits for all methods; the table `[set]` of a file.
+        methods: name -> edits of this method, applied after `edits`; formerly called `arms`, which files may still say.
+        vary: at most one dotted key -> its values; every method is run with each value.
+        tuning: record of the search that chose settings of the methods; None: not tuned.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -75,7 +77,7 @@ class Comparison(Section):
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=1 << 63)], ...], Field(min_length=1)] = (0, 1, 2)
     reference: str = ""
     edits: FlatEdits = Field(default_factory=dict, alias="set")
-    arms: Annotated[dict[str, FlatEdits], Field(min_length=1)]
+    methods: Annotated[dict[str, FlatEdits], Field(min_length=1)]
     vary: FlatValues = Field(default_factory=dict)
     tuning: Tuning | None = None
 
@@ -83,7 +85,7 @@ class Comparison(Section):
     def _seeds_differ(self) -> Self:
         if (again := first_repeated(self.seeds)) is not None:
             raise ConfigError(f"seeds lists {again} twice; list each seed once")
-        if any("seed" in edits for edits in [self.edits, self.vary, *self.arms.values()]):
+        if any("seed" in edits for edits in [self.edits, self.vary, *self.methods.values()]):
             raise ConfigError("seed cannot be edited in a comparison; list seeds = [...] or use --seeds")
         return self
 
@@ -94,85 +96,97 @@ class Comparison(Section):
         for key, values in self.vary.items():
             if not values or first_repeated(values) is not None:
                 raise ConfigError(f"vary: {key} needs different values, got {shown(list(values))}")
-            if arm := next((arm for arm, edits in self.arms.items() if key in edits), None):
-                raise ConfigError(f"arm {arm!r} sets {key}, which vary is to change; leave it out of one of them")
+            if method := next((method for method, edits in self.methods.items() if key in edits), None):
+                raise ConfigError(f"method {method!r} sets {key}, which vary changes too; leave it out of one of them")
         return self
 
     @pydantic.model_validator(mode="after")
-    def _arms_have_names(self) -> Self:
-        for arm in self.arms:
-            if not arm.strip() or not arm.isprintable():
-                raise ConfigError(f"an arm needs a name of one line, got {shown(arm)}")
-        if self.reference and self.reference not in self.arms:
-            raise ConfigError(f"reference must be one of the arms {', '.join(self.arms)}, got {shown(self.reference)}")
+    def _methods_have_names(self) -> Self:
+        for method in self.methods:
+            if not method.strip() or not method.isprintable():
+                raise ConfigError(f"a method needs a name of one line, got {shown(method)}")
+        if self.reference and self.reference not in self.methods:
+            raise ConfigError(
+                f"reference must be one of the methods {', '.join(self.methods)}, got {shown(self.reference)}"
+            )
         return self
 
     @property
     def varied_key(self) -> str:
-        """What varies; empty where nothing does."""
+        """Dotted key of the varied field; empty if nothing varies."""
         return next(iter(self.vary), "")
 
     @property
     def varied_values(self) -> tuple[Any, ...]:
-        """Values that every arm is run with; one None where nothing varies."""
+        """Values of the varied field; (None,) if nothing varies."""
         return next(iter(self.vary.values()), (None,))
 
     def base(self) -> Scenario:
-        """The scenario with the edits of every arm."""
+        """Scenario with the edits that all methods share."""
         return load_scenario(self.scenario).edited(self.edits)
 
     def edited(self, changes: Mapping[str, Any]) -> Comparison:
-        """A variant with some fields set, named as in a file.
+        """Copy with some fields replaced, named as in a file.
 
         Raises:
-            ConfigError: a field that does not fit.
+            ConfigError: an invalid field.
         """
-        return validated_comparison({**self.tables(), **changes})
+        return validated_comparison({**self.tables(), **_with_current_names(changes)})
 
     def tables(self) -> dict[str, Any]:
-        """Plain tables, lists and values, as a file holds them; what is not set is not there."""
+        """Plain tables, lists and values as in a TOML file, without empty fields."""
         tables: dict[str, Any] = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {key: value for key, value in tables.items() if value not in ({}, "")}
 
     def text(self) -> str:
-        """Of a TOML file."""
+        """Content of a TOML file."""
         return tomli_w.dumps(self.tables())
 
 
+def _with_current_names(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables with `methods` in place of its former name `arms`."""
+    if FORMER_METHODS not in tables:
+        return dict(tables)
+    if "methods" in tables:
+        raise ConfigError(f"methods and {FORMER_METHODS}, its former name, are both given; keep methods only")
+    return {("methods" if key == FORMER_METHODS else key): value for key, value in tables.items()}
+
+
 def validated_comparison(tree: Mapping[str, Any]) -> Comparison:
-    """A comparison from plain tables.
+    """Comparison from plain tables.
 
     Raises:
-        ConfigError: in one sentence, the first thing that is wrong.
+        ConfigError: one sentence about the first invalid field.
     """
     try:
-        return Comparison.model_validate(tree)
+        return Comparison.model_validate(_with_current_names(tree))
     except pydantic.ValidationError as error:
         raise ConfigError(one_sentence(error, Comparison)) from None
 
 
 def loaded_tables(name_or_path: str) -> dict[str, Any]:
-    """What a comparison file says, or, for a scenario, a comparison of it that has no arms yet.
+    """Tables of a comparison file; for a scenario, tables of a comparison without methods.
 
     Raises:
-        ConfigError: neither a scenario nor a readable file.
+        ConfigError: neither a scenario nor a readable comparison file.
     """
     path = Path(name_or_path)
-    tables = {} if name_or_path in shipped_scenarios() else _toml(path)
-    if "scenario" not in tables and not {"arms", "vary", "seeds"} & tables.keys():
-        scenario = load_scenario(name_or_path)  # says what is wrong with it
+    tables = {} if name_or_path in shipped_scenarios() else _with_current_names(_toml(path))
+    if "scenario" not in tables and not {"methods", "vary", "seeds"} & tables.keys():
+        scenario = load_scenario(name_or_path)  # raises with a sentence about a file that is neither
         named = name_or_path if name_or_path in shipped_scenarios() else str(path.absolute())
         return {"name": scenario.name, "scenario": named}
-    said = tables.get("scenario")
-    if not isinstance(said, str):
-        raise ConfigError(f"{path}: scenario must name a shipped scenario or a TOML file, got {shown(said)}")
-    if said not in shipped_scenarios() and is_file(path.parent / said):  # as seen from the comparison file
-        tables["scenario"] = str((path.parent / said).absolute())
+    scenario_name = tables.get("scenario")
+    if not isinstance(scenario_name, str):
+        raise ConfigError(f"{path}: scenario must name a shipped scenario or a TOML file, got {shown(scenario_name)}")
+    # a relative path is relative to the comparison file, not to the current folder
+    if scenario_name not in shipped_scenarios() and is_file(path.parent / scenario_name):
+        tables["scenario"] = str((path.parent / scenario_name).absolute())
     return {"name": path.stem, **tables}
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    """A file's tables; nothing where there is no file that can be read, which `load_scenario` explains."""
+    """Tables of a file; empty if it cannot be read, which `load_scenario` then reports."""
     try:
         return read_toml(path)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""How scores grew during runs: over rounds, over bytes that were sent, and over simulated time."""
+"""Learning curves: scores over rounds, over bytes sent, and over simulated time."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 
 from ..tasks.task_table import TASKS
 from .results import ALL_CLIENTS
-from .stored_runs import stored_rows, stored_summary
+from .stored_runs import stored_metrics, stored_summary
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """One arm over its rounds; R of them were scored.
+    """Learning curve of one method over R scored rounds and S seeds.
 
     Attributes:
-        arm: its name.
-        rounds: [R] rounds done.
-        sent_bytes: [R] by all clients until then, mean over seeds.
-        time_s: [R] simulated, when the last client had done the round; mean over seeds.
-        scores: group -> [S, R], the task's first score by seed.
+        method: name of the method.
+        rounds: [R] number of completed rounds.
+        sent_bytes: [R] bytes sent by all clients so far, mean over seeds.
+        time_s: [R] simulated time in s at which the last client completed the round, mean over seeds.
+        scores: group -> [S, R] first score of the task.
     """
 
-    arm: str
+    method: str
     rounds: Array
     sent_bytes: Array
     time_s: Array
@@ -45,11 +45,11 @@ class _RunCurve:
 
 
 def curves_of(results: Mapping[str, Any], folder: Path) -> list[Curve]:
-    """Curves of every arm that has runs, at the first of the varied values.
+    """Curves of all methods that have runs, at the first varied value.
 
     Args:
         results: content of `results.json`.
-        folder: of the run folders.
+        folder: parent of the run folders.
     """
     values = results["comparison"].get("vary", {}).get(results["vary"], [None])
     entries = [entry for entry in results["entries"] if entry.get("varied") == values[0]]
@@ -57,10 +57,10 @@ def curves_of(results: Mapping[str, Any], folder: Path) -> list[Curve]:
 
 
 def _mean_curve(entry: Mapping[str, Any], folder: Path) -> Curve:
-    done = entry["facts"]["bytes"]["values"]  # seeds that have not failed
+    done = entry["facts"]["bytes"]["values"]  # seeds that did not fail
     runs = [_run_curve(folder / name) for seed, name in entry["runs"].items() if seed in done]
     return Curve(
-        arm=entry["arm"],
+        method=entry["arm"],
         rounds=np.array(runs[0].rounds, dtype=float),
         sent_bytes=np.mean([run.sent_bytes for run in runs], axis=0),
         time_s=np.mean([run.time_s for run in runs], axis=0),
@@ -84,9 +84,9 @@ def _run_curve(folder: Path) -> _RunCurve:
 
 
 def _scored_rounds(folder: Path) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Rows of all clients, for every round in which they were scored."""
+    """Lines of `metrics.jsonl` of all clients, round by round, for scored rounds."""
     rounds: dict[int, list[Mapping[str, Any]]] = {}
-    for row in stored_rows(folder):
+    for row in stored_metrics(folder):
         if "models" in row:
             rounds.setdefault(row["round"], []).append(row)
     for index in sorted(rounds):

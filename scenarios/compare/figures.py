@@ -1,4 +1,4 @@
-"""Pictures of a comparison: scores over rounds, bytes and simulated time, and over what varies."""
+"""Figures of a comparison: scores over rounds, bytes and simulated time, and over the varied field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Axis = Literal["rounds", "bytes", "time"]
 
-#: Colors that the color-blind can tell apart (Okabe and Ito, without yellow); then lines and markers change.
+#: Color-blind safe colors (Okabe and Ito, without yellow); with more methods, line styles and markers change too.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -30,25 +30,25 @@ LABELS: dict[Axis, str] = {
     "bytes": "sent by all base stations [MB]",
     "time": "simulated time [s]",
 }
-#: Arms that end so many times apart need a logarithmic axis to be seen side by side.
+#: If the largest end of a curve exceeds the smallest by this factor, the axis is logarithmic.
 FAR_APART = 12.0
-#: Curves of fewer points show them.
+#: Curves with fewer points get markers.
 FEW_POINTS = 13
-PANELS_IN_A_ROW, ARMS_PER_PANEL = 4, 1.5
-#: Around the range of a share.
+PANELS_IN_A_ROW, METHODS_PER_PANEL = 4, 1.5
+#: Margin around the range [0, 1] of a score.
 MARGIN = 0.02
-#: Varied numbers closer than this share of their range are drawn evenly spaced instead.
+#: Varied numbers closer than this share of their range are drawn evenly spaced.
 CLOSE = 1 / 15
-#: Bars of arms stand beside each other, not in each other; share of the range.
+#: Horizontal offset between error bars of methods, as a share of the range.
 ASIDE = 0.012
 
 
-class Look(NamedTuple):
-    """How an arm is drawn, the same in every picture.
+class LineStyle(NamedTuple):
+    """Style of a method, the same in all figures.
 
     Attributes:
-        color, line, marker: as matplotlib takes them.
-        level_line: dashes that leave room for those of other arms at the same height.
+        color, line, marker: values for matplotlib.
+        level_line: dash pattern whose offset differs per method, so that overlapping level lines stay visible.
     """
 
     color: str
@@ -57,32 +57,32 @@ class Look(NamedTuple):
     level_line: Any
 
 
-def looks(arms: Sequence[str]) -> dict[str, Look]:
-    """Of all arms of a comparison."""
+def line_styles(methods: Sequence[str]) -> dict[str, LineStyle]:
+    """Style of every method of a comparison."""
     return {
-        arm: Look(
+        method: LineStyle(
             COLORS[i % len(COLORS)],
             LINES[i // len(COLORS) % len(LINES)],
             MARKERS[i % len(MARKERS)],
             (4 * i, (4, 4)),
         )
-        for i, arm in enumerate(arms)
+        for i, method in enumerate(methods)
     }
 
 
 def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis) -> Figure:
-    """First score while it grows: a panel per group, the mean over seeds in a band of ± one standard deviation.
+    """Learning curves: a panel per group, the mean over seeds in a band of ± one standard deviation.
 
-    An arm that sends nothing has no place on an axis of bytes; its last score is drawn as a level line.
+    A method that sends nothing cannot be drawn over bytes; its last score is a level line.
     """
     groups = group_names(results)
     figure, panels = _panels(len(groups))
-    styles = looks(list(results["comparison"]["arms"]))
-    is_logarithmic = axis != "rounds" and _far_apart([float(_reached(curve, axis)[-1]) for curve in curves])
+    styles = line_styles(list(results["comparison"]["arms"]))
+    is_logarithmic = axis != "rounds" and _far_apart([float(_axis_values(curve, axis)[-1]) for curve in curves])
     for group, panel in zip(groups, panels, strict=True):
         for curve in curves:
             if group in curve.scores:
-                _draw_curve(panel, curve, group, axis, styles[curve.arm])
+                _draw_curve(panel, curve, group, axis, styles[curve.method])
         if is_logarithmic:
             panel.set_xscale("log")
         elif any(len(curve.rounds) > 1 for curve in curves):
@@ -96,37 +96,42 @@ def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis)
 
 
 def draw_varied(results: Mapping[str, Any]) -> Figure:
-    """First score against what varies: a panel per group, a line per arm with bars of ± one standard deviation."""
+    """First score over the varied field: a panel per group, a line per method, bars of ± one standard deviation."""
     groups, values = group_names(results), results["comparison"]["vary"][results["vary"]]
     places = _places(values)
     figure, panels = _panels(len(groups))
-    styles = looks(list(results["comparison"]["arms"]))
+    styles = line_styles(list(results["comparison"]["arms"]))
     for group, panel in zip(groups, panels, strict=True):
-        for number, (arm, look) in enumerate(styles.items()):
-            entries = [entry for entry in results["entries"] if entry["arm"] == arm]
-            aside = ASIDE * (number - (len(styles) - 1) / 2) * float(np.ptp(places))
-            _draw_line(panel, results, entries, places + aside, group, look)
+        for number, (method, style) in enumerate(styles.items()):
+            entries = [entry for entry in results["entries"] if entry["arm"] == method]
+            offset = ASIDE * (number - (len(styles) - 1) / 2) * float(np.ptp(places))
+            _draw_line(panel, results, entries, places + offset, group, style)
         panel.set_xticks(places, [f"{value:g}" if isinstance(value, float) else str(value) for value in values])
         _finish(panel, results, group, results["vary"])
     _add_legend(figure, panels, _title(results))
     return figure
 
 
-def _draw_curve(panel: Axes, curve: Curve, group: str, axis: Axis, look: Look) -> None:
-    x, scores = _reached(curve, axis), curve.scores[group]
+def _draw_curve(panel: Axes, curve: Curve, group: str, axis: Axis, style: LineStyle) -> None:
+    x, scores = _axis_values(curve, axis), curve.scores[group]
     mean = scores.mean(axis=0)
     if axis == "bytes" and x[-1] == 0.0:
-        panel.axhline(mean[-1], color=look.color, ls=look.level_line, lw=1.5, label=f"{curve.arm} (sends nothing)")
+        panel.axhline(mean[-1], color=style.color, ls=style.level_line, lw=1.5, label=f"{curve.method} (sends nothing)")
         return
-    marker = look.marker if len(x) < FEW_POINTS else ""
-    panel.plot(x, mean, color=look.color, ls=look.line, lw=1.8, marker=marker, ms=4, label=curve.arm)
+    marker = style.marker if len(x) < FEW_POINTS else ""
+    panel.plot(x, mean, color=style.color, ls=style.line, lw=1.8, marker=marker, ms=4, label=curve.method)
     if len(scores) > 1:
         deviation = scores.std(axis=0, ddof=1)
-        panel.fill_between(x, mean - deviation, mean + deviation, color=look.color, alpha=0.14, lw=0)
+        panel.fill_between(x, mean - deviation, mean + deviation, color=style.color, alpha=0.14, lw=0)
 
 
 def _draw_line(
-    panel: Axes, results: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], x: Array, group: str, look: Look
+    panel: Axes,
+    results: Mapping[str, Any],
+    entries: Sequence[Mapping[str, Any]],
+    x: Array,
+    group: str,
+    style: LineStyle,
 ) -> None:
     key = _first(results).key
     figures = [entry["groups"].get(group, {}).get("scores", {}).get(key) for entry in entries]
@@ -135,10 +140,10 @@ def _draw_line(
         [place for place, _ in known],
         [figure["mean"] for _, figure in known],
         yerr=[figure["sd"] or 0.0 for _, figure in known],
-        color=look.color,
-        ls=look.line,
+        color=style.color,
+        ls=style.line,
         lw=1.7,
-        marker=look.marker,
+        marker=style.marker,
         ms=5,
         capsize=3,
         label=entries[0]["arm"],
@@ -146,15 +151,15 @@ def _draw_line(
 
 
 def _draw_persistence(panel: Axes, results: Mapping[str, Any], group: str) -> None:
-    """What repeating the last answer would score."""
+    """Draws the score of the persistence baseline as a level line."""
     entry = max(results["entries"], key=lambda entry: entry["n"])
     figure = entry["groups"].get(group, {}).get("baselines", {}).get("persistence", {}).get(_first(results).key)
     if figure:
         panel.axhline(figure["mean"], color=GRAY, lw=1.2, ls=":", label="persistence")
 
 
-def _reached(curve: Curve, axis: Axis) -> Array:
-    """[R] where the curve is on this axis."""
+def _axis_values(curve: Curve, axis: Axis) -> Array:
+    """[R] values of the curve on this axis."""
     return {"rounds": curve.rounds, "bytes": curve.sent_bytes * 1e-6, "time": curve.time_s}[axis]
 
 
@@ -164,7 +169,7 @@ def _far_apart(ends: Sequence[float]) -> bool:
 
 
 def _places(values: Sequence[Any]) -> Array:
-    """[V] on the axis: numbers where they are, unless some would be drawn on top of each other."""
+    """[V] positions on the axis: the numbers themselves, or even spacing if some would overlap."""
     evenly = np.arange(len(values), dtype=float)
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return evenly
@@ -190,7 +195,9 @@ def _finish(panel: Axes, results: Mapping[str, Any], group: str, label: str) -> 
     counted = f"{group} ({clients} client{'s' if clients > 1 else ''})"
     panel.set_title(group if group == ALL_CLIENTS else counted, fontsize=10)
     lowest, highest = panel.get_ylim()
-    panel.set_ylim(max(lowest, -MARGIN), min(highest, 1.0 + MARGIN))  # first scores are shares, whatever bands say
+    panel.set_ylim(
+        max(lowest, -MARGIN), min(highest, 1.0 + MARGIN)
+    )  # first scores lie in [0, 1]; bands may exceed that
     panel.set_xlabel(label)
     panel.set_ylabel(heading(_first(results)))
     panel.grid(alpha=0.25)
@@ -204,17 +211,17 @@ def _first(results: Mapping[str, Any]) -> Column:
 def _title(results: Mapping[str, Any]) -> str:
     n_seeds = len(results["seeds"])
     over = f"mean ± standard deviation over {n_seeds} seeds" if n_seeds > 1 else f"seed {results['seeds'][0]}"
-    rows = "validation rows" if results["scored"] == "validation" else "held-out rows"
-    return f"{results['name']}: {rows}, {over}"
+    samples = "validation samples" if results["scored"] == "validation" else "held-out samples"
+    return f"{results['name']}: {samples}, {over}"
 
 
 def _add_legend(figure: Figure, panels: Sequence[Axes], title: str) -> None:
-    """Below all panels; an arm that is in some of them only is in it too."""
+    """Adds one legend below all panels with the methods of all panels."""
     named: dict[str, Artist] = {}
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
     figure.suptitle(title, fontsize=10)
-    n_columns = max(2, int(ARMS_PER_PANEL * min(len(panels), PANELS_IN_A_ROW)))
+    n_columns = max(2, int(METHODS_PER_PANEL * min(len(panels), PANELS_IN_A_ROW)))
     handles, labels = list(named.values()), list(named)
     figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=9)

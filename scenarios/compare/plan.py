@@ -1,4 +1,4 @@
-"""Which runs a comparison is made of; whatever is wrong with it is found here, before any of them."""
+"""Planned runs of a comparison; every error in a comparison is raised here, before the first run."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from ..wiring.assembly import find_algorithm
 from .comparison import Comparison
 from .stored_runs import run_name
 
-#: Runs of a comparison hand nothing out.
-NOTHING_HANDED_OUT = {"export.onnx": False, "export.pictures": 0}
+#: Runs of a comparison export no models and draw no pictures.
+NO_EXPORTS = {"export.onnx": False, "export.pictures": 0}
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One arm with one seed, at one value of what varies.
+    """Run of one method with one seed, at one value of the varied field.
 
     Attributes:
-        arm: its name.
-        value: of the varied field; None where nothing varies.
-        seed: of every draw.
-        scenario: resolved.
-        name: of its run folder; arms that come down to the same scenario share one.
+        method: name of the method.
+        value: value of the varied field; None if nothing varies.
+        seed: root seed of the run.
+        scenario: resolved scenario.
+        name: name of the run folder; methods with the same resolved scenario share one.
     """
 
-    arm: str
+    method: str
     value: Any
     seed: int
     scenario: Scenario
@@ -35,26 +35,26 @@ class PlannedRun:
 
 
 def planned_runs(comparison: Comparison) -> tuple[PlannedRun, ...]:
-    """Every run, seed by seed.
+    """All runs, ordered by seed, then by varied value, then by method.
 
     Raises:
-        ConfigError: an unknown algorithm or field, or a value that no run could have.
+        ConfigError: an unknown algorithm or field, or an invalid value.
     """
     base = comparison.base()
     return tuple(
-        _planned(comparison, base, arm, value, seed)
+        _planned(comparison, base, method, value, seed)
         for seed in comparison.seeds
         for value in comparison.varied_values
-        for arm in comparison.arms
+        for method in comparison.methods
     )
 
 
-def _planned(comparison: Comparison, base: Scenario, arm: str, value: Any, seed: int) -> PlannedRun:
+def _planned(comparison: Comparison, base: Scenario, method: str, value: Any, seed: int) -> PlannedRun:
     varied = {comparison.varied_key: value} if comparison.vary else {}
     try:
-        scenario = base.edited({**comparison.arms[arm], **varied, "seed": seed, **NOTHING_HANDED_OUT})
+        scenario = base.edited({**comparison.methods[method], **varied, "seed": seed, **NO_EXPORTS})
         find_algorithm(scenario.algorithm)
     except ConfigError as error:
         at = "".join(f" at {key} = {value}" for key in varied)
-        raise ConfigError(f"arm {arm!r}{at}: {error}") from None
-    return PlannedRun(arm, value, seed, scenario, run_name(scenario))
+        raise ConfigError(f"method {method!r}{at}: {error}") from None
+    return PlannedRun(method, value, seed, scenario, run_name(scenario))

@@ -1,4 +1,4 @@
-"""What the runs of a comparison say together: means and spreads over seeds, and differences seed by seed."""
+"""Results of a comparison: means and standard deviations over seeds, and paired differences."""
 
 from __future__ import annotations
 
@@ -6,38 +6,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...version import __version__
-from .comparison import Comparison
+from .comparison import FORMER_METHODS, Comparison
+from .jobs import JobOutcome
 from .plan import PlannedRun
-from .spread import differences, spread
 from .stored_runs import stored_summary
-from .work import Done
 
 #: The mean over the clients of all groups, beside the groups.
 ALL_CLIENTS = "all clients"
 #: Facts of a run beside its scores.
 FACTS = ("messages", "bytes", "lost_messages", "virtual_time_s", "energy_j", "wall_time_s")
 
-#: Group -> its clients, the model that it reports, its figures.
+#: Seed, as text because of JSON -> value.
+Values = Mapping[str, float]
+#: Group -> its number of clients, the model that it reports, its figures.
 Groups = Mapping[str, Mapping[str, Any]]
 
 
 def results_of(
-    comparison: Comparison, runs: Sequence[PlannedRun], folder: Path, failed: Mapping[str, Done]
+    comparison: Comparison, runs: Sequence[PlannedRun], folder: Path, failed: Mapping[str, JobOutcome]
 ) -> dict[str, Any]:
-    """Everything that a comparison found, as plain tables for JSON.
+    """Content of `results.json`.
 
     Args:
-        comparison: of which these are the runs.
-        runs: all of them; those that have not failed are there.
-        folder: of the run folders.
-        failed: name of a run -> why it is not there.
+        comparison: the comparison.
+        runs: all its runs; every run that is not in `failed` has a folder.
+        folder: parent of the run folders.
+        failed: name of a failed run -> its outcome.
     """
     summaries = {run.name: stored_summary(folder / run.name) for run in runs if run.name not in failed}
     entries = [
-        _entry([run for run in runs if (run.arm, run.value) == (arm, value)], summaries, comparison)
+        _entry([run for run in runs if (run.method, run.value) == (method, value)], summaries, comparison)
         for value in comparison.varied_values
-        for arm in comparison.arms
+        for method in comparison.methods
     ]
     if comparison.reference:
         _add_differences(entries, comparison.reference)
@@ -54,19 +57,35 @@ def results_of(
         "tuning": comparison.tuning and comparison.tuning.model_dump(mode="json"),
         "entries": entries,
         "failures": [_failure(run, failed[run.name]) for run in runs if run.name in failed],
-        "comparison": comparison.tables(),
+        "comparison": _json_tables(comparison),
         "environment": next(iter(summaries.values()))["environment"] if summaries else {"sheafedge": __version__},
     }
 
 
+def spread(values: Values) -> dict[str, Any]:
+    """Mean, sample standard deviation (None for one seed), number of seeds, and the values themselves."""
+    listed = list(values.values())
+    return {
+        "mean": float(np.mean(listed)) if listed else None,
+        "sd": float(np.std(listed, ddof=1)) if len(listed) > 1 else None,
+        "n": len(listed),
+        "values": dict(values),
+    }
+
+
+def differences(values: Values, reference: Values) -> dict[str, float]:
+    """Seed -> paired difference on common seeds; effects of the seed itself, such as an easy split, cancel."""
+    return {seed: value - reference[seed] for seed, value in values.items() if seed in reference}
+
+
 def groups_with_all(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Groups of a run as its summary reports them, and the mean over all clients."""
+    """Groups of a run as in its summary, and the mean over all clients."""
     groups = summary["groups"]
     return {**groups, ALL_CLIENTS: {"clients": summary["clients"], **_over_clients(groups, groups)}}
 
 
 def _over_clients(figures: Groups, groups: Groups) -> dict[str, float]:
-    """Means over clients from means over groups; spreads over clients do not add up and are left out."""
+    """Means over all clients from means per group; standard deviations cannot be combined and are left out."""
     keys = dict.fromkeys(key for scores in figures.values() for key in score_keys(scores) if not key.endswith("_std"))
     means = {}
     for key in keys:
@@ -81,15 +100,15 @@ def score_keys(scores: Mapping[str, Any]) -> list[str]:
 
 
 def _entry(runs: Sequence[PlannedRun], summaries: Mapping[str, Any], comparison: Comparison) -> dict[str, Any]:
-    """One arm at one value of what varies."""
+    """Entry of one method at one value of the varied field."""
     first = runs[0]
     of_seed = {str(run.seed): summaries[run.name] for run in runs if run.name in summaries}
     varied = {"varied": first.value} if comparison.vary else {}
     return {
-        "arm": first.arm,
+        "arm": first.method,
         **varied,
         "algorithm": first.scenario.algorithm,
-        "edits": comparison.arms[first.arm],
+        "edits": comparison.methods[first.method],
         "n": len(of_seed),
         "runs": {str(run.seed): run.name for run in runs},
         "groups": _groups(of_seed),
@@ -128,7 +147,7 @@ def _baselines(summary: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, f
 
 
 def _spreads(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Figure -> its spread over seeds, from seed -> figures."""
+    """Figure -> its mean and spread over seeds, from seed -> figures."""
     keys = dict.fromkeys(key for one in scores.values() for key in score_keys(one))
     return {key: spread({seed: one[key] for seed, one in scores.items() if key in one}) for key in keys}
 
@@ -139,7 +158,7 @@ def _fact(summary: Mapping[str, Any], fact: str) -> float:
 
 
 def _add_differences(entries: Iterable[dict[str, Any]], reference: str) -> None:
-    """Beside the scores of every arm: how much they are above those of the reference at the same varied value."""
+    """Adds to every method the paired differences to the reference at the same varied value."""
     entries = list(entries)
     for entry in entries:
         other = next(e for e in entries if e["arm"] == reference and e.get("varied") == entry.get("varied"))
@@ -152,5 +171,11 @@ def _add_differences(entries: Iterable[dict[str, Any]], reference: str) -> None:
             }
 
 
-def _failure(run: PlannedRun, done: Done) -> dict[str, Any]:
-    return {"arm": run.arm, "varied": run.value, "seed": run.seed, "error": done.error, "sentence": done.sentence}
+def _json_tables(comparison: Comparison) -> dict[str, Any]:
+    """Tables of the comparison with the former name of `methods`: the keys of results.json never change."""
+    tables = comparison.tables()
+    return {(FORMER_METHODS if key == "methods" else key): value for key, value in tables.items()}
+
+
+def _failure(run: PlannedRun, done: JobOutcome) -> dict[str, Any]:
+    return {"arm": run.method, "varied": run.value, "seed": run.seed, "error": done.error, "sentence": done.sentence}

@@ -1,4 +1,4 @@
-"""Runs that are there already: a run folder gets its name when it is complete, and holds the scenario that made it."""
+"""Stored runs: run folders that are complete and were made by the same scenario and version."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..schema.former_names import with_former_names
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
 
-#: Fields that cannot change a result.
+#: Fields that cannot change a result, of the scenario and of its section `compute`.
 WITHOUT_EFFECT = ("name", "summary", "export")
 WITHOUT_EFFECT_IN_COMPUTE = ("executor", "threads")
 
 
-class _Group(pydantic.BaseModel):
-    """A group of a summary; all else that it holds are figures."""
+class _SummaryGroup(pydantic.BaseModel):
+    """A group of a summary; all other keys are figures."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, float | None]
@@ -35,7 +35,7 @@ class _Group(pydantic.BaseModel):
 
 
 class _Summary(pydantic.BaseModel):
-    """What a comparison reads of a `summary.json`."""
+    """Fields of `summary.json` that a comparison reads."""
 
     model_config = ConfigDict(extra="allow")
     task: str
@@ -44,15 +44,15 @@ class _Summary(pydantic.BaseModel):
     virtual_time_s: float
     energy_j: float
     wall_time_s: float
-    groups: dict[str, _Group]
+    groups: dict[str, _SummaryGroup]
     baselines: dict[str, dict[str, dict[str, float | None]]]
     traffic: dict[str, Any]
     warnings: list[str]
     environment: dict[str, Any]
 
 
-class _Row(pydantic.BaseModel):
-    """What a comparison reads of a line of `metrics.jsonl`."""
+class _MetricsLine(pydantic.BaseModel):
+    """Fields of a line of `metrics.jsonl` that a comparison reads."""
 
     model_config = ConfigDict(extra="allow")
     round: int
@@ -63,15 +63,15 @@ class _Row(pydantic.BaseModel):
 
 
 def run_name(scenario: Scenario) -> str:
-    """Name of the folder of a run; two scenarios that must give the same result have the same one."""
+    """Name of a run folder; scenarios that must give the same result get the same name."""
     facts = json.dumps([__version__, with_former_names(deciding_tables(scenario))], sort_keys=True)
     return f"{scenario.algorithm}-seed{scenario.seed}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
 
 def deciding_tables(scenario: Scenario) -> dict[str, Any]:
-    """What sets a scenario apart from the defaults of this version, without what cannot change a result.
+    """Fields that differ from the defaults of this version, without those that cannot change a result.
 
-    A field that a later commit adds leaves the runs valid that did without it.
+    Defaults are left out so that a field added later does not invalidate stored runs.
     """
     tables: dict[str, Any] = scenario.model_dump(mode="json", exclude_defaults=True)
     decides = {key: value for key, value in tables.items() if key not in WITHOUT_EFFECT}
@@ -80,23 +80,25 @@ def deciding_tables(scenario: Scenario) -> dict[str, Any]:
 
 
 def is_stored(folder: Path, scenario: Scenario) -> bool:
-    """Whether this run folder is whole, of this scenario, and of this version of the program."""
+    """Whether this run folder is complete, and of this scenario and version."""
     try:
         path = folder / "scenario.toml"
         stored = deciding_tables(stored_scenario(read_toml(path), str(path)))
         summary = stored_summary(folder)
-        n_rows = len(stored_rows(folder))
+        n_lines = len(stored_metrics(folder))
     except (ConfigError, DataError):
         return False
-    is_whole = n_rows == summary["rounds"] * summary["clients"]
-    return is_whole and stored == deciding_tables(scenario) and summary["environment"].get("sheafedge") == __version__
+    is_complete = n_lines == summary["rounds"] * summary["clients"]
+    return (
+        is_complete and stored == deciding_tables(scenario) and summary["environment"].get("sheafedge") == __version__
+    )
 
 
 def stored_summary(folder: Path) -> dict[str, Any]:
     """`summary.json` of a run folder.
 
     Raises:
-        DataError: it is missing, damaged, or not what a run leaves.
+        DataError: the file is missing, damaged, or not written by a run.
     """
     path = folder / "summary.json"
     with _refusing(path):
@@ -105,26 +107,26 @@ def stored_summary(folder: Path) -> dict[str, Any]:
     return summary
 
 
-def stored_rows(folder: Path) -> list[dict[str, Any]]:
+def stored_metrics(folder: Path) -> list[dict[str, Any]]:
     """Lines of `metrics.jsonl` of a run folder.
 
     Raises:
-        DataError: it is missing, damaged, or not what a run leaves.
+        DataError: the file is missing, damaged, or not written by a run.
     """
     path = folder / "metrics.jsonl"
     with _refusing(path), path.open(encoding="utf-8") as lines:
-        rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        for row in rows:
-            _Row.model_validate(row)
-    return rows
+        metrics: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        for line_of_client in metrics:
+            _MetricsLine.model_validate(line_of_client)
+    return metrics
 
 
 @contextmanager
 def replacing_run(folder: Path) -> Iterator[None]:
-    """Around a run that is made where one may be already: of another version, or damaged.
+    """Context in which a run replaces a stored one of another version, or a damaged one.
 
-    Removes what interrupted and failed runs of this name left. A complete one stays beside as `NAME.earlier`; it goes
-    when the new one is there, comes back when the new one fails, and waits beside when that was killed.
+    Leftovers of interrupted and failed runs of this name are removed. A complete run is kept as `NAME.earlier`: it is
+    removed when the new run is complete, and restored if the new run fails.
 
     Raises:
         ConfigError: the folders cannot be renamed.
@@ -148,14 +150,15 @@ def replacing_run(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _refusing(path: Path) -> Iterator[None]:
-    """Turns what is wrong with a stored file into one sentence."""
+    """Context that reports any error in a stored file as one sentence."""
     try:
         yield
     except (OSError, ValueError, RecursionError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
         raise DataError(
-            f"{path} is not what a run leaves there ({reason}); move its folder away, and the same command makes the"
-            " run again"
+            f"{path} is damaged or not written by a run ({reason}); move its folder away, and the same "
+            "command repeats the"
+            " run"
         ) from None
 
 
@@ -167,7 +170,7 @@ def _rename(path: Path, target: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """A folder or whatever else stands there, as far as the system lets us."""
+    """Remove a folder, file or link, as far as permissions allow."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,4 +1,4 @@
-"""Tables of a comparison, as rows that a terminal and a Markdown file show alike."""
+"""Tables of a comparison, for a terminal and for a Markdown file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .results import ALL_CLIENTS
 
-_SPLITS = {"sequence": "whole sequences", "time": "later time", "random": "random rows, which leak"}
+_SPLITS = {"sequence": "whole sequences", "time": "later time", "random": "random samples, which leak"}
 
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """A table.
+    """One table of text cells.
 
     Attributes:
         title: one line.
-        heads: of the columns.
-        rows: as many cells each.
-        is_main: worth a place on a terminal.
+        heads: column headings.
+        rows: rows with one cell per heading.
+        is_main: whether a terminal shows the table, too.
     """
 
     title: str
@@ -30,14 +30,14 @@ class ResultTable:
     is_main: bool = True
 
     def markdown(self) -> str:
-        """For a file; the columns after the first are numbers."""
+        """Markdown text of the table; all columns but the first are aligned right."""
         lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
         table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
         return f"### {self.title}\n\n{table}\n"
 
 
 def result_tables(results: Mapping[str, Any]) -> list[ResultTable]:
-    """Scores by group, then what else there is to weigh, differences to the reference, and the other scores."""
+    """All tables: first score by group, other scores and costs, differences to the reference, other scores by group."""
     first, *others = TASKS[results["task"]].columns
     tables = [_score_table(results, first), _cost_table(results, others)]
     if results["reference"] and len(results["comparison"]["arms"]) > 1:
@@ -46,15 +46,15 @@ def result_tables(results: Mapping[str, Any]) -> list[ResultTable]:
 
 
 def failure_lines(results: Mapping[str, Any]) -> list[str]:
-    """What failed, one sentence each; arms and seeds that failed alike share a line."""
+    """One sentence per failure; methods and seeds with the same failure share a line."""
     seeds: dict[tuple[str, str], list[str]] = {}
     for failure in results["failures"]:
         at = f" at {results['vary']} = {shown_value(failure['varied'])}" if results["vary"] else ""
         seeds.setdefault((f"{failure['arm']}{at}", failure["sentence"]), []).append(str(failure["seed"]))
-    arms: dict[tuple[str, str], list[str]] = {}
-    for (arm, sentence), of in seeds.items():
-        arms.setdefault((f"seed{'s' if len(of) > 1 else ''} {', '.join(of)}", sentence), []).append(arm)
-    return [f"{', '.join(of)}, {seed}: {sentence}" for (seed, sentence), of in arms.items()]
+    methods: dict[tuple[str, str], list[str]] = {}
+    for (method, sentence), of in seeds.items():
+        methods.setdefault((f"seed{'s' if len(of) > 1 else ''} {', '.join(of)}", sentence), []).append(method)
+    return [f"{', '.join(of)}, {seed}: {sentence}" for (seed, sentence), of in methods.items()]
 
 
 def markdown(results: Mapping[str, Any]) -> str:
@@ -67,24 +67,24 @@ def markdown(results: Mapping[str, Any]) -> str:
 
 
 def legend(results: Mapping[str, Any]) -> str:
-    """What was scored, and what the figures mean."""
+    """Sentences about the scored samples and the meaning of the figures."""
     n_seeds, split = len(results["seeds"]), _SPLITS[results["split"]]
-    scored = f"{'validation rows' if results['scored'] == 'validation' else 'held-out rows'} ({split})"
+    scored = f"{'validation samples' if results['scored'] == 'validation' else 'held-out samples'} ({split})"
     over = f"mean±standard deviation over {n_seeds} seeds" if n_seeds > 1 else f"seed {results['seeds'][0]}"
-    said = f"Scenario {results['scenario']}, {scored}. Means over a group's clients: {over}."
+    text = f"Scenario {results['scenario']}, {scored}. Means over a group's clients: {over}."
     if tuning := results["tuning"]:
-        said += f" Chosen per arm on {tuning['scored']} rows: {', '.join(tuning['grid'])}."
-    return said
+        text += f" Chosen per method on {tuning['scored']} samples: {', '.join(tuning['grid'])}."
+    return text
 
 
 def number(value: float, column: Column) -> str:
-    """A score without its unit and without a leading zero, as tables have it."""
+    """Text of a score in a table: without unit and without leading zero."""
     text = column.form[: column.form.index("}") + 1].format(value)
     return text.replace("0.", ".", 1) if text.removeprefix("-").startswith("0.") else text
 
 
 def heading(column: Column) -> str:
-    """Title of a score, with its unit."""
+    """Title of a score with its unit."""
     unit = column.form[column.form.index("}") + 1 :].strip()
     return f"{column.title} [{unit}]" if unit else column.title
 
@@ -126,7 +126,7 @@ def _difference_table(results: Mapping[str, Any], column: Column) -> ResultTable
 
 
 def group_names(results: Mapping[str, Any]) -> list[str]:
-    """Groups, and all clients last where that says more."""
+    """Names of the groups, and "all clients" last if there is more than one group."""
     names = list(dict.fromkeys(group for entry in results["entries"] for group in entry["groups"]))
     named = [name for name in names if name != ALL_CLIENTS]
     return named if len(named) == 1 else [*named, ALL_CLIENTS]
@@ -134,7 +134,7 @@ def group_names(results: Mapping[str, Any]) -> list[str]:
 
 def _name_heads(results: Mapping[str, Any]) -> list[str]:
     varied = [results["vary"].rpartition(".")[2]] if results["vary"] else []
-    return ["arm", *varied, *(["seeds"] if _some_failed(results) else [])]
+    return ["method", *varied, *(["seeds"] if _some_failed(results) else [])]
 
 
 def _names(results: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
@@ -144,7 +144,7 @@ def _names(results: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
 
 
 def _some_failed(results: Mapping[str, Any]) -> bool:
-    """Whether means are over different numbers of seeds, which must then be seen."""
+    """Whether some runs failed, so that the number of seeds must be shown."""
     return any(entry["n"] < len(results["seeds"]) for entry in results["entries"])
 
 
@@ -154,7 +154,7 @@ def _figure(entry: Mapping[str, Any], group: str, kind: str, column: Column) -> 
 
 
 def _spread(figure: Mapping[str, Any] | None, column: Column, sign: str = "") -> str:
-    """`.560±.012`; a dash where there is nothing, no ± for one seed."""
+    """Text such as `.560±.012`; a dash without a value, no ± for one seed."""
     if figure is None or figure["mean"] is None:
         return "-"
     mean = (sign if figure["mean"] >= 0 else "") + number(figure["mean"], column)
@@ -169,14 +169,17 @@ def _amount(figure: Mapping[str, Any], unit: float) -> str:
 
 
 def shown_value(value: Any) -> str:
-    """Of a field, in few characters."""
+    """Short text of a field's value."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _different_baselines(results: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Mapping[str, Any]]]]:
-    """Label and group -> spreads of every baseline, once where arms share it: they may differ in data, or in seeds."""
+    """Label, and group -> spreads, of every baseline; methods that share its figures share one entry.
+
+    Baselines differ between methods whose edits change the data, or that failed with some seeds.
+    """
     found: list[tuple[str, dict[str, Any]]] = []
-    for entry in sorted(results["entries"], key=lambda entry: -entry["n"]):  # those of most seeds speak for the others
+    for entry in sorted(results["entries"], key=lambda entry: -entry["n"]):  # entries with most seeds first
         names = dict.fromkeys(name for group in entry["groups"].values() for name in group["baselines"])
         for name in names:
             mine = {group: facts["baselines"][name] for group, facts in entry["groups"].items()}
@@ -189,7 +192,7 @@ def _different_baselines(results: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
 
 
 def _agree(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Whether two arms have the same figures for the seeds that both have."""
+    """Whether two methods have equal figures on their common seeds."""
     return all(
         value == theirs.get(group, {}).get(key, figure)["values"].get(seed, value)
         for group, figures in mine.items()

@@ -21,8 +21,8 @@ from ...emulator.network.transport.curve_keys import CurveKeys, read_keys
 from ..running.interrupts import stop_requests
 from ..schema.scenario import stored_scenario
 from ..schema.toml_file import read_toml
+from ..terminal.console_elements import print_warning
 from ..terminal.replay_view import ReplayView
-from ..terminal.warning_line import print_warning
 from ..wiring.data import recording_paths
 from ..wiring.held_out import FROM_S, IMAGES, SEQUENCES
 from .replay_report import report, report_lines

@@ -1,1 +1,1 @@
-"""The command line: every command, and every table that a command prints."""
+"""The command line: all commands, their options, and the tables that they print."""

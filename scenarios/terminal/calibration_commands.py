@@ -1,4 +1,4 @@
-"""Commands that hold worlds against published figures. Heavy imports wait until a command needs them."""
+"""`calibrate`: commands that compare worlds with published measurements. Heavy imports wait until a command runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .sky_commands import calibrate_sky_command
 
 
 def add_calibration_commands(app: typer.Typer) -> None:
-    """Adds `calibrate` and its worlds to the command line."""
-    calibrations = typer.Typer(help="Hold worlds against published figures.", no_args_is_help=True)
+    """Registration of `calibrate street` and `calibrate sky` with the command line."""
+    calibrations = typer.Typer(help="Compare emulated worlds with published measurements.", no_args_is_help=True)
     calibrations.command("street")(street)
     calibrations.command("sky")(calibrate_sky_command)
     app.add_typer(calibrations, name="calibrate")
@@ -21,20 +21,22 @@ def add_calibration_commands(app: typer.Typer) -> None:
 def street(
     set_: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Option("--set", metavar="KEY=VALUE", help="Change the world (world.sweep.floor_db=20); repeatable."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set a field of the world (world.sweep.floor_db=20); repeatable."
+        ),
     ] = None,
-    sites: Annotated[int, typer.Option(help="Base stations, each on a street of its own.")] = 10,
-    minutes: Annotated[float, typer.Option(help="Recorded at each; the last 30 % are held out.")] = 8.0,
-    seed: Annotated[int, typer.Option(help="Of world and reference models.")] = 0,
+    sites: Annotated[int, typer.Option(help="Number of base stations, each on its own street.")] = 10,
+    minutes: Annotated[float, typer.Option(help="Recorded time per base station; the last 30 % are held out.")] = 8.0,
+    seed: Annotated[int, typer.Option(help="Seed of the world and of the reference models.")] = 0,
     all_windows: Annotated[
-        bool, typer.Option("--all-windows", help="Also train and ask on windows that are blocked already.")
+        bool, typer.Option("--all-windows", help="Also train and test on windows whose last frame is already blocked.")
     ] = False,
     plot: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE.png", help="Draw warnings against how far ahead they are."),
+        typer.Option(metavar="FILE.png", help="Plot balanced accuracy against prediction horizon."),
     ] = None,
 ) -> None:
-    """Warn of blockages from each sensor alone with small models, and compare with measured streets."""
+    """Predict blockages from each sensor alone with small models, and compare with measured streets."""
     from ...emulator.contracts import ConfigError
     from ..schema.scenario import parse_assignment
     from ..schema.world_section import load_world
@@ -42,7 +44,7 @@ def street(
     edits = dict(parse_assignment(text) for text in set_ or [])
     file = load_world("street", {"world.n_sites": sites, "world.duration_s": 60.0 * minutes, "seed": seed, **edits})
     if plot is not None and (plot.is_dir() or not plot.parent.is_dir()):
-        raise ConfigError(f"--plot {plot} cannot be written; name a file in a folder that exists, such as street.png")
+        raise ConfigError(f"--plot {plot} cannot be written; name a file in an existing folder, such as street.png")
 
     from rich.console import Console
 
@@ -68,7 +70,7 @@ def street(
 
         save_picture(draw_street_calibration(calibration), plot)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"pictures need {error.name}; install it, or leave out --plot") from None
+        raise ConfigError(f"plots need {error.name}; install it, or leave out --plot") from None
     except OSError as error:
         raise ConfigError(f"cannot write {plot} ({error}); give --plot another file") from None
     console.print(f"wrote {plot}", soft_wrap=True, highlight=False, markup=False)

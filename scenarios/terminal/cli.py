@@ -1,4 +1,4 @@
-"""The command line. Heavy imports wait until a command needs them: help must answer at once."""
+"""The command `sheafedge`. Heavy imports wait until a command needs them, so that help appears at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..workers.worker_options import Workers
 
 app = typer.Typer(
-    help="Emulate base stations that sense, train together over lossy links, and hand out ONNX models.",
+    help="Emulate base stations that sense, train together over lossy wireless links, and export ONNX models.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,7 +37,7 @@ add_export_commands(app)
 add_edge_commands(app)
 add_replay_commands(app)
 
-#: What typer raises where it cannot read the command line; of this family it exports a child only.
+#: Common base of the errors that typer raises for an invalid command line; typer exports only this child of it.
 CommandLineError: type[Exception] = typer.BadParameter.mro()[1]
 
 
@@ -50,7 +50,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
@@ -60,64 +60,74 @@ def _root(
 def run(
     scenario: Annotated[
         Optional[str],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Argument(help="A shipped scenario, such as beam_tracking, or a TOML file."),
+        typer.Argument(help="Name of a shipped scenario, such as beam_tracking, or a TOML file."),
     ] = None,
     set_: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a field (link.loss_probability=0.2); repeatable."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Set a field of the scenario (link.loss_probability=0.2); repeatable."
+        ),
     ] = None,
-    out: Annotated[Optional[Path], typer.Option(help="Run folder; by default a new one under runs/.")] = None,  # noqa: UP045
+    out: Annotated[Optional[Path], typer.Option(help="Run folder; default: a new folder under runs/.")] = None,  # noqa: UP045
     device: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Where torch computes: auto, cpu or cuda. Short for --set compute.device=..."),
+        typer.Option(help="Device of torch: auto, cpu or cuda; the same as --set compute.device=..."),
     ] = None,
     resume: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FOLDER", help="Go on with a run that was interrupted or killed, bit for bit."),
+        typer.Option(
+            metavar="FOLDER", help="Continue an interrupted or killed run from its last checkpoint, bit for bit."
+        ),
     ] = None,
     workers: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Share the clients among so many processes; the results stay the same."),
+        typer.Option(help="Number of worker processes that train the clients; the results do not depend on it."),
     ] = None,
     hub: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(help="Wait at tcp://HOST:PORT for workers (sheafedge worker) or for --outside clients."),
+        typer.Option(help="Address tcp://HOST:PORT at which workers (sheafedge worker) or --outside clients connect."),
     ] = None,
-    keys: Annotated[Optional[Path], typer.Option(help="Folder of keys for --hub; see sheafedge keys.")] = None,  # noqa: UP045
+    keys: Annotated[
+        Optional[Path], typer.Option(help="Folder of CURVE keys for --hub; made by sheafedge keys.")
+    ] = None,  # noqa: UP045
     engine: Annotated[
-        str, typer.Option(help="Who starts the workers: processes (this one), or ray, on a cluster too.")
+        str, typer.Option(help="How workers are started: processes (on this host) or ray (also on a cluster).")
     ] = "processes",
     worker_silence_s: Annotated[
-        float, typer.Option(help="A worker that gives no sign of life for so many seconds is lost.")
+        float, typer.Option(help="Seconds without a message after which a worker counts as lost.")
     ] = 6.0,
     realtime: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
-            metavar="SPEED", help="Hold the clock to the wall: simulated seconds per real second, 1.0 is real time."
+            metavar="SPEED", help="Pace the simulated clock: simulated seconds per real second; 1.0 is real time."
         ),
     ] = None,
     outside: Annotated[
         Optional[list[int]],  # noqa: UP045
-        typer.Option(metavar="CLIENT", help="This client is played by a process that joins at --hub; repeatable."),
+        typer.Option(
+            metavar="CLIENT", help="Number of a client that an external program runs, connected at --hub; repeatable."
+        ),
     ] = None,
 ) -> None:
-    """Run a scenario: train, score, export, and leave a run folder."""
+    """Run a scenario: record, train, score and export; results are in the run folder."""
     wanted, paced = None, None
     if realtime is not None or outside:
         from ..wiring.real_time_options import real_time_wanted
 
         paced = real_time_wanted(realtime, outside or [], workers, hub, keys)
-    at_hub = (None, None) if outside else (hub, keys)  # which outside clients take
+    at_hub = (None, None) if outside else (hub, keys)  # with --outside, they belong to the outside clients
     if (workers, *at_hub, engine) != (None, None, None, "processes"):
-        from ..workers.ray_cluster import checked_engine  # and ZeroMQ with the next
+        from ..workers.ray_cluster import checked_engine  # the next import loads ZeroMQ
         from ..workers.worker_options import workers_wanted
 
         wanted = workers_wanted(workers, *at_hub, worker_silence_s, checked_engine(engine))
     if resume is not None:
         if scenario is not None or set_ or out is not None or device is not None:
-            raise ConfigError("--resume takes all from the folder; leave out the scenario, --set, --out and --device")
+            raise ConfigError(
+                "--resume reads everything from the folder; leave out the scenario, --set, --out and --device"
+            )
         if outside:
-            raise ConfigError("--resume cannot give an --outside client back what it knew; leave --outside out")
+            raise ConfigError("--resume cannot restore the state of an --outside client; leave out --outside")
         _play(resume, workers=wanted, real_time=paced)
         return
     if scenario is None:
@@ -137,7 +147,7 @@ def _play(
     workers: Workers | None = None,
     real_time: RealTime | None = None,
 ) -> None:
-    """Run a scenario, or go on with what is in a folder."""
+    """Run a scenario, or resume the run of a folder, and print the result."""
     from rich.console import Console
 
     from ..running.run import resume_run, run_scenario
@@ -146,11 +156,11 @@ def _play(
 
     console = Console(emoji=False)
     if workers is not None and workers.hub is not None:
-        said = f"waiting for {workers.n_workers} workers; they join with: sheafedge worker --hub {workers.hub}"
-        console.print(said, soft_wrap=True, markup=False)
+        line = f"waiting for {workers.n_workers} workers; start each with: sheafedge worker --hub {workers.hub}"
+        console.print(line, soft_wrap=True, markup=False)
     if real_time is not None and real_time.outside:
-        who = ", ".join(map(str, real_time.outside))
-        console.print(f"clients that join at {real_time.hub}: {who}", soft_wrap=True, markup=False)
+        clients = ", ".join(map(str, real_time.outside))
+        console.print(f"waiting at {real_time.hub} for outside clients: {clients}", soft_wrap=True, markup=False)
     try:
         if isinstance(what, Path):
             with LiveProgress(console, interrupted_scenario(what)) as progress:
@@ -174,27 +184,27 @@ def scenarios() -> None:
 
 
 def main() -> None:
-    """Entry point: what the user can put right is one sentence and exit code 2."""
+    """Entry point: an error that the user can correct is printed as one sentence, with exit code 2."""
     try:
         sys.exit(app(prog_name="sheafedge", standalone_mode=False))
     except SheafedgeError as error:
         typer.echo(_one_line(f"error: {error}", error), err=True)
         sys.exit(2)
     except CommandLineError as error:
-        if complaint := _complaint(error):  # without any arguments the help was printed instead
+        if complaint := _complaint(error):  # empty without arguments, because the help was printed
             typer.echo(f"error: {complaint}; see sheafedge --help", err=True)
         sys.exit(2)
     except MemoryError:
-        typer.echo("error: out of memory; make the scenario smaller (fewer clients, rows or units)", err=True)
+        typer.echo("error: out of memory; make the scenario smaller (fewer clients, samples or units)", err=True)
         sys.exit(2)
 
 
 def _complaint(error: Exception) -> str:
-    """What typer says is wrong, with the name of the option or argument."""
-    said = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
-    return " ".join(said.replace("Value error, ", "").split()).rstrip(".")
+    """Message of a typer error, with the name of the option or argument, in one line."""
+    message = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
+    return " ".join(message.replace("Value error, ", "").split()).rstrip(".")
 
 
-def _one_line(said: str, error: BaseException) -> str:
-    """A sentence with the notes that the error collected on its way, such as where the run folder is."""
-    return " ".join("; ".join([said, *getattr(error, "__notes__", ())]).splitlines())
+def _one_line(sentence: str, error: BaseException) -> str:
+    """The sentence and the notes of an error, such as the path of the run folder, in one line."""
+    return " ".join("; ".join([sentence, *getattr(error, "__notes__", ())]).splitlines())

@@ -1,4 +1,4 @@
-"""From a command line to a comparison: options replace what a file says."""
+"""Comparison from a command line: options replace fields of the file."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from ...emulator.contracts import ConfigError
 from ..compare.comparison import Comparison, Edits, loaded_tables, validated_comparison
 from ..schema.scenario import parse_assignment
 
-#: Brackets and quotes, between which a comma separates nothing.
+#: Pieces of a list: a bracketed or quoted piece stays whole, so commas inside it do not separate.
 _PIECES = re.compile(r"""\[[^\]]*\]|\{[^}]*\}|"[^"]*"|'[^']*'|,|[^,\[{"']+|.""")
 
 
-def asked_comparison(
+def requested_comparison(
     name_or_path: str,
     *,
     algorithms: str | None = None,
-    arms: Sequence[str] = (),
+    methods: Sequence[str] = (),
     edits: Sequence[str] = (),
     seeds: int | None = None,
     vary: str | None = None,
     reference: str | None = None,
 ) -> Comparison:
-    """The comparison of a command line.
+    """Comparison of a command line.
 
     Args:
-        name_or_path: a scenario or a comparison file.
-        algorithms: names, with commas between; arms of these names. None, without other arms: those of the file, or all
+        name_or_path: name of a scenario, or path of a scenario or comparison file.
+        algorithms: comma-separated names; one method each. None, and no `methods`: the methods of the file, or all
             algorithms.
-        arms: "NAME: key=value, key=value" each.
-        edits: "key=value" each, of all arms.
-        seeds: how many, from 0 on.
+        methods: "NAME: key=value, key=value" each.
+        edits: "key=value" each, for all methods.
+        seeds: number of seeds, starting at 0.
         vary: "key=value,value,...".
-        reference: name of an arm.
+        reference: name of a method.
 
     Raises:
-        ConfigError: whatever does not fit.
+        ConfigError: an invalid option or file.
     """
     tables = loaded_tables(name_or_path)
-    chosen = {**_algorithm_arms(algorithms), **dict(_parsed_arm(text) for text in arms)}
+    chosen = {**_algorithm_methods(algorithms), **dict(_parsed_method(text) for text in methods)}
     if chosen:
-        tables["arms"] = chosen
-        tables.pop("tuning", None)  # it was about arms that are gone
+        tables["methods"] = chosen
+        tables.pop("tuning", None)  # it describes the replaced methods
         if tables.get("reference") not in chosen:
             tables.pop("reference", None)
-    elif "arms" not in tables:
+    elif "methods" not in tables:
         from ...models.algorithms.algorithm_table import ALGORITHMS
 
-        tables["arms"] = {name: {"algorithm": name} for name in ALGORITHMS}
+        tables["methods"] = {name: {"algorithm": name} for name in ALGORITHMS}
     if seeds is not None:
         tables["seeds"] = first_seeds(seeds)
     if vary is not None:
@@ -63,10 +63,10 @@ def asked_comparison(
 
 
 def first_seeds(n_seeds: int) -> list[int]:
-    """0 to n - 1.
+    """Seeds 0 to n - 1.
 
     Raises:
-        ConfigError: none at all.
+        ConfigError: n below 1.
     """
     if n_seeds < 1:
         raise ConfigError(f"--seeds must be at least 1, got {n_seeds}; 5 runs seeds 0 to 4")
@@ -74,7 +74,7 @@ def first_seeds(n_seeds: int) -> list[int]:
 
 
 def parsed_values(option: str, text: str) -> tuple[str, list[Any]]:
-    """Key and values of "key=value,value,...".
+    """Key and values of a text "key=value,value,...".
 
     Raises:
         ConfigError: no key or no value.
@@ -88,7 +88,7 @@ def parsed_values(option: str, text: str) -> tuple[str, list[Any]]:
 
 
 def parsed_grid(texts: Sequence[str]) -> Mapping[str, list[Any]]:
-    """Key -> values of several options.
+    """Key -> values of all --grid options.
 
     Raises:
         ConfigError: a key twice, or without values.
@@ -101,23 +101,23 @@ def parsed_grid(texts: Sequence[str]) -> Mapping[str, list[Any]]:
     return grid
 
 
-def _algorithm_arms(names: str | None) -> dict[str, Edits]:
+def _algorithm_methods(names: str | None) -> dict[str, Edits]:
     return {name.strip(): {"algorithm": name.strip()} for name in names.split(",")} if names else {}
 
 
-def _parsed_arm(text: str) -> tuple[str, Edits]:
+def _parsed_method(text: str) -> tuple[str, Edits]:
     name, colon, edits = text.partition(":")
     pieces = list(_between_commas(edits))
     if not colon or any("=" not in piece for piece in pieces):
         raise ConfigError(
-            f"--arm takes 'NAME: key=value, key=value', got {text!r}; for example"
-            " --arm 'encoders only: algorithm=sheaf_dmfl_att, sheaf.coupling=0'"
+            f"--method takes 'NAME: key=value, key=value', got {text!r}; for example"
+            " --method 'encoders only: algorithm=sheaf_dmfl_att, sheaf.coupling=0'"
         )
     return name.strip(), dict(parse_assignment(piece) for piece in pieces)
 
 
 def _between_commas(text: str) -> Iterator[str]:
-    """Pieces of a list, where lists, tables and quoted texts in it stay whole."""
+    """Comma-separated pieces; lists, tables and quoted texts inside stay whole."""
     piece = ""
     for part in [*_PIECES.findall(text), ","]:
         if part != ",":

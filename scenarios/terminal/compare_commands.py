@@ -1,4 +1,4 @@
-"""Commands that compare ways to learn. Heavy imports wait until a command needs them."""
+"""`compare` and `tune`. Heavy imports wait until a command runs."""
 
 from __future__ import annotations
 
@@ -12,52 +12,60 @@ import typer
 if TYPE_CHECKING:
     from .compare_console import ComparisonLines
 
-_WHAT = typer.Argument(metavar="SCENARIO", help="A shipped scenario, a scenario file, or a comparison file.")
-_ALGORITHMS = typer.Option(metavar="A,B,...", help="An arm per algorithm; all of them if no arms are given.")
-_SET = typer.Option("--set", metavar="KEY=VALUE", help="Change a field for every arm; repeatable.")
-_JOBS = typer.Option(help="Runs made at a time, each in a process of its own; 1 makes them here.")
-_ENGINE = typer.Option(help="Who starts the processes of --jobs: processes (this one), or ray.")
-_ARM = typer.Option("--arm", metavar="'NAME: KEY=VALUE, ...'", help="An arm of any edits; repeatable.")
+_SCENARIO = typer.Argument(
+    metavar="SCENARIO", help="Name of a shipped scenario, or a scenario file, or a comparison file."
+)
+_ALGORITHMS = typer.Option(
+    metavar="A,B,...", help="One method per algorithm; default: the methods of the file, or all algorithms."
+)
+_SET = typer.Option("--set", metavar="KEY=VALUE", help="Set a field for all methods; repeatable.")
+_JOBS = typer.Option(help="Number of parallel runs, each in its own process; 1: in this process.")
+_ENGINE = typer.Option(help="How the processes of --jobs are started: processes (on this host) or ray.")
+_METHOD = typer.Option(
+    "--method", "--arm", metavar="'NAME: KEY=VALUE, ...'", help="A method: edits of the scenario; repeatable."
+)
 
 
 def add_comparison_commands(app: typer.Typer) -> None:
-    """Adds `compare` and `tune` to the command line."""
+    """Registration of `compare` and `tune` with the command line."""
     app.command("compare")(compare)
     app.command("tune")(tune)
 
 
 def compare(
-    scenario: Annotated[str, _WHAT],
+    scenario: Annotated[str, _SCENARIO],
     algorithms: Annotated[Optional[str], _ALGORITHMS] = None,  # noqa: UP045 - typer reads this annotation at run time
-    arm: Annotated[Optional[list[str]], _ARM] = None,  # noqa: UP045
-    seeds: Annotated[Optional[int], typer.Option(help="How many, from 0 on; 3 by default.")] = None,  # noqa: UP045
+    method: Annotated[Optional[list[str]], _METHOD] = None,  # noqa: UP045
+    seeds: Annotated[Optional[int], typer.Option(help="Number of seeds, starting at 0; default: 3.")] = None,  # noqa: UP045
     jobs: Annotated[int, _JOBS] = 1,
     engine: Annotated[str, _ENGINE] = "processes",
     set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
     vary: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="KEY=V1,V2,...", help="Run every arm with each of these values."),
+        typer.Option(metavar="KEY=V1,V2,...", help="Run every method with each of these values of a field."),
     ] = None,
     tuned: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Settings that sheafedge tune has chosen for these arms: its tuned.toml."),
+        typer.Option(metavar="FILE", help="Settings chosen by sheafedge tune for these methods: its tuned.toml."),
     ] = None,
     reference: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="ARM", help="Also tell how far the others are above this arm, seed by seed."),
+        typer.Option(metavar="METHOD", help="Method that the others are compared with, seed by seed."),
     ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="DIR", help="Folder; runs/compare-NAME by default. What is there is not run again."),
+        typer.Option(
+            metavar="DIR", help="Folder; default: runs/compare-NAME. Runs that are already there are not repeated."
+        ),
     ] = None,
 ) -> None:
-    """Run several ways to learn over several seeds, and put them into one table."""
-    from .compare_arguments import asked_comparison
+    """Run several methods with several seeds, and write tables of means, standard deviations and differences."""
+    from .compare_arguments import requested_comparison
 
-    comparison = asked_comparison(
+    comparison = requested_comparison(
         scenario,
         algorithms=algorithms,
-        arms=arm or (),
+        methods=method or (),
         edits=set_ or (),
         seeds=seeds,
         vary=vary,
@@ -81,33 +89,35 @@ def compare(
         results = run_comparison(comparison, folder, jobs, progress, started_by)
     print_results(console, results, folder)
     if not any(entry["n"] for entry in results["entries"]):
-        raise ConfigError(f"not one run could be made; {results['failures'][0]['sentence']}")
+        raise ConfigError(f"all runs failed; {results['failures'][0]['sentence']}")
 
 
 def tune(
-    scenario: Annotated[str, _WHAT],
+    scenario: Annotated[str, _SCENARIO],
     algorithms: Annotated[Optional[str], _ALGORITHMS] = None,  # noqa: UP045
-    arm: Annotated[Optional[list[str]], _ARM] = None,  # noqa: UP045
+    method: Annotated[Optional[list[str]], _METHOD] = None,  # noqa: UP045
     grid: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
             metavar="KEY=V1,V2,...",
-            help="Values to try, in all combinations; repeatable. By default three training.encoder_step_size.",
+            help="Values to try, in all combinations; repeatable. Default: three values of training.encoder_step_size.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How many, from 0 on.")] = 1,
+    seeds: Annotated[int, typer.Option(help="Number of seeds, starting at 0.")] = 1,
     jobs: Annotated[int, _JOBS] = 1,
     engine: Annotated[str, _ENGINE] = "processes",
     set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="DIR", help="Folder; runs/tune-NAME by default. What is there is not run again."),
+        typer.Option(
+            metavar="DIR", help="Folder; default: runs/tune-NAME. Runs that are already there are not repeated."
+        ),
     ] = None,
 ) -> None:
-    """Choose settings of every arm on validation rows, never on those that compare scores."""
-    from .compare_arguments import asked_comparison, first_seeds, parsed_grid
+    """Choose settings of every method by grid search on validation samples, never on test samples."""
+    from .compare_arguments import first_seeds, parsed_grid, requested_comparison
 
-    comparison = asked_comparison(scenario, algorithms=algorithms, arms=arm or (), edits=set_ or ())
+    comparison = requested_comparison(scenario, algorithms=algorithms, methods=method or (), edits=set_ or ())
     tried = parsed_grid(grid or ())
 
     from rich.console import Console
@@ -130,6 +140,6 @@ def _can_be_interrupted(progress: ComparisonLines) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        done = f"{progress.n_done} of {progress.n_runs} runs are done" if progress.n_runs else "nothing was run"
+        done = f"{progress.n_done} of {progress.n_runs} runs are done" if progress.n_runs else "no run was started"
         typer.echo(f"interrupted; {done}, and the same command continues", err=True)
         raise typer.Exit(130) from None

@@ -1,4 +1,4 @@
-"""What a person sees while a comparison goes on, and its tables at the end."""
+"""Progress of a comparison, and its tables at the end."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from rich.measure import Measurement
 from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
+from ..compare.jobs import JobOutcome
 from ..compare.plan import PlannedRun
 from ..compare.results import ALL_CLIENTS, groups_with_all
 from ..compare.stored_runs import stored_summary
 from ..compare.tables import ResultTable, failure_lines, heading, legend, number, result_tables
-from ..compare.work import Done
 from ..tasks.task_table import TASKS
-from .progress_bar import ShownWhileWorking
+from .console_elements import ProgressDisplay
 from .run_console import WIDEST_ALGORITHM
 
-#: A recording that took less was found, not made.
+#: A recording job that took less time found the world in the cache.
 FOUND_S = 1.0
-#: More than any table needs.
+#: Width in columns that is enough for any table.
 WIDE = 1000
 
 
-class ComparisonLines(ShownWhileWorking):
-    """A line per run that ended, and a bar on a terminal.
+class ComparisonLines(ProgressDisplay):
+    """Prints a line per finished run, and shows a bar on a terminal.
 
     Attributes:
-        n_runs, n_done: different runs of the comparison, and those of them that are there.
+        n_runs, n_done: number of different runs, and number of complete ones.
     """
 
     def __init__(self, console: Console) -> None:
@@ -40,24 +40,24 @@ class ComparisonLines(ShownWhileWorking):
         self._task = self._bar.add_task("runs", total=None)
 
     def begun(self, n_runs: int, n_stored: int) -> None:
-        """Say what there is to do."""
+        """Print the numbers of runs and of stored runs."""
         self.n_runs, self.n_done = n_runs, n_stored
-        self._say(f"{n_runs} runs, {n_stored} of them there already")
+        self._say(f"{n_runs} runs, {n_stored} of them already stored")
         self._bar.update(self._task, total=n_runs, completed=n_stored)
 
-    def recorded(self, seed: int, done: Done) -> None:
-        """Say what took so long."""
-        if done.seconds > FOUND_S and not done.error:
-            self._say(f"recorded a world of seed {seed}  {done.seconds:.0f} s")
+    def recorded(self, seed: int, outcome: JobOutcome) -> None:
+        """Print how long a recording took."""
+        if outcome.seconds > FOUND_S and not outcome.error:
+            self._say(f"recorded a world of seed {seed}  {outcome.seconds:.0f} s")
 
-    def ended(self, run: PlannedRun, folder: Path, done: Done) -> None:
-        """Say how one run went."""
+    def ended(self, run: PlannedRun, folder: Path, outcome: JobOutcome) -> None:
+        """Print the scores or the error of a run."""
         varied = "" if run.value is None else f", {run.value}"
-        if done.error:
-            self._say(f"{run.arm}{varied}, seed {run.seed}: failed, {done.sentence}")
+        if outcome.error:
+            self._say(f"{run.method}{varied}, seed {run.seed}: failed, {outcome.sentence}")
         else:
             self.n_done += 1
-            self._say(f"{run.arm}{varied}, seed {run.seed}: {_scores(folder)}  {done.seconds:.0f} s")
+            self._say(f"{run.method}{varied}, seed {run.seed}: {_scores(folder)}  {outcome.seconds:.0f} s")
         self._bar.advance(self._task)
 
     def _say(self, text: str) -> None:
@@ -65,7 +65,7 @@ class ComparisonLines(ShownWhileWorking):
 
 
 def print_results(console: Console, results: Mapping[str, Any], folder: Path) -> None:
-    """The tables worth a look, what failed, and where everything lies."""
+    """Prints the main tables, the failures and the folder."""
     console.print(legend(results), soft_wrap=True, highlight=False, markup=False)
     for table in result_tables(results):
         if table.is_main:
@@ -76,14 +76,14 @@ def print_results(console: Console, results: Mapping[str, Any], folder: Path) ->
 
 
 def print_table(console: Console, table: ResultTable) -> None:
-    """As wide as it must be: what a screen does not hold wraps, and nothing is cut."""
+    """Prints a table at its smallest width without cut cells; the terminal wraps it if it is narrower."""
     shown = _rich_table(table)
     least = Measurement.get(console, console.options.update(width=WIDE), shown).minimum
     console.print(shown, width=max(console.width, least), crop=False)
 
 
 def _rich_table(table: ResultTable) -> Table:
-    """Names and headings fold, numbers stay whole."""
+    """Rich table whose names and headings may wrap, while numbers do not."""
     shown = Table(title=escape(table.title), title_justify="left")
     for index, head in enumerate(table.heads):
         widest = max((len(row[index]) for row in table.rows), default=0)

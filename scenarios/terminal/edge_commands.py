@@ -1,4 +1,4 @@
-"""`serve`, `bench` and `verify` among all other commands; their options are read where an edge device reads them."""
+"""`serve`, `bench` and `verify`; their options are parsed by the code that an edge device uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AS_THEY_ARE = {"ignore_unknown_options": True, "allow_extra_args": True, "help_
 
 
 def add_edge_commands(app: typer.Typer) -> None:
-    """Adds them to the command line."""
+    """Registration of these commands with the command line."""
     for name, summary in SUMMARIES.items():
         run = _bench if name == "bench" else _run
         app.command(name, help=summary, context_settings=_AS_THEY_ARE, add_help_option=False)(run)
@@ -22,12 +22,12 @@ def _run(context: typer.Context) -> None:
 
     try:
         run_command([str(context.info_name), *context.args], __version__)
-    except KeyboardInterrupt:  # the second one, which does not wait
+    except KeyboardInterrupt:  # the second Ctrl-C: stop without waiting
         raise typer.Exit(130) from None
 
 
 def _bench(context: typer.Context) -> None:
-    """With torch as one more contender, where it is there."""
+    """Run `bench`, with torch as one more runtime if it is installed."""
     from ...emulator.edge.bench_commands import bench, without_torch
 
     try:

@@ -1,4 +1,4 @@
-"""The command that makes bundles for devices. Heavy imports wait until it is called."""
+"""`export`: makes bundles for devices. Heavy imports wait until the command runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...emulator.edge.precisions import PRECISIONS, TRAINED, precision_named
 
 
 def add_export_commands(app: typer.Typer) -> None:
-    """Adds `export` to the command line."""
+    """Registration of `export` with the command line."""
     app.command("export")(export)
 
 
@@ -20,32 +20,37 @@ def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a complete run.")],
     clients: Annotated[
         Optional[str],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Option(metavar="0,3", help="Only these clients."),
+        typer.Option(metavar="0,3", help="Clients to export; default: all."),
     ] = None,
     quantize: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
             metavar="|".join(PRECISIONS),
-            help=f"Precision, with evidence beside the trained model; repeatable. [default: {TRAINED}]",
+            help=f"Precision, checked against the trained float32 model; repeatable. [default: {TRAINED}]",
         ),
     ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option("--out", "-o", metavar="DIR", help="Folder for the bundles; by default RUN/bundles."),
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for the bundles; default: RUN/bundles."),
     ] = None,
-    zip_: Annotated[bool, typer.Option("--zip/--no-zip", help="Also each bundle as one file.")] = True,
+    zip_: Annotated[bool, typer.Option("--zip/--no-zip", help="Also write each bundle as one .zip file.")] = True,
     min_agreement: Annotated[
-        float, typer.Option(help="Warn where fewer samples than this share are decided like by the trained model.")
+        float,
+        typer.Option(
+            help="Warn if a smaller share of samples than this gets the same decision as from the trained model."
+        ),
     ] = 0.98,
     max_loss: Annotated[
-        float, typer.Option(help="Write nothing if the first score falls by more, on held-out or shifted rows.")
+        float,
+        typer.Option(help="Export nothing if the first score drops by more than this on held-out or shifted samples."),
     ] = 0.02,
     calibration: Annotated[
-        Literal["minmax", "entropy", "percentile"], typer.Option(help="How int8 ranges follow from training windows.")
+        Literal["minmax", "entropy", "percentile"],
+        typer.Option(help="Method that finds int8 activation ranges from training windows."),
     ] = "minmax",
-    windows: Annotated[int, typer.Option(help="Training windows that int8 ranges are taken from.")] = 256,
+    windows: Annotated[int, typer.Option(help="Number of training windows for int8 calibration.")] = 256,
 ) -> None:
-    """Make bundles of a run's models: everything that a device needs, measured and checked."""
+    """Export the models of a run as bundles for edge devices: model, manifest, test samples and model card."""
     from rich.console import Console
 
     from ..export.bundles import export_bundles

@@ -1,4 +1,4 @@
-"""What a person sees of an export: how far it is, and what the models are worth."""
+"""Progress of an export, and the accuracy tables of its bundles."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ from ...emulator.contracts import NodeId
 from ...emulator.edge.precisions import PRECISIONS
 from ..export.bundles import ExportedBundle
 from ..tasks.task_spec import Column, TaskSpec
-from .progress_bar import ShownWhileWorking
-from .warning_line import print_warning
+from .console_elements import ProgressDisplay, print_warning
 
 
-class ExportProgress(ShownWhileWorking):
-    """A progress bar on a terminal, nothing elsewhere but a word about a recording that takes long."""
+class ExportProgress(ProgressDisplay):
+    """A progress bar on a terminal; elsewhere only one line if the world has to be recorded again."""
 
     def __init__(self, console: Console, n_clients: int) -> None:
         super().__init__(console, MofNCompleteColumn())
         self._task, self._n_clients = self._bar.add_task("loading", total=n_clients), n_clients
-        self._told, self._n_ready = False, 0
+        self._is_announced, self._n_ready = False, 0
 
     def recording(self, done: int, total: int) -> None:
-        """The world's recording is not there any more, and is made again."""
-        if not self._console.is_terminal and not self._told:
-            self._console.print("recording the world again: its recording is gone", soft_wrap=True)
-        self._told = True
+        """The recording of the run is missing and is being made again."""
+        if not self._console.is_terminal and not self._is_announced:
+            self._console.print("recording the world again, because its recording is missing", soft_wrap=True)
+        self._is_announced = True
         self._bar.update(self._task, description="recording", completed=done, total=total)
 
     def ready(self, client: NodeId) -> None:
-        """One more client has its bundle."""
+        """One more client is exported."""
         self._n_ready += 1
         self._bar.update(self._task, description="exporting", completed=self._n_ready, total=self._n_clients)
 
 
 def print_bundles(console: Console, task: TaskSpec, made: Sequence[ExportedBundle]) -> None:
-    """Scores under every condition, how near quantized models are to the trained ones, and where all bundles are."""
+    """Prints scores per condition, agreement with the trained models, warnings, and the paths of the bundles."""
     of_precision = {one.precision: [each for each in made if each.precision == one.precision] for one in made}
     for precision, bundles in of_precision.items():
-        if (
-            not PRECISIONS[precision].is_trained or len(of_precision) == 1
-        ):  # the tables of others hold float32 beside them
+        # tables of the other precisions include the trained model
+        if not PRECISIONS[precision].is_trained or len(of_precision) == 1:
             console.print(_table(task, bundles))
         for one in bundles:
             for warning in one.warnings:
@@ -66,7 +64,7 @@ def _print_place(console: Console, made: Sequence[ExportedBundle]) -> None:
 
 
 def _table(task: TaskSpec, made: Sequence[ExportedBundle]) -> Table:
-    """Rows are conditions: the mean over clients, and the worst of them."""
+    """Table of one precision: a row per condition, with the mean over clients and the worst client."""
     first, precision = task.columns[0], made[0].precision
     quantized = bool(made[0].evidence.trained)
     samples = sum(one.evidence.samples for one in made)

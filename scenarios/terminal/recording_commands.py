@@ -1,4 +1,4 @@
-"""Commands that make recordings and look at them. Heavy imports wait until a command needs them."""
+"""`record`, `import` and `inspect`. Heavy imports wait until a command runs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must
 
 
 def add_recording_commands(app: typer.Typer) -> None:
-    """Adds `record`, `import` and `inspect` to the command line."""
-    imports = typer.Typer(help="Turn measured data sets into recordings.", no_args_is_help=True)
+    """Registration of `record`, `import` and `inspect` with the command line."""
+    imports = typer.Typer(help="Convert measured data sets into recordings.", no_args_is_help=True)
     imports.command("deepsense")(import_deepsense)
     app.command("record")(record)
     app.add_typer(imports, name="import")
@@ -24,11 +24,13 @@ def record(
     out: Annotated[Path, _OUT],
     set_: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a field (world.n_sites=3, seed=7); repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a field (world.n_sites=3, seed=7); repeatable."),
     ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="That sense while another one writes; the same bytes.")] = 1,
+    threads: Annotated[
+        int, typer.Option(min=0, help="Sensing threads beside the writing thread; the file does not depend on it.")
+    ] = 1,
 ) -> None:
-    """Make a world and record what its base stations sense."""
+    """Record the sensor data of all base stations of an emulated world."""
     from ..schema.scenario import parse_assignment
     from ..schema.world_section import load_world
 
@@ -47,19 +49,20 @@ def record(
 
 
 def import_deepsense(
-    root: Annotated[Path, typer.Argument(help="Folder of the scenario, or the folder above it.")],
+    root: Annotated[Path, typer.Argument(help="Folder of the DeepSense scenario, or its parent folder.")],
     scenario: Annotated[int, typer.Option(metavar="N", min=1, help="DeepSense scenario number.")],
     out: Annotated[Path, _OUT],
     n_beams: Annotated[int, typer.Option(help="Keep every (64 / N)-th beam: 64, 32, 16 or 8.")] = 64,
     nan_beams: Annotated[
         Literal["keep", "drop"],
-        typer.Option(help="Sweeps with beams that were not measured: as they are, or left out."),
+        typer.Option(help="Sweeps with unmeasured (NaN) beams: keep or drop them."),
     ] = "keep",
     blockage_check: Annotated[
-        Literal["refuse", "report"], typer.Option(help="What to do about labels that contradict the power.")
+        Literal["refuse", "report"],
+        typer.Option(help="If blockage labels contradict the beam powers: refuse the import, or only report it."),
     ] = "refuse",
 ) -> None:
-    """Import a DeepSense 6G folder in the layout that it is published in."""
+    """Import a DeepSense 6G scenario folder in its published layout."""
     from ...datasets.deepsense.deepsense_folder import import_deepsense as run_import
     from ...version import __version__
 
@@ -82,17 +85,17 @@ def import_deepsense(
 
 
 def inspect(
-    recording: Annotated[Path, typer.Argument(metavar="FILE.h5", help="A recording.")],
+    recording: Annotated[Path, typer.Argument(metavar="FILE.h5", help="Recording file.")],
     plot: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="DIR", help="Draw a few moments into this folder, a PNG per base station."),
+        typer.Option(metavar="DIR", help="Draw some moments into this folder, one PNG per base station."),
     ] = None,
     station: Annotated[
         Optional[list[int]],  # noqa: UP045
-        typer.Option(metavar="N", help="Base station to draw; repeatable. By default the first three."),
+        typer.Option(metavar="N", help="Base station to draw; repeatable. Default: the first three."),
     ] = None,
 ) -> None:
-    """Print what a recording holds, and draw a few moments of it."""
+    """Print the content of a recording, and draw some moments of it."""
     from rich.console import Console
 
     from ...emulator.contracts import ConfigError
@@ -106,7 +109,7 @@ def inspect(
     try:
         pictures = plot_recording(recording, plot, tuple(station) if station else (0, 1, 2))
     except ModuleNotFoundError as error:
-        raise ConfigError(f"pictures need {error.name}; install it, or leave out --plot") from None
+        raise ConfigError(f"plots need {error.name}; install it, or leave out --plot") from None
     except OSError as error:
         raise ConfigError(f"cannot write pictures to {plot} ({error}); give --plot another folder") from None
     for picture in pictures:
@@ -114,7 +117,7 @@ def inspect(
 
 
 def _check_target(out: Path) -> None:
-    """Says at once what would go wrong after minutes."""
+    """Refuses, before minutes of recording, an output path that cannot be written."""
     from ...emulator.contracts import ConfigError
 
     if not out.parent.is_dir():

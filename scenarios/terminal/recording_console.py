@@ -1,4 +1,4 @@
-"""What a person sees while a recording is made, and of one that is there."""
+"""Progress of a recording, and the tables of `record`, `import` and `inspect`."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from ...datasets.recordings.recording_layout import Field
 from ..recording.inspection import LABELS, Inspection, StationFacts
 from ..recording.record import RecordReport
 from ..schema.world_section import WorldSection
-from .progress_bar import ShownWhileWorking
+from .console_elements import ProgressDisplay
 
-#: Headings of the shares of blocked frames by each label.
+#: Blockage label -> heading of its share of blocked frames.
 SHORT_LABELS = {"blocked_geometric": "blocked", "blocked_labeled": "labeled", "blocked_power": "power"}
 _MORE_COLUMNS = ("differ", "events", "same", "NaN")
-#: What the headings of both tables mean.
+#: Explanation of the column headings of both tables.
 LEGEND = (
-    "blocked, labeled, power: share of frames blocked by geometry, by the data set, by power; differ: power against the"
-    " other; same: best beam as a frame ago; NaN: sweeps with a beam that was not measured"
+    "blocked, labeled, power: share of frames blocked by geometry, data set label, beam power; "
+    "differ: share in which the"
+    " power label differs from the other; same: same best beam as one frame before; NaN: sweeps with an unmeasured beam"
 )
-#: Without a terminal, one line every so many percent.
+#: Without a terminal, one line is printed per this many percent.
 PERCENT_PER_LINE = 20
 
 
-class RecordingProgress(ShownWhileWorking):
-    """A progress bar on a terminal, a few plain lines elsewhere; called with instants done and in all."""
+class RecordingProgress(ProgressDisplay):
+    """A progress bar on a terminal, a few plain lines elsewhere; called with (instants done, instants in total)."""
 
     def __init__(self, console: Console, section: WorldSection) -> None:
         super().__init__(console, TaskProgressColumn())
@@ -46,7 +47,7 @@ class RecordingProgress(ShownWhileWorking):
 
 
 def print_record_report(console: Console, report: RecordReport) -> None:
-    """What was recorded, with the balance and the disagreement of the labels."""
+    """Prints a table of the base stations, and the shares of blocked frames and of differing labels."""
     table = _station_table("frames", "seq.", "blocked", "power", "differ", "events", "same")
     for index, station in enumerate(report.stations):
         table.add_row(
@@ -74,18 +75,18 @@ def print_record_report(console: Console, report: RecordReport) -> None:
 
 
 def print_import_report(console: Console, report: ImportReport) -> None:
-    """What became of a folder."""
+    """Prints what an import read, kept and found in the labels."""
     facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    facts.add_row("rows", f"{report.n_rows:,} of {report.n_rows_read:,} kept, in {report.n_sequences:,} sequences")
+    facts.add_row("samples", f"{report.n_rows:,} of {report.n_rows_read:,} kept, in {report.n_sequences:,} sequences")
     facts.add_row("rate", f"{report.rate_hz:.2f} Hz inside sequences")
     facts.add_row("sensors", ", ".join(report.modalities))
-    facts.add_row("beams", f"{report.n_beams}; {report.n_nan_sweeps:,} sweeps with a beam that was not measured")
+    facts.add_row("beams", f"{report.n_beams}; {report.n_nan_sweeps:,} sweeps with an unmeasured beam")
     if report.beam_numbering is not None:
         numbering = report.beam_numbering
         facts.add_row("labels", f"{numbering.name}; agree with {_percent(numbering.agreement)} of the power files")
     if report.blocked_share is not None:
         differ = _percent(report.blockage_disagreement)
-        facts.add_row("blocked", f"{_percent(report.blocked_share)} of rows; label and power differ in {differ}")
+        facts.add_row("blocked", f"{_percent(report.blocked_share)} of samples; label and power differ in {differ}")
     console.print(facts)
     for note in report.notes:
         console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
@@ -93,8 +94,8 @@ def print_import_report(console: Console, report: ImportReport) -> None:
 
 
 def print_inspection(console: Console, inspection: Inspection) -> None:
-    """Shapes, rates and label balance."""
-    seed = "nothing drawn" if inspection.seed is None else f"seed {inspection.seed}"
+    """Prints shapes, rates and label balance of a recording."""
+    seed = "no seed" if inspection.seed is None else f"seed {inspection.seed}"
     console.print(
         f"{inspection.path}: {len(inspection.stations)} base station(s), {inspection.n_bytes / 1e6:,.1f} MB, "
         f"made by {inspection.created_by}, {seed}",
@@ -115,7 +116,7 @@ def print_inspection(console: Console, inspection: Inspection) -> None:
 
 
 def _print_fields(console: Console, inspection: Inspection) -> None:
-    """Fields of all base stations, those that differ in shape on lines of their own."""
+    """Prints the fields of all base stations; a field that differs in shape gets its own line."""
     seen: Counter[Field] = Counter()
     for facts in inspection.stations:
         seen.update(facts.fields)

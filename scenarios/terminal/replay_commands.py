@@ -1,4 +1,4 @@
-"""The command that streams a recording to a served model. Heavy imports wait until it is needed."""
+"""`replay`: streams a recording to a served model. Heavy imports wait until the command runs."""
 
 from __future__ import annotations
 
@@ -9,46 +9,65 @@ import typer
 
 
 def add_replay_commands(app: typer.Typer) -> None:
-    """Adds `replay` to the command line."""
+    """Registration of `replay` with the command line."""
     app.command("replay")(replay)
 
 
 def replay(
-    recording: Annotated[Path, typer.Argument(metavar="FILE.h5|RUN", help="A recording, or the run that has one.")],
-    to: Annotated[str, typer.Option(metavar="tcp://HOST:PORT", help="Where sheafedge serve waits.")],
+    recording: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.h5|RUN", help="A recording, or a run folder, which stands for the recording of that run."
+        ),
+    ],
+    to: Annotated[str, typer.Option(metavar="tcp://HOST:PORT", help="Address of sheafedge serve.")],
     speed: Annotated[
-        str, typer.Option(metavar="X|max", help="Recorded seconds per real second; max: as fast as answers come.")
+        str, typer.Option(metavar="X|max", help="Recorded seconds per real second; max: as fast as the server answers.")
     ] = "1.0",
     station: Annotated[
-        str, typer.Option(metavar="bs00|all", help="Base station to stream; by default the one that was trained on.")
+        str,
+        typer.Option(
+            metavar="bs00|all", help="Base station to stream; default: the one that the model was trained on."
+        ),
     ] = "",
     part: Annotated[
-        Literal["held-out", "all"], typer.Option(help="What the model was not trained on, where that is known, or all.")
+        Literal["held-out", "all"],
+        typer.Option(help="Part of the recording: held out from training, if the bundle knows it, or all."),
     ] = "held-out",
     from_s: Annotated[
         Optional[float],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Option("--from", metavar="S", help="Begin so long after the recording does; whatever was trained on."),
+        typer.Option(
+            "--from", metavar="S", help="Start this many seconds into the recording, also in the training part."
+        ),
     ] = None,
-    seconds: Annotated[Optional[float], typer.Option(metavar="S", help="Stream so much of it.")] = None,  # noqa: UP045
+    seconds: Annotated[Optional[float], typer.Option(metavar="S", help="Seconds to stream; default: all.")] = None,  # noqa: UP045
     drop: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(metavar="SENSOR[@S[-S]]", help="This sensor is broken, from then, to then; repeatable."),
+        typer.Option(
+            metavar="SENSOR[@S[-S]]", help="Sensor failure, from and to these seconds (lidar@15-30); repeatable."
+        ),
     ] = None,
-    loss: Annotated[float, typer.Option(metavar="P", help="Share of frames that are lost at random.")] = 0.0,
-    seed: Annotated[int, typer.Option(help="Of the losses.")] = 0,
+    loss: Annotated[float, typer.Option(metavar="P", help="Share of frames that are dropped at random.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of --loss.")] = 0,
     label: Annotated[
         Literal["", "blocked_geometric", "blocked_labeled", "blocked_power"],
-        typer.Option(help="Which definition of blocked is the truth; by default the first that there is."),
+        typer.Option(help="Blockage label that answers are scored against; default: the first one in the recording."),
     ] = "",
     in_flight: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(metavar="N", min=1, help="With --speed max, open questions per base station; else as served."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="With --speed max: open requests per base station; default: the limit of the server.",
+        ),
     ] = None,
-    patience: Annotated[float, typer.Option(metavar="S", min=0.1, help="A server silent for so long is gone.")] = 5.0,
-    keys: Annotated[Optional[Path], typer.Option(help="Folder of keys; needed beyond this host.")] = None,  # noqa: UP045
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    patience: Annotated[
+        float, typer.Option(metavar="S", min=0.1, help="Give up after this many seconds without a reply.")
+    ] = 5.0,
+    keys: Annotated[Optional[Path], typer.Option(help="Folder of CURVE keys; needed beyond this host.")] = None,  # noqa: UP045
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
-    """Stream a recording to a served model, and score its answers while they come."""
+    """Stream a recording to a served model, and score the answers as they arrive."""
     from ..replay.replaying import Wishes, run_replay
 
     wishes = Wishes(

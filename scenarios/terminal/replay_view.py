@@ -1,4 +1,4 @@
-"""What a person sees of a replay: a picture that moves on a terminal, a few plain lines elsewhere."""
+"""Live view of a replay on a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ..replay.replay_report import glance, report_lines
 from ..replay.session import Session
 from ..replay.stream_book import FrameOutcome, StreamBook
 
-#: Pictures follow each other so closely at most; while answers are awaited, which drawing delays, later.
+#: Shortest time between two updates of the view: when idle, and while replies are pending, which drawing delays.
 DRAW_S, DRAW_BUSY_S = 0.25, 1.0
-#: Drawing takes one part in so many of the time, at most.
+#: Drawing takes at most 1 / DRAWING_SHARE of the time.
 DRAWING_SHARE = 20
-#: Without a terminal, so many lines.
+#: Number of progress lines without a terminal.
 LINES_PER_REPLAY = 6
-#: Base stations with a strip of their own, and its length in instants.
+#: Number of base stations that get a timeline, and its length in instants.
 STRIPS, STRIP_LENGTH = 3, 60
 _BARS = "▁▂▃▄▅▆▇█"
 #: Power loss that fills a bar: half the power is gone.
@@ -31,13 +31,13 @@ _FULL_BAR_DB = 3.0
 
 
 class ReplayView:
-    """Draws when that delays no answer.
+    """View of a running replay, drawn only at times when that delays no reply.
 
     Args:
-        console: where.
-        manifest: of the model that answers.
-        what: is streamed, in a few words.
-        total_s: seconds of the recording.
+        console: output of the view.
+        manifest: manifest of the served model.
+        what: short description of the streamed recording.
+        total_s: length of the streamed part in s.
     """
 
     def __init__(self, console: Console, manifest: Manifest, what: str, total_s: float) -> None:
@@ -59,7 +59,7 @@ class ReplayView:
         self._live.stop()
 
     def look(self, session: Session, now_s: float, *, idle: bool) -> None:
-        """A new picture, if it is time for one."""
+        """Update the view if the shortest time since the last update has passed."""
         if not self._console.is_terminal:
             self._print_line(session)
         elif now_s >= (self._next_s if idle else self._next_busy_s):
@@ -69,8 +69,8 @@ class ReplayView:
             self._next_s, self._next_busy_s = now_s + max(DRAW_S, took_s), now_s + max(DRAW_BUSY_S, took_s)
 
     def stopping(self) -> None:
-        """Say what is to be expected."""
-        self._console.print("stopping; once more to stop without a summary", highlight=False)
+        """Print that the replay stops after open replies."""
+        self._console.print("stopping; press Ctrl-C again to stop without a summary", highlight=False)
 
     def _print_line(self, session: Session) -> None:
         done = session.since_s / self._total_s if self._total_s else 1.0
@@ -94,7 +94,7 @@ class ReplayView:
 
 
 def strip(book: StreamBook, manifest: Manifest) -> list[Text]:
-    """The last instants of one base station: what was so, and what was said of it."""
+    """Timeline of the last instants of one base station: truth and predictions, and the newest answer."""
     known = book.known[-STRIP_LENGTH:]
     if not len(known):
         return []
@@ -108,7 +108,7 @@ def strip(book: StreamBook, manifest: Manifest) -> list[Text]:
 
 
 def said(book: StreamBook, manifest: Manifest) -> str:
-    """The newest answer, in words."""
+    """Description of the newest answer: label, probability, attention, missing and stale sensors."""
     assert book.last is not None
     _, answer = book.last
     parts = [f"{answer.label} ({answer.probability:.2f})"]
@@ -140,19 +140,19 @@ def _warning_mark(book: StreamBook, instant: int) -> str:
 
 
 def _beam_strip(book: StreamBook, known: Any, samples: Any) -> dict[str, Text]:
-    """Power lost by the chosen beams, a bar each; full from 3 dB on; nothing where answers choose no beam."""
+    """Bars of the power that the chosen beams lose, full from 3 dB on; empty where answers choose no beam."""
     beams = book.stream.task.known_beams(samples)
     if beams is None:
         return {}
     powers = beams.powers
     chosen = book.chosen[known]
-    heard = chosen >= 0
+    answered = chosen >= 0
     best = powers.max(axis=1)
     loss_db = 10 * np.log10(best / powers[np.arange(len(known)), np.maximum(chosen, 0)])
     level = np.minimum(loss_db / _FULL_BAR_DB * len(_BARS), len(_BARS) - 1).astype(int)
-    bars = "".join(_BARS[one] if there else " " for one, there in zip(level, heard, strict=True))
+    bars = "".join(_BARS[one] if there else " " for one, there in zip(level, answered, strict=True))
     numbers = ""
-    if heard.any():
-        at = int(np.flatnonzero(heard)[-1])
+    if answered.any():
+        at = int(np.flatnonzero(answered)[-1])
         numbers = f"  beam {chosen[at]}, best {int(samples.label[at])}, {loss_db[at]:.1f} dB lost"
     return {"dB lost": Text(bars + numbers, style="yellow")}

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on, and the tables at its end."""
+"""Progress of a run, and the tables at its end."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from ..schema.scenario import Scenario
 from ..tasks.task_spec import TaskSpec
 from ..tasks.task_table import TASKS
 from ..wiring.emulation import Emulation
-from .progress_bar import ShownWhileWorking
+from .console_elements import ProgressDisplay, print_warning
 from .value_console import deadline_lines, value_table
-from .warning_line import print_warning
 
-#: Without a terminal, one line every so many rounds.
+#: Without a terminal, about so many progress lines are printed per run.
 LINES_PER_RUN = 6
-#: Tables fit a terminal of 80 columns: titles of many figures break into two lines, names of algorithms do not.
+#: Limits that let tables fit 80 columns: with many score columns titles wrap; names of algorithms never do.
 MANY_FIGURES, FIGURE_WIDTH, WIDEST_ALGORITHM = 3, 9, 14
 
 
-class LiveProgress(ShownWhileWorking):
+class LiveProgress(ProgressDisplay):
     """A progress bar on a terminal, a few plain lines elsewhere."""
 
     def __init__(self, console: Console, scenario: Scenario) -> None:
@@ -36,14 +35,14 @@ class LiveProgress(ShownWhileWorking):
         self._last_status, self._recording = "", False
 
     def recording(self, done: int, total: int) -> None:
-        """Move the bar; without a terminal, say once what takes so long."""
+        """Move the bar; without a terminal, print once that a recording is being made."""
         if not self._console.is_terminal and not self._recording:
-            self._console.print("recording the world, once; the next run finds it", soft_wrap=True)
+            self._console.print("recording the world (once; later runs reuse the recording)", soft_wrap=True)
         self._recording = True
         self._bar.update(self._task, description="recording", completed=done, total=total)
 
     def started(self, emulation: Emulation) -> None:
-        """Say what is about to run."""
+        """Print algorithm, seed, groups, edges and rounds, and the warnings of the scenario."""
         scenario = self._scenario
         groups = ", ".join(f"{len(members)} {escape(group)}" for group, members in emulation.groups.items())
         device = next(iter(emulation.clients[0].models.values())).head.device
@@ -58,32 +57,34 @@ class LiveProgress(ShownWhileWorking):
         self._bar.update(self._task, description="training", completed=0, total=scenario.rounds)
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
-        """Move the bar, or print a line now and then."""
+        """Move the bar; without a terminal, print a line at some rounds."""
         if score is not None:
             first = self._scenario.task_spec.columns[0]
             self._last_status = f"{first.title} {first.form.format(score)}"
         status = f"{self._last_status}  {now_s:.1f} s simulated"
         self._bar.update(self._task, completed=round_index + 1, status=status)
-        scored = self._scenario.evaluate_every  # a line has something new to say when models were scored
+        scored = self._scenario.evaluate_every  # a line is new only after models were scored
         every = scored * max(1, round(self._scenario.rounds / LINES_PER_RUN / scored))
         if not self._console.is_terminal and (round_index + 1) % every == 0:
             self._console.print(f"round {round_index + 1}/{self._scenario.rounds}  {status}", soft_wrap=True)
 
     def stopping(self) -> None:
-        """Say why it does not stop at once."""
-        self._console.print("stopping after this round, so that the run can go on; once more to stop at once")
+        """Print that the run stops at the end of the round."""
+        self._console.print(
+            "stopping after this round, so that the run can be resumed; press Ctrl-C again to stop at once"
+        )
 
     def worker_lost(self, sentence: str) -> None:
-        """Say why rounds come again."""
-        print_warning(self._console, f"{sentence}; going on from the last checkpoint with new workers")
+        """Print why rounds are repeated."""
+        print_warning(self._console, f"{sentence}; continuing from the last checkpoint with new workers")
 
     def exporting(self, n_clients: int) -> None:
-        """Say why the bar stands still."""
+        """Show that models are being exported."""
         self._bar.update(self._task, description="exporting", status=f"{n_clients} ONNX models")
 
 
 def print_result(console: Console, result: RunResult) -> None:
-    """Scores beside baselines, traffic, simulated time, where the models are, and what became unstable on the way."""
+    """Prints scores and baselines, value of prediction, traffic, times, paths, and warnings about stability."""
     summary = result.summary
     console.print(_score_table(summary))
     _print_value(console, summary.get("value", {}))
@@ -93,7 +94,7 @@ def print_result(console: Console, result: RunResult) -> None:
         for name, text in facts.items():
             table.add_row(name, escape(text))
         console.print(table)
-    else:  # one line each, whole, for whoever reads them by program
+    else:  # one unwrapped line each, easy to parse
         for name, text in facts.items():
             console.print(f"{name:8} {escape(text)}", soft_wrap=True)
     for warning in result.warnings:
@@ -101,18 +102,18 @@ def print_result(console: Console, result: RunResult) -> None:
 
 
 def _print_value(console: Console, value: Mapping[str, Any]) -> None:
-    """What acting on the answers brought; nothing where it was not played."""
+    """Prints the value of prediction, if it was evaluated."""
     if "groups" in value:
         console.print(value_table(value))
         for line in deadline_lines(value):
-            console.print(f"in time  {escape(line)}", soft_wrap=True)
+            console.print(f"deadline {escape(line)}", soft_wrap=True)
 
 
 def _queued(traffic: Mapping[str, int]) -> str:
-    """What queues did to messages, where they did anything."""
+    """Text about messages dropped by or still in queues; empty if there are none."""
     dropped, waiting = traffic["dropped_messages"], traffic["waiting_messages"]
-    return (f"; full queues refused {dropped:,} messages" if dropped else "") + (
-        f"; {waiting:,} still waited at the end" if waiting else ""
+    return (f"; {dropped:,} messages dropped by full queues" if dropped else "") + (
+        f"; {waiting:,} still queued at the end" if waiting else ""
     )
 
 
@@ -120,12 +121,12 @@ def _facts(result: RunResult) -> dict[str, str]:
     summary, traffic = result.summary, result.summary["traffic"]
     return {
         "traffic": f"{traffic['messages']:,} messages, {traffic['bytes'] / 1e6:,.1f} MB",
-        "losses": f"{traffic['lost_messages']:,} messages lost, {traffic['partial_messages']:,} used in part,"
-        f" {traffic['late_messages']:,} late; {traffic['lost_packets']:,} packets lost for good,"
-        f" {traffic['retransmissions']:,} sent again{_queued(traffic)}",
-        "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing); here"
-        f" {summary['recording_time_s']:.1f} s for the data, {summary['wall_time_s']:.1f} s of training,"
-        f" {summary['value_time_s']:.1f} s of serving, {summary['export_time_s']:.1f} s for exports",
+        "losses": f"{traffic['lost_messages']:,} messages lost, {traffic['partial_messages']:,} received in part,"
+        f" {traffic['late_messages']:,} late; {traffic['lost_packets']:,} packets lost,"
+        f" {traffic['retransmissions']:,} retransmitted{_queued(traffic)}",
+        "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing); real time:"
+        f" data {summary['recording_time_s']:.1f} s, training {summary['wall_time_s']:.1f} s,"
+        f" value of prediction {summary['value_time_s']:.1f} s, export {summary['export_time_s']:.1f} s",
         "models": _export_line(result.folder, summary["exports"]),
         "pictures": ", ".join(str(result.folder / name) for name in summary["pictures"]) or "none",
         **_paced(summary),
@@ -135,16 +136,17 @@ def _facts(result: RunResult) -> dict[str, str]:
 
 
 def _paced(summary: Mapping[str, Any]) -> dict[str, str]:
-    """How well the clock kept to the wall, and what came of outside clients; nothing where neither was asked for."""
+    """Lateness of the paced clock and statistics of outside clients; empty for a run with neither."""
     facts = {}
     if pace := summary.get("realtime"):
         facts["pace"] = (
-            f"{pace['speed']:g} simulated seconds per real one; events were {pace['lag_mean_s'] * 1e3:.1f} ms late on"
+            f"{pace['speed']:g} simulated seconds per real second; events {pace['lag_mean_s'] * 1e3:.1f} ms late on"
             f" average, {pace['lag_max_s'] * 1e3:.0f} ms at most"
         )
     if outside := summary.get("outside"):
         facts["outside"] = "; ".join(
-            f"client {one['client']} took {one['turns_in_time']} of {one['turns']} turns in time, {one['late']} answers"
+            f"client {one['client']} answered {one['turns_in_time']} of {one['turns']} turns in time, "
+            f"{one['late']} answers"
             f" late, {one['refused']} refused"
             for one in outside
         )
@@ -154,12 +156,12 @@ def _paced(summary: Mapping[str, Any]) -> dict[str, str]:
 _SPLITS = {
     "sequence": "held-out drive-bys",
     "time": "held-out time",
-    "random": "a random split: rows leak, for comparison only",
+    "random": "a random split (leaks between training and test; for comparison only)",
 }
 _VALIDATION = {
     "sequence": "validation drive-bys, not the test",
     "time": "validation time, not the test",
-    "random": "random validation rows, not the test: rows leak",
+    "random": "random validation samples, not the test (leaks)",
 }
 
 
@@ -189,8 +191,8 @@ def _figures(task: TaskSpec, scores: Mapping[str, float]) -> list[str]:
 def _export_line(folder: Path, exports: list[Mapping[str, Any]]) -> str:
     if not exports:
         return "none (export.onnx = false)"
-    providers = ", ".join(sorted({row["provider"] for row in exports}))
-    error = max(row["max_abs_error"] for row in exports)
-    size = sum(row["bytes"] for row in exports)
+    providers = ", ".join(sorted({export["provider"] for export in exports}))
+    error = max(export["max_abs_error"] for export in exports)
+    size = sum(export["bytes"] for export in exports)
     where = folder / Path(exports[0]["path"]).parent
-    return f"{len(exports)} ONNX files, {size / 1e6:.1f} MB in {where}; within {error:.1e} of torch on {providers}"
+    return f"{len(exports)} ONNX files, {size / 1e6:.1f} MB in {where}; at most {error:.1e} from torch on {providers}"

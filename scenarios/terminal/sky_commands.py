@@ -1,4 +1,4 @@
-"""The command that holds our sky against published measurements of a drone. Heavy imports wait until it runs."""
+"""`calibrate sky`: compares our sky with published measurements. Heavy imports wait until the command runs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from ..calibration.sky_calibration import SkyFigures
 
-#: Predictors as tables call them, where that is not their name.
+#: Predictor -> its name in the tables, where the two differ.
 NAMES = {"gps": "GPS", "neighbors": "GPS neighbors", "persistence": "last beam", "majority": "most frequent"}
 
 
 def calibrate_sky_command(
-    sites: Annotated[int, typer.Option(min=1, help="Base stations, studied one by one.")] = 3,
-    minutes: Annotated[float, typer.Option(min=10.0, help="That each of them records.")] = 30.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of worlds, splits and models.")] = 0,
+    sites: Annotated[int, typer.Option(min=1, help="Number of base stations, evaluated one by one.")] = 3,
+    minutes: Annotated[float, typer.Option(min=10.0, help="Recorded time per base station.")] = 30.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of worlds, splits and models.")] = 0,
     plot: Annotated[
         Optional[Path],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Option(metavar="FILE.png", help="Draw the figure."),
+        typer.Option(metavar="FILE.png", help="Plot the results."),
     ] = None,
 ) -> None:
-    """Hold the sky against published measurements: best beams from images and positions."""
+    """Predict the best beam of a drone from images and positions, and compare with published measurements."""
     import torch
     from rich.console import Console
 
@@ -37,7 +37,7 @@ def calibrate_sky_command(
         raise ConfigError(f"--plot {plot} lies in a folder that does not exist; make {plot.parent} first")
     study = SkyStudy(n_sites=sites, minutes=minutes, seed=seed)
     console = Console()
-    torch.set_num_threads(1)  # figures depend on the number of threads in their last digits
+    torch.set_num_threads(1)  # last digits depend on the number of threads
 
     def said(done: int, of: int) -> None:
         console.print(f"base station {done} of {of} done", highlight=False)
@@ -53,14 +53,14 @@ def calibrate_sky_command(
         with replacing(plot) as partial:
             draw_sky_figures(figures).savefig(partial, dpi=110)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"pictures need {error.name}; install it, or leave out --plot") from None
+        raise ConfigError(f"plots need {error.name}; install it, or leave out --plot") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot write --plot {plot} ({error}); name a .png file that can be written") from None
     console.print(f"wrote {plot}", soft_wrap=True, highlight=False)
 
 
 def print_sky_figures(console: Console, figures: SkyFigures) -> None:
-    """Tables: top-1 and top-3 for both splits beside published ones, how long beams last, and GPS errors."""
+    """Prints tables of top-1 and top-3 accuracy, of beam persistence, and of the effect of GPS error."""
     for table in (_beam_table(figures), _lasting_table(figures), _noise_table(figures)):
         console.print(table)
 
@@ -71,7 +71,7 @@ def _beam_table(figures: SkyFigures) -> Table:
 
     table = _table(
         "best of 32 beams: mean ± standard deviation over base stations, %",
-        ("held out", "from", "top-1", "published", "top-3", "published"),
+        ("held out", "input", "top-1", "published", "top-3", "published"),
         n_texts=2,
     )
     for split in SPLITS:
@@ -93,7 +93,10 @@ def _lasting_table(figures: SkyFigures) -> Table:
     from ..calibration.published_drones import PUBLISHED_PERSISTENCE
     from ..calibration.sky_calibration import LAGS
 
-    table = _table("beams that are still the best so many frames later, %", ("frames", "ours", "published"))
+    table = _table(
+        "beam persistence: share of best beams that are still the best after so many frames, %",
+        ("frames", "ours", "published"),
+    )
     for lag in LAGS:
         table.add_row(str(lag), _percent(figures.persistence(lag)), f"{100 * PUBLISHED_PERSISTENCE[lag]:.1f}")
     return table
@@ -101,8 +104,8 @@ def _lasting_table(figures: SkyFigures) -> Table:
 
 def _noise_table(figures: SkyFigures) -> Table:
     table = _table(
-        "top-1 on whole flights as GPS gets worse, %",
-        ("drifting error [m]", "image", "GPS", "both", "GPS neighbors"),
+        "top-1 on held-out flights against GPS error, %",
+        ("drifting GPS error [m]", "image", "GPS", "both", "GPS neighbors"),
     )
     for point in figures.noise:
         values = [f"{100 * point.top1[name]:.1f}" for name in ("image", "gps", "both", "neighbors")]

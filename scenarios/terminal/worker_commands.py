@@ -1,4 +1,4 @@
-"""Commands for workers on other hosts, and their keys."""
+"""`worker` and `keys`: workers on other hosts, and the keys that they need."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ...version import __version__
 
 
 def add_worker_commands(app: typer.Typer) -> None:
-    """`worker` and `keys`."""
+    """Registration of `worker` and `keys` with the command line."""
     app.command()(worker)
     app.command()(keys)
 
 
 def worker(
-    hub: Annotated[str, typer.Option(help="Where the engine waits: tcp://HOST:PORT, as in sheafedge run --hub.")],
+    hub: Annotated[str, typer.Option(help="Address of the engine: tcp://HOST:PORT, as given to sheafedge run --hub.")],
     keys: Annotated[
         Optional[Path],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Option(help="Folder of keys, as made by sheafedge keys; needed beyond this host."),
+        typer.Option(help="Folder of CURVE keys, made by sheafedge keys; needed beyond this host."),
     ] = None,
-    join_s: Annotated[float, typer.Option(help="How long to look for the engine, in seconds.")] = 120.0,
+    join_s: Annotated[float, typer.Option(help="Seconds to wait for the engine.")] = 120.0,
 ) -> None:
-    """Join a run on another host: train some of its clients here, and end with it."""
+    """Join a run on another host as a worker: train some of its clients on this host."""
     from ...emulator.network.transport.curve_keys import check_address, read_keys
     from ...emulator.nodes.worker_client import EngineAddress, process_name
     from ...emulator.nodes.worker_seat import WorkerLimits
@@ -33,17 +33,17 @@ def worker(
     check_address(hub, curve_keys)
     engine = EngineAddress(hub, __version__, process_name(), keys=curve_keys, limits=WorkerLimits(join_s=join_s))
 
-    typer.echo(f"looking for an engine at {hub}")
+    typer.echo(f"connecting to the engine at {hub}")
 
-    from ..workers.worker_run import live  # with torch and all
+    from ..workers.worker_run import live  # imports torch
 
     live(engine)
 
 
-def keys(folder: Annotated[Path, typer.Argument(help="A new folder for them.")]) -> None:
-    """Make keys for an engine and its workers on other hosts."""
+def keys(folder: Annotated[Path, typer.Argument(help="Folder to create.")]) -> None:
+    """Create CURVE keys for an engine and its workers on other hosts."""
     from ...emulator.network.transport.curve_keys import make_keys
 
     for path in make_keys(folder):
         typer.echo(path)
-    typer.echo("copy the folder to every host of a worker, engine.secret apart, and give --keys there and here")
+    typer.echo("copy the folder without engine.secret to every worker host, and use --keys on all hosts")

@@ -16,6 +16,6 @@ pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="the sources are not 
 def test_the_comparison_can_be_planned_and_shows_every_codec() -> None:
     comparison = validated_comparison(loaded_tables(str(PAGE)))
     runs = planned_runs(comparison)
-    assert len(runs) == len(comparison.arms) * len(comparison.seeds)
-    assert {edits.get("sharing.codec", "float32") for edits in comparison.arms.values()} == set(CODECS)
-    assert any("sharing.every" in edits for edits in comparison.arms.values())
+    assert len(runs) == len(comparison.methods) * len(comparison.seeds)
+    assert {edits.get("sharing.codec", "float32") for edits in comparison.methods.values()} == set(CODECS)
+    assert any("sharing.every" in edits for edits in comparison.methods.values())

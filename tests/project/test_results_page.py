@@ -37,22 +37,22 @@ def comparison(path: Path) -> Comparison:
     return validated_comparison(tables)
 
 
-def scores(of_arm: Mapping[str, float | tuple[float, ...]], groups: tuple[str, ...]) -> Any:
-    """Arms with the same figures in every group: one for all seeds, or one for each."""
+def scores(of_method: Mapping[str, float | tuple[float, ...]], groups: tuple[str, ...]) -> Any:
+    """Methods with the same figures in every group: one for all seeds, or one for each."""
 
     def values(figure: float | tuple[float, ...]) -> dict[str, float]:
         return dict(zip(SEEDS, figure if isinstance(figure, tuple) else (figure,) * len(SEEDS), strict=True))
 
     entries = [
         {
-            "arm": arm,
+            "arm": method,
             "n": len(SEEDS),
             "groups": {
                 group: {"scores": {"other": {"values": values(0.0)}, "top1": {"values": values(figure)}}}
                 for group in (*groups, "all clients")
             },
         }
-        for arm, figure in of_arm.items()
+        for method, figure in of_method.items()
     ]
     return module("claims").Scores({"name": "made up", "entries": entries}, "top1")
 
@@ -60,7 +60,9 @@ def scores(of_arm: Mapping[str, float | tuple[float, ...]], groups: tuple[str, .
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_every_comparison_behind_the_page_can_be_planned(path: Path) -> None:
     runs = planned_runs(comparison(path))
-    assert len(runs) == len(comparison(path).arms) * len(comparison(path).seeds) * len(comparison(path).varied_values)
+    assert len(runs) == len(comparison(path).methods) * len(comparison(path).seeds) * len(
+        comparison(path).varied_values
+    )
 
 
 def test_tables_of_the_page_have_five_seeds() -> None:
@@ -70,19 +72,19 @@ def test_tables_of_the_page_have_five_seeds() -> None:
 @pytest.mark.parametrize("name", ["beam_tracking", "drone_beam"])
 def test_every_algorithm_of_a_comparison_was_tuned_for_its_scenario(name: str) -> None:
     tune_file, _ = module("make").TUNED[name]
-    tuned = set(comparison(RESULTS / f"{tune_file}.toml").arms)
+    tuned = set(comparison(RESULTS / f"{tune_file}.toml").methods)
     for path in FILES:
         compared = comparison(path)
         if compared.scenario == name and not path.stem.startswith("tune_"):
-            assert {edits["algorithm"] for edits in compared.arms.values()} <= tuned, path.stem
+            assert {edits["algorithm"] for edits in compared.methods.values()} <= tuned, path.stem
 
 
-def test_arms_that_claims_speak_of_are_compared() -> None:
+def test_methods_that_claims_speak_of_are_compared() -> None:
     claims = module("claims")
     for claim in claims.CLAIMS:
-        arms = comparison(RESULTS / f"{claim.comparison}.toml").arms
+        methods = comparison(RESULTS / f"{claim.comparison}.toml").methods
         groups = claims.BLOCKAGE_GROUPS if claim.comparison == "blockage" else claims.BEAM_GROUPS
-        claim.decide(scores(dict.fromkeys(arms, 0.5), groups))  # no KeyError
+        claim.decide(scores(dict.fromkeys(methods, 0.5), groups))  # no KeyError
 
 
 def test_a_claim_is_decided_by_the_figures_both_ways() -> None:
@@ -96,7 +98,7 @@ def test_a_claim_is_decided_by_the_figures_both_ways() -> None:
         "one of the two": {**better, "Sheaf-DMFL": 0.55},
         "within the spread": {**better, "DSGD": (0.6, 0.9, 0.6, 0.6, 0.7)},
     }
-    holds = {name: first.decide(scores(of_arm, claims.BEAM_GROUPS))[0] for name, of_arm in decided.items()}
+    holds = {name: first.decide(scores(of_method, claims.BEAM_GROUPS))[0] for name, of_method in decided.items()}
     assert holds == {"clear": True, "reversed": False, "one of the two": False, "within the spread": False}
 
 

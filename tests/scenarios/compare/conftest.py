@@ -1,4 +1,4 @@
-"""A comparison of two arms that is run in a moment."""
+"""A comparison of two methods that is run in a moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sheafedge.scenarios.compare.comparison import Comparison, validated_compari
 
 
 @pytest.fixture(scope="session")
-def two_arms(tiny_edits: dict[str, Any]) -> Comparison:
+def two_methods(tiny_edits: dict[str, Any]) -> Comparison:
     """Together and alone, with two seeds."""
     return validated_comparison(
         {
@@ -20,13 +20,13 @@ def two_arms(tiny_edits: dict[str, Any]) -> Comparison:
             "seeds": [0, 1],
             "reference": "alone",
             "set": {**tiny_edits, "compute.executor": "serial"},
-            "arms": {"together": {"algorithm": "sheaf_dmfl_att"}, "alone": {"algorithm": "local"}},
+            "methods": {"together": {"algorithm": "sheaf_dmfl_att"}, "alone": {"algorithm": "local"}},
         }
     )
 
 
 @pytest.fixture(scope="session")
-def finished(two_arms: Comparison, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """Its folder and results; tests look, and change nothing."""
+def finished(two_methods: Comparison, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """Its folder and results; tests only read them."""
     folder = tmp_path_factory.mktemp("compared") / "two"
-    return folder, run_comparison(two_arms, folder)
+    return folder, run_comparison(two_methods, folder)

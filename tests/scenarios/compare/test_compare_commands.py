@@ -1,4 +1,4 @@
-"""`sheafedge compare` and `sheafedge tune` as their user meets them."""
+"""`sheafedge compare` and `sheafedge tune` on the command line."""
 
 from __future__ import annotations
 
@@ -38,10 +38,19 @@ def test_a_comparison_prints_a_line_per_run_and_whole_tables(
     tiny_arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arms = ["--algorithms", "local", "--arm", "without maps: sheaf.coupling=0", "--reference", "local", "--seeds", "1"]
-    assert not command(monkeypatch, "compare", *tiny_arguments, *arms)
+    methods = [
+        "--algorithms",
+        "local",
+        "--arm",
+        "without maps: sheaf.coupling=0",
+        "--reference",
+        "local",
+        "--seeds",
+        "1",
+    ]
+    assert not command(monkeypatch, "compare", *tiny_arguments, *methods)
     lines = capfd.readouterr().out.splitlines()
-    assert lines[0] == "2 runs, 0 of them there already"
+    assert lines[0] == "2 runs, 0 of them already stored"
     ended = [line for line in lines if ", seed 0: top-1 gps ." in line]
     assert [line.split(",")[0] for line in ended] == ["local", "without maps"]
     results = json.loads((tmp_path / "runs" / "compare-beam_tracking" / "results.json").read_text())
@@ -66,8 +75,8 @@ def test_a_search_prints_its_grid_and_where_the_settings_are(
 BAD_COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "unknown algorithm": (["compare", "--algorithms", "sheaf,local"], "unknown algorithm 'sheaf'"),
     "unknown key": (["compare", "--set", "link.los=1"], "link.los is not a known field"),
-    "unknown arm": (["compare", "--reference", "x"], "reference must be one of the arms"),
-    "no arm": (["compare", "--arm", "x"], "--arm takes 'NAME: key=value"),
+    "unknown method": (["compare", "--reference", "x"], "reference must be one of the methods"),
+    "no method": (["compare", "--method", "x"], "--method takes 'NAME: key=value"),
     "no seed": (["compare", "--seeds", "0"], "--seeds must be at least 1, got 0"),
     "no job": (["compare", "--jobs", "0"], "--jobs must be at least 1, got 0"),
     "seed edited": (["compare", "--set", "seed=3"], "seed cannot be edited"),
@@ -102,7 +111,7 @@ def test_if_no_run_is_possible_the_exit_code_says_so(
 ) -> None:
     impossible = ["--algorithms", "local", "--set", "clients.n_clients=100", "--out", str(tmp_path / "c")]
     assert command(monkeypatch, "compare", *tiny_arguments, *impossible) == 2
-    assert "not one run could be made; recording 0 has" in capfd.readouterr().err
+    assert "all runs failed; recording 0 has" in capfd.readouterr().err
     assert "sequences" in (tmp_path / "c" / "table.md").read_text()
 
 

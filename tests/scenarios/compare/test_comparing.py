@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sheafedge.scenarios.compare import stored_runs, work
+from sheafedge.scenarios.compare import jobs, stored_runs
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.curves import curves_of
+from sheafedge.scenarios.compare.jobs import JobOutcome
 from sheafedge.scenarios.compare.plan import PlannedRun
 from sheafedge.scenarios.compare.tables import failure_lines, markdown, result_tables
-from sheafedge.scenarios.compare.work import Done
 
 #: A step that leaves the finite numbers at once.
 DIVERGING = {"training.encoder_optimizer": "sgd", "training.encoder_step_size": 1e12}
 GROUPS = ["gps", "rf", "both", "all clients"]
 
 
-class Told:
-    """Follows a comparison, and remembers."""
+class RecordedProgress:
+    """Callbacks that remember what they were called with."""
 
     def __init__(self) -> None:
         self.stored = self.recordings = 0
@@ -33,25 +33,27 @@ class Told:
     def begun(self, n_runs: int, n_stored: int) -> None:
         self.stored = n_stored
 
-    def recorded(self, seed: int, done: Done) -> None:
+    def recorded(self, seed: int, outcome: JobOutcome) -> None:
         self.recordings += 1
 
-    def ended(self, run: PlannedRun, folder: Path, done: Done) -> None:
-        self.made.append(f"{run.arm} {run.seed}")
+    def ended(self, run: PlannedRun, folder: Path, outcome: JobOutcome) -> None:
+        self.made.append(f"{run.method} {run.seed}")
 
 
-def told(comparison: Comparison, folder: Path, jobs: int = 1) -> Told:
-    progress = Told()
-    run_comparison(comparison, folder, jobs, progress)
+def followed(comparison: Comparison, folder: Path, n_jobs: int = 1) -> RecordedProgress:
+    progress = RecordedProgress()
+    run_comparison(comparison, folder, n_jobs, progress)
     return progress
 
 
-def only(comparison: Comparison, arm: str, **changes: Any) -> Comparison:
-    return comparison.edited({"arms": {arm: comparison.arms[arm]}, "seeds": [0], "reference": "", **changes})
+def only(comparison: Comparison, method: str, **changes: Any) -> Comparison:
+    return comparison.edited(
+        {"methods": {method: comparison.methods[method]}, "seeds": [0], "reference": "", **changes}
+    )
 
 
-def scores(results: dict[str, Any], arm: str, kind: str = "scores") -> dict[str, Any]:
-    entry = next(entry for entry in results["entries"] if entry["arm"] == arm)
+def scores(results: dict[str, Any], method: str, kind: str = "scores") -> dict[str, Any]:
+    entry = next(entry for entry in results["entries"] if entry["arm"] == method)
     return {group: facts[kind]["top1"] for group, facts in entry["groups"].items()}
 
 
@@ -97,7 +99,7 @@ def test_the_mean_over_all_clients_is_over_clients_and_not_over_groups(finished:
 
 
 def test_differences_are_taken_seed_by_seed(finished: tuple[Path, dict[str, Any]]) -> None:
-    """Their spread is not that of the arms, whose easy and hard seeds are the same."""
+    """Their spread is not that of the methods, whose easy and hard seeds are the same."""
     _, results = finished
     ours, reference = scores(results, "together"), scores(results, "alone")
     for group, found in scores(results, "together", "differences").items():
@@ -111,12 +113,12 @@ def test_the_table_says_what_the_results_say(finished: tuple[Path, dict[str, Any
     folder, results = finished
     text = (folder / "table.md").read_text()
     assert text == markdown(results)
-    assert "| arm | gps | rf | both | all clients |" in text
+    assert "| method | gps | rf | both | all clients |" in text
     rf = scores(results, "together")["rf"]
     cell = f"{rf['mean']:.3f}±{rf['sd']:.3f}".replace("0.", ".")
     row = next(line for line in text.splitlines() if line.startswith("| together |"))
     assert row.split(" | ")[2] == cell
-    assert "held-out rows (whole sequences)" in text
+    assert "held-out samples (whole sequences)" in text
     assert "| persistence |" in text
     assert "top-1 above alone, seed by seed" in text
     assert [table.is_main for table in result_tables(results)] == [True, True, True, False, False]
@@ -125,30 +127,30 @@ def test_the_table_says_what_the_results_say(finished: tuple[Path, dict[str, Any
 def test_curves_end_where_the_scores_are(finished: tuple[Path, dict[str, Any]]) -> None:
     folder, results = finished
     for curve in curves_of(results, folder / "runs"):
-        entry = next(entry for entry in results["entries"] if entry["arm"] == curve.arm)
+        entry = next(entry for entry in results["entries"] if entry["arm"] == curve.method)
         assert curve.rounds.tolist() == [1, 2]
         assert curve.sent_bytes[-1] == pytest.approx(entry["facts"]["bytes"]["mean"])
         assert curve.time_s[-1] <= entry["facts"]["virtual_time_s"]["mean"]
-        for group, found in scores(results, curve.arm).items():
+        for group, found in scores(results, curve.method).items():
             assert curve.scores[group][:, -1].tolist() == pytest.approx(list(found["values"].values()))
 
 
-def test_what_is_there_is_not_run_again_and_a_changed_scenario_is(two_arms: Comparison, tmp_path: Path) -> None:
-    one = only(two_arms, "alone")
-    assert told(one, tmp_path).made == ["alone 0"]
-    again = told(one, tmp_path)
+def test_what_is_there_is_not_run_again_and_a_changed_scenario_is(two_methods: Comparison, tmp_path: Path) -> None:
+    one = only(two_methods, "alone")
+    assert followed(one, tmp_path).made == ["alone 0"]
+    again = followed(one, tmp_path)
     assert (again.made, again.stored, again.recordings) == ([], 1, 0)
     other_threads = one.edited({"set": {**one.edits, "compute.executor": "threads", "compute.threads": 2}})
-    assert told(other_threads, tmp_path).made == []
+    assert followed(other_threads, tmp_path).made == []
     changed = one.edited({"set": {**one.edits, "rounds": 1}})
-    assert told(changed, tmp_path).made == ["alone 0"]
-    assert told(one, tmp_path).made == []  # and the first is still there
+    assert followed(changed, tmp_path).made == ["alone 0"]
+    assert followed(one, tmp_path).made == []  # and the first is still there
 
 
 def test_a_run_of_another_version_or_of_another_scenario_is_replaced(
-    two_arms: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_methods: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = only(two_arms, "alone")
+    one = only(two_methods, "alone")
     run_comparison(one, tmp_path)
     (folder,) = (tmp_path / "runs").iterdir()
     for name, before, after in (
@@ -158,16 +160,16 @@ def test_a_run_of_another_version_or_of_another_scenario_is_replaced(
         text = (folder / name).read_text()
         assert before in text
         (folder / name).write_text(text.replace(before, after))
-        assert told(one, tmp_path).made == ["alone 0"]
+        assert followed(one, tmp_path).made == ["alone 0"]
         assert (folder / name).read_text().count(after) == 0
     monkeypatch.setattr(stored_runs, "__version__", "9")
-    assert told(one, tmp_path).made == ["alone 0"]
+    assert followed(one, tmp_path).made == ["alone 0"]
 
 
 def test_an_interrupted_comparison_continues_and_clears_what_was_left(
-    two_arms: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_methods: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, calls = work.run_scenario, []
+    real, calls = jobs.run_scenario, []
 
     def interrupted_once(scenario: Any, folder: Path, **options: Any) -> Any:
         calls.append(folder)
@@ -177,31 +179,31 @@ def test_an_interrupted_comparison_continues_and_clears_what_was_left(
             raise KeyboardInterrupt
         return real(scenario, folder, **options)
 
-    monkeypatch.setattr(work, "run_scenario", interrupted_once)
+    monkeypatch.setattr(jobs, "run_scenario", interrupted_once)
     with pytest.raises(KeyboardInterrupt):
-        run_comparison(two_arms, tmp_path)
-    continued = told(two_arms, tmp_path)
+        run_comparison(two_methods, tmp_path)
+    continued = followed(two_methods, tmp_path)
     assert continued.stored == 1
     assert continued.made == ["alone 0", "together 1", "alone 1"]
     assert all(os.path.isfile(path / "summary.json") for path in (tmp_path / "runs").iterdir())  # noqa: PTH113
 
 
-def test_arms_that_come_down_to_the_same_scenario_share_a_run(two_arms: Comparison, tmp_path: Path) -> None:
-    twice = only(two_arms, "alone").edited({"arms": {"a": {"algorithm": "local"}, "b": {"algorithm": "local"}}})
-    progress = Told()
+def test_methods_that_come_down_to_the_same_scenario_share_a_run(two_methods: Comparison, tmp_path: Path) -> None:
+    twice = only(two_methods, "alone").edited({"methods": {"a": {"algorithm": "local"}, "b": {"algorithm": "local"}}})
+    progress = RecordedProgress()
     results = run_comparison(twice, tmp_path, progress=progress)
     assert progress.made == ["a 0"]
     assert scores(results, "a") == scores(results, "b")
 
 
-def test_an_arm_that_fails_is_reported_and_stops_nobody(two_arms: Comparison, tmp_path: Path) -> None:
-    arms = {"wild": DIVERGING, "lonely": {"topology.kind": "regular", "topology.degree": 99}, **two_arms.arms}
-    results = run_comparison(two_arms.edited({"arms": arms, "reference": "wild", "seeds": [0]}), tmp_path)
+def test_an_method_that_fails_is_reported_and_stops_no_other(two_methods: Comparison, tmp_path: Path) -> None:
+    methods = {"wild": DIVERGING, "lonely": {"topology.kind": "regular", "topology.degree": 99}, **two_methods.methods}
+    results = run_comparison(two_methods.edited({"methods": methods, "reference": "wild", "seeds": [0]}), tmp_path)
     assert [entry["n"] for entry in results["entries"]] == [0, 0, 1, 1]
-    by_arm = {failure["arm"]: failure for failure in results["failures"]}
-    assert by_arm["wild"]["error"] == "DivergedError"
-    assert "left the finite numbers" in by_arm["wild"]["sentence"]
-    assert "topology.degree" in by_arm["lonely"]["sentence"]
+    by_method = {failure["arm"]: failure for failure in results["failures"]}
+    assert by_method["wild"]["error"] == "DivergedError"
+    assert "left the finite numbers" in by_method["wild"]["sentence"]
+    assert "topology.degree" in by_method["lonely"]["sentence"]
     text = (tmp_path / "table.md").read_text()
     assert "| wild | 0 of 1 | - | - | - | - |" in text
     assert "| together | 1 of 1 | ." in text
@@ -209,9 +211,9 @@ def test_an_arm_that_fails_is_reported_and_stops_nobody(two_arms: Comparison, tm
         assert line in text
 
 
-def test_a_seed_that_failed_leaves_means_over_the_others(two_arms: Comparison, tmp_path: Path) -> None:
+def test_a_seed_that_failed_leaves_means_over_the_others(two_methods: Comparison, tmp_path: Path) -> None:
     """In three minutes too few cars pass for four clients with seed 3, and enough with the others."""
-    short = only(two_arms, "alone", seeds=[0, 1, 2, 3])
+    short = only(two_methods, "alone", seeds=[0, 1, 2, 3])
     results = run_comparison(short.edited({"set": {**short.edits, "world.duration_s": 180}}), tmp_path)
     (failure,) = results["failures"]
     assert failure["seed"] == 3
@@ -222,10 +224,10 @@ def test_a_seed_that_failed_leaves_means_over_the_others(two_arms: Comparison, t
 
 
 def test_two_jobs_find_what_one_finds(
-    two_arms: Comparison, finished: tuple[Path, dict[str, Any]], tmp_path: Path
+    two_methods: Comparison, finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    progress = Told()
-    results = run_comparison(two_arms, tmp_path, 2, progress)
+    progress = RecordedProgress()
+    results = run_comparison(two_methods, tmp_path, 2, progress)
     assert sorted(progress.made) == ["alone 0", "alone 1", "together 0", "together 1"]
     assert progress.recordings == 2
     for entry, other in zip(results["entries"], finished[1]["entries"], strict=True):
@@ -241,10 +243,10 @@ def test_two_jobs_find_what_one_finds(
     assert hashes[0] == hashes[1]
 
 
-def test_what_varies_is_told_beside_every_arm(two_arms: Comparison, tmp_path: Path) -> None:
-    varied = only(two_arms, "alone", vary={"training.batch_size": [8, 16]})
+def test_the_varied_value_stands_beside_every_method(two_methods: Comparison, tmp_path: Path) -> None:
+    varied = only(two_methods, "alone", vary={"training.batch_size": [8, 16]})
     results = run_comparison(varied, tmp_path)
     assert [entry["varied"] for entry in results["entries"]] == [8, 16]
-    assert "| arm | batch_size |" in (tmp_path / "table.md").read_text()
+    assert "| method | batch_size |" in (tmp_path / "table.md").read_text()
     assert (tmp_path / "vary.png").read_bytes().startswith(b"\x89PNG")
     assert tomllib.loads((tmp_path / "comparison.toml").read_text())["vary"] == {"training.batch_size": [8, 16]}

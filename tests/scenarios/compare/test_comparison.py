@@ -11,7 +11,7 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.scenarios.compare.comparison import Comparison, validated_comparison
 from sheafedge.scenarios.compare.plan import planned_runs
-from sheafedge.scenarios.terminal.compare_arguments import asked_comparison, parsed_grid, parsed_values
+from sheafedge.scenarios.terminal.compare_arguments import parsed_grid, parsed_values, requested_comparison
 
 FILE = """
 scenario = "drone_beam"
@@ -20,10 +20,10 @@ reference = "encoders only"
 [set]
 "data.images" = "views"
 data.stride = 4
-[arms."encoders only"]
+[methods."encoders only"]
 algorithm = "sheaf_dmfl_att"
 "sheaf.coupling" = 0
-[arms.local]
+[methods.local]
 algorithm = "local"
 [vary]
 "link.loss_probability" = [0, 0.2]
@@ -38,16 +38,16 @@ def file(tmp_path: Path) -> str:
 
 
 def refusal(**changes: Any) -> str:
-    tables = {"name": "x", "scenario": "drone_beam", "arms": {"a": {}, "b": {"algorithm": "local"}}, **changes}
+    tables = {"name": "x", "scenario": "drone_beam", "methods": {"a": {}, "b": {"algorithm": "local"}}, **changes}
     with pytest.raises(ConfigError) as refused:
         planned_runs(validated_comparison(tables))
     return str(refused.value)
 
 
 def test_a_file_says_which_runs_are_made(file: str) -> None:
-    runs = planned_runs(asked_comparison(file))
-    assert [(run.seed, run.value, run.arm) for run in runs] == [
-        (seed, value, arm) for seed in (0, 3) for value in (0, 0.2) for arm in ("encoders only", "local")
+    runs = planned_runs(requested_comparison(file))
+    assert [(run.seed, run.value, run.method) for run in runs] == [
+        (seed, value, method) for seed in (0, 3) for value in (0, 0.2) for method in ("encoders only", "local")
     ]
     last = runs[-1].scenario
     assert (last.seed, last.algorithm, last.link.loss_probability) == (3, "local", 0.2)
@@ -57,27 +57,27 @@ def test_a_file_says_which_runs_are_made(file: str) -> None:
 
 
 def test_nested_tables_mean_what_dotted_keys_mean_and_reset_nothing(file: str) -> None:
-    comparison = asked_comparison(file)
+    comparison = requested_comparison(file)
     assert comparison.edits == {"data.images": "views", "data.stride": 4}
     assert comparison.base().data.n_beams == 64  # as shipped
 
 
 def test_what_is_written_reads_the_same(file: str) -> None:
-    comparison = asked_comparison(file)
+    comparison = requested_comparison(file)
     assert validated_comparison(tomllib.loads(comparison.text())) == comparison
 
 
 def test_options_replace_what_a_file_says(file: str) -> None:
-    comparison = asked_comparison(
+    comparison = requested_comparison(
         file,
         algorithms="dsgd,local",
-        arms=["few: algorithm=local, data.scenarios=[1, 5], topology.kind='ring'"],
+        methods=["few: algorithm=local, data.scenarios=[1, 5], topology.kind='ring'"],
         edits=["data.stride=8"],
         seeds=2,
         vary="link.packet_bytes=500,1200",
         reference="few",
     )
-    assert comparison.arms == {
+    assert comparison.methods == {
         "dsgd": {"algorithm": "dsgd"},
         "local": {"algorithm": "local"},
         "few": {"algorithm": "local", "data.scenarios": [1, 5], "topology.kind": "ring"},
@@ -88,16 +88,16 @@ def test_options_replace_what_a_file_says(file: str) -> None:
 
 
 def test_a_scenario_alone_compares_all_algorithms() -> None:
-    comparison = asked_comparison("drone_beam")
-    assert list(comparison.arms) == list(ALGORITHMS)
+    comparison = requested_comparison("drone_beam")
+    assert list(comparison.methods) == list(ALGORITHMS)
     assert comparison.name == "drone_beam"
 
 
 def test_a_scenario_file_beside_the_comparison_is_found(tmp_path: Path) -> None:
-    shipped = Path(asked_comparison.__code__.co_filename).parents[1] / "shipped" / "drone_beam.toml"
+    shipped = Path(requested_comparison.__code__.co_filename).parents[1] / "shipped" / "drone_beam.toml"
     (tmp_path / "mine.toml").write_text(shipped.read_text())
-    (tmp_path / "compare.toml").write_text('scenario = "mine.toml"\n[arms.a]\n')
-    assert asked_comparison(str(tmp_path / "compare.toml")).base().task == "beam_prediction"
+    (tmp_path / "compare.toml").write_text('scenario = "mine.toml"\n[methods.a]\n')
+    assert requested_comparison(str(tmp_path / "compare.toml")).base().task == "beam_prediction"
 
 
 def test_values_may_be_lists_and_words() -> None:
@@ -108,21 +108,21 @@ def test_values_may_be_lists_and_words() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"arms": {}}, "arms"),
-        ({"arms": {"a": {"algorithm": "sheaf"}}}, "arm 'a': unknown algorithm 'sheaf'; known: centralized"),
-        ({"arms": {"a": {"link.los": 1}}}, "arm 'a': link.los is not a known field"),
+        ({"methods": {}}, "methods"),
+        ({"methods": {"a": {"algorithm": "sheaf"}}}, "method 'a': unknown algorithm 'sheaf'; known: centralized"),
+        ({"methods": {"a": {"link.los": 1}}}, "method 'a': link.los is not a known field"),
         ({"set": {"link.los": 1}}, "link.los is not a known field"),
         ({"seeds": [1, 1]}, "seeds lists 1 twice"),
         ({"seeds": []}, "seeds must not be empty"),
-        ({"reference": "c"}, "reference must be one of the arms a, b, got 'c'"),
+        ({"reference": "c"}, "reference must be one of the methods a, b, got 'c'"),
         ({"set": {"seed": 1}}, "seed cannot be edited in a comparison"),
         ({"vary": {"rounds": [1, 2], "link.rate_bps": [1e6]}}, "vary takes one key, got rounds, link.rate_bps"),
         ({"vary": {"rounds": [1, 1]}}, "vary: rounds needs different values, got [1, 1]"),
-        ({"vary": {"algorithm": ["dsgd"]}}, "arm 'b' sets algorithm, which vary is to change"),
-        ({"vary": {"rounds": [1, 0]}}, "arm 'a' at rounds = 0: rounds must be at least 1, got 0"),
+        ({"vary": {"algorithm": ["dsgd"]}}, "method 'b' sets algorithm, which vary changes too"),
+        ({"vary": {"rounds": [1, 0]}}, "method 'a' at rounds = 0: rounds must be at least 1, got 0"),
         ({"rounds": 3}, "rounds is not a known field"),
         ({"scenario": "drone"}, "unknown scenario 'drone'"),
-        ({"arms": {" ": {}}}, "an arm needs a name"),
+        ({"methods": {" ": {}}}, "a method needs a name"),
     ],
 )
 def test_a_mistake_in_the_comparison_itself_is_found_before_anything_runs(changes: dict[str, Any], words: str) -> None:
@@ -132,8 +132,8 @@ def test_a_mistake_in_the_comparison_itself_is_found_before_anything_runs(change
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"arms": ["no colon"]}, "--arm takes 'NAME: key=value, key=value', got 'no colon'"),
-        ({"arms": ["a: rounds"]}, "--arm takes"),
+        ({"methods": ["no colon"]}, "--method takes 'NAME: key=value, key=value', got 'no colon'"),
+        ({"methods": ["a: rounds"]}, "--method takes"),
         ({"vary": "rounds"}, "--vary takes key=value,value,..., got 'rounds'"),
         ({"seeds": 0}, "--seeds must be at least 1, got 0"),
         ({"edits": ["rounds"]}, "--set takes key=value"),
@@ -141,13 +141,25 @@ def test_a_mistake_in_the_comparison_itself_is_found_before_anything_runs(change
 )
 def test_a_mistake_on_the_command_line_is_a_sentence(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        asked_comparison("drone_beam", **options)
+        requested_comparison("drone_beam", **options)
     assert words in str(refused.value)
 
 
-def test_runs_that_must_be_equal_have_one_name_and_others_have_not(two_arms: Comparison) -> None:
+def test_arms_the_former_name_of_methods_still_works(tmp_path: Path) -> None:
+    former, current = tmp_path / "former.toml", tmp_path / "current.toml"
+    current.write_text(FILE)
+    former.write_text(FILE.replace("[methods.", "[arms."))
+    assert "[arms." in former.read_text()
+    old, new = (requested_comparison(str(path)).edited({"name": "x"}) for path in (former, current))
+    assert old == new
+    assert "[methods." in old.text()
+    assert new.edited({"arms": {"a": {}}, "reference": ""}).methods == {"a": {}}
+    assert "methods and arms, its former name, are both given" in refusal(arms={"a": {}})
+
+
+def test_runs_that_must_be_equal_have_one_name_and_others_have_not(two_methods: Comparison) -> None:
     def name(**edits: Any) -> str:
-        return planned_runs(two_arms.edited({"set": {**two_arms.edits, **edits}}))[0].name
+        return planned_runs(two_methods.edited({"set": {**two_methods.edits, **edits}}))[0].name
 
     assert name() == name(**{"compute.threads": 7, "summary": "x", "export.max_abs_error": 1.0})
     assert len({name(), name(rounds=3), name(**{"compute.profile": "edge_gpu"})}) == 3

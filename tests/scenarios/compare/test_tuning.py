@@ -1,4 +1,4 @@
-"""Settings are chosen on validation rows, with the same budget for every arm, and the test rows stay unseen."""
+"""Settings are chosen on validation rows, with the same budget for every method, and the test rows stay unseen."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ GRID: dict[str, Any] = {STEPS: [1e-6, 0.01]}
 
 
 @pytest.fixture(scope="module")
-def tuned(two_arms: Comparison, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def tuned(two_methods: Comparison, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("tuned")
-    longer = two_arms.edited({"set": {**two_arms.edits, "rounds": 4}})
+    longer = two_methods.edited({"set": {**two_methods.edits, "rounds": 4}})
     return folder, tune(longer, GRID, [0], folder)
 
 
-def test_every_arm_tries_every_combination_and_keeps_the_best(tuned: tuple[Path, dict[str, Any]]) -> None:
+def test_every_method_tries_every_combination_and_keeps_the_best(tuned: tuple[Path, dict[str, Any]]) -> None:
     folder, tuning = tuned
     assert json.loads((folder / "tuning.json").read_text()) == tuning
     for facts in tuning["arms"].values():
         assert [tried["values"] for tried in facts["tried"]] == [{STEPS: 1e-6}, {STEPS: 0.01}]
         best = max(facts["tried"], key=lambda tried: tried["score"])
         assert facts["chosen"] == best["values"]
-    assert "validation rows" in (folder / "tuning.md").read_text()
+    assert "validation samples" in (folder / "tuning.md").read_text()
 
 
-def test_a_search_never_scores_or_trains_on_test_rows(tuned: tuple[Path, dict[str, Any]], two_arms: Comparison) -> None:
-    tested = load_data(two_arms.base()).clients
+def test_a_search_never_scores_or_trains_on_test_rows(
+    tuned: tuple[Path, dict[str, Any]], two_methods: Comparison
+) -> None:
+    tested = load_data(two_methods.base()).clients
     for run in (tuned[0] / "runs").iterdir():
         scenario = validated(tomllib.loads((run / "scenario.toml").read_text()))
         assert scenario.data.scored == "validation"
@@ -49,61 +51,61 @@ def test_a_search_never_scores_or_trains_on_test_rows(tuned: tuple[Path, dict[st
             assert set(client.test.end) <= set(other.train.end)  # type: ignore[union-attr]
 
 
-def test_equals_are_settled_for_the_earlier(two_arms: Comparison, tmp_path: Path) -> None:
+def test_equals_are_settled_for_the_earlier(two_methods: Comparison, tmp_path: Path) -> None:
     """What a lonely learner does not use cannot change its score."""
-    alone = two_arms.edited({"arms": {"alone": {"algorithm": "local"}}})
+    alone = two_methods.edited({"methods": {"alone": {"algorithm": "local"}}})
     tuning = tune(alone, {"sheaf.coupling": [0.2, 0.1]}, [0], tmp_path)
     first, second = tuning["arms"]["alone"]["tried"]
     assert first["score"] == second["score"]
     assert tuning["arms"]["alone"]["chosen"] == {"sheaf.coupling": 0.2}
 
 
-def test_what_fails_is_not_chosen(two_arms: Comparison, tmp_path: Path) -> None:
+def test_what_fails_is_not_chosen(two_methods: Comparison, tmp_path: Path) -> None:
     sgd = {"algorithm": "local", "training.encoder_optimizer": "sgd"}
-    tuning = tune(two_arms.edited({"arms": {"alone": sgd}}), {STEPS: [1e12, 0.01]}, [0], tmp_path / "some")
+    tuning = tune(two_methods.edited({"methods": {"alone": sgd}}), {STEPS: [1e12, 0.01]}, [0], tmp_path / "some")
     assert [tried["score"] is None for tried in tuning["arms"]["alone"]["tried"]] == [True, False]
     assert tuning["arms"]["alone"]["chosen"] == {STEPS: 0.01}
     assert "failed" in (tmp_path / "some" / "tuning.md").read_text()
-    with pytest.raises(ConfigError, match="no combination of the grid works for arm 'alone': client"):
-        tune(two_arms.edited({"arms": {"alone": sgd}}), {STEPS: [1e12]}, [0], tmp_path / "none")
+    with pytest.raises(ConfigError, match="no combination of the grid works for method 'alone': client"):
+        tune(two_methods.edited({"methods": {"alone": sgd}}), {STEPS: [1e12]}, [0], tmp_path / "none")
 
 
-def test_a_comparison_takes_the_chosen_settings_by_the_name_of_the_arm(
-    tuned: tuple[Path, dict[str, Any]], two_arms: Comparison, tmp_path: Path
+def test_a_comparison_takes_the_chosen_settings_by_the_name_of_the_method(
+    tuned: tuple[Path, dict[str, Any]], two_methods: Comparison, tmp_path: Path
 ) -> None:
     folder, tuning = tuned
-    comparison = with_tuned_settings(two_arms, folder / "tuned.toml")
-    for arm, edits in comparison.arms.items():
-        assert edits == {**two_arms.arms[arm], **tuning["arms"][arm]["chosen"]}
+    comparison = with_tuned_settings(two_methods, folder / "tuned.toml")
+    for method, edits in comparison.methods.items():
+        assert edits == {**two_methods.methods[method], **tuning["arms"][method]["chosen"]}
     assert comparison.base().data.scored == "held_out"
     results = run_comparison(comparison.edited({"seeds": [0]}), tmp_path)
     assert results["tuning"] == {"grid": GRID, "seeds": [0], "scored": "validation"}
     assert results["scored"] == "held_out"
-    assert f"Chosen per arm on validation rows: {STEPS}." in (tmp_path / "table.md").read_text()
+    assert f"Chosen per method on validation samples: {STEPS}." in (tmp_path / "table.md").read_text()
 
 
-def test_the_tuned_file_is_a_comparison_itself(tuned: tuple[Path, dict[str, Any]], two_arms: Comparison) -> None:
+def test_the_tuned_file_is_a_comparison_itself(tuned: tuple[Path, dict[str, Any]], two_methods: Comparison) -> None:
     written = validated_comparison(loaded_tables(str(tuned[0] / "tuned.toml")))
-    assert written.arms == with_tuned_settings(two_arms, tuned[0] / "tuned.toml").arms
-    assert written.seeds == two_arms.seeds
+    assert written.methods == with_tuned_settings(two_methods, tuned[0] / "tuned.toml").methods
+    assert written.seeds == two_methods.seeds
 
 
-def test_an_arm_that_was_not_tuned_or_was_another_is_refused(
-    tuned: tuple[Path, dict[str, Any]], two_arms: Comparison, tmp_path: Path
+def test_an_method_that_was_not_tuned_or_was_another_is_refused(
+    tuned: tuple[Path, dict[str, Any]], two_methods: Comparison, tmp_path: Path
 ) -> None:
     path = tuned[0] / "tuned.toml"
-    for arms, words in (
-        ({"dsgd": {"algorithm": "dsgd"}}, "has no arm 'dsgd', only together, alone; tune it, or leave it out"),
-        ({"alone": {"algorithm": "dsgd"}}, "arm 'alone' has algorithm = 'dsgd', but was tuned with 'local'"),
+    for methods, words in (
+        ({"dsgd": {"algorithm": "dsgd"}}, "has no method 'dsgd', only together, alone; tune it, or leave it out"),
+        ({"alone": {"algorithm": "dsgd"}}, "method 'alone' has algorithm = 'dsgd', but was tuned with 'local'"),
     ):
         with pytest.raises(ConfigError) as refused:
-            with_tuned_settings(two_arms.edited({"arms": arms, "reference": ""}), path)
+            with_tuned_settings(two_methods.edited({"methods": methods, "reference": ""}), path)
         assert words in str(refused.value)
-    (tmp_path / "plain.toml").write_text(two_arms.text())
+    (tmp_path / "plain.toml").write_text(two_methods.text())
     with pytest.raises(ConfigError, match="holds no tuned settings"):
-        with_tuned_settings(two_arms, tmp_path / "plain.toml")
+        with_tuned_settings(two_methods, tmp_path / "plain.toml")
 
 
-def test_a_grid_may_not_undo_what_makes_an_arm(two_arms: Comparison, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="arm 'together' sets algorithm, which --grid is to choose"):
-        tune(two_arms, {"algorithm": ["dsgd"]}, [0], tmp_path)
+def test_a_grid_may_not_undo_what_makes_an_method(two_methods: Comparison, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="method 'together' sets algorithm, which --grid changes too"):
+        tune(two_methods, {"algorithm": ["dsgd"]}, [0], tmp_path)

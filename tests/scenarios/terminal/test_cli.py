@@ -34,7 +34,7 @@ except SystemExit as ended:
 print("imported:", [name for name in ("torch", "onnx", "onnxruntime", "zmq", "simpy") if name in sys.modules])
 """
 RUN_FOLDER = {"scenario.toml", "metrics.jsonl", "summary.json", "models", "pictures"}
-RECORDING = "recording the world, once; the next run finds it"
+RECORDING = "recording the world (once; later runs reuse the recording)"
 MEASURED = ("--set", "data.source=deepsense", "--set")
 ONE_GROUP = "clients.groups=[{name='both', modalities=['gps', 'rf'], share=1.0}]"
 

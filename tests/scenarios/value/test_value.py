@@ -1,4 +1,4 @@
-"""What prediction is worth at the end of a run: models of the shipped scenarios, tiny, and answers made up for them."""
+"""Value of prediction at the end of a run: tiny models of the shipped scenarios, and made-up answers."""
 
 from __future__ import annotations
 
@@ -296,9 +296,9 @@ def printed(result: RunResult) -> str:
 def test_a_run_prints_what_prediction_is_worth_and_writes_it_down(finished: RunResult) -> None:
     text, value = printed(finished), finished.summary["value"]
     assert json.loads((finished.folder / "summary.json").read_text())["value"] == value
-    assert "What prediction is worth" in text
+    assert "Value of prediction" in text
     for group, figures in value["groups"].items():
-        assert f"in time  {group}: deadline met by " in text
+        assert f"deadline {group}: met by " in text
         for way in WAYS:
             assert f"{figures[way]['outage_ms_per_min']:,.0f}" in text
             assert f"{figures[way]['rate_bps'] / 1e6:.1f}" in text
@@ -307,7 +307,7 @@ def test_a_run_prints_what_prediction_is_worth_and_writes_it_down(finished: RunR
 def test_the_table_fits_a_terminal_of_eighty_columns(finished: RunResult) -> None:
     screen = StringIO()
     print_result(Console(file=screen, width=80), finished)
-    table = screen.getvalue().split("What prediction is worth")[1].split("in time")[0]
+    table = screen.getvalue().split("Value of prediction")[1].split("deadline ")[0]
     assert "predictive" in table
     assert "…" not in table
     for row in ("lidar+camera (1)", "lidar+rf (1)", "  outage, ms/min", "  Mbit/s"):
@@ -316,7 +316,7 @@ def test_the_table_fits_a_terminal_of_eighty_columns(finished: RunResult) -> Non
 
 def test_a_run_without_it_prints_nothing_of_it(finished: RunResult) -> None:
     silent = RunResult(finished.folder, {**finished.summary, "value": {"skipped": "why"}})
-    assert "What prediction is worth" not in printed(silent)
+    assert "Value of prediction" not in printed(silent)
 
 
 def test_playing_it_leaves_the_trace_as_it_is(finished: RunResult, tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ def test_the_run_goes_on_without_a_client_that_says_nothing(silent: RunResult, t
     console = Console(file=StringIO(), width=200)
     print_result(console, silent)
     assert isinstance(console.file, StringIO)
-    assert f"took 0 of {N_ROUNDS} turns in time" in console.file.getvalue()
+    assert f"answered 0 of {N_ROUNDS} turns in time" in console.file.getvalue()
     assert "gps" not in silent.summary["groups"], "nobody here knows how well it does"
     assert all(len(rounds) == N_ROUNDS for rounds in losses(silent).values())
 

@@ -1,4 +1,4 @@
-"""The bar that all commands show while they work."""
+"""Progress bar and warning line that all commands share."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
-class ShownWhileWorking:
-    """Shows a bar while its block lasts, gone when the work is done; where there is no terminal, nothing.
+class ProgressDisplay:
+    """Progress bar that is shown while its block runs and removed at the end; nothing is shown without a terminal.
 
     Args:
-        console: where.
-        columns: behind the bar.
+        console: output of the bar.
+        columns: columns to the right of the bar.
     """
 
     def __init__(self, console: Console, *columns: ProgressColumn) -> None:
@@ -38,3 +39,8 @@ class ShownWhileWorking:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+
+def print_warning(console: Console, warning: str) -> None:
+    """Prints one line that starts with `warning:`."""
+    console.print(f"[yellow]warning:[/yellow] {escape(warning)}", soft_wrap=True)

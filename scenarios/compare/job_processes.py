@@ -1,4 +1,4 @@
-"""Worker processes that make runs side by side. They end with their parent, whatever ends it."""
+"""Processes that run jobs in parallel and end with their parent process."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from types import TracebackType
 from typing import Self
 
 from ...emulator.contracts import SheafedgeError
-from .work import Done, Task, do
+from .jobs import Job, JobOutcome, run_job
 
-#: A process that was asked to end puts its run aside first; it is given so long.
-PATIENCE_S = 10.0
+#: Time in s that a terminated process gets to rename the folder of its interrupted run.
+TERMINATION_TIMEOUT_S = 10.0
 
 
-class Processes:
-    """A few processes, each with at most one piece of work.
+class JobProcesses:
+    """Pool of processes with at most one job each.
 
     Args:
-        n_processes: how many; each imports torch anew, so that threads and settings of one do not touch another.
+        n_processes: largest number of processes. Each imports torch itself, so that thread settings stay separate.
     """
 
     def __init__(self, n_processes: int) -> None:
         self._n_processes = n_processes
         self._idle: list[Connection] = []
-        self._busy: dict[Connection, Task] = {}
+        self._busy: dict[Connection, Job] = {}
         self._processes: dict[Connection, BaseProcess] = {}
 
     def __enter__(self) -> Self:
@@ -41,69 +41,69 @@ class Processes:
         for process in self._processes.values():
             process.terminate()
         for connection, process in self._processes.items():
-            process.join(PATIENCE_S)
+            process.join(TERMINATION_TIMEOUT_S)
             if process.is_alive():
                 process.kill()
             connection.close()
 
     @property
     def has_room(self) -> bool:
-        """Whether another piece of work can begin."""
+        """Whether another job can start."""
         return len(self._busy) < self._n_processes
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is being worked on."""
+        """Whether any job is running."""
         return bool(self._busy)
 
-    def begin(self, task: Task) -> None:
-        """Hand out a piece of work; there must be room."""
+    def begin(self, job: Job) -> None:
+        """Start a job; `has_room` must be true."""
         connection = self._idle.pop() if self._idle else self._started()
-        connection.send(task)
-        self._busy[connection] = task
+        connection.send(job)
+        self._busy[connection] = job
 
-    def next_ended(self) -> Iterator[tuple[Task, Done]]:
-        """Wait for those that end next.
+    def next_ended(self) -> Iterator[tuple[Job, JobOutcome]]:
+        """Wait until some jobs end, and yield them with their outcomes.
 
         Raises:
-            SheafedgeError: a process is gone.
+            SheafedgeError: a process died.
         """
         for connection in wait(list(self._busy)):
             assert isinstance(connection, Connection)
             try:
-                done = connection.recv()
+                outcome = connection.recv()
             except EOFError:
                 self._processes[connection].join()
                 code = self._processes[connection].exitcode
                 raise SheafedgeError(
-                    f"a process of --jobs {self._n_processes} ended by itself (exit code {code}), perhaps for want of"
-                    " memory; use fewer --jobs, the same command continues"
+                    f"a process of --jobs {self._n_processes} died (exit code {code}), perhaps because memory ran out;"
+                    " use fewer --jobs, the same command continues"
                 ) from None
             self._idle.append(connection)
-            yield self._busy.pop(connection), done
+            yield self._busy.pop(connection), outcome
 
     def _started(self) -> Connection:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _deaf_to_the_keyboard():
+        with _ignoring_ctrl_c():
             process.start()
-        theirs.close()  # so that its end is seen here
+        theirs.close()  # otherwise the end of the process would not close the pipe
         self._processes[ours] = process
         return ours
 
 
 def _work(connection: Connection) -> None:
-    """Life of a process: work on what comes until the parent is gone, or asks it to end."""
+    """Main loop of a process: run jobs until the parent ends or terminates it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
         while True:
-            connection.send(do(connection.recv()))
+            connection.send(run_job(connection.recv()))
 
 
 @contextmanager
-def _deaf_to_the_keyboard() -> Iterator[None]:
-    """Processes started in here ignore Ctrl-C from their first moment; their parent hears it and ends them."""
+def _ignoring_ctrl_c() -> Iterator[None]:
+    """Context in which started processes ignore Ctrl-C; their parent handles it and terminates them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

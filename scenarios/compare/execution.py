@@ -1,0 +1,120 @@
+"""Execution of the missing runs of a comparison, one by one or in parallel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from ...emulator.contracts import ConfigError
+from ..workers.ray_cluster import Engine
+from .job_processes import JobProcesses
+from .jobs import Job, JobOutcome, JobQueue, run_job
+from .plan import PlannedRun
+from .ray_jobs import RayJobs
+from .stored_runs import is_stored
+
+
+class ComparisonProgress(Protocol):
+    """Callbacks that follow a comparison; `terminal.compare_console.ComparisonLines` prints them."""
+
+    def begun(self, n_runs: int, n_stored: int) -> None:
+        """The comparison needs `n_runs` different runs, of which `n_stored` are stored."""
+        ...
+
+    def recorded(self, seed: int, outcome: JobOutcome) -> None:
+        """The world of a seed was recorded, or its recording was found."""
+        ...
+
+    def ended(self, run: PlannedRun, folder: Path, outcome: JobOutcome) -> None:
+        """A run is complete, or failed."""
+        ...
+
+
+class NoComparisonProgress:
+    """Callbacks that do nothing."""
+
+    def begun(self, n_runs: int, n_stored: int) -> None:
+        """Ignored."""
+
+    def recorded(self, seed: int, outcome: JobOutcome) -> None:
+        """Ignored."""
+
+    def ended(self, run: PlannedRun, folder: Path, outcome: JobOutcome) -> None:
+        """Ignored."""
+
+
+def execute(
+    runs: Sequence[PlannedRun],
+    folder: Path,
+    jobs: int = 1,
+    progress: ComparisonProgress | None = None,
+    engine: Engine = "processes",
+) -> dict[str, JobOutcome]:
+    """Makes the runs that are not stored.
+
+    Args:
+        runs: runs of the comparison; runs with the same name are one run.
+        folder: parent of the run folders.
+        jobs: number of parallel runs. 1: in this process, with the executor of the scenario. More: each in a process
+            with an equal share of the processors.
+        progress: callbacks; None: no progress.
+        engine: "ray" makes every run a Ray task.
+
+    Returns:
+        Name of a failed run -> its outcome.
+
+    Raises:
+        ConfigError: fewer than one job.
+        SheafedgeError: a process died.
+    """
+    if jobs < 1:
+        raise ConfigError(f"--jobs must be at least 1, got {jobs}; 2 makes two runs at a time")
+    progress = progress or NoComparisonProgress()
+    different = {run.name: run for run in reversed(runs)}  # the first of the runs that share a name
+    missing = [run for run in runs if different[run.name] is run and not is_stored(folder / run.name, run.scenario)]
+    progress.begun(len(different), len(different) - len(missing))
+    here = jobs == 1 and engine == "processes"
+    queue = JobQueue.of(missing if here else [_with_share_of_processors(run, jobs, engine) for run in missing], folder)
+    failed = {}
+    for job, outcome in _one_by_one(queue) if here else _in_parallel(queue, min(jobs, len(missing)), engine):
+        if job.folder is None:
+            progress.recorded(job.scenario.seed, outcome)
+            continue
+        if outcome.error:
+            failed[job.folder.name] = outcome
+        progress.ended(different[job.folder.name], job.folder, outcome)
+    return failed
+
+
+def _with_share_of_processors(run: PlannedRun, jobs: int, engine: Engine) -> PlannedRun:
+    threads = max(1, (os.cpu_count() or 1) // jobs) if engine == "processes" else 1  # a Ray task gets one processor
+    executor = "threads" if threads > 1 else "serial"
+    scenario = run.scenario.edited({"compute.executor": executor, "compute.threads": threads})
+    return replace(run, scenario=scenario)
+
+
+def _one_by_one(queue: JobQueue) -> Iterator[tuple[Job, JobOutcome]]:
+    while job := queue.take():
+        outcome = queue.failed_recording(job) or run_job(job)
+        queue.ended(job, outcome)
+        yield job, outcome
+
+
+def _in_parallel(queue: JobQueue, jobs: int, engine: Engine) -> Iterator[tuple[Job, JobOutcome]]:
+    if jobs == 0:
+        return
+    with RayJobs(jobs) if engine == "ray" else JobProcesses(jobs) as pool:
+        while True:
+            while pool.has_room and (job := queue.take()):
+                if outcome := queue.failed_recording(job):
+                    yield job, outcome
+                else:
+                    pool.begin(job)
+            if not pool.is_busy:
+                return
+            for job, outcome in pool.next_ended():
+                queue.ended(job, outcome)
+                yield job, outcome
