@@ -1,4 +1,4 @@
-"""What has been published about warnings of blockages in measured streets, to print beside what ours give."""
+"""Published accuracy of blockage prediction in measured streets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PublishedShare:
-    """Accuracy over several DeepSense scenarios, 0 to 1; read as balanced, because their two classes are.
+    """Accuracy over several DeepSense scenarios, 0 to 1; equals balanced accuracy, as classes are balanced.
 
     Attributes:
-        mean: over the scenarios.
-        lowest, highest: of them; both the mean where only that is known.
+        mean: mean over the scenarios.
+        lowest, highest: range over the scenarios; equal to the mean if only that is known.
     """
 
     mean: float
@@ -20,7 +20,7 @@ class PublishedShare:
     highest: float
 
 
-#: Sensor -> frames ahead at about 10 Hz -> what was published.
+#: Sensor -> prediction horizon in frames at about 10 Hz -> accuracy.
 #: LiDAR: scenarios 24-29, arXiv 2111.09581. Power: scenarios 17-22, arXiv 2111.08242. Camera: scenarios 17-22, rounded.
 PUBLISHED: Mapping[str, Mapping[int, PublishedShare]] = {
     "lidar": {

@@ -1,4 +1,4 @@
-"""What others measured on DeepSense 6G scenario 23: one drone, one base station, 32 of 64 beams at 60 GHz."""
+"""Published accuracy on DeepSense 6G scenario 23: one drone, one base station, 32 of 64 beams at 60 GHz."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """One published figure.
+    """One published result.
 
     Attributes:
-        top1: share of best beams.
-        top3: among the first three; None where it was not told.
-        source: who, on what.
+        top1: top-1 accuracy, 0 to 1.
+        top3: top-3 accuracy; None if not published.
+        source: publication and data.
     """
 
     top1: float
@@ -23,9 +23,9 @@ class Published:
 
 _CHARAN = "Charan et al., GLOBECOM 2022"
 _AHMAD = "Ahmad et al., PIMRC 2023"
-_SCENARIO_23 = "nearest neighbors on the public rows of scenario 23"
+_SCENARIO_23 = "nearest neighbors on the public samples of scenario 23"
 
-#: (split, predictor) -> figures, the one that compares best first.
+#: (split, predictor) -> published results, the most comparable one first.
 PUBLISHED_TOP1: Mapping[tuple[str, str], tuple[Published, ...]] = {
     ("random", "image"): (
         Published(0.878, 0.992, f"{_CHARAN}: saved predictions, ResNet-50"),
@@ -45,5 +45,5 @@ PUBLISHED_TOP1: Mapping[tuple[str, str], tuple[Published, ...]] = {
     ("random", "persistence"): (Published(0.820, None, _SCENARIO_23),),
     ("random", "majority"): (Published(0.249, None, _SCENARIO_23),),
 }
-#: Frames -> share of beams that are still the best so many frames later.
+#: Lag in frames -> share of best beams that are still the best.
 PUBLISHED_PERSISTENCE: Mapping[int, float] = {1: 0.820, 3: 0.665, 5: 0.569, 10: 0.451}

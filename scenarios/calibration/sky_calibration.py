@@ -1,6 +1,6 @@
-"""How well images and positions of drones tell the best beam in our sky, in the terms of published measurements.
+"""Beam prediction from images and positions of drones in our sky, with the protocol of published measurements.
 
-Base stations are studied one by one, as the published one was, and averaged.
+Each base station is evaluated alone, as in the publications; results are averaged.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .sky_models import Budget, Rows, SkySamples, both_scores, gps_scores, image
 
 Split = Literal["random", "flights"]
 SPLITS: tuple[Split, ...] = ("random", "flights")
-#: Who predicts, in the order of tables.
+#: Predictors in the order of the tables.
 PREDICTORS = ("image", "gps", "both", "neighbors", "persistence", "majority")
 
-#: As published: 11,387 samples at 6.4 Hz, 32 of 64 beams, 60 % of the samples to learn from, 15 neighbors, 5 folds.
+#: As published: 11,387 samples at 6.4 Hz, 32 of 64 beams, 60 % of the samples for training, 15 neighbors, 5 folds.
 RATE_HZ, N_BEAMS, N_NEIGHBORS = 6.25, 32, 15
 RANDOM_TRAIN_SHARE, N_FLIGHT_FOLDS = 0.6, 5
-#: Models learn from two thirds of the flights, once: five folds would take five times as long.
+#: Models are trained once, on two thirds of the flights: five folds would take five times as long.
 N_MODEL_FOLDS = 3
-#: Lags at which repeating the last beam is looked at, in frames.
+#: Lags of beam persistence, in frames.
 LAGS = (1, 3, 5, 10)
-#: Standard deviations of the drifting GPS error per horizontal axis, in m; 0 stands for real-time corrections.
+#: Standard deviations of the drifting GPS error per horizontal axis in m; 0: real-time kinematic corrections (RTK).
 GPS_BIASES_M = (0.0, 0.75, 1.5, 3.0, 6.0)
 
 Progress = Callable[[int, int], None]
@@ -45,17 +45,17 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SkyStudy:
-    """What is recorded and how long models learn.
+    """Settings of a sky calibration.
 
     Attributes:
-        n_sites: base stations.
-        minutes: that each of them records.
-        seed: of worlds, splits and models.
-        budget: of the models.
+        n_sites: number of base stations.
+        minutes: recorded time per base station.
+        seed: seed of worlds, splits and models.
+        budget: training budget of the models.
         rate_hz: frames per second; lags are in frames.
 
     Raises:
-        ConfigError: no base station, or too short for flights to be held out.
+        ConfigError: no base station, or a recording too short to hold flights out.
     """
 
     n_sites: int = 3
@@ -72,7 +72,7 @@ class SkyStudy:
             )
 
     def section(self, bias_m: float | None = None) -> WorldSection:
-        """The world: the defaults of a sky, but for the rate, and the GPS where an error is given."""
+        """World section: a default sky with this rate, and with this GPS error if one is given."""
         tree: dict[str, object] = {
             "kind": "sky",
             "n_sites": self.n_sites,
@@ -86,13 +86,13 @@ class SkyStudy:
 
 @dataclass(frozen=True, slots=True)
 class SiteFigures:
-    """What was found at one base station.
+    """Results of one base station.
 
     Attributes:
-        scores: split -> predictor -> scores; those of neighbors over all folds, of models on the first of three.
-        persistence: share of frames whose beam is still that of so many frames ago, for every lag of `LAGS`.
+        scores: split -> predictor -> scores; neighbors over all folds, models on the first of three folds.
+        persistence: share of frames with the same best beam as `lag` frames before, for every lag of `LAGS`.
         majority: share of the most frequent beam.
-        n_samples, n_flights, n_classes: of the recording; classes are beams that are ever the best.
+        n_samples, n_flights, n_classes: counts of the recording; classes are beams that are the best at least once.
     """
 
     scores: Mapping[Split, Mapping[str, BeamScores]]
@@ -105,11 +105,11 @@ class SiteFigures:
 
 @dataclass(frozen=True, slots=True)
 class NoisePoint:
-    """What remains at one error of the GPS, on held-out flights, mean over base stations.
+    """Top-1 accuracy at one GPS error on held-out flights, mean over base stations.
 
     Attributes:
-        bias_m: standard deviation of the drifting error per horizontal axis; 0: real-time corrections.
-        top1: predictor -> share of best beams, of image, gps, both and neighbors.
+        bias_m: standard deviation of the drifting error per horizontal axis; 0: RTK.
+        top1: predictor (image, gps, both, neighbors) -> top-1 accuracy.
     """
 
     bias_m: float
@@ -118,12 +118,12 @@ class NoisePoint:
 
 @dataclass(frozen=True, slots=True)
 class SkyFigures:
-    """What was found.
+    """Results of a sky calibration.
 
     Attributes:
-        study: how.
-        sites: base stations, one by one.
-        noise: the errors of the GPS that were asked for, in that order.
+        study: settings.
+        sites: results per base station.
+        noise: results per GPS error, in the given order.
     """
 
     study: SkyStudy
@@ -131,15 +131,15 @@ class SkyFigures:
     noise: tuple[NoisePoint, ...]
 
     def top(self, split: Split, predictor: str, k: Literal[1, 3] = 1) -> tuple[float, float]:
-        """Mean and standard deviation over base stations of the share of best beams among the first k."""
+        """Mean and standard deviation of the top-k accuracy over base stations."""
         return _mean_and_std([getattr(site.scores[split][predictor], f"top{k}") for site in self.sites])
 
     def persistence(self, lag: int) -> tuple[float, float]:
-        """Mean and standard deviation over base stations at a lag of `LAGS`."""
+        """Mean and standard deviation of beam persistence at a lag of `LAGS`."""
         return _mean_and_std([site.persistence[LAGS.index(lag)] for site in self.sites])
 
     def majority(self) -> tuple[float, float]:
-        """Mean and standard deviation over base stations of the most frequent beam's share."""
+        """Mean and standard deviation of the share of the most frequent beam."""
         return _mean_and_std([site.majority for site in self.sites])
 
 
@@ -150,16 +150,16 @@ def calibrate_sky(
     cache_dir: Path | None = None,
     progress: Progress | None = None,
 ) -> SkyFigures:
-    """Records, learns and scores. Deterministic on one machine with one thread.
+    """Records a sky, trains the models and scores them. Deterministic on one machine with one thread.
 
     Args:
-        study: what.
-        biases_m: errors of the GPS to try beside that of the study; none of them is recorded by a camera again.
-        cache_dir: of recordings, see `cached_recording`.
-        progress: called with parts done and parts in all.
+        study: settings.
+        biases_m: further GPS errors in m; their recordings reuse the images of the first.
+        cache_dir: cache of recordings, see `cached_recording`.
+        progress: called with (base stations done, base stations in total).
 
     Raises:
-        ConfigError: a world that cannot be made.
+        ConfigError: an invalid world.
         DataError: the cache cannot be written.
     """
     recording, *noisy = (_recording(study, bias_m, cache_dir) for bias_m in (None, *biases_m))
@@ -179,14 +179,14 @@ def calibrate_sky(
 
 
 def random_split(n: int, draws: np.random.Generator) -> tuple[Rows, Rows]:
-    """60 % of the rows and the others. Neighbors in time end on both sides: only for comparison with the papers."""
+    """60 % of n samples, and the rest. It leaks (adjacent frames on both sides); only to compare with publications."""
     order = draws.permutation(n)
     cut = round(RANDOM_TRAIN_SHARE * n)
     return order[:cut], order[cut:]
 
 
 def flight_folds(sequence: NDArray[np.int64], n_folds: int, draws: np.random.Generator) -> list[tuple[Rows, Rows]]:
-    """Rows to learn from and rows to test on, several times: whole flights, each held out once.
+    """(Training, test) indices per fold; whole flights are held out, each in one fold.
 
     Raises:
         ConfigError: fewer flights than folds.
@@ -203,7 +203,7 @@ def flight_folds(sequence: NDArray[np.int64], n_folds: int, draws: np.random.Gen
 def neighbor_ranking(
     place_m: NDArray[np.float64], label: NDArray[np.int64], train: Rows, test: Rows, n_beams: int
 ) -> NDArray[np.int64]:
-    """[n_test, 3] beams by the votes of the 15 nearest places among the training rows, weighted by inverse distance."""
+    """[n_test, 3] beams ranked by votes of the 15 nearest training positions, weighted by inverse distance."""
     k = min(N_NEIGHBORS, len(train))
     known_m, ranking = place_m[train].T, np.empty((len(test), 3), dtype=np.int64)
     for row, here_m in enumerate(place_m[test]):
@@ -215,7 +215,7 @@ def neighbor_ranking(
 
 
 def _recording(study: SkyStudy, bias_m: float | None, cache_dir: Path | None) -> Path:
-    """Of every base station; another GPS leaves world, radio and camera as they were, so they are not kept again."""
+    """Path of the recording; one with another GPS error leaves out the camera, whose images would be the same."""
     section = study.section(bias_m)
     if bias_m is not None:
         section = section.model_copy(update={"sensors": ("rf", "gps")})
@@ -223,7 +223,7 @@ def _recording(study: SkyStudy, bias_m: float | None, cache_dir: Path | None) ->
 
 
 def recorded_windows(recording: Path, index: int, modalities: Sequence[Modality]) -> BeamWindows:
-    """Samples of one base station at 32 beams."""
+    """Windows of one base station with 32 beams."""
     with RecordingReader(recording) as reader:
         frames = SensedFrames.of(reader.base_stations[index], modalities, color=True, keep_powers=True)
     return beam_windows(frames, modalities, N_BEAMS)
@@ -232,7 +232,7 @@ def recorded_windows(recording: Path, index: int, modalities: Sequence[Modality]
 def _site(
     windows: BeamWindows, noisy: Sequence[BeamWindows], study: SkyStudy, index: int
 ) -> tuple[SiteFigures, list[dict[str, float]]]:
-    """Figures of one base station, and top-1 on held-out flights by predictor for every GPS in `noisy`."""
+    """Results of one base station, and for every GPS of `noisy` predictor -> top-1 on held-out flights."""
     samples = SkySamples(windows)
     sequence, label = windows.sequence, windows.label
     draws = named_stream(study.seed, "sky calibration", index, "split")
@@ -264,7 +264,7 @@ def _site(
         n_flights=len(np.unique(sequence)),
         n_classes=len(np.unique(label)),
     )
-    # The loop ends with the flights: `image`, `train` and `test` are theirs.
+    # the last split is "flights", so `image`, `train` and `test` belong to it
     points = []
     for other in noisy:
         moved = samples.with_fixes(other)
@@ -280,7 +280,7 @@ def _site(
 
 
 def neighbor_scores(windows: BeamWindows, folds: Sequence[tuple[Rows, Rows]]) -> BeamScores:
-    """How well the places of GPS fixes tell the beam by their nearest neighbors, over the test rows of all folds."""
+    """Scores of the nearest-neighbor prediction from GPS positions, over the test samples of all folds."""
     fix = windows.frames["gps"][windows.end].astype(np.float64)
     per_longitude = float(np.cos(np.radians(windows.gps_origin[0])))
     place_m = fix[:, :2] * METERS_PER_DEGREE * np.array([1.0, per_longitude])

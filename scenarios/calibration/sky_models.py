@@ -1,4 +1,4 @@
-"""Small fixed models that tell how much a camera and a GPS know about the best beam: rulers, not the method."""
+"""Small reference models that predict the best beam from images and positions; they measure worlds only."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ Rows = NDArray[np.int64]
 
 EMBEDDING_DIM = 64
 BATCH = 64
-#: Rows whose statistics scale images, and rows that go through a model at once when nothing is learned.
-N_SCALE_ROWS, AT_ONCE = 512, 256
-#: AdamW with one cycle: up over a fifth of the steps, then down to nothing.
+#: Number of samples for image statistics, and number of samples per forward pass.
+N_SCALE_SAMPLES, N_AT_ONCE = 512, 256
+#: AdamW with a one-cycle schedule: rising over a fifth of the steps, then falling to 0.
 STEP_SIZE: Mapping[str, float] = {"image": 2e-3, "gps": 3e-3, "both": 3e-3}
 WEIGHT_DECAY, WARM_UP = 1e-3, 0.2
-#: Share of an image's embedding that is dropped while it is joined with a position: images that were learned from are
-#: known so well that there would be nothing left to learn from positions.
+#: Dropout of the image embedding while positions are added: on its training images the image model is nearly perfect,
+#: so that without dropout positions would get no gradient.
 FUSION_DROPOUT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long the models learn.
+    """Training budget and size of the models.
 
     Attributes:
-        n_steps: minibatches of 64 rows, for each model.
-        width: of the image encoder's layers, 1 is that of `drone_camera_encoder`.
+        n_steps: minibatches of 64 samples per model.
+        width: width of the image encoder relative to `drone_camera_encoder`.
     """
 
     n_steps: int = 1200
@@ -50,15 +50,15 @@ class Budget:
 
 
 class SkySamples:
-    """The samples of one base station as tensors, images as bytes.
+    """Samples of one base station as tensors.
 
     Args:
-        windows: with gps and camera.
+        windows: windows with gps and camera.
 
     Attributes:
         image: [n, 3, h, w] uint8.
-        fix: [n, k] float32.
-        label: [n] int64.
+        fix: [n, k] float32 position reports.
+        label: [n] int64 best beams.
     """
 
     def __init__(self, windows: BeamWindows) -> None:
@@ -71,17 +71,17 @@ class SkySamples:
         return len(self.label)
 
     def with_images(self, change: ImageChange) -> SkySamples:
-        """The same samples with images that something happened to."""
+        """The same samples with changed images."""
         windows, other = self.windows, copy(self)
         images = np.moveaxis(windows.frames["camera"][windows.end], 1, -1)
         other.image = _channels_last(change(images, windows.end))
         return other
 
     def with_fixes(self, windows: BeamWindows) -> SkySamples:
-        """The same images with the position reports of another receiver.
+        """The same images with position reports of another GPS receiver.
 
         Raises:
-            DataError: the other recording is not of the same flights.
+            DataError: the other recording has other flights.
         """
         if not np.array_equal(windows.label, self.windows.label):
             raise DataError("position reports of another flight cannot be joined to these images; record both anew")
@@ -92,11 +92,11 @@ class SkySamples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageModel:
-    """What was learned from images alone.
+    """Model trained on images alone.
 
     Attributes:
-        embedding: [n, 64] of all samples.
-        head: from embedding to beams.
+        embedding: [n, 64] image embeddings of all samples.
+        head: linear layer from embedding to beams.
     """
 
     embedding: Tensor
@@ -104,18 +104,18 @@ class ImageModel:
 
 
 def learn_images(samples: SkySamples, train: Rows, budget: Budget, seed: int) -> ImageModel:
-    """Learns beams from images alone.
+    """Model that predicts beams from images alone.
 
     Args:
-        samples: of one base station.
-        train: rows to learn from.
-        budget: how long.
-        seed: of weights, dropout and batches.
+        samples: samples of one base station.
+        train: indices of training samples.
+        budget: training budget.
+        seed: seed of weights, dropout and batches.
     """
     channels, height, width = (int(n) for n in samples.image.shape[1:])
     with _seeded(seed):
         encoder = nn.Sequential(
-            CameraScale(samples.image[train[:N_SCALE_ROWS]].numpy()),
+            CameraScale(samples.image[train[:N_SCALE_SAMPLES]].numpy()),
             drone_camera_encoder(
                 (channels, height, width), EMBEDDING_DIM, torch.Generator().manual_seed(seed), width=budget.width
             ),
@@ -127,12 +127,12 @@ def learn_images(samples: SkySamples, train: Rows, budget: Budget, seed: int) ->
 
 
 def image_scores(samples: SkySamples, model: ImageModel, test: Rows) -> BeamScores:
-    """How well images alone tell the beam in rows that the model has not learned from."""
+    """Scores of predictions from images alone on the test samples."""
     return _scored(lambda rows: model.head(model.embedding[rows]), samples, test)
 
 
 def gps_scores(samples: SkySamples, train: Rows, test: Rows, budget: Budget, seed: int) -> BeamScores:
-    """Learns beams from position reports alone, and scores them on the test rows."""
+    """Scores, on the test samples, of a model trained on position reports alone."""
     with _seeded(seed):
         model = nn.Sequential(_position_encoder(samples, train), nn.Linear(EMBEDDING_DIM, samples.windows.n_beams))
     _learn(model, lambda rows: model(samples.fix[rows]), samples, train, budget, "gps", seed)
@@ -142,10 +142,10 @@ def gps_scores(samples: SkySamples, train: Rows, test: Rows, budget: Budget, see
 def both_scores(
     samples: SkySamples, image: ImageModel, train: Rows, test: Rows, budget: Budget, seed: int
 ) -> BeamScores:
-    """Learns beams from images and position reports, and scores them on the test rows.
+    """Scores, on the test samples, of a model trained on images and position reports.
 
-    Embeddings are concatenated. That of the image is as learned alone, from the same rows, and the head begins with
-    what it made of it: learning decides what the position adds.
+    Embeddings are concatenated. The image embedding is that of the image model and stays fixed. The head starts from
+    that of the image model, so that training adds what positions contribute.
     """
     n_beams = samples.windows.n_beams
     with _seeded(seed):
@@ -178,7 +178,7 @@ def _learn(
     name: str,
     seed: int,
 ) -> None:
-    """Cross-entropy on shuffled rows."""
+    """Train by cross-entropy on shuffled samples."""
     draws = named_stream(seed, "sky calibration", name, "batches")
     optimizer = torch.optim.AdamW(model.parameters(), lr=STEP_SIZE[name], weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -210,12 +210,12 @@ def _channels_last(images: NDArray[np.uint8]) -> Tensor:
 
 def _in_pieces(forward: Callable[[Rows], Tensor], rows: Rows) -> Tensor:
     with torch.no_grad():
-        return torch.cat([forward(rows[begin : begin + AT_ONCE]) for begin in range(0, len(rows), AT_ONCE)])
+        return torch.cat([forward(rows[begin : begin + N_AT_ONCE]) for begin in range(0, len(rows), N_AT_ONCE)])
 
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Layers made inside begin with weights of this seed; torch's own generator goes on as if nothing had happened."""
+    """Context in which new layers get weights of this seed; the global torch generator is restored afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # noqa: TID251 - layers draw from it
         yield

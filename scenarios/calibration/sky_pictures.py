@@ -1,4 +1,4 @@
-"""One figure: how well the best beam is told in our sky, beside published measurements, and what GPS noise does."""
+"""Figure of a sky calibration: top-1 accuracy beside published figures, and over GPS error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 COLORS = {"image": "#2f6db3", "gps": "#d9822b", "both": "#3c9d5d", "neighbors": "#8d6bb8"}
 OURS, MEASURED = "#2f6db3", "#1c1c1c"
-TITLES: dict[Split, str] = {"random": "random rows held out (leaks)", "flights": "whole flights held out"}
+TITLES: dict[Split, str] = {"random": "random split (leaks)", "flights": "whole flights held out"}
 LABELS = {
     "neighbors": "GPS\n15 nearest",
     "gps": "GPS\nnetwork",
@@ -23,7 +23,7 @@ LABELS = {
 
 
 def draw_sky_figures(figures: SkyFigures) -> Figure:
-    """Share of best beams, ours as bars and published ones as marks, for both splits; and against the GPS error."""
+    """Top-1 accuracy of both splits, ours as bars and published as markers; and top-1 over GPS error."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(15.0, 4.8), layout="constrained")
@@ -51,7 +51,7 @@ def _draw_bars(figures: SkyFigures, split: Split, ax: Axes) -> None:
     ax.plot([], [], marker="D", ms=7, color=MEASURED, mec="white", ls="", label="published")
     ax.set_xticks(range(len(PREDICTORS)), [LABELS.get(name, name) for name in PREDICTORS])
     ax.set_ylim(0.0, 1.0)
-    ax.set_ylabel("share of best beams told (top-1)")
+    ax.set_ylabel("top-1 accuracy")
     ax.set_title(TITLES[split])
     ax.grid(axis="y", alpha=0.3)
     ax.set_axisbelow(True)
@@ -62,13 +62,13 @@ def _draw_noise(figures: SkyFigures, ax: Axes) -> None:
     biases_m = [point.bias_m for point in figures.noise]
     for predictor, color in COLORS.items():
         top1 = [point.top1[predictor] for point in figures.noise]
-        # Image and both may lie on each other: one is broad, the other one dashed.
+        # the curves of image and both may coincide: one is broad, the other dashed
         width, line = (5.0, "-") if predictor == "image" else (1.6, "--" if predictor == "both" else "-")
         label = LABELS.get(predictor, predictor).replace("\n", ", ")
         ax.plot(biases_m, top1, marker="o", color=color, label=label, lw=width, ls=line)
     ax.set_xlabel("drifting error of the GPS per axis [m], 0: RTK")
     ax.set_ylabel("top-1")
     ax.set_ylim(0.0, 1.0)
-    ax.set_title("whole flights held out, as GPS gets worse")
+    ax.set_title("whole flights held out, over GPS error")
     ax.grid(alpha=0.3)
     ax.legend(loc="lower left")

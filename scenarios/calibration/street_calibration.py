@@ -1,7 +1,7 @@
-"""Do recorded streets warn of blockages as measured ones do? Small reference models, one per sensor, on held-out time.
+"""Blockage prediction on recorded streets, compared with measured streets: one small model per sensor, held-out time.
 
-Published figures are for stretches that lead up to a blockage or to nothing. Windows whose last frame is clear are the
-like of that; once a link is blocked every sensor sees it, and knowing that it goes on is no warning.
+Published figures are for sequences that end before a blockage or without one. Windows whose last frame is clear
+correspond to that. Once a link is blocked every sensor observes it, and that it stays blocked is no prediction.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from ..recording.record import Progress
 from ..recording.recording_cache import cached_recording
 from ..schema.world_section import STREET_SENSORS, WorldSection
 from .street_figures import StreetFigures, street_figures
-from .street_models import ReferenceSettings, trained_network, warnings_of
+from .street_models import ReferenceSettings, predictions_of, trained_network
 from .warning_samples import PooledSamples, SiteSamples, site_samples
 
-#: Frames looked at, and ahead; at the 10 Hz of streets the latter are 0.1 s to 1 s.
+#: Input frames, and prediction horizons in frames: 0.1 s to 1 s at the 10 Hz of streets.
 LENGTH = 16
 HORIZONS = (1, 2, 3, 5, 7, 10)
 TEST_FRACTION = 0.3
 
-#: "clear now": windows whose last frame is clear, which is what published figures compare with. "all": all windows.
+#: "clear now": windows whose last frame is clear, as for the published figures. "all": all windows.
 Protocol = Literal["clear now", "all"]
-#: A sensor, or one of the two that need none.
-Warner = Literal["lidar", "camera", "rf", "persistence", "majority"]
+#: A sensor, or a baseline without one.
+Predictor = Literal["lidar", "camera", "rf", "persistence", "majority"]
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class WarningCurve:
-    """How well somebody warns, by how far ahead.
+    """Accuracy of one predictor by prediction horizon.
 
     Attributes:
-        warner: who.
-        protocol: on which windows.
-        horizons: frames ahead, ascending.
+        predictor: sensor or baseline.
+        protocol: windows that were used.
+        horizons: [n_horizons] frames, ascending.
         by_site: [n_sites][n_horizons] balanced accuracy on held-out time.
     """
 
-    warner: Warner
+    predictor: Predictor
     protocol: Protocol
     horizons: tuple[int, ...]
     by_site: tuple[tuple[float, ...], ...]
 
     def mean(self, horizon: int) -> float:
-        """Over the base stations."""
+        """Mean over the base stations."""
         return float(np.mean(self._of(horizon)))
 
     def spread(self, horizon: int) -> float:
@@ -68,15 +68,15 @@ class WarningCurve:
 
 @dataclass(frozen=True, slots=True)
 class StreetCalibration:
-    """What some recorded streets give.
+    """Results of a street calibration.
 
     Attributes:
-        seed: of the world and of the reference models.
+        seed: seed of the world and of the reference models.
         rate_hz: frames per second.
-        station_names: of the base stations.
-        n_frames: of each, training and held out.
-        curves: of every sensor and of the two that need none, protocol by protocol.
-        figures: that need no learning.
+        station_names: names of the base stations.
+        n_frames: frames per base station, training and held out.
+        curves: one per predictor and protocol.
+        figures: statistics of the recording.
     """
 
     seed: int
@@ -86,16 +86,19 @@ class StreetCalibration:
     curves: tuple[WarningCurve, ...]
     figures: StreetFigures
 
-    def curve(self, warner: Warner, protocol: Protocol = "clear now") -> WarningCurve:
-        """The one curve of these.
+    def curve(self, predictor: Predictor, protocol: Protocol = "clear now") -> WarningCurve:
+        """Curve of a predictor and protocol.
 
         Raises:
-            ConfigError: it was not asked for.
+            ConfigError: the calibration was made without it.
         """
         for curve in self.curves:
-            if (curve.warner, curve.protocol) == (warner, protocol):
+            if (curve.predictor, curve.protocol) == (predictor, protocol):
                 return curve
-        raise ConfigError(f"no curve of {warner!r} on {protocol!r} windows was made; ask for that sensor and protocol")
+        raise ConfigError(
+            f"the calibration has no curve of {predictor!r} on {protocol!r} windows; calibrate with that "
+            "sensor and protocol"
+        )
 
 
 def calibrate_street(
@@ -109,51 +112,55 @@ def calibrate_street(
     cache_dir: Path | None = None,
     threads: int = 1,
     progress: Progress | None = None,
-    say: Say | None = None,
+    report: Report | None = None,
 ) -> StreetCalibration:
-    """Records streets, or takes the recording made before, and asks reference models and baselines on held-out time.
+    """Records streets, or reuses their recording, and scores reference models and baselines on held-out time.
 
     Args:
-        section: streets with a standing user, recorded by at least these sensors.
-        seed: of everything drawn.
-        sensors: to ask, each alone.
-        protocols: which windows to train and ask on.
-        horizons: frames ahead, ascending.
-        settings: of the reference models; None: the ones that documented figures are made with.
-        cache_dir, threads, progress: of the recording, see `cached_recording`.
-        say: told what is being done.
+        section: streets with a standing user, recorded with at least these sensors.
+        seed: seed of world and models.
+        sensors: input sensors, one model each.
+        protocols: windows to train and test on.
+        horizons: frames, ascending.
+        settings: settings of the reference models; None: those of the documented figures.
+        cache_dir, threads, progress: see `cached_recording`.
+        report: called with a line of text before every training; None: no reports.
 
     Raises:
         ConfigError: another kind of world, or a sensor that is not recorded.
-        DataError: too short a recording.
+        DataError: the recording is too short.
     """
     _check(section, sensors)
-    say = say or _nobody
     path = cached_recording(section, seed, cache_dir, progress, threads=threads)
     curves: list[WarningCurve] = []
     for sensor in sensors:
         names, n_frames, sites = _samples(path, sensor, max(horizons))
         for protocol in protocols:
-            say(f"training on {sensor}, {protocol if protocol == 'clear now' else 'all windows'}")
+            if report is not None:
+                report(f"training on {sensor}, {protocol if protocol == 'clear now' else 'all windows'}")
             chosen = [_of_protocol(site, protocol) for site in sites]
             curves.append(_learned_curve(sensor, protocol, horizons, chosen, settings or ReferenceSettings(), seed))
             if sensor == sensors[0]:
                 curves.extend(_baseline_curves(protocol, horizons, chosen))
-        del sites, chosen  # before the next sensor's frames come in
-    say("figures without learning")
+        del sites, chosen  # free memory before the frames of the next sensor are read
+    if report is not None:
+        report("statistics of the recording")
     return StreetCalibration(seed, section.rate_hz, names, n_frames, tuple(curves), street_figures(path))
 
 
-def site_scores(said: NDArray[np.bool_], samples: SiteSamples, horizons: Sequence[int]) -> tuple[float, ...]:
-    """Balanced accuracy of one base station, horizon by horizon.
+def site_scores(predicted: NDArray[np.bool_], samples: SiteSamples, horizons: Sequence[int]) -> tuple[float, ...]:
+    """Balanced accuracy of one base station per horizon.
 
     Args:
-        said: [n, n_horizons] whether somebody warned.
-        samples: n of them, held out.
-        horizons: [n_horizons].
+        predicted: [n, n_horizons] whether a blockage is predicted.
+        samples: n held-out samples.
+        horizons: [n_horizons] frames.
+
+    Returns:
+        [n_horizons] in 0 to 1.
 
     Raises:
-        DataError: the samples of a horizon are all of one kind, so that there is no balanced accuracy.
+        DataError: for some horizon all samples are of one class, so that balanced accuracy is undefined.
     """
     scores = []
     for column, horizon in enumerate(horizons):
@@ -163,7 +170,7 @@ def site_scores(said: NDArray[np.bool_], samples: SiteSamples, horizons: Sequenc
                 f"no held-out window {'without' if comes.all() else 'with'} a blockage within {horizon} frames "
                 f"among {len(comes)}; record longer"
             )
-        scores.append(score_blockage(said[:, column], comes).balanced_accuracy)
+        scores.append(score_blockage(predicted[:, column], comes).balanced_accuracy)
     return tuple(scores)
 
 
@@ -175,7 +182,7 @@ def _check(section: WorldSection, sensors: Sequence[Modality]) -> None:
         )
     if not sensors:
         raise ConfigError("no sensor to calibrate; name at least one of lidar, camera, rf")
-    for sensor in (*sensors, "rf"):  # power is needed for the figures without learning
+    for sensor in (*sensors, "rf"):  # the statistics of the recording need the powers
         if sensor not in section.recorded:
             raise ConfigError(f"world.sensors lacks {sensor}, which the calibration needs; leave world.sensors empty")
 
@@ -183,7 +190,7 @@ def _check(section: WorldSection, sensors: Sequence[Modality]) -> None:
 def _samples(
     path: Path, sensor: Modality, horizon: int
 ) -> tuple[tuple[str, ...], int, list[tuple[SiteSamples, SiteSamples]]]:
-    """Names of the base stations, frames of each, and their training and held-out samples."""
+    """Names of the base stations, frames per base station, and (training, held-out) samples of each."""
     with RecordingReader(path) as reader:
         stations = reader.base_stations
         sites = [site_samples(station, sensor, LENGTH, horizon, TEST_FRACTION) for station in stations]
@@ -203,15 +210,15 @@ def _learned_curve(
     seed: int,
 ) -> WarningCurve:
     network = trained_network(sensor, PooledSamples.of([train for train, _ in sites]), horizons, settings, seed)
-    by_site = tuple(site_scores(warnings_of(network, test), test, horizons) for _, test in sites)
-    assert sensor != "gps"  # no network would have been made
+    by_site = tuple(site_scores(predictions_of(network, test), test, horizons) for _, test in sites)
+    assert sensor != "gps"  # there is no reference model for gps
     return WarningCurve(sensor, protocol, tuple(horizons), by_site)
 
 
 def _baseline_curves(
     protocol: Protocol, horizons: Sequence[int], sites: Sequence[tuple[SiteSamples, SiteSamples]]
 ) -> list[WarningCurve]:
-    """What is blocked stays blocked, and: always what came more often in training."""
+    """Curves of persistence (the present state) and majority (the more frequent class in training)."""
     persistence, majority = [], []
     for train, test in sites:
         now = np.repeat(test.windows.blocked_now[:, None], len(horizons), axis=1)
@@ -222,7 +229,3 @@ def _baseline_curves(
         WarningCurve("persistence", protocol, tuple(horizons), tuple(persistence)),
         WarningCurve("majority", protocol, tuple(horizons), tuple(majority)),
     ]
-
-
-def _nobody(text: str) -> None:
-    """Whoever does not want to be told."""

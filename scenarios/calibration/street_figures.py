@@ -1,4 +1,4 @@
-"""Figures of recorded streets that need no learning: how often, how deep and how long the link is blocked."""
+"""Statistics of recorded streets: how often, how deeply and how long the line of sight is blocked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ...emulator.world.scene import Kind
 from ..recording.recorded_site import RecordedSite
 from ..schema.world_section import WorldFile, parse_world
 
-#: Clear means that nothing at all is near the line of sight.
+#: Below this loss nothing is near the line of sight.
 CLEAR_BELOW_DB = 0.1
 VEHICLES, PEOPLE = frozenset({Kind.CAR, Kind.VAN, Kind.BUS}), frozenset({Kind.PEDESTRIAN})
-#: Instants whose scene is made at once.
+#: Number of instants per scene, which bounds memory.
 AT_ONCE = 4096
 
 Floats = NDArray[np.float64]
@@ -28,16 +28,16 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class StreetFigures:
-    """Over all base stations.
+    """Statistics over all base stations.
 
     Attributes:
-        vehicle_fall_db, pedestrian_fall_db: median over blocked frames of how far the best beam lies below the clear
-            level of its street, where only vehicles, or only people, are in the way; NaN where there is no such frame.
-        blocked_share: mean over base stations of the share of frames blocked by geometry.
-        lowest_share, highest_share: of them.
-        disagreement: share of frames in which the label by power is another one.
-        n_events: times that a link becomes blocked.
-        median_event_s: how long it then stays blocked.
+        vehicle_fall_db, pedestrian_fall_db: median power loss of the best beam against the clear level of its street,
+            over frames blocked by vehicles only, or by people only; NaN without such frames.
+        blocked_share: share of frames blocked by geometry, mean over base stations.
+        lowest_share, highest_share: smallest and largest share of a base station.
+        disagreement: share of frames whose power and geometry labels differ.
+        n_events: number of blockages.
+        median_event_s: median duration of a blockage.
     """
 
     vehicle_fall_db: float
@@ -51,10 +51,10 @@ class StreetFigures:
 
 
 def street_figures(path: Path) -> StreetFigures:
-    """Figures of a recording of streets with standing users.
+    """Statistics of a recording of streets with standing users.
 
     Raises:
-        DataError: no recording.
+        DataError: not a recording.
     """
     vehicle_db, pedestrian_db, shares, differ, events = [], [], [], [], []
     with RecordingReader(path) as reader:
@@ -62,7 +62,7 @@ def street_figures(path: Path) -> StreetFigures:
         for station in reader.base_stations:
             blocked: Bools = station.read("blocked_geometric")
             fall_db = _fall_db(station)
-            by_vehicles, by_people = _who_blocks(file, station)
+            by_vehicles, by_people = _blocked_by_kind(file, station)
             vehicle_db.append(fall_db[blocked & by_vehicles & ~by_people])
             pedestrian_db.append(fall_db[blocked & by_people & ~by_vehicles])
             shares.append(float(blocked.mean()))
@@ -82,19 +82,19 @@ def street_figures(path: Path) -> StreetFigures:
 
 
 def event_lengths(blocked: Bools) -> NDArray[np.int64]:
-    """[n_events] frames of every unbroken blocked stretch, those that begin or end with the recording included."""
+    """[n_events] lengths in frames of all blockages, including those cut off by the start or end of the recording."""
     change = np.diff(np.concatenate([[False], blocked, [False]]).astype(np.int8))
     return (np.flatnonzero(change < 0) - np.flatnonzero(change > 0)).astype(np.int64)
 
 
 def _fall_db(station: RecordedStation) -> Floats:
-    """[n_frames] how far the best beam lies below its median with a clear view."""
+    """[n_frames] power loss of the best beam against its median over clear frames."""
     best_db = SensedFrames.of(station, ["rf"]).frames("rf").max(axis=1).astype(np.float64)
     return np.asarray(np.median(best_db[station.read("los_loss_db") < CLEAR_BELOW_DB]) - best_db)
 
 
-def _who_blocks(file: WorldFile, station: RecordedStation) -> tuple[Bools, Bools]:
-    """[n_frames] whether a vehicle, and whether a person, stands in the line of sight."""
+def _blocked_by_kind(file: WorldFile, station: RecordedStation) -> tuple[Bools, Bools]:
+    """[n_frames] whether a vehicle, and [n_frames] whether a person, blocks the line of sight."""
     site, time_s = RecordedSite.of(file, station.index), station.read("time_s")
     by_vehicles: list[Bools] = []
     by_people: list[Bools] = []

@@ -1,4 +1,4 @@
-"""Pictures that show our figures beside published ones."""
+"""Figure of a street calibration beside published figures."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Colors that the color-blind can tell apart, and markers for who sees none.
-LOOKS: dict[Modality, tuple[str, str, str]] = {
+#: Sensor -> name, color-blind safe color, marker.
+STYLES: dict[Modality, tuple[str, str, str]] = {
     "lidar": ("LiDAR", "#0072b2", "o"),
     "camera": ("camera", "#009e73", "s"),
     "rf": ("power alone", "#d55e00", "^"),
 }
-#: Published markers stand beside the instants that they are for, so that ranges do not cover each other.
-ASIDE_S: dict[Modality, float] = {"lidar": -0.012, "camera": 0.0, "rf": 0.012}
+#: Horizontal offset of published markers in s, so that their ranges do not overlap.
+OFFSET_S: dict[Modality, float] = {"lidar": -0.012, "camera": 0.0, "rf": 0.012}
 CHANCE = 50.0
 
 
 def draw_street_calibration(calibration: StreetCalibration) -> Figure:
-    """Balanced accuracy against how far ahead, where the last frame is clear: ours as lines, published as markers.
+    """Balanced accuracy over the prediction horizon, "clear now" protocol: ours as lines, published as markers.
 
-    Bands are the standard deviation over our base stations, bars the range over the published scenarios.
+    Bands are the standard deviation over base stations, bars the range over the published scenarios.
 
     Returns:
-        A figure; `pictures.save_picture` writes it.
+        Figure for `pictures.save_picture`.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.6, 4.8), layout="constrained")
     ax = figure.add_subplot()
-    for sensor in LOOKS:
+    for sensor in STYLES:
         _draw_ours(calibration, sensor, ax)
         _draw_published(sensor, calibration.rate_hz, ax)
     ax.axhline(CHANCE, color="#555555", lw=1.0, ls=":")
@@ -45,19 +45,19 @@ def draw_street_calibration(calibration: StreetCalibration) -> Figure:
     ax.set_xlim(0.05, 1.05)
     ax.set_xticks(np.arange(1, 11) / 10)
     ax.set_ylim(40.0, 100.0)
-    ax.set_xlabel("a blockage within so many seconds [s]")
+    ax.set_xlabel("prediction horizon [s]")
     ax.set_ylabel("balanced accuracy on held-out time [%]")
     ax.grid(alpha=0.25)
     minutes = calibration.n_frames / calibration.rate_hz / 60.0
     made_of = f"{len(calibration.station_names)} streets x {minutes:.0f} min, seed {calibration.seed}"
-    ax.set_title(f"Who warns of a blockage, and how early ({made_of})", fontsize=11)
+    ax.set_title(f"Blockage prediction by sensor and horizon ({made_of})", fontsize=11)
     _add_legend(figure, ax)
     return figure
 
 
 def _draw_ours(calibration: StreetCalibration, sensor: Modality, ax: Axes) -> None:
-    name, color, marker = LOOKS[sensor]
-    curve = next((c for c in calibration.curves if (c.warner, c.protocol) == (sensor, "clear now")), None)
+    name, color, marker = STYLES[sensor]
+    curve = next((c for c in calibration.curves if (c.predictor, c.protocol) == (sensor, "clear now")), None)
     if curve is None:
         return
     ahead_s = np.array(curve.horizons) / calibration.rate_hz
@@ -68,11 +68,11 @@ def _draw_ours(calibration: StreetCalibration, sensor: Modality, ax: Axes) -> No
 
 
 def _draw_published(sensor: Modality, rate_hz: float, ax: Axes) -> None:
-    _, color, marker = LOOKS[sensor]
+    _, color, marker = STYLES[sensor]
     for horizon, share in PUBLISHED[sensor].items():
         bar = 100.0 * np.array([[share.mean - share.lowest], [share.highest - share.mean]])
         ax.errorbar(
-            horizon / rate_hz + ASIDE_S[sensor],
+            horizon / rate_hz + OFFSET_S[sensor],
             100.0 * share.mean,
             yerr=bar if bar.any() else None,
             fmt=marker,

@@ -1,4 +1,4 @@
-"""Windows of many base stations in one pool, each with how soon a blockage comes: what reference models learn from."""
+"""Training and test samples of the reference models: windows of all base stations, and frames to the next blockage."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class SiteSamples:
     """Windows of one base station and one sensor.
 
     Attributes:
-        windows: n of them.
-        frames_ahead: [n] how many frames after the window's last one the first blocked frame comes, from 1; one more
-            than the windows' horizon where none does.
+        windows: n windows.
+        frames_ahead: [n] frames from the last frame of the window to the next blocked one, from 1; horizon + 1 if there
+            is none within the horizon.
     """
 
     windows: BlockageWindows
@@ -36,12 +36,12 @@ class SiteSamples:
         return len(self.windows)
 
     def inputs(self, indices: Index | slice = slice(None)) -> Batch:
-        """[b, ...] of the sensor, see `BlockageWindows.inputs`."""
+        """[b, ...] inputs of the sensor, see `BlockageWindows.inputs`."""
         (modality,) = self.windows.modalities
         return self.windows.inputs(indices)[modality]
 
     def clear_now(self) -> Self:
-        """Those whose last frame is not blocked."""
+        """Samples whose last frame is not blocked."""
         clear = np.flatnonzero(~self.windows.blocked_now)
         return replace(self, windows=self.windows.take(clear), frames_ahead=self.frames_ahead[clear])
 
@@ -49,17 +49,17 @@ class SiteSamples:
 def site_samples(
     station: RecordedStation, modality: Modality, length: int, horizon: int, test_fraction: float
 ) -> tuple[SiteSamples, SiteSamples]:
-    """Training and held-out samples of one base station: split by time, with a gap in which nobody looks or is asked.
+    """Training and held-out samples of one base station, split by time with an unused gap between them.
 
     Args:
-        station: with the label by geometry.
+        station: recorded base station with the geometric label.
         modality: lidar, camera or rf.
-        length, horizon: frames looked at, and the farthest frame ahead that counts.
-        test_fraction: of the recording's end.
+        length, horizon: number of input frames, and largest prediction horizon in frames.
+        test_fraction: share at the end of the recording that is held out.
 
     Raises:
-        ConfigError: too short a recording.
-        DataError: one without the sensor or the label.
+        ConfigError: the recording is too short.
+        DataError: the recording lacks the sensor or the label.
     """
     blocked: NDArray[np.bool_] = station.read("blocked_geometric")
     sensed = SensedFrames.of(station, [modality])
@@ -75,12 +75,12 @@ def site_samples(
 
 
 def frames_ahead(blocked: NDArray[np.bool_], now: Index, horizon: int) -> Index:
-    """[n] frames from each of the frames `now` [n] to the first blocked one after it; horizon + 1 if that is farther.
+    """[n] frames from frame `now` to the next blocked frame; horizon + 1 if that is farther.
 
     Args:
-        blocked: [n_frames].
-        now: each with `horizon` frames after it.
-        horizon: at least 1.
+        blocked: [n_frames] label by geometry.
+        now: [n] frame indices, each with `horizon` frames after it.
+        horizon: largest number of frames, at least 1.
     """
     ahead = blocked[now[:, None] + np.arange(1, horizon + 1)]
     return np.where(ahead.any(axis=1), ahead.argmax(axis=1) + 1, horizon + 1).astype(np.int64)
@@ -91,10 +91,10 @@ class PooledSamples:
     """Training samples of all base stations, drawn in balanced batches.
 
     Attributes:
-        sites: of one sensor each.
-        site, sample: [n] where to find each sample of the pool.
+        sites: samples per base station.
+        site, sample: [n] base station, and index of the sample there, of every sample of the pool.
         frames_ahead: [n] as in `SiteSamples`.
-        horizon: farthest frame ahead that counts.
+        horizon: largest prediction horizon in frames.
     """
 
     sites: tuple[SiteSamples, ...]
@@ -105,17 +105,18 @@ class PooledSamples:
 
     @classmethod
     def of(cls, sites: Sequence[SiteSamples]) -> Self:
-        """The pool of some base stations.
+        """Pool of some base stations.
 
         Raises:
-            DataError: no blockage, or nothing else, in all of them.
+            DataError: all samples are of one class.
         """
         ahead = np.concatenate([site.frames_ahead for site in sites])
         horizon = sites[0].windows.horizon
-        n_warned = int((ahead <= horizon).sum())
-        if n_warned in {0, len(ahead)}:
+        n_blocked = int((ahead <= horizon).sum())
+        if n_blocked in {0, len(ahead)}:
             raise DataError(
-                f"{n_warned} of {len(ahead)} training windows end within {horizon} frames of a blockage; a model needs "
+                f"{n_blocked} of {len(ahead)} training windows end within {horizon} frames of a blockage; a "
+                "model needs "
                 "both kinds, so record longer or more base stations"
             )
         return cls(
@@ -127,23 +128,23 @@ class PooledSamples:
         )
 
     def shuffled(self, draws: np.random.Generator) -> Self:
-        """The same inputs with labels that tell nothing about them: a negative control."""
+        """The same inputs with shuffled labels: a negative control."""
         return replace(self, frames_ahead=draws.permutation(self.frames_ahead))
 
     def balanced(self, n: int, draws: np.random.Generator) -> Index:
-        """[n] members of the pool, with repeats: half of them with a blockage within the horizon, in any order."""
-        comes = self.frames_ahead <= self.horizon
-        halves = [np.flatnonzero(kind) for kind in (comes, ~comes)]
+        """[n] indices into the pool, with repeats: half of them with a blockage within the horizon."""
+        is_blocked = self.frames_ahead <= self.horizon
+        halves = [np.flatnonzero(kind) for kind in (is_blocked, ~is_blocked)]
         sizes = (n // 2, n - n // 2)
         return np.concatenate([half[draws.integers(len(half), size=k)] for half, k in zip(halves, sizes, strict=True)])
 
-    def warned_share(self, horizon: int) -> float:
-        """Share of a balanced batch that has a blockage within fewer frames."""
-        comes = self.frames_ahead[self.frames_ahead <= self.horizon]
-        return 0.5 * float((comes <= horizon).mean())
+    def blocked_share(self, horizon: int) -> float:
+        """Share of a balanced batch with a blockage within a shorter horizon."""
+        frames_ahead = self.frames_ahead[self.frames_ahead <= self.horizon]
+        return 0.5 * float((frames_ahead <= horizon).mean())
 
     def inputs(self, members: Index) -> Batch:
-        """[b, ...] of some members of the pool, in their order."""
+        """[b, ...] inputs of some members of the pool, in their order."""
         first = self.sites[0].inputs(np.zeros(1, dtype=np.int64))
         batch: NDArray[Any] = np.empty((len(members), *first.shape[1:]), dtype=np.float32)
         for index, site in enumerate(self.sites):

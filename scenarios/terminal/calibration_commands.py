@@ -59,7 +59,7 @@ def street(
             file.seed,
             protocols=("clear now", "all") if all_windows else ("clear now",),
             progress=progress,
-            say=lambda text: console.print(text, soft_wrap=True, highlight=False),
+            report=lambda text: console.print(text, soft_wrap=True, highlight=False),
         )
     print_street_calibration(console, calibration)
     if plot is None:

@@ -88,8 +88,9 @@ def run(
         typer.Option(help="Address tcp://HOST:PORT at which workers (sheafedge worker) or --outside clients connect."),
     ] = None,
     keys: Annotated[
-        Optional[Path], typer.Option(help="Folder of CURVE keys for --hub; made by sheafedge keys.")
-    ] = None,  # noqa: UP045
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of CURVE keys for --hub; made by sheafedge keys."),
+    ] = None,
     engine: Annotated[
         str, typer.Option(help="How workers are started: processes (on this host) or ray (also on a cluster).")
     ] = "processes",

@@ -19,7 +19,7 @@ from sheafedge.scenarios.calibration.street_calibration import (
     calibrate_street,
     site_scores,
 )
-from sheafedge.scenarios.calibration.street_models import ReferenceSettings, trained_network, warnings_of
+from sheafedge.scenarios.calibration.street_models import ReferenceSettings, predictions_of, trained_network
 from sheafedge.scenarios.calibration.warning_samples import PooledSamples, site_samples
 from sheafedge.scenarios.recording.recording_cache import cached_recording
 from sheafedge.scenarios.schema.world_section import WorldSection
@@ -63,8 +63,8 @@ def test_power_alone_notices_only_when_it_is_about_to_happen(streets: StreetCali
 
 
 def test_whoever_needs_no_sensor_is_at_chance_while_the_link_is_clear(streets: StreetCalibration) -> None:
-    for warner in ("persistence", "majority"):
-        curve = streets.curve("persistence" if warner == "persistence" else "majority")
+    for baseline in ("persistence", "majority"):
+        curve = streets.curve("persistence" if baseline == "persistence" else "majority")
         assert {curve.mean(horizon) for horizon in curve.horizons} == {0.5}
 
 
@@ -79,7 +79,7 @@ def test_labels_that_tell_nothing_teach_nothing(cache: Path) -> None:
     for control in range(N_CONTROLS):
         shuffled = pool.shuffled(named_stream(SEED, "shuffled", control))
         network = trained_network("lidar", shuffled, horizons, ReferenceSettings(n_steps=200), SEED + control)
-        means.append(np.mean([site_scores(warnings_of(network, test), test, horizons) for _, test in clear], axis=0))
+        means.append(np.mean([site_scores(predictions_of(network, test), test, horizons) for _, test in clear], axis=0))
     np.testing.assert_allclose(np.mean(means, axis=0), 0.5, atol=CHANCE_MARGIN)
 
 

@@ -166,9 +166,9 @@ def test_tables_put_published_figures_beside_ours() -> None:
 def test_the_figure_shows_both_splits_and_the_noise(tmp_path: Path) -> None:
     figure = draw_sky_figures(made_up())
     assert [ax.get_title() for ax in figure.axes] == [
-        "random rows held out (leaks)",
+        "random split (leaks)",
         "whole flights held out",
-        "whole flights held out, as GPS gets worse",
+        "whole flights held out, over GPS error",
     ]
     figure.savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 10_000

@@ -22,7 +22,7 @@ from sheafedge.scenarios.calibration.street_calibration import (
     site_scores,
 )
 from sheafedge.scenarios.calibration.street_figures import event_lengths, street_figures
-from sheafedge.scenarios.calibration.street_models import ReferenceSettings, trained_network, warnings_of
+from sheafedge.scenarios.calibration.street_models import ReferenceSettings, predictions_of, trained_network
 from sheafedge.scenarios.calibration.street_pictures import draw_street_calibration
 from sheafedge.scenarios.calibration.warning_samples import PooledSamples, SiteSamples, frames_ahead, site_samples
 from sheafedge.scenarios.recording.pictures import save_picture
@@ -93,8 +93,8 @@ def test_half_of_a_batch_comes_before_a_blockage_and_inputs_keep_their_order(
     for row, member in zip(pool.inputs(members), members, strict=True):
         site = pool.sites[pool.site[member]]
         np.testing.assert_array_equal(row, site.inputs(pool.sample[[member]])[0])
-    assert pool.warned_share(HORIZON) == 0.5
-    assert 0.0 < pool.warned_share(1) < pool.warned_share(5) < 0.5
+    assert pool.blocked_share(HORIZON) == 0.5
+    assert 0.0 < pool.blocked_share(1) < pool.blocked_share(5) < 0.5
 
 
 def test_shuffling_moves_labels_and_nothing_else(sites: list[tuple[SiteSamples, SiteSamples]]) -> None:
@@ -143,7 +143,7 @@ def test_power_is_learned_where_it_decides(sites: list[tuple[SiteSamples, SiteSa
     pool = PooledSamples.of([train for train, _ in sites])
     settings = ReferenceSettings(n_steps=60, batch_size=32)
     network = trained_network("rf", pool, (1, 10), settings, SEED)
-    scores = [site_scores(warnings_of(network, test), test, (1, 10)) for _, test in sites]
+    scores = [site_scores(predictions_of(network, test), test, (1, 10)) for _, test in sites]
     assert np.mean(scores, axis=0)[0] > 0.7
 
 
@@ -170,9 +170,9 @@ def calibration(cache: Path, recording: Path) -> StreetCalibration:
 
 
 def test_every_sensor_and_baseline_has_a_curve_of_every_protocol(calibration: StreetCalibration) -> None:
-    found = {(curve.warner, curve.protocol) for curve in calibration.curves}
-    warners = ("rf", "lidar", "persistence", "majority")
-    assert found == {(warner, protocol) for warner in warners for protocol in ("clear now", "all")}
+    found = {(curve.predictor, curve.protocol) for curve in calibration.curves}
+    predictors = ("rf", "lidar", "persistence", "majority")
+    assert found == {(predictor, protocol) for predictor in predictors for protocol in ("clear now", "all")}
     for curve in calibration.curves:
         assert len(curve.by_site) == SECTION.n_sites
         assert all(0.0 <= score <= 1.0 for row in curve.by_site for score in row)
@@ -235,7 +235,7 @@ def test_no_sensor_is_refused() -> None:
     ("arguments", "said"),
     [
         (["--set", "world.kind=sky"], "world.kind=street"),
-        (["--plot", "no such folder/street.png"], "name a file in a folder that exists"),
+        (["--plot", "no such folder/street.png"], "name a file in an existing folder"),
         (["--set", "world.sites=3"], "world.sites is not a known field"),
         (["--sites", "0"], "world.n_sites"),
     ],
