@@ -10,13 +10,13 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.schema.scenario import load_scenario, parse_assignment
 from sheafedge.scenarios.schema.toml_file import MAX_BYTES, MAX_DEPTH, parsed_toml, read_toml
 from sheafedge.scenarios.schema.world_section import load_world
-from sheafedge.scenarios.terminal.compare_arguments import asked_comparison
+from sheafedge.scenarios.terminal.compare_arguments import requested_comparison
 
 LONGEST_SENTENCE = 500
 READERS: dict[str, Callable[[str], object]] = {
     "scenario": load_scenario,
     "world": load_world,
-    "comparison": lambda name: asked_comparison(name).base(),
+    "comparison": lambda name: requested_comparison(name).base(),
 }
 HOSTILE: dict[str, bytes] = {
     "digits without end": b"rounds = " + b"9" * 5000,
@@ -25,7 +25,7 @@ HOSTILE: dict[str, bytes] = {
     "tables without a bottom": b"a" + b".a" * 200_000 + b" = 1",
     "a header without a bottom": b"[world" + b".a" * 5000 + b"]\nx = 1",
     "a spaced key without a bottom": b"a" + b" . 'a'" * 5000 + b" = 1",
-    "a comparison without a bottom": b'scenario = "blockage"\n[set]\na' + b".a" * 5000 + b" = 1\n[arms.x]\ny = 1",
+    "a comparison without a bottom": b'scenario = "blockage"\n[set]\na' + b".a" * 5000 + b" = 1\n[methods.x]\ny = 1",
     "lists without a bottom": b"rounds = " + b"[" * 20_000,
     "lists deeper than any": b"rounds = " + b"[" * 150 + b"]" * 150,
     "inline tables without a bottom": b"rounds = " + b"{a=" * 20_000,
@@ -40,8 +40,8 @@ HOSTILE: dict[str, bytes] = {
     "twenty thousand keys": b"".join(b"k%d = 1\n" % index for index in range(20_000)),
     "a text without end": b'name = "' + b"y" * MAX_BYTES + b'"',
     "a huge seed of a world": b"seed = 0x" + b"f" * 9999 + b'\n[world]\nkind = "street"\n',
-    "a comparison of itself": b'scenario = "hostile.toml"\nseeds = [0]\n[arms.a]\nrounds = 1\n',
-    "arms that are none": b'scenario = "blockage"\n[arms]\nx = 3\n',
+    "a comparison of itself": b'scenario = "hostile.toml"\nseeds = [0]\n[methods.a]\nrounds = 1\n',
+    "methods that are none": b'scenario = "blockage"\n[methods]\nx = 3\n',
 }
 
 
