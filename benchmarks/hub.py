@@ -2,11 +2,11 @@
 
     python benchmarks/hub.py [--peers 100] [--kilobytes 8] [--messages 1000] [--repeats 15] [--addresses inproc ipc tcp]
 
-All workers send a burst, the hub receives and forwards every message of it to the worker of its receiver, and the
-workers take out what came. Only the hub's part is timed. It has a `Wire` of its own, as it would in a process of its
-own: it has seen none of the headers before. The arm *relay* is a bare ROUTER that receives three frames and sends three
-and looks at none of them: what Python and ZeroMQ can do here at all. The arms take turns. Seconds are those that the
-hub's thread was busy, so that other work on the machine does not count; wall time is told beside them.
+Workers send one after another; the hub receives every message, whose header it expects as the ZeroMQ transport does,
+and forwards it to the worker of its receiver. Only the hub's part is timed. It has a `Wire` of its own, as it would in
+a process of its own: it has seen none of the headers before. The arm *relay* is a bare ROUTER that receives three
+frames, sends three and reads none of them: the limit of Python and ZeroMQ here. The arms take turns. Seconds are those
+that the hub's thread was busy, so that other work on the machine does not count; wall time is printed beside them.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ class Relay(Protocol):
 
     address: str
 
-    def hear(self, n_messages: int) -> None:
-        """Receive so many messages; whoever has been heard is connected."""
+    def receive(self, header: bytes) -> None:
+        """Receive the message with this header; its worker is connected then."""
         ...
 
-    def pass_on(self, n_messages: int) -> None:
-        """Receive so many messages, and send each on."""
+    def relay(self, header: bytes) -> None:
+        """Receive the message with this header, and send it on."""
         ...
 
     def close(self) -> None:
@@ -63,15 +63,12 @@ class HubRelay:
         self._hub = Hub(context, address, Wire(KINDS), frozenset(self._names), TIMEOUT_S)
         self.address = self._hub.address
 
-    def hear(self, n_messages: int) -> None:
-        for _ in range(n_messages):
-            self._hub.receive()
+    def receive(self, header: bytes) -> None:
+        self._hub.receive(header)
 
-    def pass_on(self, n_messages: int) -> None:
-        hub, names = self._hub, self._names
-        for _ in range(n_messages):
-            in_flight = hub.receive()
-            hub.forward(names[in_flight.receiver], in_flight, NOTHING_LOST, PACKET_BYTES)
+    def relay(self, header: bytes) -> None:
+        in_flight = self._hub.receive(header)
+        self._hub.forward(self._names[in_flight.receiver], in_flight, NOTHING_LOST, PACKET_BYTES)
 
     def close(self) -> None:
         self._hub.close()
@@ -87,15 +84,12 @@ class BareRelay:
         self._socket.bind(address)
         self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def hear(self, n_messages: int) -> None:
-        for _ in range(n_messages):
-            self._socket.recv_multipart()
+    def receive(self, header: bytes) -> None:
+        self._socket.recv_multipart()
 
-    def pass_on(self, n_messages: int) -> None:
-        receive, send = self._socket.recv_multipart, self._socket.send_multipart
-        for _ in range(n_messages):
-            worker, header, payload = receive(copy=False)
-            send([self._next[worker.bytes], header, payload], copy=False)
+    def relay(self, header: bytes) -> None:
+        worker, found, payload = self._socket.recv_multipart(copy=False)
+        self._socket.send_multipart([self._next[worker.bytes], found, payload], copy=False)
 
     def close(self) -> None:
         self._socket.close(linger=0)
@@ -116,10 +110,9 @@ class Peers:
             socket.connect(address)
             self._sockets.append(socket)
 
-    def send(self, burst: Sequence[tuple[bytes, bytes]]) -> None:
-        """Message i of the burst from worker i, and around."""
-        for index, frames in enumerate(burst):
-            self._sockets[index % len(self._sockets)].send_multipart(frames)
+    def send(self, index: int, frames: tuple[bytes, bytes]) -> None:
+        """Send message number `index` of a burst: message i comes from worker i modulo their number."""
+        self._sockets[index % len(self._sockets)].send_multipart(frames)
 
     def take(self, n_messages: int) -> None:
         """What came, which must be so much."""
@@ -155,13 +148,13 @@ def _measured(kind: str, options: argparse.Namespace) -> dict[str, Any]:
         peers = {name: Peers(context, relay.address, options.peers) for name, relay in arms.items()}
         try:
             for name, relay in arms.items():
-                peers[name].send(_burst(options, options.peers, 0))
-                relay.hear(options.peers)
+                for index, frames in enumerate(_burst(options, options.peers, 0)):
+                    peers[name].send(index, frames)
+                    relay.receive(frames[0])
             for repeat in range(options.repeats + 1):
                 burst = _burst(options, options.messages, 1 + repeat)
                 for name, relay in arms.items():
-                    peers[name].send(burst)
-                    busy, wall = _timed(relay, options.messages)
+                    busy, wall = _timed(relay, peers[name], burst)
                     peers[name].take(options.messages)
                     if repeat:
                         busy_s[name].append(busy)
@@ -173,10 +166,15 @@ def _measured(kind: str, options: argparse.Namespace) -> dict[str, Any]:
     return {name: _figures(busy_s[name], wall_s[name], options.messages) for name in RELAYS}
 
 
-def _timed(relay: Relay, n_messages: int) -> tuple[float, float]:
-    busy_s, wall_s = time.thread_time(), time.perf_counter()
-    relay.pass_on(n_messages)
-    return time.thread_time() - busy_s, time.perf_counter() - wall_s
+def _timed(relay: Relay, peers: Peers, burst: Sequence[tuple[bytes, bytes]]) -> tuple[float, float]:
+    """Busy and wall time of the relay over a burst, without the workers' part."""
+    busy_s = wall_s = 0.0
+    for index, frames in enumerate(burst):
+        peers.send(index, frames)
+        busy_s, wall_s = busy_s - time.thread_time(), wall_s - time.perf_counter()
+        relay.relay(frames[0])
+        busy_s, wall_s = busy_s + time.thread_time(), wall_s + time.perf_counter()
+    return busy_s, wall_s
 
 
 def _figures(busy_s: Sequence[float], wall_s: Sequence[float], n_messages: int) -> dict[str, Any]:
@@ -188,7 +186,7 @@ def _figures(busy_s: Sequence[float], wall_s: Sequence[float], n_messages: int) 
 
 
 def _burst(options: argparse.Namespace, n_messages: int, round_index: int) -> list[tuple[bytes, bytes]]:
-    """Message i from worker i to the next, and around; no two are of one phase, so that none looks replayed."""
+    """Message i from worker i to the next, and around; no two are of one phase, so that no two headers are the same."""
     wire = Wire(KINDS)
     payload = np.random.default_rng(0).normal(size=int(1024 * options.kilobytes) // 4).astype(np.float32)
     burst = []

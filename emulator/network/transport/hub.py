@@ -1,25 +1,23 @@
-"""The one place that all messages pass: a ZeroMQ ROUTER that hears workers and forwards what a link lets by."""
+"""The hub that all messages cross: a ZeroMQ ROUTER that receives from workers and forwards what links deliver."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 import zmq
 from numpy.typing import NDArray
 
-from ...contracts import InFlight, NodeId
+from ...contracts import InFlight
 from .errors import TransportError, WireError
 from .intake import Intake
-from .memory_transport import at_hub
-from .seen_messages import SeenMessages
 from .sockets import allow_connections, open_socket, send_frames
-from .wire import Header, Wire, WireFrames
+from .wire import Wire, WireFrames
 from .wire_header import MAX_HEADER_BYTES
+from .wire_transport import in_flight_of
 
-#: What a worker says first, where somebody waits for it: two frames without content.
-GREETING = (b"", b"")
+#: The first message of a worker, for which the hub waits: two frames without content.
+JOIN_FRAMES = (b"", b"")
 
 
 class Hub:
@@ -31,9 +29,8 @@ class Hub:
         context: owner of the socket.
         address: where to listen; `tcp://127.0.0.1:*` and `ipc://*` take any free place, see `address`.
         wire: what may cross.
-        workers: identities of the workers that may speak.
+        workers: identities of the workers that may send.
         timeout_s: longest wait for anything.
-        nodes_of: worker -> nodes that it speaks for; None: anyone for any node.
 
     Attributes:
         address: where the hub really listens.
@@ -49,14 +46,11 @@ class Hub:
         wire: Wire,
         workers: frozenset[bytes],
         timeout_s: float,
-        nodes_of: Mapping[bytes, Collection[NodeId]] | None = None,
     ) -> None:
         self._wire = wire
         self._workers = workers
         if not address.startswith("inproc://"):
             allow_connections(len(workers))
-        self._nodes_of = nodes_of
-        self._seen = SeenMessages()
         self._socket = open_socket(context, zmq.ROUTER, timeout_s, wire.max_frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished worker is an error, not silence
         try:
@@ -80,20 +74,19 @@ class Hub:
         """Why the latest of them was refused; empty when none was."""
         return self._intake.last_refusal
 
-    def meet(self, worker: bytes) -> None:
-        """Wait for the greeting of a worker: from then on nobody else can connect under its name.
+    def wait_for_worker(self, worker: bytes) -> None:
+        """Wait until a worker has joined: from then on no other socket can connect under its name.
 
         Raises:
             TransportError: it did not come in time.
         """
-        self._intake.next(lambda parts: _check_greeting(parts, worker))
+        self._intake.next(lambda parts: _check_join(parts, worker))
 
-    def receive(self, expected: bytes | None = None) -> InFlight:
-        """The next message that a worker sends; whatever else arrives before it is counted and dropped.
+    def receive(self, expected: bytes) -> InFlight:
+        """The message of a worker with this header; whatever else arrives before it is counted and dropped.
 
         Args:
-            expected: header of the message that comes next, where somebody knows; everything else is refused. None:
-                any that has not come before.
+            expected: header of the message that comes next; a replayed message has another one.
 
         Raises:
             TransportError: no message came in time.
@@ -110,18 +103,14 @@ class Hub:
             WireError: the message is damaged, or of no use unless whole.
             TransportError: the worker is gone, or does not take the message in time.
         """
-        header, payload = in_flight.frames
-        parts: list[bytes | memoryview | zmq.Frame] = [worker, header, payload]  # an untouched frame goes on as it is
-        sent: bytes = header
-        if lost_packets.size:
-            left = self._wire.without_packets(WireFrames(header, payload.buffer), lost_packets, packet_bytes)
-            if left.header is not header:
-                parts, sent = [worker, left.header, left.payload], left.header
+        frames: WireFrames = in_flight.frames
+        left = self._wire.without_packets(frames, lost_packets, packet_bytes)
+        payload = left.payload if left.carrier is None else left.carrier  # an untouched frame is not copied
         try:
-            send_frames(self._socket, parts)
+            send_frames(self._socket, [worker, left.header, payload])
         except zmq.ZMQError as error:
             raise TransportError(f"hub cannot reach worker {worker!r} ({error}); is it still running?") from None
-        return sent
+        return left.header
 
     def close(self) -> None:
         """Free the socket, and the file of an `ipc://` address, which ZeroMQ leaves behind; safe to call twice."""
@@ -131,30 +120,19 @@ class Hub:
         if self.address.startswith("ipc://") and not self.address.startswith("ipc://@"):
             Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
 
-    def _take(self, parts: list[zmq.Frame], expected: bytes | None) -> InFlight:
+    def _take(self, parts: list[zmq.Frame], expected: bytes) -> InFlight:
         worker, header, payload = parts
         if worker.bytes not in self._workers:
             raise WireError(f"unknown worker {worker.bytes!r}")
-        frames = WireFrames(header_content(header), payload.buffer)
-        if expected is not None and frames.header != expected:
+        frames = WireFrames(header_content(header), payload.buffer, payload)
+        if frames.header != expected:
             raise WireError(f"worker {worker.bytes!r} sent something else than the message that was to come")
-        found = self._wire.read_verified(frames.header, frames.payload)
-        if expected is None:
-            self._check_news(worker.bytes, found)
-        return at_hub(found, frames, (frames.header, payload))
-
-    def _check_news(self, worker: bytes, found: Header) -> None:
-        """Nobody told what comes next: the message must be the worker's own, whole, and new."""
-        if self._nodes_of is not None and found.sender not in self._nodes_of.get(worker, ()):
-            raise WireError(f"worker {worker!r} speaks for node {found.sender}, which is not one of its own")
-        if found.lost_packets.size:
-            raise WireError(f"{found.kind} from {found.sender} lost packets before it was sent")
-        self._seen.take(found)
+        return in_flight_of(self._wire.read_verified(frames.header, frames.payload), frames)
 
 
-def _check_greeting(parts: list[zmq.Frame], worker: bytes) -> None:
-    if [part.bytes for part in parts] != [worker, *GREETING]:
-        raise WireError(f"no greeting of worker {worker!r}")
+def _check_join(parts: list[zmq.Frame], worker: bytes) -> None:
+    if [part.bytes for part in parts] != [worker, *JOIN_FRAMES]:
+        raise WireError(f"worker {worker!r} has not joined")
 
 
 def header_content(frame: zmq.Frame) -> bytes:

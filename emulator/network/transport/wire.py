@@ -20,10 +20,16 @@ _REMEMBERED_BYTES = 4096  # of a header; longer ones list losses, are rare, and 
 
 
 class WireFrames(NamedTuple):
-    """A message as bytes: header and payload, the latter often a view of the sender's array."""
+    """A message as bytes.
+
+    Attributes:
+        header, payload: the two frames; the payload is often a view of the sender's array.
+        carrier: frame of the transport that holds the payload, to be sent on without a copy; None: there is none.
+    """
 
     header: bytes
     payload: memoryview
+    carrier: Any = None
 
     @property
     def size_bytes(self) -> int:

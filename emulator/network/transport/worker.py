@@ -1,16 +1,15 @@
-"""Where nodes live: a ZeroMQ DEALER that speaks for all nodes of one process, told apart by the ids in the headers."""
+"""The end of the nodes at the hub: a ZeroMQ DEALER of one process, whose nodes are told apart by ids in the headers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import zmq
 
-from ...contracts import Message, NodeId
+from ...contracts import Message
 from .errors import TransportError, WireError
-from .hub import GREETING, header_content
+from .hub import JOIN_FRAMES, header_content
 from .intake import Intake
-from .seen_messages import SeenMessages
 from .sockets import open_socket, send_frames
 from .wire import Wire
 
@@ -26,7 +25,6 @@ class Worker:
         wire: what may cross.
         identity: under which the hub knows this worker.
         timeout_s: longest wait for anything.
-        nodes: that it speaks for; None: any.
 
     Raises:
         TransportError: the address is not one.
@@ -39,11 +37,8 @@ class Worker:
         wire: Wire,
         identity: bytes,
         timeout_s: float,
-        nodes: Collection[NodeId] | None = None,
     ) -> None:
         self._wire = wire
-        self._nodes = nodes
-        self._seen = SeenMessages()
         self._timeout_s = timeout_s
         self._broadcast: tuple[Message, zmq.Frame] | None = None  # the last large payload, as a frame
         self._socket = open_socket(context, zmq.DEALER, timeout_s, wire.max_frame_bytes)
@@ -65,13 +60,13 @@ class Worker:
         """Why the latest of it was refused; empty when nothing was."""
         return self._intake.last_refusal
 
-    def greet(self) -> None:
-        """Tell the hub that this worker is there; see `Hub.meet`.
+    def join(self) -> None:
+        """Announce this worker to the hub; see `Hub.wait_for_worker`.
 
         Raises:
             TransportError: the hub cannot be reached in time.
         """
-        self._send(GREETING)
+        self._send(JOIN_FRAMES)
 
     def send(self, message: Message) -> bytes:
         """Encode a message and hand it to the hub.
@@ -87,14 +82,13 @@ class Worker:
         self._send([frames.header, self._payload_frame(message, frames.payload)])
         return frames.header
 
-    def receive(self, expected: bytes | None = None) -> Message:
-        """The next message for one of this worker's nodes; its payload is a read-only view of the frame.
+    def receive(self, expected: bytes) -> Message:
+        """The message with this header; its payload is a read-only view of the frame.
 
         Whatever else arrives before it is counted and dropped.
 
         Args:
-            expected: header of the message that comes next, where somebody knows; everything else is refused. None:
-                any that has not come before.
+            expected: header of the message that comes next, as `Hub.forward` returns it.
 
         Raises:
             TransportError: no message came in time.
@@ -107,16 +101,11 @@ class Worker:
         except zmq.ZMQError as error:
             raise TransportError(f"worker could not send to the hub within {self._timeout_s} s ({error})") from None
 
-    def _take(self, frames: list[zmq.Frame], expected: bytes | None) -> Message:
+    def _take(self, frames: list[zmq.Frame], expected: bytes) -> Message:
         header = header_content(frames[0])
-        if expected is not None and header != expected:
+        if header != expected:
             raise WireError("the hub sent something else than the message that was to come")
-        message = self._wire.decode(header, frames[1].buffer)
-        if expected is None:
-            if self._nodes is not None and message.receiver not in self._nodes:
-                raise WireError(f"the hub sent a message for node {message.receiver}, which does not live here")
-            self._seen.take(message)
-        return message
+        return self._wire.decode(header, frames[1].buffer)
 
     def _payload_frame(self, message: Message, payload: memoryview) -> memoryview | zmq.Frame:
         """What to send; the messages of a broadcast share one frame, so that a large payload is copied once."""

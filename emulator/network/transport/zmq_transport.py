@@ -10,15 +10,14 @@ import zmq
 from numpy.typing import NDArray
 
 from ...contracts import ConfigError, InFlight, Message
-from .damage import decode_damaged
 from .errors import TransportError
 from .hub import Hub
-from .memory_transport import at_hub
-from .wire import Wire, WireFrames
+from .wire import Wire
+from .wire_transport import WireTransport
 from .worker import Worker
 
 
-class ZmqTransport:
+class ZmqTransport(WireTransport):
     """A `Transport` over one ROUTER (the hub) and one DEALER (the worker that speaks for all nodes).
 
     Hub and worker take turns in the engine's thread: each step sends, then waits for what was sent, so the order of
@@ -50,20 +49,19 @@ class ZmqTransport:
     ) -> None:
         if not (timeout_s > 0.0 and math.isfinite(timeout_s)):
             raise ConfigError(f"timeout_s must be a positive number of seconds, got {timeout_s}; 30 is the default")
-        self._wire = wire
+        super().__init__(wire)
         self._own_context = zmq.Context() if context is None else None
-        self._is_closed = False
         shared = context if context is not None else self._own_context
         assert shared is not None
         try:
             own_name = f"inproc://sheafedge-{id(self):x}"
-            # Whoever connects first under a name has it: nobody can guess this one, and the worker has it before
-            # anybody is told the address.
+            # The first socket that connects under a name has it: this one cannot be guessed, and the worker has it
+            # before the address is published.
             self._identity = b"worker-0-" + secrets.token_hex(8).encode()
             self.hub = Hub(shared, address or own_name, wire, frozenset({self._identity}), timeout_s)
             try:
                 self.worker = Worker(shared, self.hub.address, wire, self._identity, timeout_s)
-                self._introduce()
+                self._connect_worker()
             except TransportError:
                 self.hub.close()
                 raise
@@ -92,41 +90,19 @@ class ZmqTransport:
         self._check_open()
         return self.worker.receive(self.hub.forward(self._identity, in_flight, lost_packets, packet_bytes))
 
-    def packed(self, in_flight: InFlight) -> tuple[bytes, bytes]:
-        header, payload = in_flight.frames
-        return header, payload.bytes
-
-    def unpacked(self, header: bytes, payload: bytes) -> InFlight:
-        frames = WireFrames(header, memoryview(payload))
-        return at_hub(self._wire.read_header(header, len(payload)), frames, (header, zmq.Frame(payload)))
-
-    def forward_damaged(
-        self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
-    ) -> Message:
-        """As `forward`, with bits flipped; not over the socket, because nobody answers for what a worker refuses.
-
-        Raises:
-            WireError: the receiver has noticed.
-            TransportError: the transport was closed.
-        """
-        self._check_open()
-        header, payload = in_flight.frames
-        frames = WireFrames(header, payload.buffer)
-        return decode_damaged(self._wire, frames, lost_packets, packet_bytes, flipped_bits)
-
     def close(self) -> None:
         """Free the sockets, and the context unless it is shared; safe to call twice."""
         if self._is_closed:
             return
-        self._is_closed = True
+        super().close()
         self.worker.close()
         self.hub.close()
         self._free_context()
 
-    def _introduce(self) -> None:
+    def _connect_worker(self) -> None:
         try:
-            self.worker.greet()
-            self.hub.meet(self._identity)
+            self.worker.join()
+            self.hub.wait_for_worker(self._identity)
         except TransportError:
             self.worker.close()
             raise
@@ -134,7 +110,3 @@ class ZmqTransport:
     def _free_context(self) -> None:
         if self._own_context is not None:
             self._own_context.term()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise TransportError("transport is closed; build a new one for another run")

@@ -26,6 +26,7 @@ AT_ONCE_S = 0.001  # limit on waits that are meant to end in silence
 LOOPBACK_S = 10.0  # limit on waits that are not
 NAMES = frozenset({b"known", b"worker-0"})
 OPEN_FILES = Path("/proc/self/fd")
+HEADER = b"of a message that never comes"
 
 
 def wire() -> Wire:
@@ -56,9 +57,8 @@ def stranger(context: zmq.Context[zmq.Socket[bytes]], address: str, identity: by
     [
         ([b"hello"], "a message has two frames, got 1"),
         ([b"a", b"b", b"c"], "a message has two frames, got 3"),
-        ([b"", b""], "header of 0 bytes is not msgpack"),
-        ([b"\xc1" * 50, b"payload"], "is not msgpack"),
-        ([b"\x80", b""], "not a map with a version"),
+        ([b"", b""], "something else than the message that was to come"),
+        ([b"\xc1" * 50, b"payload"], "something else than the message that was to come"),
     ],
 )
 def test_the_hub_refuses_malformed_frames_and_takes_the_next_message(
@@ -73,8 +73,7 @@ def test_the_hub_refuses_malformed_frames_and_takes_the_next_message(
     rounds = itertools.count()
     while hub.n_refused < 3:
         sent = replace(message(), round_index=next(rounds))
-        worker.send(sent)
-        assert hub.receive().slot == sent.slot
+        assert hub.receive(worker.send(sent)).slot == sent.slot
     assert reason in hub.last_refusal
     for end in (hub, worker, rude):
         end.close()
@@ -86,7 +85,7 @@ def test_the_hub_does_not_listen_to_strangers(context: zmq.Context[zmq.Socket[by
     frames = wire().encode(message())
     unknown.send_multipart([frames.header, bytes(frames.payload)])
     with pytest.raises(TransportError, match=r"got no message within 0.001 s; 1 refused, last: unknown worker"):
-        hub.receive()
+        hub.receive(frames.header)
     hub.close()
     unknown.close()
 
@@ -94,7 +93,7 @@ def test_the_hub_does_not_listen_to_strangers(context: zmq.Context[zmq.Socket[by
 def test_a_silent_worker_is_an_error_and_not_a_hang(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     hub = Hub(context, "inproc://hub", wire(), NAMES, AT_ONCE_S)
     with pytest.raises(TransportError, match=r"hub at inproc://hub got no message within 0.001 s$"):
-        hub.receive()
+        hub.receive(HEADER)
     hub.close()
 
 
@@ -102,7 +101,7 @@ def test_a_silent_hub_is_an_error_and_not_a_hang(context: zmq.Context[zmq.Socket
     hub = Hub(context, "inproc://hub", wire(), NAMES, AT_ONCE_S)
     worker = Worker(context, hub.address, wire(), b"worker-0", AT_ONCE_S)
     with pytest.raises(TransportError, match=r"worker got nothing from the hub within 0.001 s"):
-        worker.receive()
+        worker.receive(HEADER)
     worker.close()
     hub.close()
 
@@ -110,8 +109,7 @@ def test_a_silent_hub_is_an_error_and_not_a_hang(context: zmq.Context[zmq.Socket
 def test_forwarding_to_a_worker_that_is_gone_is_an_error(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     hub = Hub(context, "inproc://hub", wire(), NAMES, LOOPBACK_S)
     worker = Worker(context, hub.address, wire(), b"worker-0", LOOPBACK_S)
-    worker.send(message())
-    in_flight = hub.receive()
+    in_flight = hub.receive(worker.send(message()))
     with pytest.raises(TransportError, match=r"hub cannot reach worker b'known' .* is it still running"):
         hub.forward(b"known", in_flight, NOTHING, 1200)
     worker.close()
@@ -191,9 +189,8 @@ def test_memory_is_not_copied_on_its_way_through_the_hub() -> None:
     """The frame that the hub received is the one that the receiver reads."""
     transport = ZmqTransport(wire())
     in_flight = transport.submit(message(40_000))
-    _, frame = in_flight.frames
     out = transport.forward(in_flight, NOTHING, 1200)
-    assert np.shares_memory(out.payload, np.frombuffer(frame.buffer, dtype=np.uint8))
+    assert np.shares_memory(out.payload, np.frombuffer(in_flight.frames.carrier.buffer, dtype=np.uint8))
     transport.close()
 
 

@@ -1,0 +1,81 @@
+"""What every transport of wire frames does beside carrying them: keep, take back and damage messages at the hub."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...contracts import InFlight, Message
+from .errors import TransportError
+from .wire import Header, Wire, WireFrames
+
+
+class WireTransport:
+    """Base of the transports, whose messages wait at the hub as `WireFrames`.
+
+    A transport adds `submit` and `forward`, see `emulator.contracts.Transport`.
+
+    Args:
+        wire: what may cross.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._is_closed = False
+
+    def packed(self, in_flight: InFlight) -> tuple[bytes, bytes]:
+        """Header and payload of a message at the hub, for a checkpoint."""
+        frames: WireFrames = in_flight.frames
+        return frames.header, bytes(frames.payload)
+
+    def unpacked(self, header: bytes, payload: bytes) -> InFlight:
+        """The message of a checkpoint, at the hub again."""
+        frames = WireFrames(header, memoryview(payload))
+        return in_flight_of(self._wire.read_header(header, len(payload)), frames)
+
+    def forward_damaged(
+        self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
+    ) -> Message:
+        """What the receiver reads of a message after bits of its payload were flipped behind the hub.
+
+        No socket carries it, because a receiver does not report what it refuses.
+
+        Args:
+            in_flight: the message at the hub.
+            lost_packets, packet_bytes: what was lost beside, see `Wire.without_packets`.
+            flipped_bits: [n] numbers of bits, counted modulo the length of what is left of the payload.
+
+        Raises:
+            WireError: the receiver has noticed; always, but for one in 2^64 that happen to fit the checksum.
+            TransportError: the transport was closed.
+        """
+        self._check_open()
+        left = self._wire.without_packets(in_flight.frames, lost_packets, packet_bytes)
+        return self._wire.decode(left.header, with_flipped_bits(left.payload, flipped_bits))
+
+    def close(self) -> None:
+        """Refuse further messages; safe to call twice."""
+        self._is_closed = True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise TransportError("transport is closed; build a new one for another run")
+
+
+def in_flight_of(header: Header, frames: WireFrames) -> InFlight:
+    """A message at the hub: what its link may know about it, and the frames to forward.
+
+    Args:
+        header: of the frames, checked.
+        frames: as they came.
+    """
+    return InFlight(header.slot, header.receiver, frames.size_bytes, header.payload_checksum, frames)
+
+
+def with_flipped_bits(payload: memoryview, flipped_bits: NDArray[np.int64]) -> bytes:
+    """A copy of a payload in which these bits are flipped, each once however often it is named."""
+    values = np.frombuffer(payload, dtype=np.uint8).copy()
+    if values.size:
+        bits = np.unique(flipped_bits % (8 * values.size))
+        np.bitwise_xor.at(values, bits // 8, (1 << (bits % 8)).astype(np.uint8))
+    return values.tobytes()
