@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .modalities import MODALITIES as MODALITIES  # noqa: PLC0414 - part of the vocabulary, offered here as well
+from .modalities import MODALITY_SPECS as MODALITY_SPECS  # noqa: PLC0414
 from .modalities import InputWindow as InputWindow  # noqa: PLC0414
 from .modalities import Modality as Modality  # noqa: PLC0414
 

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...emulator.contracts import MODALITIES, DataError, Modality
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, DataError, Modality
+from ...emulator.modalities import RecordedFrame
 
 FORMAT = "sheafedge-recording"
 VERSION = 1
@@ -54,33 +55,18 @@ class Field:
     shuffle: bool = True
 
 
-# Shuffle as measured on noisy frames: without it LiDAR is 20 % smaller and 30 % faster (its angles repeat), and camera
-# bytes have nothing to regroup; with it beam powers are 10 % smaller.
+def _of_modality(name: Modality) -> Field:
+    row = MODALITY_SPECS[name].recorded
+    return Field(
+        name, row.shape, row.dtype, row.unit, row.frame_of_reference, row.description, row.columns, row.shuffle
+    )
+
+
 _KNOWN = (
     Field("time_s", (), "float64", "s", "recording clock, 0 at its start", "instant of the frame"),
     Field("sequence", (), "int32", "1", "none", "drive-by, flight or unbroken stretch; its frames are contiguous"),
     Field("frame_index", (), "int32", "1", "none", "number that the recorder gave the frame; steps over 1 are holes"),
-    Field(
-        "lidar",
-        (0, 2),
-        "float32",
-        "m, rad",
-        "LiDAR of the base station",
-        "2-D sweep, one row per ray",
-        columns=("range_m", "angle_rad"),
-        shuffle=False,
-    ),
-    Field(
-        "camera",
-        (0, 0, 0),
-        "uint8",
-        "1",
-        "image of the base station's camera, rows from the top, columns from the left",
-        "RGB image, or grey with one channel, 255 is full scale",
-        shuffle=False,
-    ),
-    Field("rf", (0,), "float32", "W", "codebook of the base station", "received power per beam of one sweep, linear"),
-    Field("gps", (0,), "float64", "as columns say", "as columns say", "position fix of the user, drone or vehicle"),
+    *(_of_modality(modality) for modality in MODALITIES),
     Field("blocked_geometric", (), "bool", "1", "none", "the line of sight loses 10 dB or more"),
     Field("blocked_power", (), "bool", "1", "none", "the best beam is 8 dB or more below its running clear median"),
     Field("blocked_labeled", (), "bool", "1", "none", "blockage label that came with a measured data set"),
@@ -90,6 +76,8 @@ _KNOWN = (
 
 #: Every field that a recording may hold, in the order of the file.
 FIELDS: Mapping[str, Field] = {known.name: known for known in _KNOWN}
+#: Those among them that a sensor gives.
+_SENSED: Mapping[str, RecordedFrame] = {modality: row.recorded for modality, row in MODALITY_SPECS.items()}
 #: What every base station has.
 REQUIRED_FIELDS = ("time_s", "sequence")
 
@@ -110,13 +98,18 @@ def standard_field(name: str, shape: tuple[int, ...] = (), **changes: Any) -> Fi
     made = replace(FIELDS[name], shape=shape, **changes)
     if complaint := complaint_about_shape(name, shape):
         raise DataError(f"recording field {name}: {complaint}")
-    if name == "gps" and not made.columns:
+    if name in _SENSED and _SENSED[name].needs_columns and not made.columns:
         raise DataError(
-            "recording field gps needs columns, such as ('east_m', 'north_m'); nobody could read it without"
+            f"recording field {name} needs columns, such as ('east_m', 'north_m'); nobody could read it without"
         )
     if made.columns and (not shape or len(made.columns) != shape[-1]):
         raise DataError(f"recording field {name} has {len(made.columns)} column names for frames of shape {shape}")
     return made
+
+
+def may_be_unmeasured(name: str) -> bool:
+    """Whether values of the field lie above 0, with NaN for what was not measured; otherwise they are finite."""
+    return name in _SENSED and _SENSED[name].above_zero
 
 
 def complaint_about_shape(name: str, shape: tuple[int, ...]) -> str:
@@ -125,13 +118,14 @@ def complaint_about_shape(name: str, shape: tuple[int, ...]) -> str:
     fits = len(shape) == len(expected) and all(
         1 <= size <= MAX_AXIS and wanted in {0, size} for size, wanted in zip(shape, expected, strict=True)
     )
-    if name == "camera":
-        fits = fits and shape[-1] in {1, 3}
+    channels = _SENSED[name].channels if name in _SENSED else ()
+    if channels:
+        fits = fits and shape[-1] in channels
     if fits and frame_bytes(name, shape) <= MAX_FRAME_BYTES:
         return ""
     wanted_text = ", ".join("any" if size == 0 else str(size) for size in expected)
     return f"frames have shape {shape}, expected ({wanted_text}) with sizes from 1 to {MAX_AXIS}" + (
-        " and 1 or 3 channels last" if name == "camera" else ""
+        f" and {' or '.join(map(str, channels))} channels last" if channels else ""
     )
 
 

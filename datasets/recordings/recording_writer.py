@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
-from .recording_layout import FORMAT, VERSION, Field, RecordingDescription, StationDescription, frames_per_chunk
+from .recording_layout import (
+    FORMAT,
+    VERSION,
+    Field,
+    RecordingDescription,
+    StationDescription,
+    frames_per_chunk,
+    may_be_unmeasured,
+)
 
 #: What h5py raises when the disk is full, the folder is gone or the file cannot be made.
 _WRITE_FAILURES = (OSError, RuntimeError)
@@ -152,7 +160,7 @@ class _StationWriter:
     def __init__(self, group: Any, description: StationDescription) -> None:
         self._group = group
         self._description = description
-        self._series = {known.name: _Series(group, known, description.rate_hz) for known in description.fields}
+        self._series = {known.name: _FieldSeries(group, known, description.rate_hz) for known in description.fields}
         self._n_frames = 0
         self._last_time_s = -np.inf
         self._last_sequence: int | None = None
@@ -211,7 +219,7 @@ class _StationWriter:
         self._last_time_s, self._last_sequence = float(time_s[-1]), int(sequence[-1])
 
 
-class _Series:
+class _FieldSeries:
     """One field's dataset, written in whole chunks."""
 
     def __init__(self, group: Any, field: Field, rate_hz: float) -> None:
@@ -283,7 +291,7 @@ class _Series:
     def _check_values(self, stored: NDArray[Any]) -> None:
         if self._dtype.kind != "f":
             return
-        if self._field.name == "rf":  # NaN: a beam that was not measured
+        if may_be_unmeasured(self._field.name):
             bad, valid = ~((stored > 0) & (stored < np.inf) | np.isnan(stored)), "above 0 and finite, or NaN"
         else:
             bad, valid = ~np.isfinite(stored), "finite"

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ...emulator.contracts import MODALITY_SPECS
 from .samples import Samples
 from .sensor_windows import BeamWindows
 
@@ -28,12 +29,12 @@ def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
     if np.array_equal(numbering, np.arange(len(numbering))):
         return samples
     number_of = np.argsort(numbering)
-    frames = dict(samples.frames)
-    if "rf" in frames:
-        frames["rf"] = frames["rf"][:, numbering]
     return replace(
         samples,
-        frames=frames,
+        frames={
+            modality: frames[..., numbering] if MODALITY_SPECS[modality].per_beam else frames
+            for modality, frames in samples.frames.items()
+        },
         numbering=numbering,
         label=number_of[samples.label],
         previous_beam=number_of[samples.previous_beam],

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import ConfigError, DataError, Modality
+from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modality
 from ..recordings.recording_reader import RecordedStation
 
 #: Rows of a recording that are read at once.
@@ -167,16 +167,17 @@ class SensedFrames:
         Returns:
             lidar [n_frames, 2, n_rays] float32, range in m and angle in rad; camera [n_frames, h, w] uint8 luma, or
             [n_frames, 3, h, w] RGB in color; rf [n_frames, n_beams] float32 in dB, beams that were not measured as the
-            weakest of their sweep; gps [n_frames, k] float32 relative to `gps_origin`. Sizes are 0 before the first.
+            weakest of their sweep; gps [n_frames, k] float32 relative to `gps_origin`; others as their row of
+            `MODALITY_SPECS` says. Sizes are 0 before the first.
 
         Raises:
             DataError: the modality is not kept.
         """
         if modality not in self.modalities:
             raise DataError(f"base station {self.name!r} keeps no {modality}; it keeps {', '.join(self.modalities)}")
-        if modality == "camera":
-            return self._rows("camera", (0, 3, 0, 0) if self.color else (0, 0, 0), np.uint8)
-        return self._rows(modality, (0, 2, 0) if modality == "lidar" else (0, 0), np.float32)
+        spec = MODALITY_SPECS[modality]
+        shape = (3, *spec.shape) if modality == "camera" and self.color else spec.shape
+        return self._rows(modality, (0, *shape), spec.dtype)
 
     def column(self, name: str) -> NDArray[Any]:
         """[n_frames] time_s float64, sequence or frame_index int64, or a label of blockage bool, as `frames`.
@@ -246,22 +247,29 @@ class SensedFrames:
         piece: dict[str, NDArray[Any]] = {
             name: fields[name].astype(dtype) for name, dtype in _COLUMNS.items() if name in fields
         }
-        if "lidar" in self.modalities:
-            piece["lidar"] = fields["lidar"].astype(np.float32, copy=False).swapaxes(1, 2)
-        if "camera" in self.modalities:
-            rows = np.arange(self.n_frames, self.n_frames + n_new)
-            images = fields["camera"] if self._image_change is None else self._image_change(fields["camera"], rows)
-            piece["camera"] = _rgb(images) if self.color else _luma(images)
-        if "rf" in self.modalities:
-            powers = measured_powers(fields["rf"].astype(np.float64), self.n_frames)
-            piece["rf"] = (10 * np.log10(powers)).astype(np.float32)
+        for modality in self.modalities:
+            keep = self._keepers.get(modality)
+            rows = fields[modality] if keep is None else keep(fields[modality])
+            piece[modality] = rows.astype(MODALITY_SPECS[modality].dtype, copy=False)
         if self._keep_powers:
             piece[_POWERS] = fields["rf"].astype(np.float32, copy=False)
-        if "gps" in self.modalities:
-            piece["gps"] = self._relative(fields["gps"])
         return piece
 
-    def _relative(self, values: NDArray[np.float64]) -> NDArray[np.float32]:
+    @property
+    def _keepers(self) -> Mapping[Modality, Callable[[NDArray[Any]], NDArray[Any]]]:
+        """From recorded frames to those that are kept, of the modalities that are not kept as recorded."""
+        return {"lidar": _columns_first, "camera": self._images, "rf": self._decibels, "gps": self._relative}
+
+    def _images(self, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        if self._image_change is not None:
+            images = self._image_change(images, np.arange(self.n_frames, self.n_frames + len(images)))
+        return _rgb(images) if self.color else _luma(images)
+
+    def _decibels(self, powers: NDArray[np.float32]) -> NDArray[np.float64]:
+        decibels: NDArray[np.float64] = 10 * np.log10(measured_powers(powers.astype(np.float64), self.n_frames))
+        return decibels
+
+    def _relative(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if values.shape[1:] != (len(self.gps_columns),):
             raise DataError(
                 f"base station {self.name!r}: gps has frames of shape {values.shape[1:]} for the columns "
@@ -274,9 +282,9 @@ class SensedFrames:
                     of_station = self.geometry.get(column)
                     self._gps_origin[index] = of_station if isinstance(of_station, float) else values[0, index]
             self._gps_origin.flags.writeable = False
-        return (values - self._gps_origin).astype(np.float32)
+        return np.asarray(values - self._gps_origin)
 
-    def _rows(self, name: str, before_the_first: tuple[int, ...], dtype: type[Any]) -> NDArray[Any]:
+    def _rows(self, name: str, before_the_first: tuple[int, ...], dtype: type[Any] | str) -> NDArray[Any]:
         return self._kept[name].snapshot() if name in self._kept else np.zeros(before_the_first, dtype)
 
 
@@ -319,6 +327,11 @@ def measured_powers(powers: NDArray[np.float64], first_frame: int = 0) -> NDArra
         raise DataError(f"no beam was measured in frame {frame}; leave this frame out")
     weakest = np.min(powers, axis=1, keepdims=True, where=~missing, initial=np.inf)
     return np.where(missing, weakest, powers)
+
+
+def _columns_first(scans: NDArray[np.float32]) -> NDArray[np.float32]:
+    """[F, 2, n_rays] of scans [F, n_rays, 2]."""
+    return scans.swapaxes(1, 2)
 
 
 def _luma(images: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -13,13 +13,16 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import ConfigError, DataError, InputWindow, Modality
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, DataError, InputWindow, Modality
 from .samples import Frames, Windows, gathered_inputs, input_shapes
 from .sensed_frames import SensedFrames, measured_powers
 
 BlockageLabel = Literal["blocked_geometric", "blocked_labeled", "blocked_power"]
 #: Which definition of blocked is used where the caller names none: the first that the recording has.
 BLOCKAGE_LABELS: tuple[BlockageLabel, ...] = ("blocked_geometric", "blocked_labeled", "blocked_power")
+#: What can warn of a blockage, and what shows in one frame where a user is.
+BLOCKAGE_INPUTS = tuple(modality for modality in MODALITIES if MODALITY_SPECS[modality].sees_surroundings)
+BEAM_INPUTS: tuple[Modality, ...] = ("camera", "gps")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +30,8 @@ class BlockageWindows:
     """Samples of one base station; sample i ends at frame `end[i]` and knows nothing after it.
 
     Attributes:
-        frames: per modality, every frame once: lidar [n_frames, 2, n_rays] float32, camera [n_frames, h, w] uint8 grey,
-            rf [n_frames, n_beams] float32 in dB.
+        frames: per modality, every frame once, as `MODALITY_SPECS` describes it: lidar [n_frames, 2, n_rays] float32,
+            camera [n_frames, h, w] uint8 grey, rf [n_frames, n_beams] float32 in dB.
         windows: which of them make an input.
         end: [n] int64, row of the recording at which a window ends, t; it begins at t - n_before.
         label: [n] int64, (23): 1 if any of the frames t + 1 to t + horizon is blocked, else 0.
@@ -116,7 +119,7 @@ def blockage_windows(
 
     Args:
         sensed: so far; what comes later gives further windows and changes none of these.
-        modalities: that the client owns, among lidar, camera and rf.
+        modalities: that the client owns, among `BLOCKAGE_INPUTS`.
         length: frames of a window, now included.
         horizon: frames ahead that the label looks at.
         label: which definition of blocked; None takes the first of `BLOCKAGE_LABELS` that the base station has.
@@ -130,7 +133,7 @@ def blockage_windows(
     """
     if length < 1 or horizon < 1:
         raise ConfigError(f"data.window and data.horizon must be at least 1, got {length} and {horizon}")
-    _check_inputs("blockage", modalities, ("lidar", "camera", "rf"))
+    _check_inputs("blockage", modalities, BLOCKAGE_INPUTS)
     _check_color(sensed, modalities, color=False)
     chosen: str = label or next((name for name in BLOCKAGE_LABELS if name in sensed.columns), BLOCKAGE_LABELS[0])
     blocked: NDArray[np.bool_] = sensed.column(chosen)
@@ -145,7 +148,7 @@ def blockage_windows(
     n_blocked = np.concatenate([[0], np.cumsum(blocked)])  # [n + 1], before each row
     return BlockageWindows(
         frames={name: sensed.frames(name) for name in modalities},
-        windows={name: InputWindow(name, length, axis=1 if name == "lidar" else 0) for name in modalities},
+        windows={name: InputWindow(name, length, axis=MODALITY_SPECS[name].window_axis) for name in modalities},
         end=end,
         label=(n_blocked[end + horizon + 1] > n_blocked[end + 1]).astype(np.int64),
         blocked_now=blocked[end],
@@ -257,7 +260,7 @@ def beam_windows(
 
     Args:
         sensed: so far, with powers for the label; what comes later gives further samples and changes none of these.
-        modalities: that the client owns, among gps and camera.
+        modalities: that the client owns, among `BEAM_INPUTS`.
         n_beams: every (n / n_beams)-th beam is kept; None keeps all.
         max_frame_step: largest step of `frame_index` to the previous frame, where the base station has one.
         stride: samples are every stride-th row, counted from the first row of all.
@@ -269,7 +272,7 @@ def beam_windows(
         DataError: the base station lacks a modality or its powers, no beam was measured in a frame, or every sequence
             has one frame.
     """
-    _check_inputs("beam", modalities, ("gps", "camera"))
+    _check_inputs("beam", modalities, BEAM_INPUTS)
     _check_color(sensed, modalities, color=True)
     powers = sensed.powers
     n_measured = powers.shape[1]

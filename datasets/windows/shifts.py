@@ -12,19 +12,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Modality
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality
 from .perturb import Occlusion
 
 Inputs = Mapping[Modality, NDArray[np.float32]]
 #: Modality -> unit of its values, with one word per column where columns differ: "deg, deg, m, m".
 Units = Mapping[Modality, str]
 
-#: Standard deviations of added noise: four times what cameras of the shipped worlds have, an ordinary instead of a good
-#: GPS receiver, and a quarter of the power more or less on every beam. All are our choice.
-CAMERA_NOISE_LEVELS = 20.0
-LIDAR_NOISE_M = 0.1
-RF_NOISE_DB = 1.0
-GPS_NOISE_M = 1.0
 #: Share of the light that is left at night, and of a LiDAR's rays that something close by swallows.
 NIGHT_LIGHT = 0.25
 HIDDEN_RAYS = 0.3
@@ -34,7 +28,12 @@ _M_PER_DEGREE = 111_320.0
 
 def noisy(inputs: Inputs, units: Units, draws: np.random.Generator) -> Inputs:
     """All sensors are noisier; LiDAR rays without an echo stay without."""
-    return {name: _with_noise(name, values, units[name], draws) for name, values in inputs.items()}
+    noised = {}
+    for modality, values in inputs.items():
+        spec = MODALITY_SPECS[modality]
+        noise = draws.standard_normal(values.shape, dtype=np.float32)
+        noised[modality] = NOISES[spec.noise](values, noise, spec.noise_sigma, units[modality])
+    return noised
 
 
 def at_night(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Inputs:
@@ -42,7 +41,7 @@ def at_night(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Input
     changed = dict(inputs)
     if "camera" in inputs:
         image = inputs["camera"]
-        noise = draws.normal(0.0, CAMERA_NOISE_LEVELS / 4.0, image.shape)
+        noise = draws.normal(0.0, MODALITY_SPECS["camera"].noise_sigma / 4.0, image.shape)
         changed["camera"] = np.clip(NIGHT_LIGHT * image + noise, 0.0, 255.0).astype(np.float32)
     return changed
 
@@ -71,33 +70,51 @@ Shift = Callable[[Inputs, Units, np.random.Generator], Inputs]
 
 #: Name -> the shift, and the modalities that it changes.
 SHIFTS: Mapping[str, tuple[Shift, frozenset[Modality]]] = {
-    "noise": (noisy, frozenset({"lidar", "camera", "rf", "gps"})),
+    "noise": (noisy, frozenset(MODALITIES)),
     "night": (at_night, frozenset({"camera"})),
     "occlusion": (occluded, frozenset({"camera", "lidar"})),
 }
 
 
-def _with_noise(
-    modality: Modality, values: NDArray[np.float32], unit: str, draws: np.random.Generator
-) -> NDArray[np.float32]:
-    noise = draws.standard_normal(values.shape, dtype=np.float32)
-    if modality == "camera":
-        return np.clip(values + CAMERA_NOISE_LEVELS * noise, 0.0, 255.0).astype(np.float32)
-    if modality == "rf":
-        return np.asarray(values + np.float32(RF_NOISE_DB) * noise)
-    if modality == "gps":
-        return np.asarray(values + _position_noise(unit, values.shape[-1]) * noise)
-    changed = values.copy()  # [n, 2, frames, rays]: range and angle
-    moved = np.maximum(values[:, 0] + np.float32(LIDAR_NOISE_M) * noise[:, 0], 0.0)
+Batch = NDArray[np.float32]
+#: Values of a batch, standard normal draws of its shape, standard deviation and unit -> the batch with noise.
+Noise = Callable[[Batch, Batch, float, str], Batch]
+
+
+def _noisy_levels(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batch:
+    return np.clip(values + sigma * noise, 0.0, 255.0).astype(np.float32)
+
+
+def _noisy_decibels(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batch:
+    return np.asarray(values + np.float32(sigma) * noise)
+
+
+def _noisy_positions(values: Batch, noise: Batch, sigma: float, unit: str) -> Batch:
+    return np.asarray(values + _position_noise(sigma, unit, values.shape[-1]) * noise)
+
+
+def _noisy_ranges(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batch:
+    """Of [n, 2, frames, rays]: range and angle. Rays without an echo stay without."""
+    changed = values.copy()
+    moved = np.maximum(values[:, 0] + np.float32(sigma) * noise[:, 0], 0.0)
     changed[:, 0] = np.where(values[:, 0] > 0.0, moved, values[:, 0])
     return changed
 
 
-def _position_noise(unit: str, n_columns: int) -> NDArray[np.float32]:
+#: Kind of noise, as `ModalitySpec.noise` names it -> what adds it.
+NOISES: Mapping[str, Noise] = {
+    "levels": _noisy_levels,
+    "decibels": _noisy_decibels,
+    "positions": _noisy_positions,
+    "ranges": _noisy_ranges,
+}
+
+
+def _position_noise(sigma_m: float, unit: str, n_columns: int) -> NDArray[np.float32]:
     """[n_columns] standard deviation of every column, in its own unit."""
     words = unit.split(", ")
     each = words if len(words) == n_columns else [unit] * n_columns
-    return np.array([GPS_NOISE_M / _M_PER_DEGREE if word == "deg" else GPS_NOISE_M for word in each], np.float32)
+    return np.array([sigma_m / _M_PER_DEGREE if word == "deg" else sigma_m for word in each], np.float32)
 
 
 def _without_a_sector(scans: NDArray[np.float32], draws: np.random.Generator) -> NDArray[np.float32]:

@@ -8,18 +8,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.recordings.recording_layout import Field, RecordingDescription, StationDescription, standard_field
+from ...datasets.recordings.recording_layout import RecordingDescription, StationDescription, standard_field
 from ...datasets.recordings.recording_writer import RecordingWriter
 from ...emulator.contracts import ConfigError, DataError
 from ...version import __version__
 from ..schema.world_section import WorldFile, WorldSection
 from .recorded_site import RecordedSite
-from .site_sensors import GPS_COLUMNS, Frames, SiteSensors
+from .site_sensors import Frames, SiteSensors, sensor_fields
 
 #: Instants that are worked on at once, per base station.
 CHUNK_FRAMES = 256
@@ -122,26 +121,7 @@ def _described(site: RecordedSite) -> StationDescription:
     if section.has_clear_level:
         labels.append("blocked_power")
     fields = [standard_field(name) for name in ("time_s", "sequence", "frame_index", *labels)]
-    fields += [_sensor_field(site, modality) for modality in section.recorded]
-    return StationDescription(site.name, section.rate_hz, tuple(fields), site.geometry())
-
-
-def _sensor_field(site: RecordedSite, modality: str) -> Field:
-    section = site.file.section
-    if modality == "lidar":
-        frame = "LiDAR above the base station: 0 along +y, positive towards +x"
-        return standard_field("lidar", (section.lidar.n_rays, 2), frame_of_reference=frame)
-    if modality == "camera":
-        return standard_field("camera", (site.camera.n_pixels, site.camera.n_pixels, 3))
-    if modality == "rf":
-        return standard_field("rf", (len(site.codebook),))
-    return standard_field(
-        "gps",
-        (len(GPS_COLUMNS),),
-        columns=GPS_COLUMNS,
-        unit="deg, deg, m, m",
-        frame_of_reference="WGS 84 for degrees; distance along the ground from the base station, height above it",
-    )
+    return StationDescription(site.name, section.rate_hz, (*fields, *sensor_fields(site)), site.geometry())
 
 
 def _sensed(sites: list[RecordedSite], threads: int) -> Iterator[tuple[int, int, Frames]]:
@@ -232,11 +212,3 @@ class _Tally:
             n_events=self._n_events,
             beam_persistence=self._n_same_beam / max(self._n_followers, 1),
         )
-
-
-def frames_of(section: WorldSection, seed: int, index: int) -> Iterator[dict[str, NDArray[Any]]]:
-    """Every frame of one base station, a piece at a time, without a file: what `record_world` writes for it."""
-    site = RecordedSite.of(WorldFile(section, seed), index)
-    for _, _, frames in _sensed([site], threads=0):
-        if frames:
-            yield frames

@@ -23,7 +23,7 @@ from ...emulator.world.sites import site_street, tracked_street
 from ...emulator.world.sky import SkySettings, SkyWorld
 from ...emulator.world.street import BETWEEN_SEQUENCES, StreetWorld
 from ...emulator.world.street_settings import StreetSettings
-from ..schema.world_section import CodebookSection, WorldFile, WorldSection
+from ..schema.world_section import ON_REQUEST, CodebookSection, WorldFile, WorldSection
 
 #: Multiples of this, modulo 1, spread any number of base stations evenly: which ones record at night.
 GOLDEN_RATIO = 0.618_033_988_749_894_9
@@ -114,6 +114,7 @@ class RecordedSite:
             section.kind: asdict(settings),
             "camera": asdict(self.camera),
             "lidar": asdict(section.lidar),
+            **{modality: asdict(getattr(section, modality)) for modality in section.recorded if modality in ON_REQUEST},
         }
         if isinstance(settings, StreetSettings):
             geometry["user"] = section.user

@@ -1,19 +1,26 @@
-"""What the sensors of one base station make of its scene, piece after piece, with the labels."""
+"""What the sensors of one base station make of its scene, piece after piece, with the labels.
+
+`SENSORS` has one row per modality: how its frames are recorded, and what senses them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.power_blockage import PowerBlockage
+from ...datasets.recordings.recording_layout import Field, standard_field
 from ...emulator.contracts import Modality
 from ...emulator.radio.channel import trace_paths
 from ...emulator.radio.sweep import beam_powers, measured_powers
 from ...emulator.sensors.camera import Camera
 from ...emulator.sensors.gps import GpsReceiver, drone_fix
 from ...emulator.sensors.lidar import Lidar
+from ...emulator.world.scene import Scene
 from .recorded_site import RecordedSite
 
 Frames = dict[str, NDArray[Any]]
@@ -21,6 +28,93 @@ Frames = dict[str, NDArray[Any]]
 #: The line of sight counts as blocked from this loss on. Source: our choice; a pedestrian costs 10 dB, a car 20.
 BLOCKED_FROM_DB = 10.0
 GPS_COLUMNS = ("latitude_deg", "longitude_deg", "distance_m", "height_m")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """Some instants of a site, as sensors meet them.
+
+    Attributes:
+        time_s: [F] instants.
+        scene: what stands where.
+        swept: [F, n_beams] float32 received power in W, as it is recorded; NaN where a beam was not measured.
+    """
+
+    time_s: NDArray[np.float64]
+    scene: Scene
+    swept: NDArray[np.float32]
+
+
+#: What one sensor records of the instants after those before: [F, ...].
+Sense = Callable[[Moment], NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class SensorKind:
+    """One modality at the base stations of a world.
+
+    Attributes:
+        field: how frames of a site are recorded.
+        sensor: the sensor of a site, with a random stream of its own.
+    """
+
+    field: Callable[[RecordedSite], Field]
+    sensor: Callable[[RecordedSite], Sense]
+
+
+def _lidar_field(site: RecordedSite) -> Field:
+    frame = "LiDAR above the base station: 0 along +y, positive towards +x"
+    return standard_field("lidar", (site.file.section.lidar.n_rays, 2), frame_of_reference=frame)
+
+
+def _lidar(site: RecordedSite) -> Sense:
+    lidar = Lidar(site.file.section.lidar, site.stream("lidar"))
+    return lambda moment: lidar.sense(moment.scene)
+
+
+def _camera_field(site: RecordedSite) -> Field:
+    return standard_field("camera", (site.camera.n_pixels, site.camera.n_pixels, 3))
+
+
+def _camera(site: RecordedSite) -> Sense:
+    camera = Camera(site.camera, site.stream("camera"), site.stream("camera", "noise"))
+    return lambda moment: camera.sense(moment.scene)
+
+
+def _rf_field(site: RecordedSite) -> Field:
+    return standard_field("rf", (len(site.codebook),))
+
+
+def _rf(_site: RecordedSite) -> Sense:
+    return lambda moment: moment.swept  # swept for the labels in any case
+
+
+def _gps_field(_site: RecordedSite) -> Field:
+    return standard_field(
+        "gps",
+        (len(GPS_COLUMNS),),
+        columns=GPS_COLUMNS,
+        unit="deg, deg, m, m",
+        frame_of_reference="WGS 84 for degrees; distance along the ground from the base station, height above it",
+    )
+
+
+def _gps(site: RecordedSite) -> Sense:
+    receiver = GpsReceiver(site.gps, site.stream("gps"))
+    return lambda moment: drone_fix(receiver.sense(site.world, moment.time_s), site.gps)
+
+
+SENSORS: Mapping[Modality, SensorKind] = {
+    "lidar": SensorKind(_lidar_field, _lidar),
+    "camera": SensorKind(_camera_field, _camera),
+    "rf": SensorKind(_rf_field, _rf),
+    "gps": SensorKind(_gps_field, _gps),
+}
+
+
+def sensor_fields(site: RecordedSite) -> list[Field]:
+    """How the frames of every recorded sensor of a site are stored."""
+    return [SENSORS[modality].field(site) for modality in site.file.section.recorded]
 
 
 class SiteSensors:
@@ -31,10 +125,8 @@ class SiteSensors:
 
     def __init__(self, site: RecordedSite) -> None:
         section = site.file.section
-        self._site, self._recorded = site, section.recorded
-        self._lidar = Lidar(section.lidar, site.stream("lidar"))
-        self._camera = Camera(site.camera, site.stream("camera"), site.stream("camera", "noise"))
-        self._receiver = GpsReceiver(site.gps, site.stream("gps"))
+        self._site = site
+        self._sensors = {modality: SENSORS[modality].sensor(site) for modality in section.recorded}
         self._sweep_noise = site.stream("rf")
         self._power_blockage = PowerBlockage() if section.has_clear_level else None
 
@@ -61,18 +153,10 @@ class SiteSensors:
         if self._power_blockage is not None:
             best_power_db = 10.0 * np.log10(np.nanmax(stored, axis=1, initial=0.0).astype(np.float64))
             frames["blocked_power"] = self._power_blockage.label(best_power_db)
-        if self._records("rf"):
-            frames["rf"] = stored
-        if self._records("lidar"):
-            frames["lidar"] = self._lidar.sense(scene)
-        if self._records("camera"):
-            frames["camera"] = self._camera.sense(scene)
-        if self._records("gps"):
-            frames["gps"] = drone_fix(self._receiver.sense(site.world, time_s), site.gps)
+        moment = Moment(time_s, scene, stored)
+        for modality, sense in self._sensors.items():
+            frames[modality] = sense(moment)
         return frames
-
-    def _records(self, modality: Modality) -> bool:
-        return modality in self._recorded
 
 
 def _best_beam(powers: NDArray[np.float32]) -> NDArray[np.int32]:

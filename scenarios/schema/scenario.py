@@ -279,7 +279,7 @@ class Scenario(Section):
             return self
         if self.world is None:
             raise ConfigError("data.source = 'world' needs a table [world], such as kind = \"street\"")
-        possible = self.world.recorded
+        possible = self.world.recordable
         if missing := [modality for modality in self.recorded_modalities if modality not in possible]:
             raise ConfigError(
                 f"task {self.task!r} and its clients need {missing[0]!r}, which this world does not record"

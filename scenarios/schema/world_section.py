@@ -14,7 +14,7 @@ import pydantic
 import tomli_w
 from pydantic import Field
 
-from ...emulator.contracts import MODALITIES, ConfigError, Modality
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modality
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
 from ...emulator.sensors.lidar import LidarSettings
@@ -35,6 +35,8 @@ SKY_CAMERA: Mapping[str, Any] = {"field_of_view_deg": 95.0, "tilt_deg": 25.0, "s
 STREET_SWEEP: Mapping[str, Any] = {"n_snapshots": 64}
 STREET_SENSORS: tuple[Modality, ...] = ("lidar", "camera", "rf")
 SKY_SENSORS: tuple[Modality, ...] = ("camera", "rf", "gps")
+#: Sensors that no world records unless they are named; a world that does not name them says nothing of them.
+ON_REQUEST = frozenset(modality for modality in MODALITIES if MODALITY_SPECS[modality].on_request)
 
 
 class CodebookSection(Section):
@@ -89,8 +91,8 @@ class WorldSection(Section):
         carrier_hz: of the radio.
         double_facade: follow paths over two facades.
         codebook, sweep: of the radio. On streets a reading averages more looks, unless told otherwise.
-        sensors: that are recorded; empty: lidar, camera, rf on streets with a standing user, all four with a tracked
-            car, camera, rf, gps in the sky.
+        sensors: that are recorded; empty: lidar, camera, rf on streets with a standing user, these and gps with a
+            tracked car, camera, rf, gps in the sky.
         night_share: share of base stations that record at night.
         street, sky: where they stand; the one of `kind` counts.
         lidar, camera, gps: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy,
@@ -138,9 +140,20 @@ class WorldSection(Section):
     @property
     def recorded(self) -> tuple[Modality, ...]:
         """Sensors that are recorded, in the one order of modalities."""
-        by_kind = SKY_SENSORS if self.kind == "sky" else MODALITIES if self.user == "car" else STREET_SENSORS
-        chosen = self.sensors or by_kind
+        chosen = self.sensors or self._usual
         return tuple(modality for modality in MODALITIES if modality in chosen)
+
+    @property
+    def recordable(self) -> tuple[Modality, ...]:
+        """Sensors that clients may have: those that are recorded, and without a choice those on request as well."""
+        chosen = self.sensors or {*self._usual, *ON_REQUEST}
+        return tuple(modality for modality in MODALITIES if modality in chosen)
+
+    @property
+    def _usual(self) -> frozenset[Modality]:
+        if self.kind == "sky":
+            return frozenset(SKY_SENSORS)
+        return frozenset(MODALITIES) - ON_REQUEST if self.user == "car" else frozenset(STREET_SENSORS)
 
     @property
     def has_clear_level(self) -> bool:
@@ -174,7 +187,9 @@ class WorldFile:
 
     def text(self) -> str:
         """TOML with everything that decides a recording; `parse_world` gives the same value back."""
-        return tomli_w.dumps({"seed": self.seed, "world": self.section.model_dump(mode="json")})
+        left_out = ON_REQUEST.difference(self.section.recorded)
+        world = self.section.model_dump(mode="json", exclude=set(left_out))
+        return tomli_w.dumps({"seed": self.seed, "world": world})
 
 
 def parse_world(text: str, source: str) -> WorldFile:

@@ -76,6 +76,7 @@ class BeamTracking(_BestBeam):
 
     modalities: tuple[Modality, ...] = ("rf", "gps")
     needs: tuple[Modality, ...] = ("rf", "gps")
+    encoders: Mapping[Modality, str] = {"rf": "relative_sweeps"}
     color = False
     swept: tuple[Modality, ...] = ("rf",)
 
@@ -105,6 +106,7 @@ class BeamPrediction(_BestBeam):
 
     modalities: tuple[Modality, ...] = ("camera", "gps")
     needs: tuple[Modality, ...] = ("rf",)
+    encoders: Mapping[Modality, str] = {"camera": "color_image", "gps": "position_report"}
     color = True
     swept: tuple[Modality, ...] = ()
 

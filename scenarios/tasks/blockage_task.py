@@ -13,8 +13,8 @@ from ...datasets.baselines import blockage_majority, blockage_persistence
 from ...datasets.scores import score_blockage
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
-from ...datasets.windows.sensor_windows import BlockageWindows, blockage_windows
-from ...emulator.contracts import ConfigError, Modality
+from ...datasets.windows.sensor_windows import BLOCKAGE_INPUTS, BlockageWindows, blockage_windows
+from ...emulator.contracts import MODALITY_SPECS, ConfigError, Modality
 from .task_spec import Column, InputDescription, KnownBlockages, Scores, TaskData, described_inputs
 
 
@@ -25,8 +25,9 @@ class Blockage:
     """
 
     title = "Will the line of sight be blocked soon?"
-    modalities: tuple[Modality, ...] = ("lidar", "camera", "rf")
+    modalities: tuple[Modality, ...] = BLOCKAGE_INPUTS
     needs: tuple[Modality, ...] = ()
+    encoders: Mapping[Modality, str] = {}
     color = False
     columns = (
         Column("balanced_accuracy", "balanced accuracy"),
@@ -73,12 +74,11 @@ class Blockage:
 
     def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
         span = f"in the last {data.window} frames up to now, oldest first"
-        said: dict[Modality, tuple[str, str]] = {
-            "lidar": ("m, rad", f"range (0: no echo) and angle of every ray {span}; axes: 2, frame, ray"),
-            "camera": ("grey level 0 to 255", f"images {span}; axes: frame, row, column"),
-            "rf": ("dB", f"received power of every beam {span}; axes: frame, beam"),
-        }
-        return described_inputs(samples, said)
+        texts: dict[Modality, tuple[str, str]] = {}
+        for modality in samples.modalities:
+            spec = MODALITY_SPECS[modality]
+            texts[modality] = (spec.unit, f"{spec.values} {span}; axes: {spec.window_axes}")
+        return described_inputs(samples, texts)
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: BlockageWindows) -> Scores:
         return _scores(logits[:, 0] > 0.0, samples)

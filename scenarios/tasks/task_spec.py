@@ -144,6 +144,11 @@ class TaskSpec(Protocol):
         ...
 
     @property
+    def encoders(self) -> Mapping[Modality, str]:
+        """Encoders of inputs that are none of the modality's usual windows, keys of `encoder_table.ENCODERS`."""
+        ...
+
+    @property
     def color(self) -> bool:
         """Images as red, green and blue, not as grey levels."""
         ...

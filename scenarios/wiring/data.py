@@ -108,7 +108,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
     of_every_frame: list[Samples] = []
     for index, member in zip(assignment, members, strict=True):
         client_id = member.client_id
-        change = image_change(scenario, client_id) if "camera" in member.modalities else None
+        change = image_change(scenario, client_id, member.modalities)
         key = (index, None if change is None else client_id)  # frames that nobody changes are shared
         if key not in frames:
             sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]

@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...datasets.windows.perturb import ImageChange, Occlusion, View
-from ...emulator.contracts import MODALITIES, Modality, NodeId
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality, NodeId
 from ...emulator.engine import named_stream
 from ..schema.scenario import Scenario
 from ..tasks.task_spec import TaskSpec
 
 
-def image_change(scenario: Scenario, client_id: NodeId) -> ImageChange | None:
-    """Of one client; the same for training and held-out images, and in every run of this seed.
+def image_change(scenario: Scenario, client_id: NodeId, owned: Sequence[Modality]) -> ImageChange | None:
+    """What happens to the images of one client; the same in training and test, and in every run of this seed.
+
+    Args:
+        scenario: whose data section names the change.
+        client_id: of the client.
+        owned: its modalities; a client without images has none that change.
 
     Source: the settings of scenario II of Ghalkha et al. 2025; strengths are our choice, the paper gives none.
     """
+    if not any(MODALITY_SPECS[modality].picture == "image" for modality in owned):
+        return None
     if scenario.data.images == "occluded":
         return Occlusion(int(named_stream(scenario.seed, "occlusion", client_id).integers(2**31)))
     if scenario.data.images == "views":
@@ -32,9 +39,10 @@ def kept_frames(scenario: Scenario, owned: Sequence[Sequence[Modality]]) -> dict
 def frames_for(task: TaskSpec, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
     """What `SensedFrames` of a base station keeps for those who own these modalities and are asked this."""
     used = {modality for modalities in owned for modality in modalities}
-    used |= {modality for modality in task.needs if modality != "rf"}  # its powers suffice
+    per_beam = {modality for modality in task.needs if MODALITY_SPECS[modality].per_beam}
+    used |= {*task.needs} - per_beam  # for labels, powers as they were measured suffice
     return {
         "modalities": tuple(modality for modality in MODALITIES if modality in used),
         "color": task.color,
-        "keep_powers": "rf" in task.needs,
+        "keep_powers": bool(per_beam),
     }

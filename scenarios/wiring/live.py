@@ -115,6 +115,8 @@ def live_rows(
     world = WorldFile(scenario.recorded_world, scenario.seed)
     sensors = SiteSensors(RecordedSite.of(world, station.index))
     sensed = SensedFrames.like(
-        station, **kept_frames(scenario, [member.modalities]), image_change=image_change(scenario, member.client_id)
+        station,
+        **kept_frames(scenario, [member.modalities]),
+        image_change=image_change(scenario, member.client_id, member.modalities),
     )
     return LiveRows(scenario, member, sensors, sensed, last_end=int(recorded.end[rows.train[-1]]))

@@ -6,19 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.windows.shifts import (
-    CAMERA_NOISE_LEVELS,
-    GPS_NOISE_M,
     HIDDEN_RAYS,
-    LIDAR_NOISE_M,
     NIGHT_LIGHT,
-    RF_NOISE_DB,
     SHIFTS,
     Inputs,
     at_night,
     noisy,
     occluded,
 )
-from sheafedge.emulator.contracts import Modality
+from sheafedge.emulator.contracts import MODALITY_SPECS, Modality
 
 N = 40
 UNITS: dict[Modality, str] = {"lidar": "m, rad", "camera": "0 to 255", "rf": "dB", "gps": "deg, deg, m, m"}
@@ -60,17 +56,17 @@ def test_noise_is_as_strong_as_it_says_in_the_unit_of_every_column() -> None:
     before = inputs()
     after = noisy(before, UNITS, np.random.default_rng(2))
     spread = {name: (after[name] - before[name]).std(axis=tuple(range(before[name].ndim - 1))) for name in before}
-    assert_allclose(spread["rf"].mean(), RF_NOISE_DB, rtol=SPREAD_TOLERANCE)
-    assert_allclose(spread["camera"].mean(), CAMERA_NOISE_LEVELS, rtol=SPREAD_TOLERANCE)
+    assert_allclose(spread["rf"].mean(), MODALITY_SPECS["rf"].noise_sigma, rtol=SPREAD_TOLERANCE)
+    assert_allclose(spread["camera"].mean(), MODALITY_SPECS["camera"].noise_sigma, rtol=SPREAD_TOLERANCE)
     in_meters = spread["gps"] * [M_PER_DEGREE, M_PER_DEGREE, 1.0, 1.0]
-    assert_allclose(in_meters, GPS_NOISE_M, rtol=0.4)  # N draws per column
+    assert_allclose(in_meters, MODALITY_SPECS["gps"].noise_sigma, rtol=0.4)  # N draws per column
 
 
 def test_noise_moves_echoes_and_makes_none() -> None:
     before = inputs()["lidar"]
     after = noisy({"lidar": before}, UNITS, np.random.default_rng(2))["lidar"]
     echo = before[:, 0] > 0.0
-    assert_allclose((after - before)[:, 0][echo].std(), LIDAR_NOISE_M, rtol=SPREAD_TOLERANCE)
+    assert_allclose((after - before)[:, 0][echo].std(), MODALITY_SPECS["lidar"].noise_sigma, rtol=SPREAD_TOLERANCE)
     assert_array_equal(after[:, 0][~echo], 0.0)
     assert_array_equal(after[:, 1], before[:, 1])
 

@@ -1,0 +1,133 @@
+"""Normalizers and encoders by name: the one table that a modality or a task chooses its encoder from.
+
+Every entry takes inputs in physical units: what scales them is the normalizer, so that exported models take metres, dB
+and grey levels.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ..settings import ModelSettings
+from .beam_map import beam_map_encoder
+from .camera_encoder import camera_encoder
+from .drone_camera import drone_camera_encoder
+from .lidar_encoder import lidar_encoder
+from .mlp import window_mlp
+from .normalize import (
+    CameraScale,
+    LidarScale,
+    RelativePower,
+    StandardizeColumns,
+    StandardizePosition,
+    StandardizePower,
+)
+from .resnet import resnet50_encoder
+
+#: Of the usual sensor; where one reaches farther, its own readings say so.
+LIDAR_RANGE_M = 16.0
+#: Training samples that statistics of large inputs are taken from; more would not change them.
+SAMPLES_FOR_STATISTICS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderRequest:
+    """An encoder to be made.
+
+    Attributes:
+        settings: of the model.
+        shape: of one input.
+        samples: indices [n] -> training inputs [n, *shape] that the encoder will see.
+        n_samples: how many there are.
+        dropout_draws: of its dropout.
+    """
+
+    settings: ModelSettings
+    shape: tuple[int, ...]
+    samples: Callable[[NDArray[np.int64]], NDArray[np.float32]]
+    n_samples: int
+    dropout_draws: torch.Generator
+
+    def all_samples(self) -> NDArray[np.float32]:
+        """[n_samples, *shape]."""
+        return self.samples(np.arange(self.n_samples))
+
+    def some_samples(self) -> NDArray[np.float32]:
+        """[at most SAMPLES_FOR_STATISTICS, *shape] evenly spread."""
+        spread = np.linspace(0, self.n_samples - 1, min(self.n_samples, SAMPLES_FOR_STATISTICS))
+        return self.samples(np.unique(spread.astype(np.int64)))
+
+    def perceptron(self) -> nn.Module:
+        """A two-layer perceptron over the flattened input."""
+        return window_mlp(self.shape, self.settings.hidden_dim, self.settings.embedding_dim)
+
+    def convolutional(self, make: Callable[..., nn.Module]) -> nn.Module:
+        """A convolutional encoder, with the dropout of the settings where they name one."""
+        settings = self.settings
+        given = {} if settings.dropout is None else {"dropout": settings.dropout}
+        return make(self.shape, settings.embedding_dim, self.dropout_draws, width=settings.width, **given)
+
+
+#: Makes normalizer and encoder. Layers draw their first values from torch's global generator.
+EncoderMaker = Callable[[EncoderRequest], tuple[nn.Module, nn.Module]]
+
+
+def _position_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return StandardizePosition(request.all_samples()), request.perceptron()
+
+
+def _relative_sweeps(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return RelativePower(request.all_samples()), request.perceptron()
+
+
+def _lidar_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    farthest_m = float(request.some_samples()[:, 0].max())
+    return LidarScale(max(LIDAR_RANGE_M, farthest_m)), request.convolutional(lidar_encoder)
+
+
+def _camera_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return CameraScale(request.some_samples()), request.convolutional(camera_encoder)
+
+
+def _sweep_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return StandardizePower(request.all_samples()), request.convolutional(beam_map_encoder)
+
+
+def _position_report(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return StandardizeColumns(request.all_samples()), request.perceptron()
+
+
+def _color_image(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    if request.settings.camera_encoder != "small":
+        return pretrained_image(request.settings)
+    return CameraScale(request.some_samples()), request.convolutional(drone_camera_encoder)
+
+
+def pretrained_image(settings: ModelSettings) -> tuple[nn.Module, nn.Module]:
+    """Normalizer and encoder of single images around a pretrained ResNet-50.
+
+    Raises:
+        ConfigError: torchvision is not installed, or the file of weights is missing or holds something else.
+    """
+    weights = Path(os.path.expanduser(settings.weights))  # noqa: PTH111 - Path's own raises for an unknown user
+    return resnet50_encoder(weights, settings.embedding_dim, tuned=settings.camera_encoder == "resnet50_tuned")
+
+
+#: Name, as modalities and tasks write it -> what makes it.
+ENCODERS: Mapping[str, EncoderMaker] = {
+    "lidar_window": _lidar_window,
+    "camera_window": _camera_window,
+    "sweep_window": _sweep_window,
+    "position_window": _position_window,
+    "relative_sweeps": _relative_sweeps,
+    "position_report": _position_report,
+    "color_image": _color_image,
+}
