@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...datasets.recordings.recording_layout import Field
 from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
-from ...emulator.contracts import ConfigError, Modality
+from ...emulator.contracts import MODALITY_SPECS, ConfigError, Modality
 from ...emulator.sensors.camera import pixels_of
 from ..schema.world_section import WorldFile, parse_world
 from .recorded_site import RecordedSite
@@ -209,9 +209,9 @@ def _from_world(file: WorldFile, station: RecordedStation, rows: slice, moments:
 
     site = RecordedSite.of(file, station.index)
     scene = site.scene(station.read("time_s", rows))
-    names = set(station.field_names)
+    readings = _readings(station, rows)
     pixels = None
-    if "camera" in names:
+    if any(MODALITY_SPECS[modality].picture == "image" for modality in readings):
         column, row, depth_m = pixels_of(scene.user_m, scene, site.camera)
         in_front = bool((depth_m > 0.0).all())
         pixels = np.stack([column, row], axis=-1) if in_front else None
@@ -219,10 +219,8 @@ def _from_world(file: WorldFile, station: RecordedStation, rows: slice, moments:
     return draw_moments(
         scene,
         moments,
-        images=station.read("camera", rows) if "camera" in names else None,
-        lidar=station.read("lidar", rows) if "lidar" in names else None,
-        power=station.read("rf", rows) if "rf" in names else None,
-        blocked=station.read("blocked_geometric", rows) if "blocked_geometric" in names else None,
+        readings,
+        blocked=station.read("blocked_geometric", rows) if "blocked_geometric" in station.field_names else None,
         user_pixels=pixels,
         lidar_max_m=file.section.lidar.max_range_m,
         title=f"base station {station.index}: {station.name}, {light}, seed {file.seed}",
@@ -232,14 +230,17 @@ def _from_world(file: WorldFile, station: RecordedStation, rows: slice, moments:
 def _from_data(station: RecordedStation, rows: slice, moments: list[int]) -> Figure:
     from .recorded_pictures import draw_recorded
 
-    names = set(station.field_names)
-    label = next((name for name in LABELS if name in names), None)
+    label = next((name for name in LABELS if name in station.field_names), None)
     return draw_recorded(
         station.read("time_s", rows),
         moments,
-        images=station.read("camera", rows) if "camera" in names else None,
-        lidar=station.read("lidar", rows) if "lidar" in names else None,
-        power=station.read("rf", rows) if "rf" in names else None,
+        _readings(station, rows),
         blocked=station.read(label, rows) if label else None,
         title=station.name,
     )
+
+
+def _readings(station: RecordedStation, rows: slice) -> dict[Modality, NDArray[Any]]:
+    """What the sensors recorded in these frames, of the modalities that are drawn."""
+    drawn = (modality for modality in station.modalities if MODALITY_SPECS[modality].picture)
+    return {modality: station.read(modality, rows) for modality in drawn}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import ConfigError
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modality
 from ...emulator.whole_file import replacing
 from ...emulator.world.line_of_sight import blockers
 from ...emulator.world.scene import Array, Facade, Kind, Scene
+from .sensor_panels import BLOCKED, CLEAR, draw_image, draw_map, draw_powers, letter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +29,7 @@ KIND_COLORS = {
     Kind.PEDESTRIAN: "#23894a",
     Kind.TARGET: "#c8201f",
 }
-ROAD, PAVEMENT, OPEN_GROUND, WALL, CLEAR, BLOCKED = "#b9b9bd", "#efebe3", "#e9efe0", "#8a7f72", "#0f9d3a", "#d81e1e"
+ROAD, PAVEMENT, OPEN_GROUND, WALL = "#b9b9bd", "#efebe3", "#e9efe0", "#8a7f72"
 #: A facade is drawn this thick, and so much is shown around what matters.
 WALL_M, MARGIN_M = 0.8, 1.5
 #: At least this much of the street is shown to either side.
@@ -37,8 +38,6 @@ HALF_LENGTH_M = 18.0
 STANDING_M_PER_S, ARROW_S = 0.3, 0.5
 #: Boxes shorter than this are drawn as a cross: a drone seen from above would be a dot.
 SMALL_M = 0.6
-#: Beams weaker than the strongest of all by more than this look alike, in dB.
-POWER_SPAN_DB = 40.0
 
 
 def draw_scene(scene: Scene, frame: int, ax: Axes) -> None:
@@ -68,10 +67,8 @@ def draw_scene(scene: Scene, frame: int, ax: Axes) -> None:
 def draw_moments(
     scene: Scene,
     frames: Sequence[int],
+    readings: Mapping[Modality, NDArray[Any]],
     *,
-    images: NDArray[np.uint8] | None = None,
-    lidar: NDArray[Any] | None = None,
-    power: NDArray[Any] | None = None,
     blocked: NDArray[np.bool_] | None = None,
     user_pixels: Array | None = None,
     lidar_max_m: float | None = None,
@@ -82,9 +79,7 @@ def draw_moments(
     Args:
         scene: F instants.
         frames: moments to show, two to four look best.
-        images: [F, rows, columns] or [F, rows, columns, 3] of the camera.
-        lidar: [F, n_rays, 2] of range in m and azimuth in rad, 0 along +y and positive towards +x.
-        power: [F, n_beams] linear received power.
+        readings: modality -> [F, ...] as recorded; `ModalitySpec.picture` says how each is drawn.
         blocked: [F] label that shades the powers; None: by geometry.
         user_pixels: [F, 2] column and row where the user is in the image, gets a ring; None: no ring.
         lidar_max_m: ranges from here on are no echoes; None: from the largest range on.
@@ -98,21 +93,25 @@ def draw_moments(
     """
     from matplotlib.figure import Figure
 
-    _check(
-        scene,
-        frames,
-        {"images": images, "lidar": lidar, "power": power, "blocked": blocked, "user_pixels": user_pixels},
-    )
+    arrays: dict[str, NDArray[Any] | None] = {"blocked": blocked, "user_pixels": user_pixels}
+    arrays |= {str(modality): values for modality, values in readings.items()}
+    _check(scene, frames, {name: array for name, array in arrays.items() if array is not None})
     is_blocked = _is_blocked(scene) if blocked is None else np.asarray(blocked, dtype=np.bool_)
     rows: list[_Row] = [lambda frame, ax: draw_scene(scene, frame, ax)]
-    shares = [_height_share(scene)]
-    if images is not None:
-        rows.append(lambda frame, ax: _draw_image(images[frame], user_pixels, frame, bool(is_blocked[frame]), ax))
-        shares.append(0.85)
-    if lidar is not None:
-        far_m = float(np.max(lidar[..., 0])) if lidar_max_m is None else lidar_max_m
-        rows.append(lambda frame, ax: _draw_lidar(scene, frame, lidar[frame], far_m, ax))
-        shares.append(_height_share(scene))
+    shares, power = [_height_share(scene)], None
+    for modality in (one for one in MODALITIES if one in readings):
+        values, kind = readings[modality], MODALITY_SPECS[modality].picture
+        if kind == "image":
+            rows.append(_image_row(values, user_pixels, is_blocked))
+            shares.append(0.85)
+        elif kind == "rays":
+            rows.append(_rays_row(scene, values, lidar_max_m))
+            shares.append(_height_share(scene))
+        elif kind == "map":
+            rows.append(_map_row(modality, values))
+            shares.append(0.85)
+        elif kind == "powers":
+            power = values
     shares += [0.25, 0.5] * (power is not None)
     figure = Figure(figsize=(4.6 * max(len(frames), 2), 4.4 * sum(shares) + 1.0), layout="constrained")
     grid = figure.add_gridspec(len(shares), len(frames), height_ratios=shares)
@@ -121,14 +120,27 @@ def draw_moments(
             draw(frame, figure.add_subplot(grid[index, column]))
         state, color = ("blocked", BLOCKED) if is_blocked[frame] else ("clear", CLEAR)
         title_ax = figure.axes[-len(rows)]
-        title_ax.set_title(f"({_letter(column)})  t = {scene.time_s[frame]:.1f} s, {state}", color=color, weight="bold")
+        title_ax.set_title(f"({letter(column)})  t = {scene.time_s[frame]:.1f} s, {state}", color=color, weight="bold")
     if power is not None:
         axes = [figure.add_subplot(grid[row, :]) for row in (-2, -1)]
-        _draw_powers(scene, frames, power, is_blocked, *axes)
+        draw_powers(scene.time_s, frames, power, is_blocked, *axes)
     figure.legend(handles=_legend(scene), loc="outside lower center", ncols=5 if len(frames) < 3 else 9, frameon=False)
     if title:
         figure.suptitle(title)
     return figure
+
+
+def _image_row(images: NDArray[Any], user_pixels: Array | None, is_blocked: NDArray[np.bool_]) -> _Row:
+    return lambda frame, ax: draw_image(images[frame], user_pixels, frame, bool(is_blocked[frame]), ax)
+
+
+def _rays_row(scene: Scene, scans: NDArray[Any], max_m: float | None) -> _Row:
+    far_m = float(np.max(scans[..., 0])) if max_m is None else max_m
+    return lambda frame, ax: _draw_lidar(scene, frame, scans[frame], far_m, ax)
+
+
+def _map_row(modality: Modality, maps: NDArray[Any]) -> _Row:
+    return lambda frame, ax: draw_map(modality, maps[frame], float(maps.max()), ax)
 
 
 def save_picture(figure: Figure, path: Any) -> None:
@@ -145,14 +157,14 @@ def _is_blocked(scene: Scene) -> NDArray[np.bool_]:
     return np.asarray(blockers(scene).any(axis=1))
 
 
-def _check(scene: Scene, frames: Sequence[int], arrays: dict[str, NDArray[Any] | None]) -> None:
+def _check(scene: Scene, frames: Sequence[int], arrays: Mapping[str, NDArray[Any]]) -> None:
     if not frames:
         raise ConfigError("frames is empty; name at least one moment to draw")
     for frame in frames:
         if not 0 <= frame < len(scene):
             raise ConfigError(f"frames holds {frame}; the scene has {len(scene)} instants, counted from 0")
     for name, array in arrays.items():
-        if array is not None and len(array) != len(scene):
+        if len(array) != len(scene):
             raise ConfigError(f"{name} has {len(array)} instants and the scene {len(scene)}; draw equal stretches")
 
 
@@ -250,23 +262,6 @@ def _draw_link(instant: Scene, ax: Axes, is_blocked: bool) -> None:
         ax.plot(*user_m[:2], marker="*", ms=14, mfc="#ffd800", mec="black", zorder=6)
 
 
-def _draw_image(image: NDArray[np.uint8], user_pixels: Array | None, frame: int, is_blocked: bool, ax: Axes) -> None:
-    """An image, with a ring where the user is: solid and green when in sight, else dashed and red."""
-    ax.imshow(image, cmap="gray" if image.ndim == 2 else None, vmin=0, vmax=255, interpolation="nearest")
-    where = ""
-    if user_pixels is not None:
-        # The middle of the first pixel is 0 here, and 0.5 where pixels are counted from the image's edge.
-        column, row = user_pixels[frame] - 0.5
-        for color, width in (("white", 4.0), (BLOCKED if is_blocked else CLEAR, 2.0)):
-            ax.plot(column, row, "o", ms=15, mfc="none", mec=color, mew=width)
-        ax.set_xlim(-0.5, image.shape[1] - 0.5)
-        ax.set_ylim(image.shape[0] - 0.5, -0.5)
-        where = ", ring: the user"
-    ax.set_title(f"camera, {image.shape[1]} x {image.shape[0]} pixels{where}", fontsize=10)
-    ax.set_xticks([])
-    ax.set_yticks([])
-
-
 def _draw_lidar(scene: Scene, frame: int, scan: NDArray[Any], far_m: float, ax: Axes) -> None:
     """Echoes over the outlines of the boxes; rays without an echo are left out."""
     from matplotlib.patches import Circle, Rectangle
@@ -289,68 +284,6 @@ def _draw_lidar(scene: Scene, frame: int, scan: NDArray[Any], far_m: float, ax: 
     ax.set_title(f"LiDAR, {echo.sum()} of {len(scan)} rays, reach {far_m:.0f} m (dotted)", fontsize=10)
     ax.set_xlabel("x [m]")
     ax.set_ylabel("y [m]")
-
-
-def _draw_powers(
-    scene: Scene,
-    frames: Sequence[int],
-    power: NDArray[Any],
-    blocked: NDArray[np.bool_],
-    strongest_ax: Axes,
-    beams_ax: Axes,
-) -> None:
-    """The strongest beam as a line over shaded blocked stretches; below, every beam as a row of colors."""
-    power_db = 10.0 * np.log10(np.maximum(np.nan_to_num(power), np.nanmax(power) * 1e-12))
-    power_db -= power_db.max()
-    edges_s = _edges(scene.time_s)
-    best_db = power_db.max(axis=1)
-    strongest_ax.plot(scene.time_s, best_db, color="black", lw=1.3)
-    strongest_ax.set_ylim(min(float(best_db.min()) - 2.0, -10.0), 2.0)
-    strongest_ax.set_ylabel("strongest\nbeam [dB]")
-    strongest_ax.tick_params(labelbottom=False)
-    strongest_ax.grid(alpha=0.3)
-    mesh = beams_ax.pcolormesh(
-        edges_s, np.arange(power.shape[1] + 1) - 0.5, power_db.T, vmin=-POWER_SPAN_DB, vmax=0.0, cmap="viridis"
-    )
-    beams_ax.figure.colorbar(mesh, ax=[strongest_ax, beams_ax], label="beam power [dB below the highest]", pad=0.01)
-    beams_ax.set_xlabel("time [s]")
-    beams_ax.set_ylabel("beam")
-    for begin, end in _stretches(blocked):
-        strongest_ax.axvspan(edges_s[begin], edges_s[end], fc=BLOCKED, alpha=0.28, lw=0)
-        beams_ax.plot(
-            [edges_s[begin], edges_s[end]], [power.shape[1] - 1] * 2, color=BLOCKED, lw=5, solid_capstyle="butt"
-        )
-    for column, frame in enumerate(frames):
-        strongest_ax.axvline(scene.time_s[frame], color="black", lw=1.2, ls="--")
-        beams_ax.axvline(scene.time_s[frame], color="white", lw=1.2, ls="--")
-        strongest_ax.annotate(
-            f"({_letter(column)})",
-            (scene.time_s[frame], 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="center",
-            weight="bold",
-        )
-    for ax in (strongest_ax, beams_ax):
-        ax.set_xlim(edges_s[0], edges_s[-1])
-
-
-def _edges(time_s: Array) -> Array:
-    """[F + 1] borders between instants [F]."""
-    middles = (time_s[1:] + time_s[:-1]) / 2.0
-    step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 0.1
-    return np.concatenate([[time_s[0] - step_s / 2.0], middles, [time_s[-1] + step_s / 2.0]])
-
-
-def _stretches(blocked: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First and one past the last instant of every blocked stretch."""
-    changes = np.flatnonzero(np.diff(np.concatenate([[False], blocked, [False]]).astype(np.int8)))
-    return [(int(begin), int(end)) for begin, end in changes.reshape(-1, 2)]
-
-
-def _letter(column: int) -> str:
-    return chr(ord("a") + column % 26)
 
 
 def _legend(scene: Scene) -> list[Any]:

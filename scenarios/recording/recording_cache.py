@@ -26,6 +26,7 @@ _PACKAGE = Path(__file__).parents[2]
 #: Code that decides what a recording holds; a change makes recordings anew.
 _SOURCES = (
     "emulator/engine.py",
+    "emulator/modalities.py",
     "emulator/world/*.py",
     "emulator/radio/*.py",
     "emulator/radio/tables/*.csv",

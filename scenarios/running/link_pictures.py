@@ -11,7 +11,8 @@ import numpy as np
 from ...emulator.network.channels.link_state import LinkState
 from ...emulator.radio.link_adaptation import BlockRates
 from ...emulator.world.scene import Array, Kind, Scene
-from ..recording.pictures import BLOCKED, CLEAR, KIND_COLORS, draw_scene
+from ..recording.pictures import KIND_COLORS, draw_scene
+from ..recording.sensor_panels import BLOCKED, CLEAR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

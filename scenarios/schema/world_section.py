@@ -187,8 +187,8 @@ class WorldFile:
 
     def text(self) -> str:
         """TOML with everything that decides a recording; `parse_world` gives the same value back."""
-        left_out = ON_REQUEST.difference(self.section.recorded)
-        world = self.section.model_dump(mode="json", exclude=set(left_out))
+        left_out = {str(modality) for modality in ON_REQUEST.difference(self.section.recorded)}
+        world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
 
 

@@ -16,7 +16,8 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.sensors.camera import CameraSettings, pixels_of, render
 from sheafedge.emulator.world.line_of_sight import blockers
 from sheafedge.emulator.world.scene import Kind, Scene, Surroundings
-from sheafedge.scenarios.recording.pictures import BLOCKED, CLEAR, KIND_COLORS, draw_moments, draw_scene, save_picture
+from sheafedge.scenarios.recording.pictures import KIND_COLORS, draw_moments, draw_scene, save_picture
+from sheafedge.scenarios.recording.sensor_panels import BLOCKED, CLEAR
 
 PNG_BEGINS_WITH = b"\x89PNG\r\n"
 N_FRAMES, N_BEAMS = 40, 64
@@ -77,9 +78,15 @@ def test_moments_become_a_picture_with_named_axes(passing_car: Scene, tmp_path: 
     pixels = np.stack(pixels_of(passing_car.user_m, passing_car, settings)[:2], axis=-1)
     images = render(passing_car, settings, draws)
     figure = (
-        draw_moments(passing_car, [2, 20], images=images, lidar=scans, power=power, user_pixels=pixels, title="street")
+        draw_moments(
+            passing_car,
+            [2, 20],
+            {"camera": images, "lidar": scans, "rf": power},
+            user_pixels=pixels,
+            title="street",
+        )
         if with_sensors
-        else draw_moments(passing_car, [2, 20])
+        else draw_moments(passing_car, [2, 20], {})
     )
     labels = [ax.get_xlabel() + ax.get_ylabel() for ax in figure.axes]
     assert sum("[m]" in label for label in labels) == (4 if with_sensors else 2)
@@ -95,7 +102,7 @@ def test_the_label_given_decides_what_is_shaded(passing_car: Scene) -> None:
     label = np.zeros(N_FRAMES, dtype=bool)
     label[[4, 5, 30]] = True
     for blocked, n_stretches in ((label, 2), (None, 1), (~label, 3)):
-        figure = draw_moments(passing_car, [0], power=power, blocked=blocked)
+        figure = draw_moments(passing_car, [0], {"rf": power}, blocked=blocked)
         (strongest,) = (ax for ax in figure.axes if ax.get_ylabel().startswith("strongest"))
         assert len(strongest.patches) == n_stretches
 
@@ -110,11 +117,11 @@ def test_a_drone_is_shown_with_its_height() -> None:
 
 def test_what_does_not_fit_together_is_refused_by_name(passing_car: Scene) -> None:
     with pytest.raises(ConfigError, match="frames holds 40"):
-        draw_moments(passing_car, [0, N_FRAMES])
+        draw_moments(passing_car, [0, N_FRAMES], {})
     with pytest.raises(ConfigError, match="frames is empty"):
-        draw_moments(passing_car, [])
-    with pytest.raises(ConfigError, match="power has 7 instants and the scene 40"):
-        draw_moments(passing_car, [0], power=np.ones((7, N_BEAMS)))
+        draw_moments(passing_car, [], {})
+    with pytest.raises(ConfigError, match="rf has 7 instants and the scene 40"):
+        draw_moments(passing_car, [0], {"rf": np.ones((7, N_BEAMS))})
 
 
 def test_importing_the_module_does_not_import_the_plotting_library() -> None:

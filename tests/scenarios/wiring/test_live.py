@@ -99,7 +99,7 @@ class Play:
     def recorded(self, client_id: int, station: RecordedStation) -> Samples:
         """All samples of the finished recording, as a replay would make them."""
         owned = modalities_of(self.scenario, assign_groups(self.scenario)[client_id])
-        change = image_change(self.scenario, client_id) if "camera" in owned else None
+        change = image_change(self.scenario, client_id, owned)
         sensed = SensedFrames.of(station, **kept_frames(self.scenario, [owned]), image_change=change)
         return self.scenario.task_spec.samples(sensed, owned, self.scenario.data)
 
