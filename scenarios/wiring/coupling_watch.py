@@ -99,20 +99,19 @@ def _map_warning(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Tens
 
 
 class StabilityWatch:
-    """Reads the rows of a run as they come, and says once per kind what has become unstable.
+    """Reads the rows of a run as they come, and warns once per kind of what has become unstable.
 
     Args:
-        scenario: of the run.
         n_clients: that report in every round.
+        clamps_map_step: `sheaf.clamp_map_step` is set, so that it is no remedy.
 
     Attributes:
         warnings: what was found so far.
     """
 
-    def __init__(self, scenario: Scenario, n_clients: int) -> None:
+    def __init__(self, n_clients: int, *, clamps_map_step: bool) -> None:
         self._n_clients = n_clients
-        clamped = scenario.sheaf.clamp_map_step
-        self._remedy = "lower sheaf.map_step_size" + ("" if clamped else " or set sheaf.clamp_map_step = true")
+        self._remedy = "lower sheaf.map_step_size" + ("" if clamps_map_step else " or set sheaf.clamp_map_step = true")
         self._said: dict[str, str] = {}
         self._rows: dict[int, list[Mapping[str, Any]]] = {}
         self._first: Mapping[str, float] | None = None

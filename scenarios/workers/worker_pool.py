@@ -1,4 +1,4 @@
-"""Workers of a run: how many and where, started or waited for, given their clients, and ended with the run."""
+"""The workers of a run: started or waited for, given their clients, and stopped with the run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ...emulator.nodes.learner_host import LearnerHost
 from ...emulator.nodes.remote_host import RemoteHost
 from ...emulator.nodes.worker_processes import WorkerProcesses
 from ...emulator.nodes.worker_server import WorkerServer
+from ...emulator.state_tree import state_digest
 from ...models.algorithms.algorithm_table import ALGORITHMS
 from ...version import __version__
 from ..schema.scenario import Scenario
@@ -26,22 +27,21 @@ from ..wiring.assembly import Assembly
 from ..wiring.emulation import Emulation
 from .ray_cluster import ray_running
 from .ray_workers import RayWorkers
-from .state_digest import state_digest
 from .worker_options import Workers
 
-#: Started as a module, so that nothing of this process but its environment gets into a worker.
+#: Started as a module, so that a worker inherits nothing of this process but its environment.
 WORKER_MODULE = f"{__package__}.worker_run"
 
 
-class Processes(Protocol):
-    """What starts workers, such as `WorkerProcesses`."""
+class WorkerStarter(Protocol):
+    """Starts and ends processes of workers; `WorkerProcesses` and `RayWorkers` are two."""
 
     def start(self, seat: int) -> None:
         """Start the worker of a seat; one that is still there is ended first."""
         ...
 
     def ended(self, seat: int) -> str | None:
-        """Why the worker of a seat is no more; None: it is, or there was none."""
+        """Why the worker of a seat has ended; None: it has not, or there was none."""
         ...
 
     def close(self) -> None:
@@ -49,22 +49,22 @@ class Processes(Protocol):
         ...
 
 
-class Crew:
+class WorkerPool:
     """The workers of one run.
 
     Args:
-        scenario: of the run.
-        server: with their seats.
-        processes: of those that were started here; None: they come from elsewhere.
+        scenario: of the run, as TOML; workers build their clients from it.
+        server: with a seat for every worker.
+        starter: of those that are started here; None: they come from elsewhere.
 
     Attributes:
-        server: with their seats.
-        processes: of those that were started here.
+        server: as given.
+        starter: as given.
     """
 
-    def __init__(self, scenario: Scenario, server: WorkerServer, processes: Processes | None) -> None:
+    def __init__(self, scenario: str, server: WorkerServer, starter: WorkerStarter | None) -> None:
         self._scenario = scenario
-        self.server, self.processes = server, processes
+        self.server, self.starter = server, starter
 
     @property
     def n_workers(self) -> int:
@@ -72,10 +72,10 @@ class Crew:
         return self.server.n_seats
 
     def start(self) -> None:
-        """Start a process for every seat that nobody has, where they are started here."""
-        if self.processes is not None:
+        """Start a process for every vacant seat, where they are started here."""
+        if self.starter is not None:
             for seat in self.server.vacant:
-                self.processes.start(seat)
+                self.starter.start(seat)
 
     def hosts(self, assembly: Assembly) -> Sequence[LearnerHost]:
         """One per client, for `build`."""
@@ -83,18 +83,18 @@ class Crew:
         return [RemoteHost(learner.client_id, kinds, self.server) for learner in assembly.learners]
 
     def fill(self) -> None:
-        """Wait until every worker is there and has built its clients; errors as of `WorkerServer.fill`.
+        """Wait until every worker has joined and built its clients; errors as of `WorkerServer.fill`.
 
         After `WorkerLost`, `start` and `fill` bring a new worker in place of the lost one; all learners must then be
-        restored, because those that live have gone on.
+        restored, because the others have gone on.
         """
-        self.server.fill(tomli_w.dumps(self._scenario.tables()))
+        self.server.fill(self._scenario)
 
-    def dismiss(self) -> None:
-        """Send all workers home, and wait until those that were started here are gone; safe to call twice."""
+    def stop(self) -> None:
+        """Stop all workers, and wait until those that were started here have ended; safe to call twice."""
         self.server.close()
-        if self.processes is not None:
-            self.processes.close()
+        if self.starter is not None:
+            self.starter.close()
 
     def different_starts(self, learners: Sequence[Learner]) -> tuple[str, ...]:
         """A warning where a worker has built other clients than this process, so that the trajectory is another.
@@ -103,22 +103,22 @@ class Crew:
             learners: as built here, that have not learned anything.
         """
         starts = self.server.starts
-        strangers = [
+        different = [
             learner.client_id
             for learner in learners
             if starts[learner.client_id] not in {"", state_digest(learner.state())}
         ]
-        if not strangers:
+        if not different:
             return ()
         warning = (
-            f"{len(strangers)} clients, {strangers[0]} the first of them, do not start in their worker from the numbers"
+            f"{len(different)} clients, {different[0]} the first of them, do not start in their worker from the numbers"
             " that they start from here: its data, processor or libraries differ, and so will the trace from that of a"
             " run in one process"
         )
         return (warning,)
 
     def refusals(self) -> tuple[str, ...]:
-        """A warning where something came to the workers' address that was none of theirs."""
+        """A warning where packets that are not of workers came to their address."""
         server = self.server
         if not server.n_refused:
             return ()
@@ -126,8 +126,8 @@ class Crew:
 
 
 @contextmanager
-def crew_of(scenario: Scenario, workers: Workers | None) -> Iterator[Crew | None]:
-    """The workers of a run, started or waited for; none of them, and nothing of theirs, is left behind.
+def open_worker_pool(scenario: Scenario, workers: Workers | None) -> Iterator[WorkerPool | None]:
+    """The workers of a run, started or waited for; afterwards no process and no file of theirs is left.
 
     Raises:
         ConfigError: the scenario cannot be played by workers, or by so many.
@@ -141,37 +141,37 @@ def crew_of(scenario: Scenario, workers: Workers | None) -> Iterator[Crew | None
     with ExitStack() as stack:
         stack.enter_context(_terminated_as_interrupted())
         address = workers.hub or _own_address(stack)
-        processes = _started_by(workers, address, stack)
-        ended = processes.ended if processes is not None else lambda _: None
+        starter = _starter(workers, address, stack)
+        ended = starter.ended if starter is not None else lambda _: None
         server = WorkerServer(address, seats, __version__, workers.limits, workers.curve_keys, ended)
-        crew = Crew(scenario, server, processes)
-        stack.callback(crew.dismiss)
-        crew.start()
-        yield crew
+        pool = WorkerPool(tomli_w.dumps(scenario.tables()), server, starter)
+        stack.callback(pool.stop)
+        pool.start()
+        yield pool
 
 
 def _own_address(stack: ExitStack) -> str:
-    """In a private folder, so that nobody else can speak there."""
+    """A socket in a private folder, which other users cannot reach."""
     folder = Path(tempfile.mkdtemp(prefix="sheafedge-"))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     return f"ipc://{folder}/turns"
 
 
-def _started_by(workers: Workers, address: str, stack: ExitStack) -> Processes | None:
+def _starter(workers: Workers, address: str, stack: ExitStack) -> WorkerStarter | None:
     """What starts the workers; None: they come from elsewhere."""
-    processes: Processes
+    starter: WorkerStarter
     if workers.engine == "ray":
-        processes = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
+        starter = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
     elif workers.hub is None:
-        processes = WorkerProcesses(lambda seat: [sys.executable, "-m", WORKER_MODULE, address, str(seat)])
+        starter = WorkerProcesses(lambda seat: [sys.executable, "-m", WORKER_MODULE, address, str(seat)])
     else:
         return None
-    stack.callback(processes.close)
-    return processes
+    stack.callback(starter.close)
+    return starter
 
 
-def bring_home(emulation: Emulation) -> None:
-    """Give the learners that were built here what those in workers remember."""
+def collect_learners(emulation: Emulation) -> None:
+    """Give the learners that were built here the state of those in workers."""
     tickets = [host.state() for host in emulation.hosts]
     for learner, ticket in zip(emulation.learners, tickets, strict=True):
         learner.restore(ticket.result())

@@ -16,13 +16,13 @@ from ...emulator.network.transport.curve_keys import read_keys
 from ...emulator.network.transport.errors import TransportError
 from ...emulator.nodes.worker_calls import LearnerCalls
 from ...emulator.nodes.worker_client import EngineAddress, ParentGoneError, WorkerClient, forget_address, process_name
+from ...emulator.state_tree import state_digest
 from ...version import __version__
 from ..schema.scenario import validated
 from ..wiring.assembly import assemble
 from ..wiring.data import load_data
 from ..wiring.evaluation import Evaluator
 from ..wiring.torch_setup import one_torch_thread
-from .state_digest import state_digest
 
 
 def build_learners(text: str, clients: Sequence[NodeId]) -> tuple[LearnerCalls, list[str]]:

@@ -17,9 +17,9 @@ import pytest
 import tomli_w
 from integration.tiny import tiny
 from sheafedge.emulator.contracts import ConfigError, SheafedgeError
+from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import RunResult, resume_run, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
-from sheafedge.scenarios.wiring.progress import NoProgress
 
 #: Half of what is sent is lost in bursts, some arrives after its deadline, and what was said before is remembered.
 HARD = {
@@ -75,7 +75,7 @@ def scenario(case: str) -> Scenario:
     return tiny({**HARD, **CASES[case]})
 
 
-class StopsAfter(NoProgress):
+class StopsAfter(NoRunProgress):
     """Somebody presses Ctrl-C when a round ends."""
 
     def __init__(self, round_index: int) -> None:
@@ -208,7 +208,7 @@ def test_what_cannot_go_on_says_so(tmp_path: Path) -> None:
 
 def test_another_version_does_not_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     aside = stopped(tiny({"rounds": 3}), tmp_path / "run", round_index=0)
-    monkeypatch.setattr("sheafedge.scenarios.running.run.__version__", "9.9.9")
+    monkeypatch.setattr("sheafedge.scenarios.running.run_player.__version__", "9.9.9")
     with pytest.raises(ConfigError, match=r"was written with sheafedge .*, here is 9\.9\.9"):
         resume_run(aside)
 

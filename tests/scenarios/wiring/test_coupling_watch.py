@@ -111,7 +111,7 @@ HEALTHY = {"loss": 1.0, "sheaf_energy": 1.0, "map_norm": 3.0, "projection_share"
 
 def watched(tiny: Scenario, *rounds: Callable[[int], Mapping[str, float]], **edits: Any) -> StabilityWatch:
     """Two clients; every round says what it changes in the figures of each."""
-    watch = StabilityWatch(tiny.edited(edits), 2)
+    watch = StabilityWatch(2, clamps_map_step=tiny.edited(edits).sheaf.clamp_map_step)
     for index, changed in enumerate(rounds):
         for client in range(2):
             watch.see({"client": client, "round": index, **HEALTHY, **changed(client)})
@@ -180,7 +180,7 @@ def test_the_summary_tells_how_the_coupling_began_and_ended(tiny: Scenario) -> N
 
 
 def test_algorithms_without_coupled_heads_have_nothing_to_watch(tiny: Scenario) -> None:
-    watch = StabilityWatch(tiny, 1)
+    watch = StabilityWatch(1, clamps_map_step=tiny.sheaf.clamp_map_step)
     watch.see({"client": 0, "round": 0, "loss": 1.0})
     assert (watch.warnings, watch.summary()) == ((), {})
 

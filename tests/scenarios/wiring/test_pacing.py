@@ -22,12 +22,12 @@ from doubles.outside_player import OutsidePlayer
 from rich.console import Console
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.network.transport.errors import TransportError
+from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import RunResult, resume_run, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.terminal.run_console import print_result
 from sheafedge.scenarios.wiring.emulation import Emulation
 from sheafedge.scenarios.wiring.members import members_of
-from sheafedge.scenarios.wiring.progress import NoProgress
 from sheafedge.scenarios.wiring.real_time_options import RealTime, real_time_wanted
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "outside_client.py"
@@ -93,7 +93,7 @@ def test_a_run_in_real_time_leaves_the_trace_of_any_other(tiny: Scenario, tmp_pa
     assert "outside" not in paced
 
 
-class StopsSoon(NoProgress):
+class StopsSoon(NoRunProgress):
     """Somebody at the keyboard who has changed their mind."""
 
     def started(self, emulation: Emulation) -> None:

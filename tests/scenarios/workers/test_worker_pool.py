@@ -21,15 +21,15 @@ from integration.tiny import tiny
 from sheafedge.emulator.contracts import ConfigError, DivergedError
 from sheafedge.emulator.network.transport.errors import WorkerLost
 from sheafedge.emulator.nodes.learner_host import LearnerHost
+from sheafedge.emulator.state_tree import state_digest
 from sheafedge.scenarios.running import onnx_files as exports
+from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import RunResult, resume_run, run_scenario
 from sheafedge.scenarios.wiring.assembly import assemble
 from sheafedge.scenarios.wiring.data import load_data
 from sheafedge.scenarios.wiring.emulation import build
-from sheafedge.scenarios.wiring.progress import NoProgress
-from sheafedge.scenarios.workers.state_digest import state_digest
 from sheafedge.scenarios.workers.worker_options import Workers
-from sheafedge.scenarios.workers.worker_pool import bring_home, crew_of
+from sheafedge.scenarios.workers.worker_pool import collect_learners, open_worker_pool
 
 LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0, "network.missing": "stale", "rounds": 2}
 #: Whoever starts these tests in the background has the keyboard's signal ignored, and children inherit that.
@@ -121,14 +121,14 @@ def test_workers_change_nothing(tmp_path: Path, n_workers: int, edits: dict[str,
 def test_a_worker_that_reads_other_data_is_warned_of(tmp_path: Path) -> None:
     """The negative control of equal results: what a worker builds is compared with what is built here."""
     scenario = tiny(LOSSY)
-    with crew_of(scenario, Workers(1)) as crew:
-        assert crew is not None
-        crew.fill()
+    with open_worker_pool(scenario, Workers(1)) as pool:
+        assert pool is not None
+        pool.fill()
         ours = assemble(scenario, load_data(scenario).clients).learners
-        assert crew.different_starts(ours) == ()
+        assert pool.different_starts(ours) == ()
         other = scenario.edited({"seed": 9})
         theirs = assemble(other, load_data(other).clients).learners
-        (warning,) = crew.different_starts(theirs)
+        (warning,) = pool.different_starts(theirs)
     assert warning.startswith("5 clients, 0 the first of them, do not start in their worker")
 
 
@@ -273,28 +273,28 @@ def test_a_run_that_diverges_in_a_worker_says_so_as_ever(tmp_path: Path) -> None
 def test_a_new_worker_goes_on_for_a_lost_one(tmp_path: Path) -> None:
     """What a restart from a checkpoint is made of: start, fill, restore."""
     scenario = tiny(LOSSY)
-    with crew_of(scenario, Workers(2)) as crew:
-        assert crew is not None
-        assert crew.processes is not None
-        crew.fill()
-        emulation = build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None, hosts=crew.hosts)
+    with open_worker_pool(scenario, Workers(2)) as pool:
+        assert pool is not None
+        assert pool.starter is not None
+        pool.fill()
+        emulation = build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None, hosts=pool.hosts)
         before = [host.state().result() for host in emulation.hosts]
-        lost = crew.processes.pids[0]
+        lost = pool.starter.pids[0]
         os.kill(lost, signal.SIGKILL)
         with pytest.raises(WorkerLost, match="SIGKILL"):
             wait_for_loss(emulation.hosts[0])
-        crew.start()
-        crew.fill()
+        pool.start()
+        pool.fill()
         for host, state in zip(emulation.hosts, before, strict=True):
             host.restore(state).result()
-        bring_home(emulation)
+        collect_learners(emulation)
         after = [learner.state() for learner in emulation.learners]
         assert [state_digest(state) for state in after] == [state_digest(state) for state in before]
-        assert lost not in crew.processes.pids.values()
+        assert lost not in pool.starter.pids.values()
         emulation.close()
 
 
-class Killing(NoProgress):
+class Killing(NoRunProgress):
     """Ends a worker when the second round has ended."""
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:

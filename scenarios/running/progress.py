@@ -1,18 +1,18 @@
-"""Who follows a run from outside: told how far it is, and of what happens to it."""
+"""What observes a run while it lasts: how far it is, and what happens to it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from .emulation import Emulation
+    from ..wiring.emulation import Emulation
 
 
-class Progress(Protocol):
-    """Who wants to follow a run; `console.LiveProgress` draws it."""
+class RunProgress(Protocol):
+    """An observer of a run; `terminal.run_console.LiveProgress` draws it."""
 
     def recording(self, done: int, total: int) -> None:
-        """A world is being recorded, which happens once: so many of its frames are there."""
+        """A world is being recorded, which happens once: so many of its frames are done."""
         ...
 
     def started(self, emulation: Emulation) -> None:
@@ -36,8 +36,8 @@ class Progress(Protocol):
         ...
 
 
-class NoProgress:
-    """Nobody follows."""
+class NoRunProgress:
+    """Observes nothing."""
 
     def recording(self, done: int, total: int) -> None:
         """Ignored."""

@@ -1,0 +1,246 @@
+"""One run being played: built at once, then round by round, from the start or from a checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...emulator.contracts import ConfigError, Learner, NodeId, State
+from ...emulator.saved_state import SavedState
+from ...version import __version__
+from ..schema.scenario import Scenario
+from ..wiring.coupling_watch import StabilityWatch
+from ..wiring.data import LoadedData, load_data
+from ..wiring.emulation import Emulation, build, emulate
+from ..wiring.evaluation import Evaluator
+from ..wiring.pacing import Pacing
+from ..workers.worker_pool import WorkerPool, collect_learners
+from .checkpoint import Checkpoint
+from .emulation_state import emulation_state, restore_emulation
+from .interrupts import StopRequest, stop_requests
+from .progress import RunProgress
+from .run_folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlayedRun:
+    """A run after its last round, with everything that its summary reads.
+
+    Attributes:
+        scenario: of the run.
+        data: what its clients own.
+        emulation: with trained learners.
+        evaluator: with the scores of all clients.
+        watch: over the coupling of heads.
+        outside: clients whose models were trained by outside processes, and are not here.
+        n_workers: processes that clients lived in; 0: they lived in this one.
+        warnings: what was risky before the first round or became unstable later.
+        pacing: how the clock followed real time, and what outside clients did; empty without real time.
+        recording_s, training_s: real seconds.
+    """
+
+    scenario: Scenario
+    data: LoadedData
+    emulation: Emulation
+    evaluator: Evaluator
+    watch: StabilityWatch
+    outside: frozenset[NodeId]
+    n_workers: int
+    warnings: tuple[str, ...]
+    pacing: Mapping[str, Any]
+    recording_s: float
+    training_s: float
+
+
+class RunPlayer:
+    """Builds a run, plays its rounds, and writes down what the clients report and where the run is.
+
+    Args:
+        scenario: what to run.
+        progress: observes the run.
+        checkpoint_every: write a checkpoint after so many rounds; 0: never.
+        pool: workers that the clients live in; None: they live here.
+        pacing: of the clock, and of outside clients; None: not in real time.
+        checkpoint: where to go on; None: at the beginning.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        progress: RunProgress,
+        checkpoint_every: int,
+        pool: WorkerPool | None,
+        pacing: Pacing | None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self._scenario, self._progress = scenario, progress
+        # asynchronous clients have no ends of rounds in common, and so no instant for a checkpoint
+        self._every = checkpoint_every if scenario.network.mode == "synchronous" else 0
+        self._pool, self._pacing = pool, pacing
+        self._started_s = time.perf_counter()
+        self._incomplete: dict[int, list[Mapping[str, Any]]] = {}
+        self._data = load_data(scenario, progress.recording)
+        self._loaded_s = time.perf_counter()
+        self._waited_s = 0.0
+        self._rounds_done = 0 if checkpoint is None else checkpoint.rounds_done
+        self._emulation = build(
+            scenario,
+            self._data.clients,
+            self._observe,
+            self._on_observation,
+            start_s=None if checkpoint is None else checkpoint.state["emulation"]["clock"]["now_s"],
+            hosts=None if pool is None else pool.hosts,
+            pacing=pacing,
+        )
+        self._wait_for_clients()
+        self._worker_warnings = () if pool is None else pool.different_starts(self._emulation.learners)
+        clients = self._emulation.clients
+        self._evaluator = Evaluator(scenario.task_spec, clients, scenario.rounds, scenario.evaluate_every)
+        self._watch = StabilityWatch(len(clients), clamps_map_step=scenario.sheaf.clamp_map_step)
+        if checkpoint is not None:
+            self._restore(checkpoint)
+
+    def play(self, folder: RunFolder) -> PlayedRun:
+        """All rounds, or the rest of them; rows and checkpoints go into the folder.
+
+        Raises:
+            KeyboardInterrupt: the run was stopped, after a checkpoint where it writes any.
+            WorkerLost: a worker died.
+        """
+        self._folder = folder
+        self._progress.started(self._emulation)
+        # Without checkpoints nothing is gained by waiting for the end of a round.
+        with stop_requests(self._stopping) if self._every else nullcontext(StopRequest()) as self._stop:
+            emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
+        if self._pool is not None:
+            collect_learners(self._emulation)
+            self._pool.stop()
+        refusals = () if self._pool is None else self._pool.refusals()
+        return PlayedRun(
+            scenario=self._scenario,
+            data=self._data,
+            emulation=self._emulation,
+            evaluator=self._evaluator,
+            watch=self._watch,
+            outside=frozenset() if self._pacing is None else self._pacing.outside,
+            n_workers=0 if self._pool is None else self._pool.n_workers,
+            warnings=(*self._emulation.warnings, *self._worker_warnings, *refusals, *self._watch.warnings),
+            pacing={} if self._pacing is None else self._pacing.summary(),
+            recording_s=self._loaded_s - self._started_s,
+            training_s=time.perf_counter() - self._loaded_s - self._waited_s,
+        )
+
+    def close(self) -> None:
+        """Free threads and sockets."""
+        self._emulation.close()
+
+    def _wait_for_clients(self) -> None:
+        """Let workers build their clients, and outside clients join."""
+        begun_s = time.perf_counter()
+        try:
+            if self._pacing is not None:
+                self._pacing.fill()
+            if self._pool is not None:
+                self._pool.fill()
+        except BaseException:
+            self.close()
+            raise
+        self._waited_s = time.perf_counter() - begun_s
+
+    def _stopping(self) -> None:
+        """On a signal: the round is played to its end, but no longer in real time."""
+        self._progress.stopping()
+        if self._pacing is not None:
+            self._pacing.hurry()
+
+    def _round_ended(self, round_index: int) -> None:
+        """Write a checkpoint when it is due, or when the run is to stop."""
+        self._rounds_done = round_index + 1
+        is_due = self._every > 0 and (
+            self._rounds_done % self._every == 0 or self._rounds_done == self._scenario.rounds
+        )
+        if is_due or self._stop.is_made:
+            self._folder.write_checkpoint(self._rounds_done, self._state())
+        if self._stop.is_made:
+            raise KeyboardInterrupt
+
+    def _observe(self, learner: Learner, round_index: int) -> Mapping[str, Any]:
+        return self._evaluator.observe(learner, round_index)
+
+    def _on_observation(self, node: NodeId, round_index: int, now_s: float, seen: Mapping[str, Any]) -> None:
+        """A client has finished a round."""
+        recorder = self._emulation.recorder
+        self._evaluator.see(node, seen)
+        row = {
+            "round": round_index,
+            "client": node,
+            "group": self._emulation.clients[node].group,
+            "time_s": now_s,
+            "bytes_sent": recorder.bytes_sent[node],
+            "energy_j": recorder.energy_j[node],
+            **seen,
+        }
+        self._folder.add_row(row)
+        self._watch.see(row)
+        rows = self._incomplete.setdefault(round_index, [])
+        rows.append(row)
+        if len(rows) == len(self._emulation.clients):
+            self._progress.round_ended(round_index, now_s, self._mean_score(self._incomplete.pop(round_index)))
+
+    def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:
+        key = self._scenario.task_spec.columns[0].key
+        scored = [max(model[key] for model in row["models"].values()) for row in rows if "models" in row]
+        return sum(scored) / len(scored) if scored else None
+
+    def _state(self) -> State:
+        return {
+            "sheafedge": __version__,
+            "torch": str(torch.__version__),
+            "emulation": emulation_state(self._emulation),
+            "scores": {str(client): scores for client, scores in self._evaluator.latest.items()},
+            "watch": self._watch.state(),
+        }
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        """Take over everything that the checkpoint says.
+
+        Raises:
+            ConfigError: it does not fit the scenario beside it.
+        """
+        saved = SavedState(checkpoint.state, owner="a run")
+        try:
+            restore_emulation(self._emulation, saved.part("emulation"), checkpoint.rounds_done)
+            self._evaluator.latest = {int(client): one.state for client, one in saved.part("scores").named().items()}
+            self._watch.restore(saved.part("watch"))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ConfigError(
+                f"checkpoint {checkpoint.path} does not fit the scenario.toml beside it ({error}); start the run anew"
+            ) from None
+
+
+def check_origin(checkpoint: Checkpoint) -> None:
+    """Refuse, before any work, a checkpoint that another version wrote, or that is not one of a run.
+
+    Raises:
+        ConfigError: as said.
+    """
+    state = checkpoint.state
+    try:
+        written = {name: state[name] for name in ("sheafedge", "torch")}
+        numbers = state["emulation"]["clock"]["now_s"], state["metrics_bytes"]
+        is_of_a_run = list(map(type, numbers)) == [float, int]
+    except (KeyError, TypeError, IndexError):
+        is_of_a_run = False
+    if not is_of_a_run:
+        raise ConfigError(f"checkpoint {checkpoint.path} is not one of a run; start the run anew")
+    for name, here in (("sheafedge", __version__), ("torch", str(torch.__version__))):
+        if written[name] != here:
+            raise ConfigError(
+                f"checkpoint {checkpoint.path} was written with {name} {written[name]}, here is {here}, which would not"
+                " go on bit for bit; resume with the same version, or start anew"
+            )

@@ -1,0 +1,140 @@
+"""The summary of a run: facts, scores, the value of its predictions, exported models and pictures."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...version import __version__
+from ..recording.inspection import plot_recording
+from ..schema.scenario import ComputeSection
+from ..schema.world_section import WorldFile
+from ..value.value_report import value_of_prediction
+from ..wiring.evaluation import baseline_scores, best_model, by_group
+from ..wiring.radio_links import RadioLinks, write_link_states
+from ..wiring.torch_setup import choose_device
+from .onnx_files import export_clients
+from .progress import RunProgress
+from .run_folder import RunFolder
+from .run_player import PlayedRun
+
+
+def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
+    """Content of `summary.json`; writes link states, exported models and pictures beside it.
+
+    Raises:
+        ConfigError: the folder cannot be written.
+        ExportError: an exported model does not compute what torch computes.
+    """
+    scenario, emulation, task = run.scenario, run.emulation, run.scenario.task_spec
+    trained_s = time.perf_counter()
+    if emulation.radio is not None:
+        with folder.writing():
+            write_link_states(folder.path / "links.jsonl", emulation.radio.log.states)
+    members = emulation.groups_without(run.outside)
+    groups = by_group(task, members, run.evaluator.latest)
+    baselines = {client.client_id: baseline_scores(task, client) for client in emulation.clients}
+    reported = {group: best_model(task, models) for group, models in groups.items()}
+    value = value_of_prediction(
+        scenario, emulation.clients, emulation.learners, reported, run.data.recordings, run.outside
+    )
+    valued_s = time.perf_counter()
+    exports = _export(run, reported, folder, progress)
+    exported_s = time.perf_counter()
+    return {
+        **_facts(run),
+        "recording_time_s": run.recording_s,
+        "wall_time_s": run.training_s,
+        "groups": {
+            group: {"clients": len(members[group]), "model": best, **groups[group][best]}
+            for group, best in reported.items()
+        },
+        "baselines": by_group(task, members, baselines),
+        "value": value,
+        "value_time_s": valued_s - trained_s,
+        "traffic": emulation.recorder.traffic.as_dict(),
+        **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
+        "exports": exports,
+        "export_time_s": exported_s - valued_s,
+        "pictures": _draw(run, folder),
+        **({"sheaf": sheaf} if (sheaf := run.watch.summary()) else {}),
+        **run.pacing,
+        "warnings": list(run.warnings),
+        "environment": {**_environment(scenario.compute), "workers": run.n_workers},
+    }
+
+
+def _facts(run: PlayedRun) -> dict[str, Any]:
+    scenario, emulation = run.scenario, run.emulation
+    return {
+        "scenario": scenario.name,
+        "task": scenario.task,
+        "algorithm": scenario.algorithm,
+        "seed": scenario.seed,
+        "rounds": scenario.rounds,
+        "split": scenario.data.split,
+        "scored": scenario.data.scored,
+        "clients": len(emulation.clients),
+        "edges": emulation.graph.number_of_edges(),
+        "train_windows": sum(len(client.data.train) for client in emulation.clients),
+        "test_windows": sum(len(client.data.test) for client in emulation.clients),
+        "virtual_time_s": emulation.env.now,
+        "energy_j": sum(emulation.recorder.energy_j.values()),
+        "trace_hash": emulation.recorder.trace_hash,
+    }
+
+
+def _environment(compute: ComputeSection) -> dict[str, Any]:
+    device = choose_device(compute.device)
+    return {
+        "sheafedge": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "executor": f"{compute.executor}, {compute.threads} threads"
+        if compute.executor == "threads"
+        else compute.executor,
+    }
+
+
+def _export(
+    run: PlayedRun, reported: Mapping[str, str], folder: RunFolder, progress: RunProgress
+) -> list[dict[str, Any]]:
+    """One row per exported model."""
+    if not run.scenario.export.onnx:
+        return []
+    here = [client for client in run.emulation.clients if client.client_id not in run.outside]
+    learners = [learner for learner in run.emulation.learners if learner.client_id not in run.outside]
+    progress.exporting(len(here))
+    with folder.writing():
+        return export_clients(run.scenario, here, learners, reported, folder.path / "models")
+
+
+def _draw(run: PlayedRun, folder: RunFolder) -> list[str]:
+    """Pictures of the first base stations of the first recording, and of radio links; paths inside the run folder."""
+    n_stations = run.scenario.export.pictures
+    if not run.data.recordings or n_stations == 0:
+        return []
+    pictures = folder.path / "pictures"
+    with folder.writing():
+        drawn = plot_recording(run.data.recordings[0], pictures, tuple(range(n_stations)))
+        if run.emulation.radio is not None:
+            drawn.append(_draw_links(run, run.emulation.radio, pictures / "links.png"))
+    return [f"{pictures.name}/{path.name}" for path in drawn]
+
+
+def _draw_links(run: PlayedRun, radio: RadioLinks, path: Path) -> Path:
+    from .link_tracks import draw_run_links
+
+    scenario = run.scenario
+    world = WorldFile(scenario.recorded_world, scenario.seed) if scenario.data.source == "world" else None
+    draw_run_links(path, radio, [client.data for client in run.emulation.clients], world, scenario.name)
+    return path
