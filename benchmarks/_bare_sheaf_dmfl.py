@@ -15,7 +15,7 @@ from sheafedge.emulator.contracts import Modality, NodeId
 from sheafedge.emulator.engine import named_stream
 from sheafedge.emulator.nodes.compute_pool import ComputePool
 from sheafedge.models.sheaf.restriction_maps import FactoredMaps
-from sheafedge.models.training.local_training import BatchOrder
+from sheafedge.models.training.minibatches import BatchOrder
 from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.wiring.client import Client
 from sheafedge.scenarios.wiring.map_starts import map_starts

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 from sheafedge.emulator.engine import named_stream
-from sheafedge.models.training.local_training import BatchOrder
-from sheafedge.models.training.objectives import balanced_weights
+from sheafedge.models.objectives import balanced_weights
+from sheafedge.models.training.minibatches import BatchOrder
 from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.wiring.client import Client
 from torch import Tensor, nn

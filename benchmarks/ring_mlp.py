@@ -43,7 +43,7 @@ from sheafedge.models.flat import FlatModule
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights
 from sheafedge.models.sharing.vector_gossip import VectorGossip, shared_encoders
 from sheafedge.models.state.module_state import ModulePart
-from sheafedge.models.training.local_training import BatchOrder
+from sheafedge.models.training.minibatches import BatchOrder
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters

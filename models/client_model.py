@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from ..emulator.contracts import MODALITIES, Modality, State
 from ..emulator.saved_state import SavedState
-from .export.flops import forward_flops
 from .fusion import FUSIONS, head_layout
 from .head import apply_head
 from .state.module_state import module_state, restore_module
@@ -87,3 +87,19 @@ class ClientModel(nn.Module):
         A backward pass counts as two forward passes: one for the inputs', one for the weights' gradients.
         """
         return 3.0 * forward_flops(self, sample)
+
+
+def forward_flops(model: nn.Module, inputs: Mapping[str, Tensor]) -> float:
+    """Floating-point operations of one forward pass of these rows, matrix work only.
+
+    The model is as it was afterwards: running statistics do not move, and it trains again if it did before.
+    """
+    trained = model.training
+    model.eval()
+    counter = FlopCounterMode(display=False)
+    try:
+        with counter, torch.no_grad():
+            model(inputs)
+    finally:
+        model.train(trained)
+    return float(counter.get_total_flops())

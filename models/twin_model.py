@@ -14,8 +14,8 @@ from ..emulator.contracts import Modality, State
 from ..emulator.saved_state import SavedState
 from .client_model import ClientModel
 from .head import HeadLayout
+from .objectives import class_logits
 from .state.tensors import restore_tensor, to_array
-from .training.objectives import class_logits
 
 #: What is tried when the share of the shared twin is chosen: certainty either way would trust a few rows too much.
 SHARES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)

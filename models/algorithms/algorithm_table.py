@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...emulator.contracts import Learner, MessageKind
 
 if TYPE_CHECKING:
-    from ..client_setup import ClientSetup
+    from ..training.client_setup import ClientSetup
 
 
 @dataclass(frozen=True, slots=True)

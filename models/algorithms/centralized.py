@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from ...emulator.contracts import Learner, Message, MessageSlot, Modality, NodeId, Phase, State
 from ...emulator.saved_state import SavedState, Stateful, restore_whole
 from ..client_model import ClientModel
-from ..client_setup import ClientSetup
 from ..flat import FlatModule
 from ..state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
 from ..state.tensors import restore_tensor, to_array
-from ..training.local_training import Minibatches, answers, encoder_optimizer, refuse_infinite
+from ..training.client_setup import ClientSetup
+from ..training.local_training import answers, encoder_optimizer, refuse_infinite
+from ..training.minibatches import Minibatches
 
 #: Nothing happens in it, but it ends when everybody's last round has been observed: only then may the model move on.
 READY = "ready"

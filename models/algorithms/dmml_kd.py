@@ -20,12 +20,13 @@ from torch.nn import functional
 
 from ...emulator.contracts import ConfigError, Message, MessageKind, MessageSlot, Modality, Phase, State
 from ...emulator.saved_state import Parts, restore_whole
-from ..client_setup import ClientSetup
+from ..objectives import class_logits, n_classes
 from ..sharing.prototypes import Prototypes, prototype_messages, prototype_slots
 from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_encoders
 from ..state.tensors import TensorPart
-from ..training.local_training import LocalTraining, Passed
-from ..training.objectives import class_logits, n_classes
+from ..training.client_setup import ClientSetup
+from ..training.local_training import LocalTraining
+from ..training.minibatches import PassedBatch
 
 MIX = "mix"
 
@@ -111,7 +112,7 @@ class DmmlKd:
         self._classifier.data.sub_(self._classifier.grad, alpha=self._settings.head_step_size)
         self._classifier.grad = None
 
-    def _penalty(self, passed: Passed) -> Tensor:
+    def _penalty(self, passed: PassedBatch) -> Tensor:
         """Everything of the local loss but the fused one."""
         common = passed.embeddings[..., : self._n_common]  # [batch, n_modalities, l/2]
         weight, bias = self._classifier[:, :-1], self._classifier[:, -1]

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from ...emulator.contracts import Learner, Message, MessageSlot, Modality, Phase, State
 from ...emulator.saved_state import Parts, SavedState, restore_whole
-from ..client_setup import ClientSetup
 from ..sharing.train_then_mix import MIX, TrainThenMix
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_model
 from ..state.tensors import restored_tensor, to_array
+from ..training.client_setup import ClientSetup
 
 
 def dpsgd_adapt_then_combine(setup: ClientSetup) -> Learner:

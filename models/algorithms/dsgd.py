@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...emulator.contracts import MODALITIES, Learner
-from ..client_setup import ClientSetup
 from ..sharing.train_then_mix import MIX, TrainThenMix
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import shared_encoders, shared_head
+from ..training.client_setup import ClientSetup
 
 
 def dsgd(setup: ClientSetup) -> Learner:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..client_setup import ClientSetup
 from ..sharing.train_then_mix import MIX, TrainThenMix
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import shared_encoders, shared_model
+from ..training.client_setup import ClientSetup
 
 GROUP = "group"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..client_setup import ClientSetup
 from ..sharing.train_then_mix import MIX, TrainThenMix
 from ..sharing.uncoupled import UncoupledModels
+from ..training.client_setup import ClientSetup
 
 
 def local(setup: ClientSetup) -> Learner:

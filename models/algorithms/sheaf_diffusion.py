@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ...emulator.saved_state import Parts, restore_whole
-from ..client_setup import ClientSetup
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.head_diffusion import HeadDiffusion
+from ..training.client_setup import ClientSetup
 
 MIX = "mix"
 

@@ -23,12 +23,13 @@ from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ...emulator.saved_state import Parts, restore_whole
-from ..client_setup import ClientSetup
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.coupling_health import finite
 from ..sheaf.equations import head_step
 from ..sheaf.head_coupling import HeadCoupling
-from ..training.local_training import LocalTraining, Passed
+from ..training.client_setup import ClientSetup
+from ..training.local_training import LocalTraining
+from ..training.minibatches import PassedBatch
 
 PROJECT, MIX, REPROJECT = "project", "mix", "reproject"
 
@@ -41,7 +42,7 @@ class SheafDmfl:
         penalty: what a minibatch costs beyond its loss, for algorithms that build on this one.
     """
 
-    def __init__(self, setup: ClientSetup, penalty: Callable[[Passed], Tensor] | None = None) -> None:
+    def __init__(self, setup: ClientSetup, penalty: Callable[[PassedBatch], Tensor] | None = None) -> None:
         self.client_id = setup.client_id
         self._settings, self._sheaf = setup.training, setup.sheaf
         (name,) = setup.models

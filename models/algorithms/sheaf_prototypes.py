@@ -22,10 +22,10 @@ from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
 from ...emulator.saved_state import Parts, restore_whole
-from ..client_setup import ClientSetup
+from ..objectives import n_classes
 from ..sharing.prototypes import Prototypes, prototype_messages, prototype_slots
-from ..training.local_training import Passed
-from ..training.objectives import n_classes
+from ..training.client_setup import ClientSetup
+from ..training.minibatches import PassedBatch
 from .sheaf_dmfl import MIX, SheafDmfl
 
 
@@ -77,7 +77,7 @@ class SheafPrototypes:
     def restore(self, state: State) -> None:
         restore_whole(self._parts, state)
 
-    def _penalty(self, passed: Passed) -> Tensor:
+    def _penalty(self, passed: PassedBatch) -> Tensor:
         """Distance to the class means, [], while the rows are counted towards the next ones."""
         fused = passed.fused.unsqueeze(1)  # [batch, 1, width]
         self.prototypes.see(fused.detach(), passed.labels)

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Message, MessageSlot, Modality, Phase, State
 from ...emulator.saved_state import Parts, restore_whole
-from ..client_setup import ClientSetup
 from ..sharing.uncoupled import UncoupledModels
-from ..training.local_training import class_weights, predict
-from ..training.reserved_rows import PartlyPrivateRows
+from ..training.client_setup import ClientSetup
+from ..training.local_training import predict
+from ..training.minibatches import class_weights
+from ..training.training_rows import PartlyPrivateRows
 from ..twin_model import blended
 from .sheaf_diffusion import SheafDiffusion
 

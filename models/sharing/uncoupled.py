@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Modality, State
 from ...emulator.saved_state import SavedState
-from ..client_setup import ClientSetup
 from ..flat import FlatModule
+from ..training.client_setup import ClientSetup
 from ..training.local_training import LocalTraining
 
 

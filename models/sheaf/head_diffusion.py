@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import SavedState
-from ..client_setup import ClientSetup
 from ..sharing.payload import heard_values, to_payload
 from ..state.tensors import restored_tensor, to_array
+from ..training.client_setup import ClientSetup
 from .equations import edge_trust
 from .map_storage import stored_maps
 from .restriction_maps import RestrictionMaps

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,147 +14,14 @@ from ...emulator.contracts import DivergedError, Modality, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..flat import FlatModule
+from ..objectives import Objective
 from ..settings import TrainingSettings
 from ..state.module_state import optimizer_state, restore_optimizer
-from ..state.random_streams import numpy_stream_state, restore_numpy_stream
-from .objectives import Objective, balanced_weights, n_classes
+from .minibatches import Minibatches, PassedBatch
+from .training_rows import TrainingRows
 
 #: Rows that a prediction looks at together: a window of images has a quarter of a megabyte.
 PREDICTED_AT_ONCE = 128
-
-
-class TrainingRows(Protocol):
-    """What a client trains on; may grow at the end, between rounds."""
-
-    @property
-    def label(self) -> NDArray[np.int64]:
-        """[n_rows] classes."""
-        ...
-
-    def inputs(self, indices: NDArray[np.integer[Any]]) -> Mapping[Modality, NDArray[np.float32]]:
-        """Modality -> [n_indices, ...] in physical units."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowsInMemory:
-    """Training rows that are simply there.
-
-    Attributes:
-        arrays: modality -> [n_rows, ...] in physical units.
-        label: [n_rows] int64 classes.
-    """
-
-    arrays: Mapping[Modality, NDArray[np.float32]]
-    label: NDArray[np.int64]
-
-    def inputs(self, indices: NDArray[np.integer[Any]]) -> Mapping[Modality, NDArray[np.float32]]:
-        return {modality: rows[indices] for modality, rows in self.arrays.items()}
-
-
-class BatchOrder:
-    """Endless minibatches, without repeats inside an epoch; a short last batch is dropped, a tiny set is one batch.
-
-    More rows begin a new epoch.
-    """
-
-    def __init__(self, n_rows: int, batch_size: int, draws: np.random.Generator) -> None:
-        self._batch_size, self._draws = batch_size, draws
-        self._order, self._at = draws.permutation(n_rows), 0
-
-    def next(self, n_rows: int) -> NDArray[np.int64]:
-        """Row indices [batch] of the next minibatch, of the rows that there are now."""
-        size = min(self._batch_size, n_rows)
-        if len(self._order) != n_rows or self._at + size > n_rows:
-            self._order, self._at = self._draws.permutation(n_rows), 0
-        batch = self._order[self._at : self._at + size]
-        self._at += size
-        return batch
-
-    def state(self) -> State:
-        """The epoch, how far it has got, and where its stream stands."""
-        return {"order": self._order.copy(), "at": self._at, "draws": numpy_stream_state(self._draws)}
-
-    def restore(self, saved: SavedState) -> None:
-        """Go on in that epoch."""
-        parts = saved.parts("order", "at", "draws")
-        order = parts["order"].array(np.dtype(np.int64), None)
-        if not np.array_equal(np.sort(order), np.arange(len(order))):
-            parts["order"].refuse("name every row once", "another list of rows")
-        self._order, self._at = order, parts["at"].count(len(order))
-        restore_numpy_stream(self._draws, parts["draws"])
-
-
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """A minibatch on its way through a model.
-
-    Attributes:
-        embeddings: [batch, n_modalities, embedding_dim].
-        fused: [batch, width] what the head reads.
-        logits: [batch, n_outputs].
-        labels: [batch] int64.
-        class_weights: [n_classes] or None.
-        loss: [] mean loss.
-    """
-
-    embeddings: Tensor
-    fused: Tensor
-    logits: Tensor
-    labels: Tensor
-    class_weights: Tensor | None
-    loss: Tensor
-
-
-class Minibatches:
-    """A client's rows, one minibatch after the other, through whatever model is asked.
-
-    Args:
-        rows: training rows.
-        objective: of training.
-        settings: batch size and class weights.
-        draws: of the order.
-    """
-
-    def __init__(
-        self, rows: TrainingRows, objective: Objective, settings: TrainingSettings, draws: np.random.Generator
-    ) -> None:
-        self._rows, self._objective = rows, objective
-        self._balanced = settings.class_weights == "balanced"
-        self._class_weights: Tensor | None = None
-        self._n_weighted = 0
-        self._order = BatchOrder(len(rows.label), settings.batch_size, draws)
-
-    def next(self, model: ClientModel) -> Passed:
-        """The next minibatch through this model."""
-        label = self._rows.label
-        batch = self._order.next(len(label))
-        embeddings = model.embeddings(model.tensors(self._rows.inputs(batch)))
-        fused = model.fusion(embeddings)
-        logits = model.read(fused)
-        labels = torch.from_numpy(label[batch]).to(logits.device)
-        weights = self._weights(label, logits)
-        return Passed(embeddings, fused, logits, labels, weights, self._objective(logits, labels, weights))
-
-    def state(self) -> State:
-        """Of the order; class weights follow from the rows."""
-        return self._order.state()
-
-    def restore(self, saved: SavedState) -> None:
-        """Go on in that order."""
-        self._order.restore(saved)
-
-    def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
-        """[n_classes] of the rows that there are now, or None."""
-        if self._balanced and self._n_weighted != len(label):
-            self._class_weights = class_weights(label, self._objective, logits)
-            self._n_weighted = len(label)
-        return self._class_weights
-
-
-def class_weights(label: NDArray[np.int64], objective: Objective, logits: Tensor) -> Tensor:
-    """[n_classes] weights that give every class among these labels the same say, for logits [batch, n_outputs]."""
-    return torch.from_numpy(balanced_weights(label, n_classes(objective, logits.shape[1]))).to(logits)
 
 
 def predict(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -229,7 +94,7 @@ class LocalTraining:
         objective: Objective,
         settings: TrainingSettings,
         draws: np.random.Generator,
-        penalty: Callable[[Passed], Tensor] | None = None,
+        penalty: Callable[[PassedBatch], Tensor] | None = None,
     ) -> None:
         self.client_id, self.model, self.settings = client_id, model, settings
         self._minibatches, self._penalty = Minibatches(rows, objective, settings, draws), penalty

@@ -14,7 +14,7 @@ from ...emulator.decisions.service import Service, arrivals_s
 from ...emulator.decisions.warning_events import WarningEvents
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.radio.waves import Array
-from ...models.export.flops import forward_flops
+from ...models.client_model import forward_flops
 from ..wiring.client import Client
 from ..wiring.evaluation import predicted
 from .user_links import ServedLink

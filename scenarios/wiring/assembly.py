@@ -20,8 +20,8 @@ from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.network.topology import build_topology
 from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
 from ...models.client_model import ClientModel
-from ...models.client_setup import ClientSetup
 from ...models.head import HeadLayout, chosen_outputs, initial_head
+from ...models.training.client_setup import ClientSetup
 from ...models.twin_model import TwinModel
 from ..schema.scenario import Scenario
 from .client import Client

@@ -11,7 +11,7 @@ from torch import nn
 from ...emulator.contracts import MODALITY_SPECS, Modality, NodeId
 from ...emulator.engine import named_stream
 from ...models.encoders.encoder_table import ENCODERS, EncoderRequest, pretrained_image
-from ...models.training.objectives import Objective, binary_cross_entropy, cross_entropy
+from ...models.objectives import Objective, binary_cross_entropy, cross_entropy
 from ..schema.scenario import Scenario
 
 OBJECTIVES: Mapping[str, Objective] = {

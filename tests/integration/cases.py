@@ -17,14 +17,14 @@ from sheafedge.emulator.engine import named_stream
 from sheafedge.emulator.network.topology import build_topology
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.client_setup import ClientSetup
 from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.fusion import AttentionFusion
 from sheafedge.models.head import HeadLayout
+from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import SheafSettings, TrainingSettings
 from sheafedge.models.sheaf.equations import random_starts, structured_starts
-from sheafedge.models.training.local_training import RowsInMemory
-from sheafedge.models.training.objectives import cross_entropy
+from sheafedge.models.training.client_setup import ClientSetup
+from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn
 
 GROUPS: tuple[tuple[Modality, ...], ...] = (("rf", "gps"), ("gps",), ("rf",))

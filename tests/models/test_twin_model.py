@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
-from sheafedge.models.training.objectives import Objective, binary_cross_entropy, cross_entropy
+from sheafedge.models.objectives import Objective, binary_cross_entropy, cross_entropy
 from sheafedge.models.twin_model import SHARES, TEMPERATURES, TwinModel, blended
 from torch import Tensor, nn
 

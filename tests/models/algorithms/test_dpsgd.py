@@ -14,7 +14,7 @@ from integration.tiny import Walk, tiny, wired
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import Message, MessageKind, NodeId
 from sheafedge.models.algorithms.dpsgd import Dpsgd
-from sheafedge.models.training.local_training import RowsInMemory
+from sheafedge.models.training.training_rows import RowsInMemory
 from torch import nn
 
 EXACT = 1e-12  # float64, sums of a handful of terms of order 1

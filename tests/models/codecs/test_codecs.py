@@ -13,6 +13,7 @@ from sheafedge.emulator.contracts import ConfigError, DataError, Message, Messag
 from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
 from sheafedge.emulator.network.transport.wire import Wire, message_bytes
 from sheafedge.emulator.network.transport.wire_header import header_bytes
+from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.codecs.codec import Codec
 from sheafedge.models.codecs.codec_table import CODECS
 from sheafedge.models.codecs.float16 import Float16
@@ -190,7 +191,7 @@ def test_plain_error_feedback_would_change_signs() -> None:
     unsent[1] = -0.12  # as left by a round that rounded up
     assert from_words(to_words(second + unsent), 7)[1] < 0.0
     one = Int8(first)
-    one.restore({"unsent": unsent})
+    one.restore(SavedState({"unsent": unsent}))
     assert decoded(one, second)[1] == 0.0
     assert one.state()["unsent"][1] == pytest.approx(-0.02, abs=1e-6)  # and still owes it
 
@@ -201,7 +202,7 @@ def test_a_restored_codec_goes_on_to_the_last_bit(name: str) -> None:
     one, other = codec(name, walk[0]), codec(name)
     for values in walk[:10]:
         one.encode(values)
-    other.restore(one.state())
+    other.restore(SavedState(one.state()))
     for values in walk[10:]:
         assert_array_equal(one.encode(values), other.encode(values))
     assert bool(one.state()) == (name in {"int8", "top_k"})

@@ -31,11 +31,12 @@ from sheafedge.models.encoders.normalize import CameraScale, LidarScale, Standar
 from sheafedge.models.encoders.resnet import FEATURE_DIM, resnet50_encoder
 from sheafedge.models.export.onnx_export import OnnxExporter
 from sheafedge.models.flat import FlatModule
+from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import TrainingSettings
 from sheafedge.models.sharing.gossip import mix
 from sheafedge.models.sharing.vector_gossip import VectorGossip, shared_encoders
-from sheafedge.models.training.local_training import LocalTraining, RowsInMemory
-from sheafedge.models.training.objectives import cross_entropy
+from sheafedge.models.training.local_training import LocalTraining
+from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn
 
 RUNTIMES = 1e-4  # the project's promise for float32; one summation order against another

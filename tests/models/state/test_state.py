@@ -15,7 +15,7 @@ from sheafedge.models.sheaf.restriction_maps import FactoredMaps
 from sheafedge.models.state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
 from sheafedge.models.state.random_streams import numpy_stream_state, restore_numpy_stream
 from sheafedge.models.state.tensors import restore_tensor, to_array
-from sheafedge.models.training.local_training import BatchOrder
+from sheafedge.models.training.minibatches import BatchOrder
 from torch import nn
 
 HEAD_DIM = 40

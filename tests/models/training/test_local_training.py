@@ -14,9 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import DivergedError, Modality
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
+from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import TrainingSettings
-from sheafedge.models.training.local_training import BatchOrder, LocalTraining, RowsInMemory
-from sheafedge.models.training.objectives import cross_entropy
+from sheafedge.models.training.local_training import LocalTraining
+from sheafedge.models.training.minibatches import BatchOrder
+from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn
 
 BY_HAND = 1e-12  # float64, a dozen operations on numbers around 1

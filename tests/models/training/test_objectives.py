@@ -8,9 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.models.client_model import ClientModel
+from sheafedge.models.objectives import MAX_CLASS_WEIGHT, balanced_weights, binary_cross_entropy, cross_entropy
 from sheafedge.models.settings import TrainingSettings
-from sheafedge.models.training.local_training import LocalTraining, RowsInMemory
-from sheafedge.models.training.objectives import MAX_CLASS_WEIGHT, balanced_weights, binary_cross_entropy, cross_entropy
+from sheafedge.models.training.local_training import LocalTraining
+from sheafedge.models.training.training_rows import RowsInMemory
 from torch import nn
 
 ROUNDING = 1e-6  # float32, a handful of operations on numbers around 1

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from sheafedge.models.training.local_training import RowsInMemory
-from sheafedge.models.training.reserved_rows import PartlyPrivateRows
+from sheafedge.models.training.training_rows import PartlyPrivateRows, RowsInMemory
 
 
 def rows(first: int, n: int) -> RowsInMemory:

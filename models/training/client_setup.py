@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from torch import Tensor
 
-from ..emulator.contracts import Modality, NodeId
-from .client_model import ClientModel
-from .settings import SharingSettings, SheafSettings, TrainingSettings
-from .training.local_training import TrainingRows
-from .training.objectives import Objective
-from .twin_model import TwinModel
+from ...emulator.contracts import Modality, NodeId
+from ..client_model import ClientModel
+from ..objectives import Objective
+from ..settings import SharingSettings, SheafSettings, TrainingSettings
+from ..twin_model import TwinModel
+from .training_rows import TrainingRows
 
 
 @dataclass(frozen=True, slots=True)

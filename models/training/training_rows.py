@@ -1,20 +1,49 @@
-"""Training rows of which a client keeps some aside for a while, to judge what it learned from the others."""
+"""Rows that a client trains on: in memory, or partly kept aside to judge what was learned from the others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Modality, State
 from ...emulator.saved_state import SavedState
-from .local_training import TrainingRows
+
+
+class TrainingRows(Protocol):
+    """Labeled rows of one client; they may grow at the end, between rounds."""
+
+    @property
+    def label(self) -> NDArray[np.int64]:
+        """[n_rows] classes."""
+        ...
+
+    def inputs(self, indices: NDArray[np.integer[Any]]) -> Mapping[Modality, NDArray[np.float32]]:
+        """Modality -> [n_indices, ...] in physical units."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsInMemory:
+    """Training rows that are held as arrays.
+
+    Attributes:
+        arrays: modality -> [n_rows, ...] in physical units.
+        label: [n_rows] int64 classes.
+    """
+
+    arrays: Mapping[Modality, NDArray[np.float32]]
+    label: NDArray[np.int64]
+
+    def inputs(self, indices: NDArray[np.integer[Any]]) -> Mapping[Modality, NDArray[np.float32]]:
+        return {modality: rows[indices] for modality, rows in self.arrays.items()}
 
 
 class PartlyPrivateRows:
-    """The rows that training sees: without the private ones until these are released, with them from then on.
+    """Training rows without the private ones until these are released, with them from then on.
 
     Args:
         rows: trained on from the start.
@@ -26,7 +55,7 @@ class PartlyPrivateRows:
         self.released = False
 
     def release(self) -> None:
-        """From now on all rows are trained on."""
+        """Train on all rows from now on."""
         self.released = True
 
     def state(self) -> State:
@@ -34,7 +63,6 @@ class PartlyPrivateRows:
         return self.released
 
     def restore(self, saved: SavedState) -> None:
-        """Release them, or take them back."""
         self.released = saved.flag()
 
     @property

@@ -1,0 +1,123 @@
+"""Minibatches of a client's rows, in an order drawn anew every epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...emulator.contracts import State
+from ...emulator.saved_state import SavedState
+from ..client_model import ClientModel
+from ..objectives import Objective, balanced_weights, n_classes
+from ..settings import TrainingSettings
+from ..state.random_streams import numpy_stream_state, restore_numpy_stream
+from .training_rows import TrainingRows
+
+
+class BatchOrder:
+    """Endless minibatches, without repeats inside an epoch; a short last batch is dropped, a tiny set is one batch.
+
+    More rows begin a new epoch.
+    """
+
+    def __init__(self, n_rows: int, batch_size: int, draws: np.random.Generator) -> None:
+        self._batch_size, self._draws = batch_size, draws
+        self._order, self._at = draws.permutation(n_rows), 0
+
+    def next(self, n_rows: int) -> NDArray[np.int64]:
+        """Row indices [batch] of the next minibatch, of the rows that there are now."""
+        size = min(self._batch_size, n_rows)
+        if len(self._order) != n_rows or self._at + size > n_rows:
+            self._order, self._at = self._draws.permutation(n_rows), 0
+        batch = self._order[self._at : self._at + size]
+        self._at += size
+        return batch
+
+    def state(self) -> State:
+        """The epoch, how far it has got, and where its stream stands."""
+        return {"order": self._order.copy(), "at": self._at, "draws": numpy_stream_state(self._draws)}
+
+    def restore(self, saved: SavedState) -> None:
+        """Go on in that epoch."""
+        parts = saved.parts("order", "at", "draws")
+        order = parts["order"].array(np.dtype(np.int64), None)
+        if not np.array_equal(np.sort(order), np.arange(len(order))):
+            parts["order"].refuse("name every row once", "another list of rows")
+        self._order, self._at = order, parts["at"].count(len(order))
+        restore_numpy_stream(self._draws, parts["draws"])
+
+
+@dataclass(frozen=True, slots=True)
+class PassedBatch:
+    """A minibatch and what a model makes of it.
+
+    Attributes:
+        embeddings: [batch, n_modalities, embedding_dim].
+        fused: [batch, width] what the head reads.
+        logits: [batch, n_outputs].
+        labels: [batch] int64.
+        class_weights: [n_classes] or None.
+        loss: [] mean loss.
+    """
+
+    embeddings: Tensor
+    fused: Tensor
+    logits: Tensor
+    labels: Tensor
+    class_weights: Tensor | None
+    loss: Tensor
+
+
+class Minibatches:
+    """A client's rows, one minibatch after the other, through whatever model is asked.
+
+    Args:
+        rows: training rows.
+        objective: of training.
+        settings: batch size and class weights.
+        draws: of the order.
+    """
+
+    def __init__(
+        self, rows: TrainingRows, objective: Objective, settings: TrainingSettings, draws: np.random.Generator
+    ) -> None:
+        self._rows, self._objective = rows, objective
+        self._balanced = settings.class_weights == "balanced"
+        self._class_weights: Tensor | None = None
+        self._n_weighted = 0
+        self._order = BatchOrder(len(rows.label), settings.batch_size, draws)
+
+    def next(self, model: ClientModel) -> PassedBatch:
+        """The next minibatch through this model."""
+        label = self._rows.label
+        batch = self._order.next(len(label))
+        embeddings = model.embeddings(model.tensors(self._rows.inputs(batch)))
+        fused = model.fusion(embeddings)
+        logits = model.read(fused)
+        labels = torch.from_numpy(label[batch]).to(logits.device)
+        weights = self._weights(label, logits)
+        return PassedBatch(embeddings, fused, logits, labels, weights, self._objective(logits, labels, weights))
+
+    def state(self) -> State:
+        """Of the order; class weights follow from the rows."""
+        return self._order.state()
+
+    def restore(self, saved: SavedState) -> None:
+        """Go on in that order."""
+        self._order.restore(saved)
+
+    def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
+        """[n_classes] of the rows that there are now, or None."""
+        if self._balanced and self._n_weighted != len(label):
+            self._class_weights = class_weights(label, self._objective, logits)
+            self._n_weighted = len(label)
+        return self._class_weights
+
+
+def class_weights(label: NDArray[np.int64], objective: Objective, logits: Tensor) -> Tensor:
+    """[n_classes] weights that give every class among these labels the same say, for logits [batch, n_outputs]."""
+    return torch.from_numpy(balanced_weights(label, n_classes(objective, logits.shape[1]))).to(logits)
