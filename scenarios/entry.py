@@ -20,8 +20,8 @@ def main() -> None:
 
 
 def _edge_main(arguments: list[str]) -> NoReturn:
-    from ..emulator.edge.device_commands import COMMANDS
-    from ..emulator.edge.device_commands import main as edge_main
+    from ..emulator.edge.commands.device_commands import COMMANDS
+    from ..emulator.edge.commands.device_commands import main as edge_main
     from ..version import __version__
 
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import SheafedgeError
-from .process_memory import peak_bytes, resident_bytes
 
 _LONGEST_S = 120.0
 
@@ -70,6 +69,27 @@ def footprint_of(
                 f"memory cannot be measured: a process that loads the model ended without an answer ({error}); try"
                 " --no-memory"
             ) from None
+
+
+def resident_bytes() -> int | None:
+    """Resident memory of this process now; None where the system does not tell."""
+    return _status_bytes("VmRSS:")
+
+
+def peak_bytes() -> int | None:
+    """Largest resident memory of this process so far, in bytes.
+
+    Not of `getrusage`, whose maximum survives exec and would be that of the process that started this one.
+    """
+    return _status_bytes("VmHWM:")
+
+
+def _status_bytes(key: str) -> int | None:
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(key)), None)
 
 
 def _main(model: str, samples: str, threads: str, cuda: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contracts import MODALITIES, Modality
+from ..contracts import MODALITIES, Modality, SheafedgeError
 from ..network.transport.errors import WireError
 from ..network.transport.packets import Frame, Packet, PacketSchema
 
@@ -33,7 +33,7 @@ _MOST_AXES = 8
 _ABOUT: Mapping[str, tuple[type, ...]] = {"stream": (str,), "index": (int,), "time_s": (float,)}
 
 #: From clients to the server.
-QUESTIONS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+REQUESTS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     # what sensors saw at one instant, one raw frame per reading; `ask`: whether an answer is wanted now
     "frames": {**_ABOUT, "readings": (list,), "ask": (bool,)},
     # a stream begins again, or ends: its window is emptied
@@ -65,7 +65,7 @@ REPLIES: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     "healthy": {"report": (dict,)},
     "bye": {"sentence": (str,)},
 }
-TO_SERVER = PacketSchema(FRAME_VERSION, QUESTIONS, MOST_HEADER_BYTES)
+TO_SERVER = PacketSchema(FRAME_VERSION, REQUESTS, MOST_HEADER_BYTES)
 TO_CLIENT = PacketSchema(FRAME_VERSION, REPLIES, MOST_TEXT_BYTES)
 
 
@@ -106,7 +106,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Nobody will answer this question.
+    """A request for an answer was dropped; no answer will come.
 
     Attributes:
         stream, index, time_s: of the frames that asked; the frames themselves are in the window.
@@ -197,6 +197,20 @@ REFUSALS: Mapping[str, str] = {
     "not_ready": "no modality has a whole window yet; the frames were taken all the same",
     "failed": "the model itself failed",
 }
+
+
+class FrameRefused(SheafedgeError, ValueError):  # noqa: N818 - it is what happened, as the sender reads it
+    """A packet is not taken, and why.
+
+    Args:
+        code: of `REFUSALS`.
+        sentence: with field, value, and what would be valid.
+    """
+
+    def __init__(self, code: str, sentence: str) -> None:
+        assert code in REFUSALS
+        super().__init__(sentence)
+        self.code = code
 
 
 def pack_frames(

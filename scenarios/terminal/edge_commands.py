@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ...emulator.edge.parser import SUMMARIES
+from ...emulator.edge.commands.command_options import SUMMARIES
 
 _AS_THEY_ARE = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
@@ -17,7 +17,7 @@ def add_edge_commands(app: typer.Typer) -> None:
 
 
 def _run(context: typer.Context) -> None:
-    from ...emulator.edge.device_commands import run_command
+    from ...emulator.edge.commands.device_commands import run_command
     from ...version import __version__
 
     try:
@@ -28,7 +28,7 @@ def _run(context: typer.Context) -> None:
 
 def _bench(context: typer.Context) -> None:
     """Run `bench`, with torch as one more runtime if it is installed."""
-    from ...emulator.edge.bench_commands import bench, without_torch
+    from ...emulator.edge.commands.bench_commands import bench, without_torch
 
     try:
         from ..export.torch_answers import rebuild

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sheafedge.emulator.edge.bundle import load_bundle
-from sheafedge.emulator.edge.serving.server import Server, ServingSettings
+from sheafedge.emulator.edge.serving.server import Server
+from sheafedge.emulator.edge.serving.serving_settings import ServingSettings
 from sheafedge.emulator.network.transport.curve_keys import CurveKeys
 
 LIMIT_S = 60.0

@@ -15,7 +15,8 @@ from sheafedge.emulator.edge.bundle import load_bundle
 from sheafedge.emulator.edge.frame_client import FrameClient
 from sheafedge.emulator.edge.frame_packets import Reply
 from sheafedge.emulator.edge.manifest import InputSpec, Manifest
-from sheafedge.emulator.edge.serving.server import Server, ServingSettings
+from sheafedge.emulator.edge.serving.server import Server
+from sheafedge.emulator.edge.serving.serving_settings import ServingSettings
 
 #: Far longer than anything takes here, on however busy a machine.
 LIMIT_S = 120.0

@@ -1,4 +1,4 @@
-"""From questions to answers: one run of the model for all that wait together."""
+"""Answers of a served model: one run for all requests that wait together."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from ...contracts import PRESENT_NAME, Modality
 from ..bundle import Bundle
+from ..frame_packets import FrameRefused
 from ..manifest import OutputSpec
-from .refusals import FrameRefused
 from .stream_windows import Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What the model says about one sample.
+class ModelAnswer:
+    """Answer of the model about one sample.
 
     Attributes:
         label_index: chosen.
@@ -61,7 +61,7 @@ class ServedModel:
                 f"no whole window yet of {', '.join(sample.missing)}; windows take so many frames in a row: {needed}",
             )
 
-    def answer(self, samples: Sequence[Sample]) -> list[Outcome]:
+    def answer(self, samples: Sequence[Sample]) -> list[ModelAnswer]:
         """Answer all samples in one run.
 
         Raises:
@@ -81,14 +81,14 @@ class ServedModel:
         if not np.isfinite(logits).all():
             raise FrameRefused("failed", "the model's logits are not finite; export it again")
         return [
-            self._outcome(logits[row].astype(np.float64), None if shares is None else shares[row])
+            self._answer_of(logits[row].astype(np.float64), None if shares is None else shares[row])
             for row in range(len(samples))
         ]
 
-    def _outcome(self, logits: NDArray[np.float64], shares: NDArray[np.float32] | None) -> Outcome:
+    def _answer_of(self, logits: NDArray[np.float64], shares: NDArray[np.float32] | None) -> ModelAnswer:
         label_index, probabilities = decided(logits, self.manifest.output)
         attention = {} if shares is None else dict(zip(self.manifest.modalities, map(float, shares), strict=True))
-        return Outcome(label_index, probabilities.tolist(), logits.tolist(), attention)
+        return ModelAnswer(label_index, probabilities.tolist(), logits.tolist(), attention)
 
 
 def decided(logits: NDArray[np.float64], output: OutputSpec) -> tuple[int, NDArray[np.float64]]:

@@ -14,8 +14,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 from ...contracts import MODALITIES
+from ..footprint import resident_bytes
 from ..frame_packets import REFUSALS
-from ..process_memory import resident_bytes
 
 #: Upper ends of the histograms' buckets, in seconds: around what an edge device takes for one answer.
 BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

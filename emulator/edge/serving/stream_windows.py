@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...contracts import Modality
+from ..frame_packets import FrameRefused
 from ..manifest import InputSpec
-from .refusals import FrameRefused
 
 #: Instants by which a frame may come later than the newest of its sensor and still be sure to find its place.
 LATE_INSTANTS = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from ..frame_packets import FrameRefused
 from ..manifest import InputSpec
-from .refusals import FrameRefused
 from .stream_windows import StreamWindows
 
 

@@ -28,10 +28,10 @@ from sheafedge.emulator.edge.bench import (
     take_turns,
 )
 from sheafedge.emulator.edge.bench_bundles import Entry, open_entries, with_siblings
-from sheafedge.emulator.edge.bench_commands import TorchModel, bench
-from sheafedge.emulator.edge.bench_options import bench_options
 from sheafedge.emulator.edge.bench_report import aligned
 from sheafedge.emulator.edge.bundle import BundleError, pack_bundle, read_bundle, write_bundle
+from sheafedge.emulator.edge.commands.bench_commands import TorchModel, bench
+from sheafedge.emulator.edge.commands.command_options import bench_options
 from sheafedge.emulator.edge.device_profiles import BOARDS
 from sheafedge.emulator.edge.footprint import FootprintError, footprint_of
 from sheafedge.emulator.edge.manifest import OutputSpec
@@ -387,7 +387,7 @@ def test_a_model_that_cannot_be_loaded_gets_a_sentence() -> None:
 
 def test_measuring_needs_nothing_that_a_device_has_not() -> None:
     code = (
-        "import sys, sheafedge.emulator.edge.bench_commands;"
+        "import sys, sheafedge.emulator.edge.commands.bench_commands;"
         "print(*{'torch', 'typer', 'rich', 'pydantic', 'simpy', 'h5py', 'onnx'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from doubles.bundles import tiny_bundle
-from sheafedge.emulator.edge import device_commands as commands
+from sheafedge.emulator.edge.commands import device_commands as commands
 from sheafedge.scenarios import entry
 
 

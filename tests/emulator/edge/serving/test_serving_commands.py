@@ -16,7 +16,7 @@ import pytest
 from doubles.bundles import tiny_bundle, tiny_manifest
 from doubles.served_model import LIMIT_S, at, raw_frames
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.edge.device_commands import COMMANDS, run_command
+from sheafedge.emulator.edge.commands.device_commands import COMMANDS, run_command
 from sheafedge.emulator.edge.frame_client import FrameClient
 from sheafedge.emulator.edge.frame_packets import Answer, Bye
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from doubles.bundles import tiny_bundle
 from doubles.served_model import LIMIT_S, served
-from sheafedge.emulator.edge.device_commands import run_command
-from sheafedge.emulator.edge.frame_packets import DTYPES, QUESTIONS, REFUSALS, REPLIES
+from sheafedge.emulator.edge.commands.device_commands import run_command
+from sheafedge.emulator.edge.frame_packets import DTYPES, REFUSALS, REPLIES, REQUESTS
 from sheafedge.emulator.edge.serving.counts import COUNTERS, DROPS
-from sheafedge.emulator.edge.serving.server import ServingSettings
+from sheafedge.emulator.edge.serving.serving_settings import ServingSettings
 
 pytestmark = pytest.mark.checkout  # docs are not shipped
 
@@ -26,9 +26,9 @@ def row_of(name: str) -> str:
     return str(row)
 
 
-@pytest.mark.parametrize("name", [*QUESTIONS, *REPLIES])
+@pytest.mark.parametrize("name", [*REQUESTS, *REPLIES])
 def test_every_packet_is_told_with_its_fields(name: str) -> None:
-    for field in {**QUESTIONS, **REPLIES}[name]:
+    for field in {**REQUESTS, **REPLIES}[name]:
         assert f"`{field}`" in row_of(name)
 
 

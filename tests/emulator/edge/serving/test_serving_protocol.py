@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from sheafedge.emulator.contracts import MODALITIES, Modality
 from sheafedge.emulator.edge.frame_packets import (
     DTYPES,
-    QUESTIONS,
     REPLIES,
+    REQUESTS,
     TO_CLIENT,
     TO_SERVER,
     Answer,
@@ -25,14 +25,14 @@ from sheafedge.emulator.edge.frame_packets import (
     unpack_reply,
 )
 from sheafedge.emulator.network.transport.errors import WireError
-from sheafedge.emulator.network.transport.packets import Dialect, Packet, pack_packet, unpack_packet
+from sheafedge.emulator.network.transport.packets import Packet, PacketSchema, pack_packet, unpack_packet
 
 arrays = st.sampled_from(DTYPES).flatmap(
     lambda dtype: hnp.arrays(np.dtype(dtype), hnp.array_shapes(min_dims=0, max_dims=3, max_side=4))
 )
 
 
-def crossed(packet: Packet, dialect: Dialect = TO_SERVER) -> Packet:
+def crossed(packet: Packet, dialect: PacketSchema = TO_SERVER) -> Packet:
     return unpack_packet([bytes(part) for part in pack_packet(packet, dialect)], dialect)
 
 
@@ -115,8 +115,8 @@ def test_a_damaged_frame_does_not_match_its_checksum() -> None:
 
 
 def test_neither_end_takes_what_only_the_other_says() -> None:
-    assert not QUESTIONS.keys() & REPLIES.keys()
-    for name in QUESTIONS:
+    assert not REQUESTS.keys() & REPLIES.keys()
+    for name in REQUESTS:
         with pytest.raises(WireError, match="no packet is of type"):
             unpack_packet([msgpack.packb({"version": 1, "type": name, "checksum": 0})], TO_CLIENT)
 

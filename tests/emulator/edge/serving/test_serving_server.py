@@ -37,6 +37,7 @@ from sheafedge.emulator.edge.frame_packets import (
     Description,
     Dropped,
     Forgotten,
+    FrameRefused,
     Healthy,
     Refused,
     pack_frames,
@@ -44,8 +45,8 @@ from sheafedge.emulator.edge.frame_packets import (
 from sheafedge.emulator.edge.manifest import Manifest
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.emulator.edge.serving.answering import decided
-from sheafedge.emulator.edge.serving.refusals import FrameRefused
-from sheafedge.emulator.edge.serving.server import Server, ServingSettings
+from sheafedge.emulator.edge.serving.server import Server
+from sheafedge.emulator.edge.serving.serving_settings import ServingSettings
 from sheafedge.emulator.network.transport.curve_keys import make_keys, read_keys
 from sheafedge.emulator.network.transport.errors import TransportError
 from sheafedge.emulator.network.transport.packets import Packet, pack_packet
@@ -86,7 +87,7 @@ def settled(server: Server) -> None:
     """Every question ended in exactly one way."""
     total = server.counts.total
     ended = total("answers") + total("refused_questions") + total("dropped")
-    assert total("questions") == ended + len(server._questions)
+    assert total("questions") == ended + len(server._requests)
 
 
 def test_golden_samples_sent_frame_by_frame_get_the_promised_logits(blockage: Path, beams: Path) -> None:
@@ -213,7 +214,7 @@ def test_taken_together_means_one_run(blockage: Path) -> None:
         for number in range(7):
             client.send(f"s{number}", FRAMES, 0.0, at(raw, 0))
         take_without_a_run(server, 7 * FRAMES + 7)
-        assert len(server._questions) == 7
+        assert len(server._requests) == 7
         sizes = []
         run = server._model.answer
         server._model.answer = lambda samples: sizes.append(len(samples)) or run(samples)  # type: ignore[method-assign, func-returns-value]
@@ -260,7 +261,7 @@ def test_a_client_that_is_gone_holds_up_nobody_and_is_counted(server: Server, cl
         turn_until_taken(server, FRAMES)
         brief.send("gone", FRAMES, 0.0, at(raw, FRAMES))
         take_without_a_run(server, FRAMES + 1)
-    (asker,) = server._clients
+    (asker,) = server._socket.clients
     limit_s = time.monotonic() + LIMIT_S
     while server.counts.total("unsent") == 0:  # until ZeroMQ has noticed
         assert time.monotonic() < limit_s

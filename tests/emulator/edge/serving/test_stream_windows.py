@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import InputWindow
+from sheafedge.emulator.edge.frame_packets import FrameRefused
 from sheafedge.emulator.edge.manifest import InputSpec
-from sheafedge.emulator.edge.serving.refusals import FrameRefused
 from sheafedge.emulator.edge.serving.stream_windows import (
     LATE_INSTANTS,
     Sample,

@@ -1,4 +1,4 @@
-"""Questions that wait for the model: streams take turns, and old questions give way to new ones."""
+"""Queue of requests that wait for the model: streams take turns, and old requests give way to new ones."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .stream_windows import Sample
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """One answer wanted.
+class InferenceRequest:
+    """A request for one answer.
 
     Attributes:
-        asker: identity of the client's socket.
-        stream, index, time_s: of the frames that asked.
-        sample: what was known when it was asked.
+        client: identity of the client's socket.
+        stream, index, time_s: of the frames that came with it.
+        sample: inputs at the time of the request.
         arrived_s: when it was taken from the socket, on the server's monotonic clock.
     """
 
-    asker: bytes
+    client: bytes
     stream: str
     index: int
     time_s: float
@@ -27,7 +27,7 @@ class Question:
     arrived_s: float
 
 
-class Questions:
+class RequestQueue:
     """A bounded queue per stream, and a bound on all of them.
 
     An answer about an instant that has passed is worth less than one about now, so where too many wait the oldest of
@@ -35,33 +35,33 @@ class Questions:
     asks more than the others cannot take their place.
 
     Args:
-        per_stream: questions of a stream that may wait.
+        per_stream: requests of a stream that may wait.
         in_all: of all streams.
     """
 
     def __init__(self, per_stream: int, in_all: int) -> None:
         self._per_stream, self._in_all = per_stream, in_all
-        self._waiting: OrderedDict[str, deque[Question]] = OrderedDict()  # whose turn it is comes first
+        self._waiting: OrderedDict[str, deque[InferenceRequest]] = OrderedDict()  # whose turn it is comes first
         self._n = 0
 
     def __len__(self) -> int:
         return self._n
 
-    def put(self, question: Question) -> tuple[Question, str] | None:
-        """Let a question wait; if another must go for it, that one and why: `newer` or `full`."""
-        own = self._waiting.setdefault(question.stream, deque())
-        own.append(question)
+    def put(self, request: InferenceRequest) -> tuple[InferenceRequest, str] | None:
+        """Let a request wait; if another must go for it, that one and why: `newer` or `full`."""
+        own = self._waiting.setdefault(request.stream, deque())
+        own.append(request)
         self._n += 1
         if len(own) > self._per_stream:
-            return self._lost(question.stream), "newer"
+            return self._lost(request.stream), "newer"
         if self._n > self._in_all:
-            most = max(self._waiting, key=lambda name: (len(self._waiting[name]), name == question.stream))
+            most = max(self._waiting, key=lambda name: (len(self._waiting[name]), name == request.stream))
             return self._lost(most), "full"
         return None
 
-    def take(self, most: int) -> list[Question]:
-        """The next questions to be answered together, one of every stream in turn."""
-        taken: list[Question] = []
+    def take(self, most: int) -> list[InferenceRequest]:
+        """The next requests to be answered together, one of every stream in turn."""
+        taken: list[InferenceRequest] = []
         while self._waiting and len(taken) < most:
             name, own = self._waiting.popitem(last=False)
             taken.append(own.popleft())
@@ -70,7 +70,7 @@ class Questions:
         self._n -= len(taken)
         return taken
 
-    def _lost(self, stream: str) -> Question:
+    def _lost(self, stream: str) -> InferenceRequest:
         own = self._waiting[stream]
         lost = own.popleft()
         if not own:

@@ -5,28 +5,24 @@ Where all of sheafedge is installed the very same parsers are behind `sheafedge 
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from ..contracts import ConfigError, SheafedgeError
-from ..network.transport.curve_keys import read_keys
+from ...contracts import ConfigError, SheafedgeError
+from ...network.transport.curve_keys import read_keys
+from ..bundle import load_bundle
+from ..serving.counts import Counts
+from ..serving.metrics_page import MetricsPage
+from ..serving.reloading import BundleReloader
+from ..serving.server import Server
+from ..serving.serving_settings import ServingSettings
 from .bench_commands import bench
-from .bundle import load_bundle
-from .parser import SUMMARIES, OneSentenceParser
-from .serving.counts import Counts
-from .serving.metrics_page import MetricsPage
-from .serving.reloading import BundleReloader
-from .serving.server import Server, ServingSettings
-
-DEFAULT_ADDRESS = "tcp://127.0.0.1:5570"
-_SETTINGS = ServingSettings()
+from .command_options import SUMMARIES, OneSentenceParser, serve_options
 
 
 def main(arguments: Sequence[str], version: str) -> NoReturn:
@@ -64,43 +60,8 @@ def run_command(arguments: Sequence[str], version: str) -> None:
         raise ConfigError(f"give one of the commands {', '.join(COMMANDS)}, got {name!r}; see sheafedge --help")
 
 
-def _serve_parser() -> OneSentenceParser:
-    parser = OneSentenceParser("serve")
-    add, default = parser.add_argument, _SETTINGS
-    add("bundle", type=Path, help="folder or .zip that sheafedge export made")
-    add("--bind", default=DEFAULT_ADDRESS, help="tcp://HOST:PORT or ipc://FILE (default: %(default)s)")
-    add("--keys", type=Path, help="folder of keys, as made by sheafedge keys; needed beyond this host")
-    add("--metrics", metavar="[HOST:]PORT", help="show /metrics (Prometheus) and /healthz there, over HTTP")
-    add(
-        "--watch",
-        type=float,
-        metavar="SECONDS",
-        help="look so often for a new bundle at the same path; SIGHUP asks, too",
-    )
-    add("--threads", type=int, default=1, help="of the model, on a CPU (default: %(default)s)")
-    add("--cuda", action="store_true", help="run the model on a GPU if that can be")
-    add("--batch", type=int, default=default.batch, help="most answers of one run of the model (default: %(default)s)")
-    add(
-        "--hold",
-        type=int,
-        default=default.hold,
-        help="frames lost in a row that the one before stands in for (%(default)s)",
-    )
-    add("--waiting", type=int, default=default.waiting, help="questions of one stream that may wait (%(default)s)")
-    add("--waiting-in-all", type=int, default=default.waiting_in_all, help="of all streams (%(default)s)")
-    add("--streams", type=int, default=default.streams, help="most streams at once (default: %(default)s)")
-    add(
-        "--idle",
-        type=float,
-        default=default.idle_s,
-        help="seconds of silence after which a stream gives way (%(default)s)",
-    )
-    add("--finish", type=float, default=default.finish_s, help="longest end, in seconds (default: %(default)s)")
-    return parser
-
-
 def _serve(arguments: Sequence[str]) -> None:
-    chosen = _serve_parser().parse_args(arguments)
+    chosen = serve_options(arguments)
     settings = ServingSettings(
         batch=chosen.batch,
         waiting=chosen.waiting,
@@ -110,7 +71,6 @@ def _serve(arguments: Sequence[str]) -> None:
         hold=chosen.hold,
         finish_s=chosen.finish,
     )
-    _check(chosen)
     keys = None if chosen.keys is None else read_keys(chosen.keys, "engine")
     with ExitStack() as stack, _signals() as signals:
         reloader = BundleReloader(chosen.bundle, watch_s=chosen.watch, cuda=chosen.cuda, threads=chosen.threads)
@@ -130,15 +90,6 @@ def _serve(arguments: Sequence[str]) -> None:
             _say(f"metrics at http://{page.address}/metrics")
         server.serve(signals.stops)
         _say(_last_words(server.counts))
-
-
-def _check(chosen: argparse.Namespace) -> None:
-    if not 1 <= chosen.threads <= 1024:
-        raise ConfigError(f"--threads must be 1 to 1024, got {chosen.threads}")
-    if chosen.watch is not None and not 0.0 < chosen.watch < threading.TIMEOUT_MAX:
-        raise ConfigError(
-            f"--watch must be a time in seconds above 0, got {chosen.watch:g}; 5 looks every five seconds"
-        )
 
 
 def _last_words(counts: Counts) -> str:

@@ -6,22 +6,22 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sheafedge.emulator.edge.serving.questions import Question, Questions
+from sheafedge.emulator.edge.serving.request_queue import InferenceRequest, RequestQueue
 from sheafedge.emulator.edge.serving.stream_windows import Sample
 
 NOTHING = Sample({}, (), {}, {})
 
 
-def question(stream: str, index: int) -> Question:
-    return Question(b"asker", stream, index, 0.0, NOTHING, 0.0)
+def question(stream: str, index: int) -> InferenceRequest:
+    return InferenceRequest(b"client", stream, index, 0.0, NOTHING, 0.0)
 
 
-def named(questions: list[Question]) -> list[tuple[str, int]]:
+def named(questions: list[InferenceRequest]) -> list[tuple[str, int]]:
     return [(one.stream, one.index) for one in questions]
 
 
 def test_streams_take_turns_and_each_keeps_its_order() -> None:
-    waiting = Questions(per_stream=5, in_all=100)
+    waiting = RequestQueue(per_stream=5, in_all=100)
     for index in range(3):
         waiting.put(question("loud", index))
     waiting.put(question("quiet", 0))
@@ -31,7 +31,7 @@ def test_streams_take_turns_and_each_keeps_its_order() -> None:
 
 
 def test_a_batch_goes_on_where_the_last_one_stopped() -> None:
-    waiting = Questions(per_stream=5, in_all=100)
+    waiting = RequestQueue(per_stream=5, in_all=100)
     for index in range(2):
         for stream in "abc":
             waiting.put(question(stream, index))
@@ -41,7 +41,7 @@ def test_a_batch_goes_on_where_the_last_one_stopped() -> None:
 
 
 def test_the_oldest_question_of_the_same_stream_gives_way() -> None:
-    waiting = Questions(per_stream=2, in_all=100)
+    waiting = RequestQueue(per_stream=2, in_all=100)
     assert waiting.put(question("a", 0)) is None
     assert waiting.put(question("a", 1)) is None
     lost = waiting.put(question("a", 2))
@@ -51,7 +51,7 @@ def test_the_oldest_question_of_the_same_stream_gives_way() -> None:
 
 
 def test_where_all_together_are_too_many_the_one_with_the_most_gives_way() -> None:
-    waiting = Questions(per_stream=3, in_all=4)
+    waiting = RequestQueue(per_stream=3, in_all=4)
     for index in range(3):
         waiting.put(question("loud", index))
     waiting.put(question("quiet", 0))
@@ -61,7 +61,7 @@ def test_where_all_together_are_too_many_the_one_with_the_most_gives_way() -> No
 
 
 def test_among_equals_who_came_last_gives_way() -> None:
-    waiting = Questions(per_stream=3, in_all=2)
+    waiting = RequestQueue(per_stream=3, in_all=2)
     waiting.put(question("a", 0))
     waiting.put(question("b", 0))
     lost = waiting.put(question("c", 0))
@@ -76,7 +76,7 @@ def test_among_equals_who_came_last_gives_way() -> None:
     in_all=st.integers(1, 6),
 )
 def test_every_question_ends_once_and_the_bounds_hold(steps: list[str | int], per_stream: int, in_all: int) -> None:
-    waiting = Questions(per_stream, in_all)
+    waiting = RequestQueue(per_stream, in_all)
     asked: list[tuple[str, int]] = []
     ended: Counter[tuple[str, int]] = Counter()
     for number, step in enumerate(steps):

@@ -1,0 +1,1 @@
+"""Command line of an edge device: serve, bench and verify."""

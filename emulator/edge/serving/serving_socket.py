@@ -1,0 +1,122 @@
+"""Socket of a server of models: packets of many clients in, replies out, and no client can hold up the others."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Literal
+
+import zmq
+
+from ...network.transport.curve_keys import CurveKeys, KeyAuthenticator, use_keys
+from ...network.transport.errors import TransportError
+from ...network.transport.packets import Packet, pack_packet
+from ...network.transport.sockets import allow_connections, open_socket
+from ..frame_packets import MOST_HEADER_BYTES, TO_CLIENT
+
+_MOST_PARTS = 6  # identity, header, and a frame of every modality
+#: Packets of one client that wait inside ZeroMQ; more wait at the client.
+_QUEUED_OF_A_CLIENT = 64
+_BEAT_MS = 5000
+#: Clients that are remembered, to say goodbye to.
+_MOST_CLIENTS = 4096
+
+
+class ServingSocket:
+    """A ROUTER socket, with an authenticator where there are keys; belongs to the thread that made it.
+
+    Args:
+        address: tcp://HOST:PORT, port * for a free one, or ipc://FILE.
+        keys: of this end; None: no encryption.
+        largest_bytes: of one frame; larger ones are not received.
+        n_connections: that must be possible at once.
+        timeout_s: longest wait for room to send.
+
+    Attributes:
+        address: with the port in use.
+        clients: identities of the latest clients, the newest last.
+
+    Raises:
+        TransportError: the address is taken.
+    """
+
+    def __init__(
+        self, address: str, keys: CurveKeys | None, *, largest_bytes: int, n_connections: int, timeout_s: float
+    ) -> None:
+        allow_connections(n_connections)
+        self.clients: OrderedDict[bytes, None] = OrderedDict()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._authenticator: KeyAuthenticator | None = None
+        self._socket = open_socket(self._context, zmq.ROUTER, timeout_s, max(largest_bytes, MOST_HEADER_BYTES))
+        self._socket.setsockopt(zmq.RCVHWM, _QUEUED_OF_A_CLIENT)
+        self._socket.setsockopt(zmq.HEARTBEAT_IVL, _BEAT_MS)  # a client without power never closes its connection
+        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 4 * _BEAT_MS)
+        self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # replies that cannot be sent are errors, which are counted
+        try:
+            if keys is not None:
+                self._authenticator = KeyAuthenticator(self._context, keys)
+                use_keys(self._socket, keys, "engine")
+            self._socket.bind(address)
+        except (zmq.ZMQError, TransportError) as error:
+            self._socket.close()
+            if self._authenticator is not None:
+                self._authenticator.close()
+            self._context.term()
+            raise TransportError(f"{address} cannot be bound ({error}); choose another address") from None
+        self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        if self._authenticator is not None:
+            self._poller.register(self._authenticator.socket, zmq.POLLIN)
+
+    @property
+    def n_refused(self) -> int:
+        """Connections so far that showed no known key."""
+        return 0 if self._authenticator is None else self._authenticator.n_refused
+
+    def arrived(self, wait_s: float) -> bool:
+        """Whether a packet is there, after waiting so long at most; keys of new connections are checked on the way."""
+        ready = dict(self._poller.poll(round(1000 * wait_s)))
+        if self._authenticator is not None and self._authenticator.socket in ready:
+            self._authenticator.answer()
+        return self._socket in ready
+
+    def received(self) -> tuple[bytes, list[memoryview]] | None:
+        """Client and the parts of its packet; None: there is none.
+
+        Of a message with too many parts only as many are kept as show that.
+        """
+        try:
+            client = self._socket.recv(zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        parts: list[memoryview] = []
+        while self._socket.getsockopt(zmq.RCVMORE):
+            part = self._socket.recv(zmq.NOBLOCK, copy=False).buffer
+            if len(parts) < _MOST_PARTS:
+                parts.append(part)
+        self.clients[client] = None
+        self.clients.move_to_end(client)
+        if len(self.clients) > _MOST_CLIENTS:
+            self.clients.popitem(last=False)
+        return client, parts
+
+    def send(self, client: bytes, packet: Packet) -> Literal["sent", "full", "gone"]:
+        """Send without waiting, and what became of it: a client that reads nothing must not hold up the others."""
+        try:
+            self._socket.send_multipart([client, *pack_packet(packet, TO_CLIENT)], zmq.NOBLOCK)
+        except zmq.Again:
+            return "full"
+        except zmq.ZMQError:
+            self.clients.pop(client, None)
+            return "gone"
+        return "sent"
+
+    def close(self) -> None:
+        """Free the sockets; what was sent has a second to leave."""
+        self._socket.close(linger=1000)
+        if self._authenticator is not None:
+            self._authenticator.close()
+        self._context.term()
+        if self.address.startswith("ipc://"):
+            Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
