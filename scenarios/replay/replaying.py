@@ -1,17 +1,14 @@
-"""From what a user wishes to a replay: which base stations, which part of them, to whom, and the report at the end."""
+"""From a request to a replay: which base stations, which part of them, to which server, and the report at the end."""
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-from rich.console import Console
-from rich.markup import escape
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self
 
 from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from ...emulator.contracts import ConfigError, SheafedgeError
@@ -21,13 +18,12 @@ from ...emulator.network.transport.curve_keys import CurveKeys, read_keys
 from ..running.interrupts import stop_requests
 from ..schema.scenario import stored_scenario
 from ..schema.toml_file import read_toml
-from ..terminal.console_elements import print_warning
-from ..terminal.replay_view import ReplayView
+from ..tasks.task_spec import TaskSpec
 from ..wiring.data import recording_paths
 from ..wiring.held_out import FROM_S, IMAGES, SEQUENCES
-from .replay_report import report, report_lines
+from .replay_report import report
 from .sensor_faults import SensorFaults, parsed_break
-from .session import Pace, Session, described
+from .session import Pace, Session, SessionView, described
 from .station_stream import StationStream, station_stream
 from .stream_book import StreamBook
 
@@ -35,8 +31,8 @@ _DIGEST_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the command line says, field by field as its arguments.
+class ReplayRequest:
+    """What is replayed, to which server and how fast; fields are the arguments of the command line.
 
     Raises:
         ConfigError: a number that means nothing.
@@ -56,7 +52,6 @@ class Wishes:
     in_flight: int | None = None
     patience_s: float = 5.0
     keys: Path | None = None
-    as_json: bool = False
 
     def __post_init__(self) -> None:
         if self.from_s is not None and not 0.0 <= self.from_s < math.inf:
@@ -86,42 +81,71 @@ class Wishes:
         return None if self.keys is None else read_keys(self.keys, "worker")
 
 
-def run_replay(wishes: Wishes) -> bool:
-    """Stream, score, and print what was found.
+class RunningReplay(SessionView, Protocol):
+    """View of a replay, from the first frame to the end; a context manager."""
+
+    def stopping(self) -> None:
+        """Called once, when the replay is asked to stop."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class ReplayScreen(Protocol):
+    """Where a replay is shown; the command line has one."""
+
+    def warn(self, note: str) -> None:
+        """Show what a reader of the scores must know."""
+        ...
+
+    def view(self, manifest: Manifest, what: str, total_s: float) -> RunningReplay:
+        """View of a replay that begins: the served model, what is streamed, and for how many seconds."""
+        ...
+
+    def show_report(self, manifest: Manifest, recording: Path, found: Mapping[str, Any], task: TaskSpec) -> None:
+        """Show the report at the end; `found` is that of `replay_report.report`, and the recording."""
+        ...
+
+
+def run_replay(request: ReplayRequest, screen: ReplayScreen) -> bool:
+    """Stream, score, and show what was found.
 
     Returns:
-        whether it came to its end; False: somebody stopped it.
+        whether it came to its end; False: it was stopped.
 
     Raises:
-        SheafedgeError: of any kind; once frames were sent the summary is printed before.
+        SheafedgeError: of any kind; once frames were sent the report is shown before.
     """
-    console = Console(stderr=wishes.as_json, emoji=False)
-    recording = recording_of(wishes.recording)
+    recording = recording_of(request.recording)
     with (
         RecordingReader(recording) as reader,  # a file that is none needs no server to be refused
-        FrameClient(wishes.address, keys=wishes.curve_keys, timeout_s=wishes.patience_s) as client,
+        FrameClient(request.address, keys=request.curve_keys, timeout_s=request.patience_s) as client,
     ):
-        served = described(client, wishes.address, wishes.patience_s)
+        served = described(client, request.address, request.patience_s)
         manifest = served.manifest
-        streams, notes = _chosen(wishes, reader.base_stations, manifest)
+        streams, notes = _chosen(request, reader.base_stations, manifest)
         for note in notes:
-            print_warning(console, note)
+            screen.warn(note)
         what = (
             f"replaying {recording.name} to {manifest.name} ({manifest.precision},"
-            f" {served.digest[:_DIGEST_SHOWN]}) at {wishes.address}"
+            f" {served.digest[:_DIGEST_SHOWN]}) at {request.address}"
         )
-        view = ReplayView(console, manifest, what, float(max(stream.due_s[-1] for stream in streams)))
-        pace = wishes.pace(served.waiting)
+        view = screen.view(manifest, what, float(max(stream.due_s[-1] for stream in streams)))
+        pace = request.pace(served.waiting)
         books = [StreamBook(stream, manifest, pace.speed) for stream in streams]
         with stop_requests(view.stopping) as stop:
-            session = Session(client, wishes.address, books, pace, wishes.faults(), time.perf_counter, view, stop)
+            session = Session(client, request.address, books, pace, request.faults(), time.perf_counter, view, stop)
             try:
                 with view:
                     session.play()
             except SheafedgeError:
-                _print_summary(console, wishes, recording, session, manifest, notes)
+                _show(screen, recording, session, manifest, notes)
                 raise
-        _print_summary(console, wishes, recording, session, manifest, notes)
+        _show(screen, recording, session, manifest, notes)
         return not stop.is_made
 
 
@@ -145,17 +169,17 @@ def recording_of(path: Path) -> Path:
 
 
 def _chosen(
-    wishes: Wishes, stations: Sequence[RecordedStation], manifest: Manifest
+    request: ReplayRequest, stations: Sequence[RecordedStation], manifest: Manifest
 ) -> tuple[list[StationStream], list[str]]:
     """The base stations that are streamed, the part of each, and what a reader of the scores must know."""
     own = next((one for one in stations if _is_where_trained(one, manifest)), None)
     streams: list[StationStream] = []
     notes: list[str] = []
-    for station in _stations(wishes.station, stations, own):
-        stream = station_stream(station, manifest, wishes.label)
+    for station in _stations(request.station, stations, own):
+        stream = station_stream(station, manifest, request.label)
         notes += stream.notes
-        streams.append(_part(wishes, stream, manifest, is_own=station is own))
-        notes += _told(wishes, stream.name, manifest, is_own=station is own)
+        streams.append(_part(request, stream, manifest, is_own=station is own))
+        notes += _notes(request, stream.name, manifest, is_own=station is own)
     if images := manifest.trained.get(IMAGES):
         notes.append(
             f"{manifest.name} was trained on images that are {images} (data.images), those of the recording are plain;"
@@ -183,15 +207,15 @@ def _stations(
     return chosen
 
 
-def _part(wishes: Wishes, stream: StationStream, manifest: Manifest, *, is_own: bool) -> StationStream:
+def _part(request: ReplayRequest, stream: StationStream, manifest: Manifest, *, is_own: bool) -> StationStream:
     trained = manifest.trained
-    if wishes.from_s is not None:
-        stream = stream.since(wishes.from_s)
-    elif is_own and wishes.part == "held-out" and SEQUENCES in trained:
+    if request.from_s is not None:
+        stream = stream.since(request.from_s)
+    elif is_own and request.part == "held-out" and SEQUENCES in trained:
         stream = stream.within(_numbers(str(trained[SEQUENCES])))
-    elif is_own and wishes.part == "held-out" and FROM_S in trained:
+    elif is_own and request.part == "held-out" and FROM_S in trained:
         stream = stream.since(float(trained[FROM_S]))
-    return stream if wishes.seconds is None else stream.lasting(wishes.seconds)
+    return stream if request.seconds is None else stream.lasting(request.seconds)
 
 
 def _numbers(text: str) -> list[int]:
@@ -203,7 +227,7 @@ def _numbers(text: str) -> list[int]:
         ) from None
 
 
-def _told(wishes: Wishes, name: str, manifest: Manifest, *, is_own: bool) -> Iterator[str]:
+def _notes(request: ReplayRequest, name: str, manifest: Manifest, *, is_own: bool) -> Iterator[str]:
     """What makes scores better or worse than they will be."""
     trained = manifest.trained
     if not is_own:
@@ -215,25 +239,17 @@ def _told(wishes: Wishes, name: str, manifest: Manifest, *, is_own: bool) -> Ite
             f"{manifest.name} was trained on a part of {name}, and its bundle does not say which; scores flatter it"
             " wherever it was"
         )
-    elif _holds_trained(wishes, trained):
+    elif _holds_trained(request, trained):
         yield f"{manifest.name} was trained on a part of what is streamed of {name}; scores flatter it"
 
 
-def _holds_trained(wishes: Wishes, trained: Mapping[str, str | int | float]) -> bool:
+def _holds_trained(request: ReplayRequest, trained: Mapping[str, str | int | float]) -> bool:
     """Whether rows are asked for that training saw."""
-    if wishes.from_s is None:
-        return wishes.part == "all"
-    return wishes.from_s < float(trained.get(FROM_S, math.inf))
+    if request.from_s is None:
+        return request.part == "all"
+    return request.from_s < float(trained.get(FROM_S, math.inf))
 
 
-def _print_summary(
-    console: Console, wishes: Wishes, recording: Path, session: Session, manifest: Manifest, notes: Sequence[str]
-) -> None:
+def _show(screen: ReplayScreen, recording: Path, session: Session, manifest: Manifest, notes: Sequence[str]) -> None:
     found = {"recording": str(recording), **report(session, manifest, notes)}
-    if wishes.as_json:
-        Console(highlight=False).print_json(json.dumps(found, allow_nan=False))
-        return
-    heading = f"{found['recording_s']:.1f} s of {recording.name} in {found['wall_s']:.1f} s"
-    console.print(f"[bold]{escape(manifest.name)}[/bold]  {escape(heading)}", soft_wrap=True, highlight=False)
-    for name, line in report_lines(found, session.books[0].stream.task).items():
-        console.print(f"{name:10} {escape(line)}", soft_wrap=True, highlight=False)
+    screen.show_report(manifest, recording, found, session.books[0].stream.task)

@@ -1,4 +1,4 @@
-"""One replay: sends frames when they are due, hears replies whenever they come, and knows when to stop waiting."""
+"""Session of a replay: sends frames when they are due, takes replies when they arrive, and stops waiting in time."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ROOM_S = 0.05
 LEAVE_S = 1.0
 
 
-class Server(Protocol):
-    """What a replay needs of a `FrameClient`."""
+class ServerConnection(Protocol):
+    """Connection of a replay to a server of models; a `FrameClient` is one."""
 
     def send(
         self, stream: str, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]], *, ask: bool = True
@@ -49,11 +49,11 @@ class Clock(Protocol):
         ...
 
 
-class Onlooker(Protocol):
-    """Who looks on."""
+class SessionView(Protocol):
+    """View of a session that is going on."""
 
     def look(self, session: Session, now_s: float, *, idle: bool) -> None:
-        """May draw something, at once if `idle`: then it delays neither an answer nor a frame."""
+        """Update the view, at once if `idle`: then that delays neither an answer nor a frame."""
         ...
 
 
@@ -74,7 +74,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a server says of itself.
+    """Description of a server.
 
     Attributes:
         manifest: of its model.
@@ -87,15 +87,15 @@ class Served:
     waiting: int
 
 
-def described(server: Server, address: str, patience_s: float) -> Served:
-    """Ask what is served.
+def described(connection: ServerConnection, address: str, patience_s: float) -> Served:
+    """Description of the server at the other end.
 
     Raises:
-        ReplayError: nobody says it in time.
+        ReplayError: no description arrives in time.
         BundleError: what is said is no manifest.
     """
-    server.ask_description()
-    while (reply := server.receive(patience_s)) is not None:  # nothing else was asked, so this is one turn or few
+    connection.ask_description()
+    while (reply := connection.receive(patience_s)) is not None:  # nothing else was asked, so this is one turn or few
         if isinstance(reply, Description):
             waiting = reply.settings.get("waiting")
             return Served(
@@ -111,14 +111,14 @@ class Session:
     """Streams base stations side by side.
 
     Args:
-        server: of the model.
-        address: where it is, for messages.
+        connection: to the server of the model.
+        address: of the server, for messages.
         books: one per base station.
         pace: how fast.
         faults: what happens to frames on the way.
         clock: real time.
-        onlooker: is told now and then.
-        stop: whether somebody wants it to end.
+        view: updated while replies are awaited.
+        stop: whether the replay is to end early.
 
     Attributes:
         books, pace, faults, address: as given.
@@ -128,24 +128,24 @@ class Session:
         digests: digest of a bundle -> answers that it gave.
         since_s: seconds of the recording that were streamed, rests between stretches shortened.
         wall_s: seconds that it took.
-        lag: how late frames left; empty where nobody keeps to a clock.
+        lag: how late frames left; empty where no clock is kept.
     """
 
     def __init__(
         self,
-        server: Server,
+        connection: ServerConnection,
         address: str,
         books: Sequence[StreamBook],
         pace: Pace,
         faults: SensorFaults,
         clock: Clock,
-        onlooker: Onlooker,
+        view: SessionView,
         stop: StopRequest,
     ) -> None:
         self.books, self.pace, self.faults, self.address = list(books), pace, faults, address
-        self._server, self._clock, self._onlooker, self._stop = server, clock, onlooker, stop
+        self._connection, self._clock, self._view, self._stop = connection, clock, view, stop
         self._by_name = {book.stream.name: book for book in books}
-        self._start_s = self._heard_s = clock()
+        self._start_s = self._received_s = clock()
         self.n_frames = 0
         self.refusals: Counter[str] = Counter()
         self.first_refusal = ""
@@ -164,7 +164,7 @@ class Session:
         Raises:
             ReplayError: the server fell silent or left.
         """
-        self._start_s = self._heard_s = self._clock()
+        self._start_s = self._received_s = self._clock()
         try:
             for due_s, book, instant in self._agenda():
                 self._wait_for_turn(due_s, book)
@@ -186,62 +186,62 @@ class Session:
         )
 
     def _wait_for_turn(self, due_s: float, book: StreamBook) -> None:
-        """Hear replies until it is time; a replay at a speed never waits for them."""
+        """Take replies until it is time; a replay at a speed never waits for them."""
         if self.pace.speed is not None:
             until_s = self._start_s + due_s / self.pace.speed
-            self._hear(until_s)
+            self._receive_until(until_s)
             while not self._stop.is_made and self._clock() < until_s:
-                self._hear(until_s)
+                self._receive_until(until_s)
             self.lag.add(self._clock() - until_s)
             return
-        self._hear(self._clock())
+        self._receive_until(self._clock())
         while book.n_awaited >= self.pace.in_flight and not self._stop.is_made:
-            self._hear(self._clock() + NAP_S)
+            self._receive_until(self._clock() + NAP_S)
 
     def _await_rest(self) -> None:
-        """Hear the last answers; for whoever wants it to end, not for long."""
+        """Take the last answers; after a request to stop, not for long."""
         stopped_s = self._clock()
         while self.n_awaited and not (self._stop.is_made and self._clock() - stopped_s >= LEAVE_S):
-            self._hear(self._clock() + NAP_S)
+            self._receive_until(self._clock() + NAP_S)
 
     def _take_leave(self) -> None:
-        """Empty the windows at the server, which others may need the room of; it need not say so for long."""
+        """Empty the windows at the server, for other clients; its confirmation is not awaited for long."""
         for book in self.books:
-            self._server.forget(book.stream.name)
+            self._connection.forget(book.stream.name)
         until_s = self._clock() + LEAVE_S
         n_left = len(self.books)
-        while n_left and (reply := self._server.receive(max(0.0, until_s - self._clock()))) is not None:
+        while n_left and (reply := self._connection.receive(max(0.0, until_s - self._clock()))) is not None:
             n_left -= isinstance(reply, Forgotten)
 
     def _send(self, due_s: float, book: StreamBook, instant: int) -> None:
         stream = book.stream
         self.since_s = due_s
         if stream.begins[instant]:
-            self._server.forget(stream.name)
+            self._connection.forget(stream.name)
         readings = self.faults.arriving(stream.name, self.since_s, stream.readings(instant))
         if not readings:
             book.note_withheld(instant)
             return
         asked = bool(stream.asks[instant])
         if not self.n_awaited:
-            self._heard_s = self._clock()  # silence is counted from the first open question
+            self._received_s = self._clock()  # silence is counted from the first open question
         sent_s = self._clock()
         index, time_s = int(stream.index[instant]), float(stream.time_s[instant])
-        self._server.send(stream.name, index, time_s, readings, ask=asked)
+        self._connection.send(stream.name, index, time_s, readings, ask=asked)
         book.note_sent(instant, sent_s, asked=asked)
         self.n_frames += len(readings)
 
-    def _hear(self, until_s: float) -> None:
+    def _receive_until(self, until_s: float) -> None:
         """Take in what is there; wait for the next reply until then, or for a nap."""
         now_s = self._clock()
-        self._onlooker.look(self, now_s, idle=not self.n_awaited and until_s - now_s >= ROOM_S)
+        self._view.look(self, now_s, idle=not self.n_awaited and until_s - now_s >= ROOM_S)
         wait_s = max(0.0, min(until_s - self._clock(), NAP_S))
-        reply = self._server.receive(wait_s)
+        reply = self._connection.receive(wait_s)
         while reply is not None:
-            self._heard_s = self._clock()
+            self._received_s = self._clock()
             self._take(reply)
-            reply = self._server.receive(0.0)
-        if self.n_awaited and self._clock() - self._heard_s > self.pace.patience_s:
+            reply = self._connection.receive(0.0)
+        if self.n_awaited and self._clock() - self._received_s > self.pace.patience_s:
             raise ReplayError(
                 f"{self.address} has been silent for {self.pace.patience_s:g} s with {self.n_awaited} questions open;"
                 " see whether the server still runs, or give it longer with --patience"
@@ -252,7 +252,7 @@ class Session:
             case Answer():
                 self.digests[reply.digest] += 1
                 if book := self._by_name.get(reply.stream):
-                    book.note_answer(reply, self._heard_s)
+                    book.note_answer(reply, self._received_s)
             case Dropped():
                 if book := self._by_name.get(reply.stream):
                     book.note_dropped(reply.index)

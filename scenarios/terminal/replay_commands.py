@@ -68,9 +68,10 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
     """Stream a recording to a served model, and score the answers as they arrive."""
-    from ..replay.replaying import Wishes, run_replay
+    from ..replay.replaying import ReplayRequest, run_replay
+    from .replay_view import ReplayConsole
 
-    wishes = Wishes(
+    request = ReplayRequest(
         recording=recording,
         address=to,
         speed=speed,
@@ -85,10 +86,9 @@ def replay(
         in_flight=in_flight,
         patience_s=patience,
         keys=keys,
-        as_json=as_json,
     )
     try:
-        finished = run_replay(wishes)
+        finished = run_replay(request, ReplayConsole(as_json=as_json))
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         raise typer.Exit(130) from None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +20,8 @@ from ...emulator.edge.manifest import Manifest
 from ..replay.replay_report import glance, report_lines
 from ..replay.session import Session
 from ..replay.stream_book import FrameOutcome, StreamBook
+from ..tasks.task_spec import TaskSpec
+from .console_elements import print_warning
 
 #: Shortest time between two updates of the view: when idle, and while replies are pending, which drawing delays.
 DRAW_S, DRAW_BUSY_S = 0.25, 1.0
@@ -91,6 +97,35 @@ class ReplayView:
             table.add_row(name, Text(line))
         strips = [part for book in session.books[:STRIPS] for part in strip(book, self._manifest)]
         return Group(Text(self._what, style="bold"), table, *strips)
+
+
+class ReplayConsole:
+    """Console of a replay: warnings, the view while it runs, and the report at the end.
+
+    Args:
+        as_json: print the report as one JSON object to stdout, and everything else to stderr.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._console, self._as_json = Console(stderr=as_json, emoji=False), as_json
+
+    def warn(self, note: str) -> None:
+        """Print a warning."""
+        print_warning(self._console, note)
+
+    def view(self, manifest: Manifest, what: str, total_s: float) -> ReplayView:
+        """View of a replay that begins."""
+        return ReplayView(self._console, manifest, what, total_s)
+
+    def show_report(self, manifest: Manifest, recording: Path, found: Mapping[str, Any], task: TaskSpec) -> None:
+        """Print the report."""
+        if self._as_json:
+            Console(highlight=False).print_json(json.dumps(found, allow_nan=False))
+            return
+        heading = f"{found['recording_s']:.1f} s of {recording.name} in {found['wall_s']:.1f} s"
+        self._console.print(f"[bold]{escape(manifest.name)}[/bold]  {escape(heading)}", soft_wrap=True, highlight=False)
+        for name, line in report_lines(found, task).items():
+            self._console.print(f"{name:10} {escape(line)}", soft_wrap=True, highlight=False)
 
 
 def strip(book: StreamBook, manifest: Manifest) -> list[Text]:

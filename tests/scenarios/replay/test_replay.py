@@ -721,7 +721,7 @@ def test_an_interrupt_ends_with_a_summary(tmp_path: Path, served: str) -> None:
         finally:
             process.kill()
     assert process.returncode == 130
-    assert re.search(r"^stopping; once more to stop without a summary$", out, re.MULTILINE)
+    assert re.search(r"^stopping; press Ctrl-C again to stop without a summary$", out, re.MULTILINE)
     assert re.search(r"^tiny  \d+\.\d s of long.h5", out, re.MULTILINE)
     assert "Traceback" not in err
 
