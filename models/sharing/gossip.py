@@ -27,15 +27,6 @@ def metropolis_hastings_weights(adjacency: NDArray[np.bool_]) -> NDArray[np.floa
     return weights
 
 
-def metropolis_hastings_weight(own_degree: int, peer_degree: int) -> float:
-    """One entry of that matrix beside its diagonal, the same to the bit: among many clients nearly all others are 0.
-
-    Args:
-        own_degree, peer_degree: neighbors of the two ends of an edge, inside the modality's subgraph.
-    """
-    return 1.0 / (1.0 + max(own_degree, peer_degree))
-
-
 def mix(own: Tensor, arrived: Sequence[tuple[Tensor, Tensor | None]], weights: Sequence[float]) -> Tensor:
     """Weighted average (6) of the own vector with those that arrived.
 

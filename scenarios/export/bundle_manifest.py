@@ -11,7 +11,7 @@ from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import PRECISIONS
 from ...models.export.onnx_facts import answer_flops, n_parameters
 from ...version import __version__
-from ..wiring.held_out import IMAGES
+from ..wiring.data import IMAGES
 from .bundle_evidence import Evidence
 from .export_request import ExportRequest
 from .export_source import ExportSource

@@ -19,8 +19,7 @@ from ..running.interrupts import stop_requests
 from ..schema.scenario import stored_scenario
 from ..schema.toml_file import read_toml
 from ..tasks.task_spec import TaskSpec
-from ..wiring.data import recording_paths
-from ..wiring.held_out import FROM_S, IMAGES, SEQUENCES
+from ..wiring.data import FROM_S, IMAGES, SEQUENCES, recording_paths
 from .replay_report import report
 from .sensor_faults import SensorFaults, parsed_break
 from .session import Pace, Session, SessionView, described

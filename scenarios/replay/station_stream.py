@@ -24,7 +24,7 @@ from ..schema.data_section import CodebookSize, DataSection
 from ..tasks.beam_tasks import WHOLE_CODEBOOK
 from ..tasks.task_spec import TaskSpec
 from ..tasks.task_table import TASKS
-from ..wiring.kept_frames import frames_for
+from ..wiring.members import kept_frames
 
 #: Rates that differ by less are one rate.
 _RATE_TOLERANCE = 0.01
@@ -166,7 +166,7 @@ def station_stream(station: RecordedStation, manifest: Manifest, label: str = ""
             f" {manifest.name!r} takes {', '.join(manifest.modalities)}; replay another recording"
         )
     data = _data(manifest, station.rate_hz, label)
-    sensed = SensedFrames.of(station, **frames_for(task, [owned]))
+    sensed = SensedFrames.of(station, **kept_frames(task, [owned]))
     samples = _numbered(task.samples(sensed, owned, data), manifest)
     inputs = {one.modality: one for one in manifest.inputs if one.modality in owned}
     _check_shapes(station, samples, inputs)

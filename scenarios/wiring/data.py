@@ -12,7 +12,7 @@ import numpy as np
 
 from ...datasets.deepsense.deepsense_rows import GATHERED_RATE_HZ, load_deepsense_rows
 from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
-from ...datasets.splits.client_rows import ClientRows
+from ...datasets.splits.client_rows import ClientRows, Split
 from ...datasets.splits.partition import assign_clients, partition
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
@@ -25,11 +25,13 @@ from ..recording.record import Progress
 from ..recording.recording_cache import cached_recording
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
+from ..schema.world_section import WorldFile
 from .faults import shown_frames
-from .held_out import held_out
-from .kept_frames import image_change, kept_frames
 from .live import LiveRows, live_rows
-from .members import members_of
+from .members import Member, image_change, kept_frames, members_of
+
+#: What a bundle says in `Manifest.trained`; the last, where images were changed before training saw them.
+FROM_S, SEQUENCES, IMAGES = "held_out_from_s", "held_out_sequences", "images"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,12 +42,12 @@ class ClientData:
         recording: name of the recording that its samples come from.
         train: samples that it learns from; in live mode those of what it has sensed so far.
         test: samples that only the scoring sees.
-        blocked: when the line of sight of the base station is blocked; None where nobody knows.
+        blocked: when the line of sight of the base station is blocked; None where the recording does not say.
         station_index: of the base station among those of all recordings.
         served: samples of every frame of the held-out stretches, without a stride, in the order of time; None where
-            there are no such stretches, or nobody knows the times.
+            there are no such stretches, or no times.
         rate_hz: of the frames that samples are made of, as it was meant.
-        held_out: which part of the recording that is, see `held_out.held_out`; empty where nobody can say it.
+        held_out: which part of the recording `test` is, see `held_out_part`; empty where that has no short description.
     """
 
     recording: str
@@ -76,14 +78,14 @@ def load_data(scenario: Scenario, progress: Progress | None = None) -> LoadedDat
 
     Args:
         scenario: whose data section, clients and task say what is read.
-        progress: is told how far a recording is that must be made first.
+        progress: called while a recording that is missing is being made.
 
     Raises:
         ConfigError: too many clients or too few frames for the split.
         DataError: a file is missing or holds impossible values.
     """
     if scenario.data.source == "deepsense":
-        return LoadedData(_gathered_rows(scenario))
+        return LoadedData(_gathered_rows(scenario.data, members_of(scenario), scenario.seed))
     paths = recording_paths(scenario, progress)
     with ExitStack() as open_files:
         readers = [open_files.enter_context(RecordingReader(path)) for path in paths]
@@ -108,22 +110,28 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
     of_every_frame: list[Samples] = []
     for index, member in zip(assignment, members, strict=True):
         client_id = member.client_id
-        change = image_change(scenario, client_id, member.modalities)
-        key = (index, None if change is None else client_id)  # frames that nobody changes are shared
+        change = image_change(data.images, scenario.seed, client_id, member.modalities)
+        key = (index, None if change is None else client_id)  # clients of one base station share unchanged frames
         if key not in frames:
             sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]
-            kept = kept_frames(scenario, [members[sharer].modalities for sharer in sharers])
+            kept = kept_frames(scenario.task_spec, [members[sharer].modalities for sharer in sharers])
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
         sensed.append(frames[key])
         shown = shown_frames(scenario.faults, scenario.task, member, frames[key])
         samples.append(member.samples(shown))
         of_every_frame.append(samples[-1] if data.stride == 1 else member.samples_of_every_frame(shown))
-    shares = _partition(scenario, samples, assignment)
+    shares = _partition(data, scenario.seed, samples, assignment)
     blocked = [_blocked_times(station) for station in stations]
     return [
         ClientData(
             recording=f"bs{rows.recording_index:02d}, {stations[rows.recording_index].name}",
-            train=live_rows(scenario, members[client_id], stations[client_id], samples[client_id], rows)
+            train=live_rows(
+                WorldFile(scenario.recorded_world, scenario.seed),
+                scenario.live.warm_up_s,
+                members[client_id],
+                stations[client_id],
+                last_end=int(samples[client_id].end[rows.train[-1]]),
+            )
             if data.mode == "live"
             else samples[client_id].take(rows.train),
             test=samples[client_id].take(rows.test),
@@ -133,10 +141,32 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             if data.split == "random"
             else _held_out_frames(of_every_frame[client_id], samples[client_id].take(rows.test)),
             rate_hz=stations[rows.recording_index].rate_hz,
-            held_out=held_out(data.split, samples[client_id].take(rows.test), sensed[client_id]),
+            held_out=held_out_part(data.split, samples[client_id].take(rows.test), sensed[client_id]),
         )
         for client_id, rows in enumerate(shares)
     ]
+
+
+def held_out_part(split: Split, test: Samples, sensed: SensedFrames) -> Mapping[str, str | float]:
+    """Which part of a recording the training of a client never saw, as a bundle says it and a replay keeps to it.
+
+    Args:
+        split: how rows were held out.
+        test: held-out samples of one client.
+        sensed: everything that its base station recorded.
+
+    Returns:
+        with "time" `held_out_from_s`: seconds from the first frame of the recording to the first of a held-out window;
+        with "sequence" `held_out_sequences`: numbers of drive-bys or flights, separated by commas; with "random"
+        nothing, since rows beside all of them were trained on.
+    """
+    if split == "sequence":
+        return {SEQUENCES: ",".join(map(str, np.unique(test.sequence)))}
+    if split == "random":
+        return {}
+    time_s = sensed.column("time_s")
+    first = int(test.end[0]) - test.n_before
+    return {FROM_S: float(time_s[test.frame_rows[first]] - time_s[0])}
 
 
 def _held_out_frames(every: Samples, test: Samples) -> Samples:
@@ -145,8 +175,7 @@ def _held_out_frames(every: Samples, test: Samples) -> Samples:
     return every.take(np.flatnonzero(held_out))
 
 
-def _gathered_rows(scenario: Scenario) -> list[ClientData]:
-    data, members = scenario.data, members_of(scenario)
+def _gathered_rows(data: DataSection, members: Sequence[Member], seed: int) -> list[ClientData]:
     root = _path(data.root)
     try:
         recordings = [load_deepsense_rows(root, number) for number in data.scenarios]
@@ -165,16 +194,15 @@ def _gathered_rows(scenario: Scenario) -> list[ClientData]:
     ]
     return [
         ClientData(recordings[rows.recording_index].name, client.take(rows.train), client.take(rows.test))
-        for client, rows in zip(samples, _partition(scenario, samples, assignment), strict=True)
+        for client, rows in zip(samples, _partition(data, seed, samples, assignment), strict=True)
     ]
 
 
-def _partition(scenario: Scenario, samples: Sequence[Samples], assignment: Sequence[int]) -> list[ClientRows]:
-    data = scenario.data
+def _partition(data: DataSection, seed: int, samples: Sequence[Samples], assignment: Sequence[int]) -> list[ClientRows]:
     return partition(
         samples,
         assignment,
-        named_stream(scenario.seed, "partition"),
+        named_stream(seed, "partition"),
         split=data.split,
         test_fraction=data.test_fraction,
         train_fraction=data.train_fraction,

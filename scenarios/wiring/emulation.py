@@ -114,18 +114,18 @@ def build(
         ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
     """
     assembly = assemble(scenario, data, dtype=dtype)
-    first_s = _first_instant_s(scenario) if start_s is None else start_s
-    env = EmulatorEnvironment(scenario.seed, first_s) if pacing is None else pacing.clock(scenario.seed, first_s)
+    if start_s is None:
+        start_s = scenario.live.warm_up_s if scenario.data.mode == "live" else 0.0
+    env = EmulatorEnvironment(scenario.seed, start_s) if pacing is None else pacing.clock(scenario.seed, start_s)
     return _connect(scenario, env, assembly, observe, on_observation, hosts, pacing)
 
 
-def _start_sensing(env: EmulatorEnvironment, scenario: Scenario, client: Client) -> Callable[[float], None] | None:
-    """Let a client's sensors run on the clock; what they hand over is learned from when its next round begins."""
+def _start_sensing(env: EmulatorEnvironment, client: Client, handover_s: float) -> Callable[[float], None] | None:
+    """Run the sensors of a live client on the clock; its next round trains on what they have handed over by then."""
     rows = client.data.train
     if not isinstance(rows, LiveRows):
         return None
-    world = scenario.recorded_world
-    clock = SensorClock(world.rate_hz, world.n_ticks, scenario.live.handover_s, first_tick=rows.n_sensed_ticks)
+    clock = SensorClock(rows.world.rate_hz, rows.world.n_ticks, handover_s, first_tick=rows.n_sensed_ticks)
     env.process(sensing(env, rows.sensors, clock, rows.take_in))
     return rows.begin_round
 
@@ -137,10 +137,6 @@ def _make_transport(section: NetworkSection, wire: Wire) -> Transport:
         return ZmqTransport(wire, address=section.address or None)
     except TransportError as error:
         raise ConfigError(f"network.address: {error}") from None
-
-
-def _first_instant_s(scenario: Scenario) -> float:
-    return scenario.live.warm_up_s if scenario.data.mode == "live" else 0.0
 
 
 def _connect(
@@ -183,7 +179,7 @@ def _connect(
     hosts: tuple[LearnerHost, ...]
     hosts = tuple(hosts_of(assembly) if hosts_of else (LocalHost(learner, pool, observe) for learner in learners))
     lives = [
-        (host, devices[host.client_id], _start_sensing(env, scenario, client))
+        (host, devices[host.client_id], _start_sensing(env, client, scenario.live.handover_s))
         for host, client in zip(hosts, clients, strict=True)
     ]
     outside = {} if pacing is None else pacing.stations(assembly, inboxes, context)

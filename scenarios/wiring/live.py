@@ -13,31 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.recordings.recording_reader import RecordedStation
-from ...datasets.splits.client_rows import ClientRows
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...emulator.contracts import ConfigError, DataError, Modality
 from ...emulator.nodes.sensing import TICKS_AT_ONCE
 from ..recording.recorded_site import RecordedSite
 from ..recording.site_sensors import SiteSensors
-from ..schema.scenario import Scenario
-from ..schema.world_section import WorldFile
-from .kept_frames import image_change, kept_frames
-from .members import Member
+from ..schema.world_section import WorldFile, WorldSection
+from .members import Member, image_change, kept_frames
 
 
 class LiveRows:
     """Training samples of one base station: those that it can make of what it has sensed, up to the held-out time.
 
     Args:
-        scenario: world and times.
         member: the client.
-        sensors: what senses.
+        sensors: of its base station.
         sensed: frames so far.
+        world: that is sensed.
+        warm_up_s: simulated time that it senses before the first round.
         last_end: row of the last training sample; nothing later is ever trained on.
 
     Attributes:
         sensors: as given; they have sensed the warm-up, before the clock starts.
+        world: as given.
         n_sensed_ticks: instants of their clock in it.
 
     Raises:
@@ -46,28 +45,27 @@ class LiveRows:
 
     def __init__(
         self,
-        scenario: Scenario,
         member: Member,
         sensors: SiteSensors,
         sensed: SensedFrames,
+        world: WorldSection,
+        warm_up_s: float,
         last_end: int,
     ) -> None:
-        self.sensors = sensors
+        self.sensors, self.world = sensors, world
         self._member, self._sensed, self._last_end = member, sensed, last_end
-        world = scenario.recorded_world
-        self.n_sensed_ticks = min(int(scenario.live.warm_up_s * world.rate_hz) + 1, world.n_ticks)
+        self.n_sensed_ticks = min(int(warm_up_s * world.rate_hz) + 1, world.n_ticks)
         for first in range(0, self.n_sensed_ticks, TICKS_AT_ONCE):
             self.take_in(sensors.sense(np.arange(first, min(first + TICKS_AT_ONCE, self.n_sensed_ticks))))
         self._samples: Samples
         try:
-            self.begin_round(scenario.live.warm_up_s)
+            self.begin_round(warm_up_s)
             too_short = "" if len(self) else "no sample is complete by then"
-        except DataError as error:  # of a task that has no word for nothing yet
+        except DataError as error:  # of a task that cannot make zero samples
             too_short = str(error)
         if too_short:
             raise ConfigError(
-                f"live.warm_up_s = {scenario.live.warm_up_s:g} is too short for a first training sample ({too_short});"
-                " sense longer"
+                f"live.warm_up_s = {warm_up_s:g} is too short for a first training sample ({too_short}); sense longer"
             )
 
     def take_in(self, frames: Mapping[str, NDArray[Any]]) -> None:
@@ -98,25 +96,20 @@ class LiveRows:
         return self._samples.inputs(indices)
 
 
-def live_rows(
-    scenario: Scenario,
-    member: Member,
-    station: RecordedStation,
-    recorded: Samples,
-    rows: ClientRows,
-) -> LiveRows:
+def live_rows(world: WorldFile, warm_up_s: float, member: Member, station: RecordedStation, last_end: int) -> LiveRows:
     """Sensors and first rows of one client.
 
     Args:
+        world: that is sensed.
+        warm_up_s: simulated time that it senses before the first round.
+        member: the client.
         station: the same base station, recorded to the end.
-        recorded: all samples of the recording.
-        rows: which of them a replay would train on; a live run never goes beyond the last of these.
+        last_end: row of the last sample that a replay would train on; a live run never goes beyond it.
     """
-    world = WorldFile(scenario.recorded_world, scenario.seed)
     sensors = SiteSensors(RecordedSite.of(world, station.index))
     sensed = SensedFrames.like(
         station,
-        **kept_frames(scenario, [member.modalities]),
-        image_change=image_change(scenario, member.client_id, member.modalities),
+        **kept_frames(member.task, [member.modalities]),
+        image_change=image_change(member.data.images, world.seed, member.client_id, member.modalities),
     )
-    return LiveRows(scenario, member, sensors, sensed, last_end=int(recorded.end[rows.train[-1]]))
+    return LiveRows(member, sensors, sensed, world.section, warm_up_s, last_end)

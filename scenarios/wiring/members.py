@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.windows.beam_order import renumbered
+from ...datasets.windows.perturb import ImageChange, Occlusion, View
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
-from ...emulator.contracts import Modality, NodeId
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality, NodeId
 from ...emulator.engine import named_stream
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
@@ -84,3 +87,42 @@ def _numbering(scenario: Scenario, client_id: NodeId, n_outputs: int) -> NDArray
     if scenario.data.beam_order == "rotated":
         return np.roll(designed, -int(draws.integers(n_outputs)))
     return draws.permutation(designed) if scenario.data.beam_order == "permuted" else designed
+
+
+def image_change(
+    images: Literal["plain", "occluded", "views"], seed: int, client_id: NodeId, owned: Sequence[Modality]
+) -> ImageChange | None:
+    """What happens to the images of one client; the same in training and test, and in every run of this seed.
+
+    Args:
+        images: the change, a value of `data.images`.
+        seed: of the run.
+        client_id: of the client.
+        owned: its modalities; a client without images has none that change.
+
+    Source: the settings of scenario II of Ghalkha et al. 2025; strengths are our choice, the paper gives none.
+    """
+    if not any(MODALITY_SPECS[modality].picture == "image" for modality in owned):
+        return None
+    if images == "occluded":
+        return Occlusion(int(named_stream(seed, "occlusion", client_id).integers(2**31)))
+    if images == "views":
+        return View.drawn(named_stream(seed, "view", client_id))
+    return None
+
+
+def kept_frames(task: TaskSpec, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
+    """Arguments of `SensedFrames`: which frames of a base station its clients keep.
+
+    Args:
+        task: of the clients.
+        owned: modalities of each of them.
+    """
+    used = {modality for modalities in owned for modality in modalities}
+    per_beam = {modality for modality in task.needs if MODALITY_SPECS[modality].per_beam}
+    used |= {*task.needs} - per_beam  # for labels, powers as they were measured suffice
+    return {
+        "modalities": tuple(modality for modality in MODALITIES if modality in used),
+        "color": task.color,
+        "keep_powers": bool(per_beam),
+    }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 
 import networkx as nx
+import numpy as np
 
 from ...emulator.contracts import Modality, NodeId
 from ...emulator.network.topology import modality_subgraph
-from ...models.sharing.gossip import metropolis_hastings_weight
+from ...models.sharing.gossip import metropolis_hastings_weights
 from ..schema.scenario import Scenario
 from .client import Client
 from .mobility import MixingWeights
@@ -50,11 +51,10 @@ def mixing_weights(
 
 def neighbor_weights(graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
     """Metropolis-Hastings weights of every node towards its neighbors."""
-    degree = {node: len(graph[node]) for node in graph}
-    return {
-        node: {peer: metropolis_hastings_weight(degree[node], degree[peer]) for peer in sorted(graph[node])}
-        for node in sorted(graph)
-    }
+    nodes = sorted(graph)
+    row = {node: index for index, node in enumerate(nodes)}
+    weights = metropolis_hastings_weights(nx.to_numpy_array(graph, nodes, dtype=np.bool_, weight=None))
+    return {node: {peer: float(weights[row[node], row[peer]]) for peer in sorted(graph[node])} for node in nodes}
 
 
 def group_weights(clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:

@@ -21,8 +21,7 @@ from sheafedge.emulator.network.transport.packets import pack_packet, unpack_pac
 from sheafedge.scenarios.replay.station_stream import StationStream, station_stream
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.data import load_data, recording_paths
-from sheafedge.scenarios.wiring.kept_frames import kept_frames
-from sheafedge.scenarios.wiring.members import Member, members_of
+from sheafedge.scenarios.wiring.members import Member, kept_frames, members_of
 
 BLOCKAGE: dict[str, Any] = {
     "world.n_sites": 1,
@@ -164,7 +163,7 @@ def test_exactly_the_instants_are_asked_that_training_could_have_used(
     scenario, member, _, stream = case
     (path,) = recording_paths(scenario)
     with RecordingReader(path) as reader:
-        sensed = SensedFrames.of(reader.base_stations[0], **kept_frames(scenario, [member.modalities]))
+        sensed = SensedFrames.of(reader.base_stations[0], **kept_frames(scenario.task_spec, [member.modalities]))
     everything = member.samples(sensed)
     expected = instants_of_training(scenario, member, everything.end)
     assert_array_equal(stream.time_s[stream.asks], expected)

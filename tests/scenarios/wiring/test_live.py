@@ -21,8 +21,8 @@ from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.data import ClientData, LoadedData, load_data, recording_paths
 from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
 from sheafedge.scenarios.wiring.groups import assign_groups, modalities_of
-from sheafedge.scenarios.wiring.kept_frames import image_change, kept_frames
 from sheafedge.scenarios.wiring.live import LiveRows
+from sheafedge.scenarios.wiring.members import image_change, kept_frames
 
 ROUNDING_S = 1e-9  # sums of a few times and rates
 SMALL: dict[str, Any] = {
@@ -99,8 +99,8 @@ class Play:
     def recorded(self, client_id: int, station: RecordedStation) -> Samples:
         """All samples of the finished recording, as a replay would make them."""
         owned = modalities_of(self.scenario, assign_groups(self.scenario)[client_id])
-        change = image_change(self.scenario, client_id, owned)
-        sensed = SensedFrames.of(station, **kept_frames(self.scenario, [owned]), image_change=change)
+        change = image_change(self.scenario.data.images, self.scenario.seed, client_id, owned)
+        sensed = SensedFrames.of(station, **kept_frames(self.scenario.task_spec, [owned]), image_change=change)
         return self.scenario.task_spec.samples(sensed, owned, self.scenario.data)
 
 
@@ -161,7 +161,7 @@ def test_what_is_sensed_live_is_what_was_recorded_bit_for_bit(played: Play) -> N
 def test_a_live_buffer_holds_what_replay_reads(played: Play) -> None:
     for client_id, (_, watched, station) in enumerate(played.stations()):
         owned = modalities_of(played.scenario, assign_groups(played.scenario)[client_id])
-        kept = kept_frames(played.scenario, [owned])
+        kept = kept_frames(played.scenario.task_spec, [owned])
         replay, grown = SensedFrames.of(station, **kept), SensedFrames.like(station, **kept)
         for piece in watched.pieces:
             grown.append(piece)

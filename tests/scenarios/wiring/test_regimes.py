@@ -21,8 +21,7 @@ from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.client import Client
 from sheafedge.scenarios.wiring.data import ClientData, load_data
-from sheafedge.scenarios.wiring.kept_frames import kept_frames
-from sheafedge.scenarios.wiring.members import members_of
+from sheafedge.scenarios.wiring.members import kept_frames, members_of
 
 ORDERS = ("mirrored", "rotated", "permuted")
 #: float64 after a few rounds of plain SGD; the softmax adds up its terms in another order.
@@ -336,7 +335,7 @@ def test_samples_of_a_member_are_those_of_its_group() -> None:
     scenario = drones({"clients.groups": SIZES, "data.beam_order": "rotated"})
     member = members_of(scenario)[0]
     with RecordingReader(*load_data(scenario).recordings) as reader:
-        sensed = SensedFrames.of(reader.base_stations[0], **kept_frames(scenario, [member.modalities]))
+        sensed = SensedFrames.of(reader.base_stations[0], **kept_frames(scenario.task_spec, [member.modalities]))
     samples: Any = member.samples(sensed)
     plain: Any = replace(member, data=member.data.model_copy(update={"beam_order": "same"})).samples(sensed)
     assert samples.n_beams == member.data.n_beams
