@@ -20,9 +20,9 @@ _LAST = EventPriority(2)
 
 
 def named_stream(seed: int, *name: object) -> np.random.Generator:
-    """A random stream of its own for everything that has a name.
+    """Random stream of a component, derived from its name.
 
-    Draws of one component never move those of another: adding a sensor leaves the losses where they were.
+    Draws of one component do not shift those of another: adding a sensor leaves the losses of links as they were.
 
     Args:
         seed: root seed of the run.
@@ -51,7 +51,17 @@ def restore_stream(draws: np.random.Generator, saved: SavedState) -> None:
 
 
 class EmulatorEnvironment(simpy.Environment):
-    """SimPy's environment; time is in seconds from `start_s`."""
+    """SimPy environment with the seed and the named random streams of a run.
+
+    Args:
+        seed: root seed of the run.
+        start_s: simulated instant at which the clock starts, in seconds.
+
+    >>> env = EmulatorEnvironment(seed=1)
+    >>> env.run(until=env.at(2.5))
+    >>> env.now
+    2.5
+    """
 
     def __init__(self, seed: int, start_s: float = 0.0) -> None:
         super().__init__(initial_time=start_s)
@@ -59,14 +69,14 @@ class EmulatorEnvironment(simpy.Environment):
         self._streams: dict[str, np.random.Generator] = {}
 
     def stream(self, *name: object) -> np.random.Generator:
-        """`named_stream` of this run's seed; the caller keeps it, and nobody else asks for that name."""
+        """`named_stream` of this run's seed; it is given out once, and the caller keeps it."""
         label = "/".join(map(str, name))
-        assert label not in self._streams, f"two have asked for the stream {label!r}"
+        assert label not in self._streams, f"two components use the stream {label!r}"
         self._streams[label] = draws = named_stream(self.seed, *name)
         return draws
 
     def state(self) -> State:
-        """The instant, and where the streams stand."""
+        """Simulated instant and states of all streams."""
         return {"now_s": self.now, "streams": {name: stream_state(draws) for name, draws in self._streams.items()}}
 
     def restore(self, saved: SavedState) -> None:
@@ -91,11 +101,11 @@ class EmulatorEnvironment(simpy.Environment):
 
 
 class Barrier:
-    """Where processes wait for each other: the synchronous rounds of base stations that share a time reference.
+    """Barrier at which processes wait for each other: base stations with a common time reference end phases together.
 
     Args:
-        env: the clock.
-        n_parties: how many take part; each may leave, and join again while nobody waits.
+        env: the simulated clock.
+        n_parties: number of parties; each may leave, and join again while no party waits.
     """
 
     def __init__(self, env: simpy.Environment, n_parties: int) -> None:
@@ -104,19 +114,19 @@ class Barrier:
         self._gate = env.event()
 
     def wait(self) -> simpy.Event:
-        """Event that fires when all parties wait here; the barrier is then ready for the next time."""
+        """Event that fires when all parties wait; the barrier can then be used again."""
         gate = self._gate
         self._n_waiting += 1
         self._open_if_complete()
         return gate
 
     def leave(self) -> None:
-        """A party that does not wait here takes part no longer; the others go on if they waited only for it."""
+        """Remove a party that is not waiting; the others go on if they waited only for it."""
         self._n_parties -= 1
         self._open_if_complete()
 
     def join(self) -> None:
-        """A party that had left takes part again."""
+        """Add a party that had left."""
         self._n_parties += 1
 
     def _open_if_complete(self) -> None:

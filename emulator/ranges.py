@@ -1,4 +1,4 @@
-"""Settings whose numbers must lie in ranges: one check, one sentence."""
+"""Check of settings whose numbers must lie in ranges."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class _Settings(Protocol):
 
 
 def check_ranges(section: str, settings: _Settings, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Refuses the first field that lies outside its range; fields without a range may hold anything.
+    """Refuse the first field that lies outside its range; fields without a range may hold anything.
 
     Args:
-        section: what users call these settings, such as "lidar".
+        section: name of the settings in a scenario, such as "lidar".
         settings: a dataclass.
         ranges: field -> lowest and highest value, both allowed.
 

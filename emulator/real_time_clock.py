@@ -1,6 +1,6 @@
-"""The simulated clock held back to the pace of the wall clock, so that what is not simulated can take part.
+"""Real-time clock: the simulated clock kept from running ahead of real time, so that outside processes can take part.
 
-Nothing else changes: events come in the same order, and a run without outside clients leaves the same trace.
+Events keep their order, and a run without outside clients leaves the same trace.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ import simpy
 
 from .engine import EmulatorEnvironment
 
-#: Longest sleep at a time: what a signal's handler says is looked at afterwards. A handler may not touch locks, so it
-#: cannot wake anybody.
+#: Longest sleep at a time, in seconds: flags that a signal's handler sets are read afterwards. A handler may not touch
+#: locks, so it cannot end a sleep.
 NAP_S = 0.2
 
 
 class WallClock(Protocol):
-    """Real time; tests bring their own."""
+    """Source of real time; tests bring their own."""
 
     def now_s(self) -> float:
         """Real instant, in seconds from any origin; never goes back."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass, or less when somebody wakes the sleeper; a signal's exception ends it at once."""
+        """Sleep for so much time, or less when `wake` is called; a signal's exception ends it at once."""
         ...
 
     def wake(self) -> None:
-        """End the sleep, from any thread; without a sleeper, the next one."""
+        """End the sleep, from any thread; without one, the next sleep ends at once."""
         ...
 
 
 class MonotonicClock:
-    """Real time as the operating system counts it: settings of the date do not move it."""
+    """Real time of the operating system's monotonic clock: setting the date does not move it."""
 
     def __init__(self) -> None:
         self._woken = threading.Event()
@@ -59,11 +59,11 @@ class MonotonicClock:
 
 @dataclass(slots=True)
 class Lag:
-    """How late events happened, in real seconds behind their instant; 0 for those in time.
+    """Delay of events behind their real instants, in real seconds; 0 for those in time.
 
     Attributes:
-        n_events: how many there were.
-        total_s, largest_s: over all of them.
+        n_events: number of events.
+        total_s, largest_s: sum and maximum of their delays.
     """
 
     n_events: int = 0
@@ -71,7 +71,7 @@ class Lag:
     largest_s: float = 0.0
 
     def add(self, late_s: float) -> None:
-        """One more event."""
+        """Add an event with this delay."""
         late_s = max(0.0, late_s)
         self.n_events += 1
         self.total_s += late_s
@@ -79,17 +79,17 @@ class Lag:
 
     @property
     def mean_s(self) -> float:
-        """Over events; 0 without any."""
+        """Mean delay over all events; 0 without any."""
         return self.total_s / self.n_events if self.n_events else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wait:
-    """Somebody real was asked something.
+    """A wait for the reply of an outside process.
 
     Attributes:
-        now_s, wall_s: when, on either clock.
-        answered: fires on the simulated clock.
+        now_s, wall_s: start of the wait, on the simulated and on the real clock.
+        answered: fires on the simulated clock when the reply has come.
     """
 
     now_s: float
@@ -98,20 +98,20 @@ class _Wait:
 
 
 class RealTimeEnvironment(EmulatorEnvironment):
-    """A clock on which no event happens before its real instant.
+    """Environment in which no event happens before its real instant.
 
-    Real work that takes longer than what it simulates makes the clock late; it then hurries until it has caught up.
-    While somebody real is asked something it does not hurry: they are given the whole time that they were promised,
-    measured on the wall from the question to the answer, however late the clock is.
+    Computation that takes longer than the time that it simulates makes the clock late; it then runs without pauses
+    until it has caught up. It does not do so while an outside process computes a reply: that process has its whole
+    time, measured on the real clock from the request, however late the simulated clock is.
 
     Args:
-        seed, start_s: as of any environment.
-        speed: simulated seconds per real second: 1 is real time, 10 ten times faster than that.
-        wall: real time.
+        seed, start_s: see `EmulatorEnvironment`.
+        speed: simulated seconds per real second: 1 is real time, 10 is ten times faster.
+        wall: source of real time; None: the operating system's.
 
     Attributes:
         speed: simulated seconds per real second.
-        lag: how late events were.
+        lag: delays of events.
     """
 
     def __init__(self, seed: int, start_s: float = 0.0, *, speed: float = 1.0, wall: WallClock | None = None) -> None:
@@ -124,36 +124,36 @@ class RealTimeEnvironment(EmulatorEnvironment):
         self._answers: deque[tuple[_Wait, float]] = deque()
 
     def step(self) -> None:
-        """Wait for the instant of the next event, then let it happen."""
+        """Wait for the real instant of the next event, then process it."""
         if self._start is None:  # what was built before the first event took no simulated time
             self._start = self.now, self._wall.now_s()
         self._keep_pace()
         super().step()
 
     def hurry(self) -> None:
-        """From now on do not wait for the wall, nor for anybody real; may be called while a signal is handled."""
+        """From now on wait neither for real time nor for outside processes; may be called in a signal's handler."""
         self._hurries = True
 
     def within(self, ticket: Future[Any], until_s: float) -> Generator[simpy.Event, object, bool]:
-        """Wait until somebody real has answered, at most until a simulated instant.
+        """Wait for the reply of an outside process, at most until a simulated instant.
 
-        The answer comes at the simulated instant at which it came on the wall, counted from this call.
+        The reply comes at the simulated instant that corresponds to its real one, counted from this call.
 
         Args:
-            ticket: of the answer; done from any thread.
-            until_s: simulated instant at which it is given up.
+            ticket: future of the reply, set by any thread.
+            until_s: simulated instant at which the reply is given up.
 
         Returns:
-            whether it came in time.
+            whether the reply came in time.
         """
         wait = _Wait(self.now, self._wall.now_s(), self.event())
         self._waits.append(wait)
-        ticket.add_done_callback(lambda _: self._hear(wait))
+        ticket.add_done_callback(lambda _: self._note_reply(wait))
         yield wait.answered | self.at(until_s)
         self._waits.remove(wait)
         return bool(wait.answered.triggered)
 
-    def _hear(self, wait: _Wait) -> None:
+    def _note_reply(self, wait: _Wait) -> None:
         self._answers.append((wait, self._wall.now_s()))
         self._wall.wake()
 
@@ -162,7 +162,7 @@ class RealTimeEnvironment(EmulatorEnvironment):
             self._take_answers()
             next_s = self.peek()
             if next_s == inf or self._hurries:
-                return  # nothing is left to happen, and the step says so; or nobody waits any longer
+                return  # no event is left, which the step reports; or real time no longer counts
             left_s = self._due_s(next_s) - self._wall.now_s()
             if left_s <= 0.0:
                 break
@@ -180,7 +180,7 @@ class RealTimeEnvironment(EmulatorEnvironment):
                 came.callbacks.append(partial(_succeed, wait.answered))
 
     def _due_s(self, next_s: float) -> float:
-        """Real instant before which an event does not happen."""
+        """Real instant before which an event at this simulated instant must not happen."""
         assert self._start is not None
         origins = [self._start, *((wait.now_s, wait.wall_s) for wait in self._waits)]
         return max(self._wall_s(next_s, *origin) for origin in origins)

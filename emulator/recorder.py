@@ -1,4 +1,4 @@
-"""What a run leaves behind: traffic counters, observations of the clients, and one hash over all that happened."""
+"""Record of a run: traffic counters, observations of the clients, and one hash over all events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class KindTraffic:
 
 @dataclass(slots=True)
 class Traffic:
-    """What crossed the links, and what did not.
+    """Counters of the messages of a run.
 
     Attributes:
         messages, bytes: offered to links; retransmissions are not counted in `bytes`.
@@ -59,17 +59,18 @@ class Traffic:
         return asdict(self)
 
 
-#: Told about every observation: client, round, simulated instant, values.
+#: Called with every observation: client, round, simulated instant, values.
 ObservationSink = Callable[[NodeId, int, float, Mapping[str, Any]], None]
 
 
 @dataclass(slots=True)
 class Staleness:
-    """How old words were that nodes used which wait for nobody, in rounds of the user minus rounds of the sender.
+    """Staleness of the messages used in asynchronous mode: round of the receiver minus round of the sender.
 
     Attributes:
-        used: messages, each as often as it was used.
-        total, largest: of their ages; below 0 where the sender was ahead.
+        used: number of messages, each counted as often as it was used.
+        total: sum of their staleness, in rounds; below 0 where senders were ahead.
+        largest: largest staleness; None: no message was used.
     """
 
     used: int = 0
@@ -77,14 +78,24 @@ class Staleness:
     largest: int | None = None
 
     def as_dict(self) -> dict[str, float]:
-        """Figures for people; none where nothing was used."""
+        """Number used, mean and largest staleness; the number alone where it is 0."""
         if self.largest is None:
             return {"used": 0}
         return {"used": self.used, "mean": self.total / self.used, "max": self.largest}
 
 
 class Recorder:
-    """Listens to the network and the nodes; never influences them."""
+    """Recorder of a run: the network and the nodes report to it, and it never influences them.
+
+    Args:
+        kinds: kinds of messages that the algorithm declares.
+        on_observation: called with every observation.
+
+    Attributes:
+        traffic, staleness: counters.
+        bytes_sent: node -> bytes that it has offered to links.
+        energy_j: node -> energy that it has spent on computing, in joules.
+    """
 
     def __init__(self, kinds: frozenset[MessageKind], on_observation: ObservationSink) -> None:
         self.traffic = Traffic(by_kind={str(kind): KindTraffic() for kind in sorted(kinds)})
@@ -103,7 +114,7 @@ class Recorder:
         return self._trace.hex()
 
     def state(self) -> State:
-        """Counters and the end of the chain."""
+        """Counters, and the hash so far."""
         return {
             "traffic": self.traffic.as_dict(),
             "bytes_sent": {str(node): sent for node, sent in self.bytes_sent.items()},
@@ -112,7 +123,7 @@ class Recorder:
         }
 
     def restore(self, saved: SavedState) -> None:
-        """Go on counting from there."""
+        """Continue from a state."""
         traffic = saved.part("traffic").named()
         by_kind = {kind: KindTraffic(**_counts(one)) for kind, one in traffic.pop("by_kind").named().items()}
         self.traffic = Traffic(**{name: count.count() for name, count in traffic.items()}, by_kind=by_kind)
@@ -121,7 +132,7 @@ class Recorder:
         self._trace = bytes.fromhex(saved.part("trace").text())
 
     def offered(self, in_flight: InFlight) -> None:
-        """A message is offered to its link."""
+        """Count a message that is offered to its link."""
         kind = self.traffic.by_kind[str(in_flight.slot.kind)]
         self.traffic.messages += 1
         self.traffic.waiting_messages += 1
@@ -133,7 +144,7 @@ class Recorder:
     def message(
         self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool, *, by_fault: bool = False
     ) -> None:
-        """This is the fate of a message that was `offered` at this instant; `by_fault` where its link let it pass."""
+        """Record the fate of a message that was `offered` at this instant; `by_fault`: not its link lost it."""
         slot, n_lost = in_flight.slot, len(delivery.lost_packets)
         self.traffic.waiting_messages -= 1
         self.traffic.lost_packets += n_lost
@@ -152,35 +163,35 @@ class Recorder:
         )
 
     def refused(self, in_flight: InFlight) -> None:
-        """A message arrived damaged, and its receiver would not have it."""
+        """Record a message that arrived damaged and was refused by its receiver."""
         self.traffic.lost_messages += 1
         self.traffic.corrupted_messages += 1
         self.traffic.by_kind[str(in_flight.slot.kind)].lost_messages += 1
         self._happened(f"refused {in_flight.slot} {in_flight.receiver}".encode())
 
     def late(self, message: Message) -> None:
-        """A message arrived after its phase had ended."""
+        """Record a message that arrived after its phase had ended."""
         self.traffic.late_messages += 1
         self._happened(f"late {message.slot} {message.receiver}".encode())
 
     def overtaken(self, message: Message) -> None:
-        """A newer message about the same had come before this one was used."""
+        """Record a message that was never used, because a newer one about the same topic had arrived."""
         self.traffic.overtaken_messages += 1
         self._happened(f"overtaken {message.slot} {message.receiver}".encode())
 
     def used(self, ages: Sequence[int]) -> None:
-        """A node that waits for nobody has used words of these ages."""
+        """Count messages of this staleness in rounds, used by a node in asynchronous mode."""
         self.staleness.used += len(ages)
         self.staleness.total += sum(ages)
         if ages:
             self.staleness.largest = max(ages) if self.staleness.largest is None else max(self.staleness.largest, *ages)
 
     def computed(self, node: NodeId, energy_j: float) -> None:
-        """A node has spent this much energy on computing."""
+        """Count energy in joules that a node has spent on computing."""
         self.energy_j[node] += energy_j
 
     def observation(self, now_s: float, node: NodeId, round_index: int, values: Mapping[str, Any]) -> None:
-        """A client was looked at, at the end of a round."""
+        """Record the observation of a client at the end of a round."""
         self._happened(f"{now_s!r} {node} {round_index} {json.dumps(values, sort_keys=True)}".encode())
         self._on_observation(node, round_index, now_s, values)
 

@@ -1,4 +1,4 @@
-"""A queue whose future is known: first come, first served, by a sender that shares its medium with nobody."""
+"""First-in-first-out queue of a sender with a medium of its own: every fate is known when a message is offered."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from ..saved_state import SavedState
 class Fifo:
     """A sender that serves its links in the order of offers; every fate is computed when the message is offered.
 
+    Because no other sender shares its medium, it needs no events on the clock: the fastest of the queues.
+
     Args:
-        env: the clock.
-        limit_bytes: of messages that wait, without the one being sent; a message that does not fit is refused.
+        env: the simulated clock.
+        limit_bytes: most bytes of waiting messages, without the one being sent; a message that does not fit is refused.
 
     Attributes:
         free_at_s: simulated instant at which all that was accepted is sent.
@@ -35,7 +37,7 @@ class Fifo:
         return FifoLink(self, channel)
 
     def fits(self, now_s: float, size_bytes: int) -> bool:
-        """Whether a message may join; what has been started by now no longer waits."""
+        """Whether a message of this size may wait; messages that were started by now no longer do."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= now_s:
             self._waiting_bytes -= waiting.popleft()[1]
@@ -54,7 +56,7 @@ class Fifo:
         self._waiting = deque((start_s.number(), size_bytes.count()) for start_s, size_bytes in waiting)
 
     def joined(self, start_s: float, size_bytes: int, end_s: float) -> None:
-        """A message was accepted."""
+        """Add an accepted message, sent from `start_s` to `end_s`."""
         self.free_at_s = end_s
         if self.limit_bytes < math.inf:
             self._waiting.append((start_s, size_bytes))
@@ -69,7 +71,7 @@ class FifoLink:
         self.packet_bytes = channel.packet_bytes
 
     def offer(self, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
-        """Decides at once; there are no classes of priority here."""
+        """Decide at once about a message; there are no classes of priority here."""
         sender = self.sender
         now_s = sender.env.now
         if not sender.fits(now_s, size_bytes):
@@ -85,12 +87,12 @@ class FifoLink:
 
 
 def refused(now_s: float, size_bytes: int, packet_bytes: int) -> Delivery:
-    """Nothing of it is ever sent: all its packets are lost, now.
+    """The fate of a message that a full queue refuses: all of its packets are lost, now.
 
     Args:
         now_s: simulated instant of the refusal.
-        size_bytes: of the message.
-        packet_bytes: of its packets.
+        size_bytes: size of the message.
+        packet_bytes: size of its packets.
     """
     n_packets = -(-size_bytes // packet_bytes) or 1
     return Delivery(now_s, np.arange(n_packets, dtype=np.int64), n_packets, 0, 0.0, dropped=True)

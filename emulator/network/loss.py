@@ -13,7 +13,7 @@ from ..saved_state import SavedState
 
 
 class LossProcess(Protocol):
-    """Fate of consecutive transmissions on one link; remembers its state from one call to the next."""
+    """Losses of consecutive transmissions on one link, with state from one call to the next."""
 
     @property
     def stationary_loss(self) -> float:
@@ -36,7 +36,7 @@ NO_PACKETS.flags.writeable = False
 
 
 class Lossless:
-    """Every transmission arrives."""
+    """Loss process that loses nothing."""
 
     stationary_loss = 0.0
     mean_burst = 1.0
@@ -47,7 +47,7 @@ class Lossless:
 
 
 class IidLoss:
-    """Every transmission is lost on its own with one probability.
+    """Independent losses: every transmission is lost with the same probability.
 
     Args:
         probability: in [0, 1]; 0 loses nothing and 1 everything, exactly.
@@ -78,7 +78,7 @@ class IidLoss:
 
 
 class GilbertElliottLoss:
-    """Losses in bursts: a hidden state is good or bad, moves after every transmission, and has its own loss in each.
+    """Losses in bursts: a hidden state is good or bad, may change after every transmission, and sets the loss.
 
     Args:
         p: probability of going from good to bad, per transmission.
@@ -104,7 +104,7 @@ class GilbertElliottLoss:
 
     @property
     def bad_share(self) -> float:
-        """Long-run share of transmissions that meet the bad state, p / (p + r)."""
+        """Long-run share of transmissions in the bad state, p / (p + r)."""
         return self._leave[False] / (self._leave[False] + self._leave[True])
 
     @property

@@ -1,4 +1,4 @@
-"""What senders send into: a medium of their own, or one that they share with others."""
+"""Media that carry transmissions: one per sender, or one that several senders share."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ _ROUNDING = 1e-9
 
 
 class Sender(Protocol):
-    """Whoever sends, one transmission at a time."""
+    """Sender of one transmission at a time."""
 
     def has_left(self) -> None:
-        """Its transmission has ended."""
+        """Handle the end of its transmission."""
         ...
 
 
 class Medium(Protocol):
-    """Carries transmissions, each as long as it takes beside the others."""
+    """Carrier of transmissions; how long each takes depends on the others."""
 
     def carry(self, airtime_s: float, sender: Sender) -> None:
         """Start a transmission now.
 
         Args:
             airtime_s: how long it takes alone.
-            sender: told at the simulated instant at which it ends, never before this returns.
+            sender: its `has_left` is called at the simulated instant at which the transmission ends, never before this
+                method returns.
         """
         ...
 
     def state(self, numbers: Mapping[Sender, int]) -> State:
-        """What it carries, in terms of numbered senders."""
+        """Transmissions in progress, with senders as numbers."""
         ...
 
     def restore(self, saved: SavedState, senders: Sequence[Sender]) -> None:
@@ -46,19 +47,19 @@ class Medium(Protocol):
 
 
 def call_at(env: EmulatorEnvironment, instant_s: float, what: Callable[[], None]) -> None:
-    """One event on the clock."""
+    """Call a function at a simulated instant."""
     env.at(instant_s).callbacks.append(lambda _: what())
 
 
 class OwnMedium:
-    """Nobody else sends here."""
+    """Medium of a single sender: a transmission takes its airtime."""
 
     def __init__(self, env: EmulatorEnvironment) -> None:
         self._env = env
         self._ends_s: dict[Sender, float] = {}
 
     def carry(self, airtime_s: float, sender: Sender) -> None:
-        """Takes the airtime."""
+        """Start a transmission; it takes its airtime."""
         self._carry_until(self._env.now + airtime_s, sender)
 
     def state(self, numbers: Mapping[Sender, int]) -> State:
@@ -86,13 +87,13 @@ class ProcessorSharing:
 
     def __init__(self, env: EmulatorEnvironment) -> None:
         self._env = env
-        self._served_s = 0.0  # airtime that everybody present has had since the medium was last idle
+        self._served_s = 0.0  # airtime that each sender has had since the medium was last idle
         self._since_s = env.now
         self._ends: list[tuple[float, int, Sender]] = []  # served_s at the end, order of starts
         self._n_started = self._alarm = 0
 
     def carry(self, airtime_s: float, sender: Sender) -> None:
-        """Takes the airtime, times the number of those who send, while they do."""
+        """Start a transmission; it takes its airtime times the number of senders at each instant."""
         self._advance()
         heapq.heappush(self._ends, (self._served_s + airtime_s, self._n_started, sender))
         self._n_started += 1
@@ -117,7 +118,7 @@ class ProcessorSharing:
         self._since_s = now_s
 
     def _set_alarm(self) -> None:
-        """The next one ends then, unless others start before."""
+        """Set the alarm at the end of the transmission that ends next, unless others start before."""
         self._alarm += 1
         alarm = self._alarm
         wait_s = max(0.0, (self._ends[0][0] - self._served_s) * len(self._ends))
@@ -125,7 +126,7 @@ class ProcessorSharing:
 
     def _ring(self, alarm: int) -> None:
         if alarm != self._alarm:
-            return  # somebody started since, and another one is set
+            return  # a transmission has started since, and set another alarm
         self._advance()
         end_s, _, sender = heapq.heappop(self._ends)
         self._served_s = max(self._served_s, end_s)
@@ -135,15 +136,15 @@ class ProcessorSharing:
 
 
 class RoundRobin:
-    """Resource blocks of a slot are dealt one by one, in turn, among those who had begun to send when the slot began.
+    """Round-robin scheduler: resource blocks of a slot go, one by one, to the senders that were there when it began.
 
-    A transmission ends with the slot that its last block lies in. Whoever comes after the one that got the last block
-    of a slot gets the first of the next.
+    A transmission ends with the slot that its last block lies in. The sender after the one that got the last block of
+    a slot gets the first block of the next.
 
     Args:
-        env: the clock.
+        env: the simulated clock.
         slot_s: length of a slot; slots begin at its multiples.
-        n_blocks: per slot.
+        n_blocks: resource blocks per slot.
 
     Raises:
         ConfigError: no slot or no block.
@@ -155,10 +156,10 @@ class RoundRobin:
         self._env, self._slot_s, self._n_blocks = env, slot_s, n_blocks
         self._waiting: deque[tuple[int, Sender]] = deque()  # blocks that are still needed, in turn
         self._ending: list[Sender] = []  # in the slot that is on
-        self._slot: int | None = None  # number of the next slot to deal; None: nobody sends
+        self._slot: int | None = None  # number of the next slot to share out; None: no sender
 
     def carry(self, airtime_s: float, sender: Sender) -> None:
-        """Takes the blocks of the airtime, one at least."""
+        """Start a transmission; it takes the blocks of its airtime, one at least."""
         needed = max(1, math.ceil(airtime_s / self._slot_s * self._n_blocks - _ROUNDING))
         self._waiting.append((needed, sender))
         if self._slot is None:
@@ -193,11 +194,11 @@ class RoundRobin:
             self._slot = None
             return
         assert self._slot is not None
-        self._deal()
+        self._share_blocks()
         self._slot += 1
         self._wait_for_slot()
 
-    def _deal(self) -> None:
+    def _share_blocks(self) -> None:
         left, waiting = self._n_blocks, self._waiting
         while left and waiting:
             each = max(1, left // len(waiting))

@@ -1,4 +1,4 @@
-"""Where a message meets its link: bytes in, the link's decision, bytes out to the receiver's inbox."""
+"""The network of a run: bytes of a message in, decision of its link, bytes out to the receiver's inbox."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SECOND_CLASS = frozenset({MessageKind.ENCODER})
 
 
 class _Flight(NamedTuple):
-    """A message on air, and what of it will be there when."""
+    """A message on air, its arrival, and the packets that it has lost."""
 
     in_flight: InFlight
     arrival_s: float
@@ -42,7 +42,7 @@ class _Flight(NamedTuple):
 
 
 class _Offered:
-    """A message that its link has yet to decide about; called with its fate."""
+    """A message that its link has yet to decide about; the link calls it with the decision."""
 
     __slots__ = ("_decided", "in_flight", "number", "offered_s", "packet_bytes")
 
@@ -65,12 +65,12 @@ class Network:
     """All links of a run over one transport.
 
     Args:
-        env: the clock.
-        transport: carries bytes.
+        env: the simulated clock.
+        transport: carries the bytes.
         links: (sender, receiver) -> link of that direction.
-        deliver: receiver -> where its messages go when they arrive.
-        recorder: told of every message and its fate.
-        faults: what fails on the way, beside what links lose.
+        deliver: receiver -> function that takes its messages when they arrive.
+        recorder: counts every message and its fate.
+        faults: failures of edges and nodes, and damage, beside the losses of links.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A radio sends one thing at a time: queues before it, classes of priority, and long messages chunk by chunk."""
+"""Sender with queues, classes of priority and chunks, event by event, on a medium that it may share."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .fifo import refused
 from .loss import NO_PACKETS
 from .medium import Medium
 
-#: Head and map vectors; encoders.
+#: Number of classes: head and map vectors before encoders.
 N_CLASSES = 2
 
 
 class Offer(Protocol):
-    """Whom to tell the fate of a message, by a number that a checkpoint can name."""
+    """Callback for the fate of a message, with a number that a checkpoint can name."""
 
     number: int
 
     def __call__(self, delivery: Delivery) -> None:
-        """This is it."""
+        """Take the decision of the link."""
         ...
 
 
@@ -36,7 +36,7 @@ class _Job:
 
     __slots__ = ("airtime_s", "arrival_s", "channel", "decided", "left_bytes", "lost", "n_packets", "n_retransmissions")
 
-    #: What is kept of it beside its channel, its lost packets and whom to tell.
+    #: What is kept of it in a checkpoint, beside its channel, its lost packets and its offer.
     COUNTED = ("left_bytes", "arrival_s", "airtime_s", "n_packets", "n_retransmissions")
 
     def __init__(self, channel: Channel, size_bytes: int, decided: Callable[[Delivery], None]) -> None:
@@ -46,7 +46,7 @@ class _Job:
         self.lost: list[NDArray[np.int64]] = []
 
     def sent(self, chunk: Transmission, end_s: float) -> None:
-        """The next of its chunks has left."""
+        """Add a chunk that has left at `end_s`."""
         if chunk.lost_packets.size:
             self.lost.append(chunk.lost_packets + self.n_packets)
         self.n_packets += chunk.n_packets
@@ -76,18 +76,18 @@ class _Job:
 
 
 class Port:
-    """A sender, event by event: it starts the next chunk of the first message of the first class when one has left.
+    """Sender that starts the next chunk of the first message of the first class when a chunk has left.
 
     A chunk that has been started is finished (non-preemptive). Inside a class messages leave in the order of offers,
     one after the other.
 
     Args:
-        env: the clock.
-        medium: carries what it sends, alone or among others.
-        limit_bytes: of what waits, over all classes; a message that does not fit is refused, unless nothing is being
-            sent.
-        has_classes: look at priorities; else all messages are of one class.
-        chunk_packets: longest piece that is sent without looking who waits; None: whole messages.
+        env: the simulated clock.
+        medium: carries its transmissions, alone or among others.
+        limit_bytes: most bytes that wait, over all classes; a message that does not fit is refused, unless the sender
+            is idle.
+        has_classes: whether priorities count; otherwise all messages are of one class.
+        chunk_packets: packets that are sent before the queues are consulted again; None: whole messages.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Port:
             self._sending = queue[0], Transmission(*sending.part("chunk").state), queue
 
     def take(self, channel: Channel, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
-        """A message for one of its links."""
+        """Queue a message for one of its links, or refuse it."""
         if self._sending is not None and self._waiting_bytes + size_bytes > self._limit_bytes:
             decided(refused(self.env.now, size_bytes, channel.packet_bytes))
             return
@@ -157,7 +157,7 @@ class Port:
 
     def has_left(self) -> None:
         """The chunk that was being sent has left; see `Sender`."""
-        assert self._sending is not None, "the medium carried what nobody sent"
+        assert self._sending is not None, "the medium carried what this port has not sent"
         job, chunk, queue = self._sending
         job.sent(chunk, self.env.now)
         self._sending = None

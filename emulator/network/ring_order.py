@@ -1,4 +1,4 @@
-"""In which order clients stand in a ring so that the owners of each modality stand side by side."""
+"""Order of clients in a ring in which the owners of each modality are adjacent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ring_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Node
 
     Clients with the same modalities stay together; only those with the most may stand in two places, so that GPS
     clients, both, RF clients, both close a full ring. Prefers a ring without gaps; where no order works, the clients
-    stand by id, and the connectivity check tells what is wrong.
+    are ordered by id, and the connectivity check reports what is wrong.
     """
     pieces = _pieces(modalities_of)
     # Around the ring every modality starts once and ends once, and every change of group is one of these: a cheap

@@ -1,4 +1,4 @@
-"""Who is whose neighbor: graphs whose edges join only clients that share a modality, each modality in one piece."""
+"""Communication graphs: edges join only clients that share a modality, and every modality is connected."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SHOWN_CLIENTS = 8
 
 @dataclass(frozen=True, slots=True)
 class TopologyOptions:
-    """What a kind of graph may ask for; each reads only its own field.
+    """Options of the kinds of graphs; each kind reads only its own field.
 
     Attributes:
-        edge_probability: of every possible edge, for "erdos_renyi".
+        edge_probability: probability of every possible edge, for "erdos_renyi".
         degree: neighbors of every client before edges without a shared modality are dropped, for "regular".
         edge_list: text file with `i j` per line and # comments, for "edge_list".
     """
@@ -62,6 +62,10 @@ def build_topology(
     Raises:
         TopologyError: unknown kind, impossible option, unreadable edge list, or a modality whose owners cannot all
             reach one another.
+
+    >>> owners = {client: frozenset({"rf"}) for client in range(4)}
+    >>> sorted(build_topology("ring", owners, np.random.default_rng(0)).edges)
+    [(0, 1), (0, 3), (1, 2), (2, 3)]
     """
     if kind not in TOPOLOGIES:
         raise TopologyError(f"unknown topology.kind {kind!r}; known: {', '.join(sorted(TOPOLOGIES))}")
@@ -101,12 +105,12 @@ def modality_subgraph(graph: nx.Graph[NodeId], modalities_of: Ownership, modalit
 
 
 class MovingGraph:
-    """The communication graph of any instant.
+    """Communication graph of moving nodes at any instant.
 
     Args:
-        reachable: all edges that there can ever be.
-        distances_m: instant -> [n, n] between the nodes, in the order of their numbers.
-        range_m: how far a node reaches.
+        reachable: graph with all edges that there can ever be.
+        distances_m: simulated instant -> [n, n] distances between the nodes, ordered by id.
+        range_m: largest distance between neighbors.
         faults: when nodes are off.
     """
 
@@ -121,7 +125,7 @@ class MovingGraph:
         self._rank = {node: rank for rank, node in enumerate(sorted(reachable))}
 
     def at(self, now_s: float) -> nx.Graph[NodeId]:
-        """Over all nodes; those that are off, or alone, have no edges."""
+        """Graph over all nodes at this instant; those that are off or out of range have no edges."""
         near = self._distances_m(now_s) <= self._range_m
         on = {node for node in self._reachable if not self._faults.is_off(node, now_s)}
         graph: nx.Graph[NodeId] = nx.Graph()
@@ -133,7 +137,7 @@ class MovingGraph:
 
 
 def ring_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
-    """Each client beside two others, in an order that keeps the owners of a modality together where one exists."""
+    """Edges from each client to two others, in an order that keeps the owners of a modality together if possible."""
     order = ring_order(modalities_of)
     return [*pairwise(order), (order[-1], order[0])] if len(order) > 2 else list(pairwise(order))
 
@@ -150,7 +154,7 @@ def erdos_renyi_edges(modalities_of: Ownership, draws: np.random.Generator, opti
 
 
 def regular_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
-    """A random graph in which everybody has the same number of neighbors."""
+    """Edges of a random graph in which every client has the same number of neighbors."""
     nodes, degree = sorted(modalities_of), options.degree
     if not 1 <= degree < len(nodes) or degree * len(nodes) % 2:
         raise TopologyError(
@@ -162,13 +166,13 @@ def regular_edges(modalities_of: Ownership, draws: np.random.Generator, options:
 
 
 def star_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
-    """Everybody beside one client, the first of those with the most modalities."""
+    """Edges from every client to one, the first of those with the most modalities."""
     center = min(modalities_of, key=lambda client: (-len(modalities_of[client]), client))
     return [(center, client) for client in modalities_of if client != center]
 
 
 def complete_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
-    """Everybody beside everybody."""
+    """Edges between all pairs of clients."""
     return combinations(sorted(modalities_of), 2)
 
 
@@ -192,7 +196,7 @@ TOPOLOGIES: dict[str, Generator] = {
     "star": star_edges,
     "complete": complete_edges,
     "edge_list": listed_edges,
-    "mobile": complete_edges,  # whoever can ever meet; who does, `MovingGraph` knows
+    "mobile": complete_edges,  # all pairs that can ever be in range; `MovingGraph` has those of an instant
 }
 
 _DRAWN_KINDS = frozenset({"erdos_renyi", "regular"})

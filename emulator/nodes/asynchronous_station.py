@@ -1,6 +1,6 @@
-"""A base station that goes on at its own pace: compute, send, use the newest that it has heard, again.
+"""A base station in asynchronous mode: compute, send, use the newest messages that have arrived, again.
 
-Nobody waits for anybody: there is no barrier and no deadline. How old the words were that it used is in its rows.
+No station waits for another: there is no barrier and no deadline. Observations hold the staleness of what was used.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from .inbox import Mailbox
 from .learner_host import LearnerHost, PhaseInput, PhaseOutput
 from .station_context import StationContext
 
-#: Who was off so often in one piece of work will never finish it.
+#: Work that was interrupted by so many outages will never be finished.
 MOST_BEGINNINGS = 1000
 
 
 class AsynchronousStation:
-    """One node: a learner on a device, with a mailbox.
+    """Process of one node in asynchronous mode: a learner on a device, with a mailbox.
 
-    A node that is off stands still. Work that it could not finish it begins anew when it is back, and goes on.
+    A node that is off stands still. Work that an outage has cut off is begun anew after it.
 
     Args:
-        host, device, mailbox: what it is.
-        context: shared with the others; their barrier and deadline are not asked for.
-        begin_round: told the simulated instant at which a round of its own begins, on the clock's own thread.
+        host: the learner, here or in a worker process.
+        device: sets the duration of its work and the power that it draws.
+        mailbox: holds the messages for it.
+        context: shared by all stations; its barrier and deadline are not used.
+        begin_round: called with the simulated start of each of its rounds, on the clock's own thread.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class AsynchronousStation:
         self._context, self._begin_round = context, begin_round
 
     def live(self, rounds: int) -> Generator[simpy.Event, object, None]:
-        """The node's life: so many rounds of its own, however far the others are."""
+        """The SimPy process of the node: so many rounds, however far the other nodes are."""
         for round_index in range(rounds):
             yield from self._begin(round_index)
             yield from self._play_round(round_index)
@@ -57,19 +59,19 @@ class AsynchronousStation:
             output = yield from self._work(arrived, phase, round_index)
             for message in output.messages:
                 self._context.network.send(message)
-            yield env.end_of_instant()  # what is sent in this instant and takes no time is heard in it
+            yield env.end_of_instant()  # messages without delay that are sent in this instant arrive in it
             messages = self._mailbox.take(output.expected)
             staleness += [round_index - message.round_index for message in messages]
             arrived = PhaseInput(phase.name, round_index, messages)
         report = host.report(arrived, round_index)
-        yield env.timeout(0.0)  # lets others ask before this one waits
+        yield env.timeout(0.0)  # lets other nodes submit their work before this thread blocks on a result
         recorder.used(staleness)
-        recorder.observation(env.now, host.client_id, round_index, {**report.result(), **_told(staleness)})
+        recorder.observation(env.now, host.client_id, round_index, {**report.result(), **_staleness_fields(staleness)})
 
     def _work(
         self, arrived: PhaseInput | None, phase: Phase, round_index: int
     ) -> Generator[simpy.Event, object, PhaseOutput]:
-        """The work of a phase, in a stretch of time in which the node is on to the end."""
+        """The work of a phase, in an interval of time in which the node is on to the end."""
         busy_s = self._device.seconds(phase.flops)
         yield from self._until_on_for(busy_s)
         ticket = self._host.compute(arrived, phase.name, round_index)
@@ -78,7 +80,7 @@ class AsynchronousStation:
         return ticket.result()
 
     def _until_on_for(self, busy_s: float) -> Generator[simpy.Event, object, None]:
-        """Begin work of this length, again and again, until it would not be cut off.
+        """Wait for an instant from which work of this duration is not cut off by an outage.
 
         Raises:
             ConfigError: it never fits between two outages.
@@ -109,18 +111,18 @@ class AsynchronousStation:
 
 
 def play_at_own_pace(env: EmulatorEnvironment, stations: Sequence[AsynchronousStation], rounds: int) -> None:
-    """Play the clock until every base station has finished its rounds.
+    """Run the simulated clock until every asynchronous base station has finished its rounds.
 
     Args:
-        env: the clock.
-        stations: all.
-        rounds: of each.
+        env: the simulated clock.
+        stations: all asynchronous stations of the run.
+        rounds: number of rounds of each station.
     """
     env.run(until=env.all_of([env.process(station.live(rounds)) for station in stations]))
 
 
-def _told(staleness: Sequence[int]) -> dict[str, Any]:
-    """What a row says of the age of words in rounds; nothing where nothing was heard."""
+def _staleness_fields(staleness: Sequence[int]) -> dict[str, Any]:
+    """Fields of an observation about the staleness of the messages used, in rounds."""
     if not staleness:
         return {"heard": 0}
     return {

@@ -1,6 +1,6 @@
-"""A base station as a process on the simulated clock: compute, send, gather, meet the others, again.
+"""A base station as a process on the simulated clock: compute, send, gather, wait at the barrier, again.
 
-The node never asks which algorithm it plays, what a link does, or where its work runs.
+It does not know which algorithm its learner runs, what a link does, or where its work is computed.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from .station_context import StationContext
 
 
 class Station(Protocol):
-    """A node that meets others at their barrier."""
+    """A node that runs in rounds with the others, synchronised by their barrier."""
 
     def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
-        """Its life for one round, from the beginning until it has been looked at."""
+        """The SimPy process of one round, from its start to the observation."""
         ...
 
 
 class BaseStation:
-    """One node: a learner on a device, with an inbox.
+    """Process of one node in synchronous mode: a learner on a device, with an inbox.
 
-    A node that goes off leaves its round at that instant, and nobody waits for it any more. Work that it could not
-    finish is not done, and what it had not yet learned from is forgotten; all else it remembers. It takes part again
-    from the next round on that begins when it is on. It is looked at all the same, as it stands.
+    A node that goes off leaves its round at that instant, and the others no longer wait for it. Work that it could not
+    finish is not done, and messages that it had not yet absorbed are dropped; all other state stays. It takes part
+    again from the next round that begins while it is on. It is observed in every round, as it stands.
 
     Args:
-        host, device, inbox: what it is.
-        context: shared with the others.
-        begin_round: told the simulated instant at which a round begins, on the clock's own thread. The learner does not
-            run then, so that what it reads may be changed.
+        host: the learner, here or in a worker process.
+        device: sets the duration of its work and the power that it draws.
+        inbox: holds the messages for it.
+        context: shared by all stations.
+        begin_round: called with the simulated start of each round, on the clock's own thread. The learner does not
+            run then, so that the data that it reads may be changed.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class BaseStation:
         self._neighbors: frozenset[NodeId] | None = None
 
     def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
-        """The node's life for one round, from its beginning until it has been looked at."""
+        """The SimPy process of one round, from its start to the observation."""
         env, host = self._context.env, self._host
         yield from self._begin(round_index)
         off_s = self._context.faults.goes_off_s(host.client_id, env.now)
@@ -68,14 +70,14 @@ class BaseStation:
             arrived = None
             self._inbox.begin_round(round_index + 1)
         report = host.report(arrived, round_index)
-        yield env.timeout(0.0)  # lets all nodes ask before the first one waits
-        seen = {**report.result(), **self._told()}
+        yield env.timeout(0.0)  # lets all nodes submit their work before this thread blocks on the first result
+        seen = {**report.result(), **self._node_fields()}
         self._context.recorder.observation(env.now, host.client_id, round_index, seen)
 
     def _play_phase(
         self, phase: Phase, round_index: int, arrived: PhaseInput | None, off_s: float
     ) -> Generator[simpy.Event, object, PhaseInput | None]:
-        """One phase, until all have ended it, or until the node goes off."""
+        """One phase, until all nodes have ended it, or until this one goes off."""
         env, started_s, busy_s = self._context.env, self._context.env.now, self._device.seconds(phase.flops)
         if off_s <= started_s + busy_s:
             self._spend(off_s - started_s)
@@ -94,7 +96,7 @@ class BaseStation:
         self._set_part(off_s > env.now)
         if self._takes_part:
             yield self._context.barrier.wait()
-            self._set_part(off_s > env.now)  # the others have seen that it had come so far
+            self._set_part(off_s > env.now)  # an outage during the wait takes effect after the barrier
         return PhaseInput(phase.name, round_index, messages)
 
     def _begin(self, round_index: int) -> Generator[simpy.Event, object, None]:
@@ -109,19 +111,19 @@ class BaseStation:
             self._neighbors = self._context.neighbors_at(self._host.client_id, env.now)
 
     def _among_neighbors(self, output: PhaseOutput) -> PhaseOutput:
-        """What of a turn concerns those that are there in this round."""
+        """The part of a phase's output that concerns the neighbors of this round."""
         if self._neighbors is None:
             return output
         messages = [message for message in output.messages if message.receiver in self._neighbors]
         return PhaseOutput(messages, frozenset(slot for slot in output.expected if slot.sender in self._neighbors))
 
-    def _told(self) -> dict[str, Any]:
-        """What a row says of the node beside its learner: nothing, where it is on and its neighbors stay."""
+    def _node_fields(self) -> dict[str, Any]:
+        """Fields of an observation beside those of the learner: outages, and the number of neighbors if it varies."""
         off = {} if self._takes_part else {"off": True}
         return off if self._neighbors is None else {**off, "neighbors": len(self._neighbors)}
 
     def _set_part(self, takes_part: bool) -> None:
-        """Join the others at the barrier, or leave them."""
+        """Join or leave the barrier."""
         if takes_part and not self._takes_part:
             self._context.barrier.join()
         if self._takes_part and not takes_part:
@@ -129,7 +131,7 @@ class BaseStation:
         self._takes_part = takes_part
 
     def _until(self, started_s: float, off_s: float) -> float | None:
-        """How long to wait for the messages of a phase that started then."""
+        """Simulated instant until which to wait for the messages of a phase that started then; None: no limit."""
         deadline_s = self._context.deadline_s
         if deadline_s is None:
             return off_s if off_s < math.inf else None
@@ -145,13 +147,13 @@ def play_rounds(
     rounds: Iterable[int],
     round_ended: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Play the clock round by round; between two rounds every base station stands still, and messages may be on air.
+    """Run the simulated clock round by round; between two rounds no base station runs, and messages may be on air.
 
     Args:
-        env: the clock.
-        stations: all that meet at the barrier.
-        rounds: which rounds.
-        round_ended: told of every round when the last base station has finished it.
+        env: the simulated clock.
+        stations: all stations that share the barrier.
+        rounds: indices of the rounds.
+        round_ended: called with the index of every round when the last station has finished it.
     """
     for round_index in rounds:
         lives = [env.process(station.play_round(round_index)) for station in stations]

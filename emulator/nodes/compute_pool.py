@@ -1,7 +1,7 @@
-"""Real work of the nodes, asked for when simulated work starts and collected when it ends.
+"""Pools that compute the real work of nodes: submitted when simulated work starts, collected when it ends.
 
-Whatever was asked for in between runs side by side. Which pool does it changes no result: the jobs of one node never
-overlap, and each job's arithmetic runs on one thread.
+Jobs that are submitted in between may run side by side. The choice of the pool changes no result: the jobs of one node
+never overlap, and each job's arithmetic runs on one thread.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ Result = TypeVar("Result")
 
 
 class ComputePool(Protocol):
-    """Where real work runs."""
+    """Executor of the real work of nodes."""
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
-        """Start the job, now or later; it may run on another thread. The ticket raises what the job raised."""
+        """Start the job, now or later; it may run on another thread. The future raises what the job raised."""
         ...
 
     def close(self) -> None:
@@ -26,13 +26,13 @@ class ComputePool(Protocol):
 
 
 class SerialPool:
-    """Every job at once, on the caller's thread."""
+    """Pool without threads: runs every job at once, on the caller's thread."""
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
         ticket: Future[Result] = Future()
         try:
             ticket.set_result(job())
-        except Exception as error:  # noqa: BLE001 - kept for whoever collects, as on a thread
+        except Exception as error:  # noqa: BLE001 - kept for the caller that collects it, as on a thread
             ticket.set_exception(error)
         return ticket
 
@@ -41,10 +41,10 @@ class SerialPool:
 
 
 class ThreadPool:
-    """Jobs on threads; torch lets go of the interpreter while it computes.
+    """Pool of threads; torch releases the interpreter lock while it computes.
 
     Args:
-        n_threads: how many jobs at a time.
+        n_threads: number of jobs that run at the same time.
     """
 
     def __init__(self, n_threads: int) -> None:

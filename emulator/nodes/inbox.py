@@ -13,9 +13,14 @@ from .missing import MissingPolicy, Topic, topic_of
 
 
 class Inbox:
-    """Files messages by slot; early ones are kept, late ones go to the policy.
+    """Inbox of a node in synchronous mode: files messages by slot; early ones are kept, late ones go to the policy.
 
-    A round is over when its last phase has ended, or when the node leaves it; what comes for it then is late.
+    A round is over when its last phase has ended, or when the node leaves it; what arrives for it then is late.
+
+    Args:
+        env: the simulated clock.
+        policy: decides about missing and late messages.
+        recorder: counts late messages.
     """
 
     def __init__(self, env: simpy.Environment, policy: MissingPolicy, recorder: Recorder) -> None:
@@ -27,7 +32,7 @@ class Inbox:
         self._ended: set[str] = set()
 
     def state(self) -> State:
-        """What it knows between two rounds, when nobody waits and no phase is open."""
+        """State between two rounds, when no phase is open."""
         return {"policy": self._policy.state()}
 
     def restore(self, saved: SavedState, next_round: int) -> None:
@@ -36,13 +41,13 @@ class Inbox:
         self._policy.restore(saved.part("policy"))
 
     def begin_round(self, round_index: int) -> None:
-        """All rounds before this one are over."""
+        """Start a round: all rounds before it are over."""
         self._round_index = round_index
         self._ended.clear()
         self._arrived = {slot: message for slot, message in self._arrived.items() if slot.round_index >= round_index}
 
     def put(self, message: Message) -> None:
-        """A message is there now."""
+        """Take a message that has arrived now."""
         slot = message.slot
         if self._is_over(slot):
             self._recorder.late(message)
@@ -87,11 +92,14 @@ class Inbox:
 
 
 class Mailbox:
-    """Keeps the newest message of every topic. Each is taken once; what comes again and again is up to the policy.
+    """Mailbox of a node in asynchronous mode: keeps the newest message of every topic, and gives each out once.
 
-    A message used twice would pull twice towards what its sender was, and an average in which it counts again is no
-    average of anybody's models: with `Skip` the weight of whoever has said nothing new stays with the own model. With
-    `Stale` the last words count until newer ones come.
+    A message used twice would pull twice towards an old state of its sender. With the policy `Skip`, the weight of a
+    neighbor without a new message stays with the own model; with `Stale`, its last message counts until a newer comes.
+
+    Args:
+        policy: decides about missing and overtaken messages.
+        recorder: counts overtaken messages.
     """
 
     def __init__(self, policy: MissingPolicy, recorder: Recorder) -> None:
@@ -100,7 +108,7 @@ class Mailbox:
         self._newest: dict[Topic, int] = {}
 
     def put(self, message: Message) -> None:
-        """A message is there now; of two about one topic only the newer one will be used."""
+        """Take a message that has arrived now; of two about one topic only the newer one will be used."""
         topic = topic_of(message.slot)
         if message.round_index < self._newest.get(topic, 0):
             self._recorder.overtaken(message)
@@ -113,7 +121,7 @@ class Mailbox:
         self._unread[topic] = message
 
     def take(self, expected: frozenset[MessageSlot]) -> list[Message]:
-        """What there is to absorb about these topics, of whatever round, ordered by sender, kind and modality."""
+        """Messages to absorb about these topics, of any round, ordered by sender, kind and modality."""
         taken = {slot: self._unread.pop(topic_of(slot)) for slot in expected if topic_of(slot) in self._unread}
         messages = self._policy.complete(expected, taken)
         return sorted(messages, key=lambda m: (m.sender, m.kind, m.modality or ""))

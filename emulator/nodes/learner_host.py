@@ -1,4 +1,7 @@
-"""Where a learner lives and works, as its base station sees it: it asks for a turn, and collects what the turn left."""
+"""Access of a base station to its learner: a phase is submitted, and its output collected later.
+
+`LocalHost` computes in this process, `RemoteHost` (see `remote_host`) in a worker process.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ from typing import Any, NamedTuple, Protocol
 from ..contracts import Learner, Message, MessageSlot, NodeId, Phase, State
 from .compute_pool import ComputePool
 
-#: Looks at a learner at the end of a round, told which.
+#: Learner and round -> fields of its observation at the end of that round.
 Observe = Callable[[Learner, int], Mapping[str, Any]]
 
 
 class PhaseInput(NamedTuple):
-    """A phase that has ended on the clock, and whose messages the learner has yet to absorb."""
+    """Messages of a phase that has ended on the clock, which the learner has yet to absorb."""
 
     phase: str
     round_index: int
@@ -23,17 +26,17 @@ class PhaseInput(NamedTuple):
 
 
 class PhaseOutput(NamedTuple):
-    """What a learner's turn left: the messages that it sends, and what it would like to hear in this phase."""
+    """Output of a phase: the messages that the learner sends, and the slots of those that it expects."""
 
     messages: Sequence[Message]
     expected: frozenset[MessageSlot]
 
 
 class LearnerHost(Protocol):
-    """A learner in this process or in another one. Asked for one thing at a time; the answer may take real time.
+    """A learner in this process or in another one. It gets one request at a time; the result may take real time.
 
     Attributes:
-        client_id: whose learner it is.
+        client_id: id of the learner's client.
     """
 
     client_id: NodeId
@@ -43,15 +46,15 @@ class LearnerHost(Protocol):
         ...
 
     def compute(self, arrived: PhaseInput | None, phase: str, round_index: int) -> Future[PhaseOutput]:
-        """Absorb what has arrived, if anything, then do the work of this phase."""
+        """Absorb the messages of the phase before, if any, then do the work of this phase."""
         ...
 
     def report(self, arrived: PhaseInput | None, round_index: int) -> Future[Mapping[str, Any]]:
-        """Absorb what has arrived, if anything, then report on the round."""
+        """Absorb the messages of the last phase, if any, then report on the round."""
         ...
 
     def state(self) -> Future[State]:
-        """A copy of all that the learner remembers."""
+        """A copy of the learner's state."""
         ...
 
     def restore(self, state: State) -> Future[None]:
@@ -60,12 +63,12 @@ class LearnerHost(Protocol):
 
 
 class LocalHost:
-    """A learner in this process.
+    """`LearnerHost` of a learner in this process.
 
     Args:
         learner: the learner.
-        pool: does its work.
-        observe: reports on it; runs in the pool.
+        pool: computes its work.
+        observe: makes the fields of its observations; runs in the pool.
     """
 
     def __init__(self, learner: Learner, pool: ComputePool, observe: Observe) -> None:
@@ -89,14 +92,14 @@ class LocalHost:
 
 
 def compute_phase(learner: Learner, arrived: PhaseInput | None, phase: str, round_index: int) -> PhaseOutput:
-    """The work itself, wherever it is done."""
+    """Work of a phase, in this process or in a worker: absorb, then compute."""
     _absorb(learner, arrived)
     messages = learner.compute(phase, round_index)
     return PhaseOutput(messages, learner.expected(phase, round_index))
 
 
 def report_round(learner: Learner, observe: Observe, arrived: PhaseInput | None, round_index: int) -> Mapping[str, Any]:
-    """The last work of a round, wherever it is done."""
+    """Last work of a round, in this process or in a worker: absorb, then observe."""
     _absorb(learner, arrived)
     return observe(learner, round_index)
 

@@ -1,4 +1,4 @@
-"""What a client does about messages that did not come: a policy of the scenario, not a branch in the node."""
+"""Policies for messages that do not arrive in time; a scenario names one of `MISSING_POLICIES`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Topic = tuple[str, NodeId, MessageKind, Modality | None]
 
 
 class MissingPolicy(Protocol):
-    """Decides what a learner absorbs when a phase ends.
+    """Decision about what a learner absorbs when a phase ends.
 
     Attributes:
-        waits: the node waits until everything is there, and links repeat until it is.
+        waits: the node waits until every expected message has arrived, and links repeat until it has.
     """
 
     waits: bool
 
     def complete(self, expected: frozenset[MessageSlot], arrived: Mapping[MessageSlot, Message]) -> list[Message]:
-        """Messages to absorb."""
+        """Messages to absorb, out of those that arrived and those that the policy has kept."""
         ...
 
     def late(self, message: Message) -> None:
-        """A message came after its phase."""
+        """Take note of a message that arrived after its phase, or was overtaken by a newer one."""
         ...
 
     def state(self) -> State:
@@ -42,7 +42,7 @@ class MissingPolicy(Protocol):
 
 
 class Skip:
-    """Do without: a neighbor that was not heard neither pulls nor is averaged."""
+    """Policy "skip": a neighbor without a message neither pulls nor is averaged."""
 
     waits = False
 
@@ -50,7 +50,7 @@ class Skip:
         return list(arrived.values())
 
     def late(self, message: Message) -> None:
-        """Too late is lost."""
+        """Late messages are dropped."""
 
     def state(self) -> State:
         return None
@@ -60,18 +60,21 @@ class Skip:
 
 
 class Wait(Skip):
-    """Go on only when everything has come; links repeat without limit."""
+    """Policy "wait": a phase ends only when everything has arrived; links repeat without limit."""
 
     waits = True
 
 
 class Stale:
-    """Use what the neighbor said last, also for single packets that were lost; late messages count as said."""
+    """Policy "stale": the last value of the neighbor stands in, also for single packets that were lost.
+
+    Late messages update that value.
+    """
 
     waits = False
 
     def __init__(self) -> None:
-        self._said: dict[Topic, Message] = {}
+        self._last: dict[Topic, Message] = {}
 
     def complete(self, expected: frozenset[MessageSlot], arrived: Mapping[MessageSlot, Message]) -> list[Message]:
         messages = []
@@ -79,35 +82,35 @@ class Stale:
             message = arrived.get(slot)
             if message is not None:
                 self._remember(message)
-            said = self._said.get(topic_of(slot))
-            if said is not None:
-                messages.append(said)
+            last = self._last.get(topic_of(slot))
+            if last is not None:
+                messages.append(last)
         return messages
 
     def late(self, message: Message) -> None:
         self._remember(message)
 
     def state(self) -> State:
-        return [_plain(message) for message in self._said.values()]
+        return [_plain(message) for message in self._last.values()]
 
     def restore(self, saved: SavedState) -> None:
         messages = [_message(one) for one in saved.listed()]
-        self._said = {topic_of(message.slot): message for message in messages}
+        self._last = {topic_of(message.slot): message for message in messages}
 
     def _remember(self, message: Message) -> None:
         """Keep the newest value of every coordinate; a message that was overtaken on its way only fills gaps."""
-        before = self._said.get(topic_of(message.slot))
+        before = self._last.get(topic_of(message.slot))
         if before is not None and before.round_index > message.round_index:
             before, message = message, before
         if before is not None and message.received is not None:
             payload = np.where(message.received, message.payload, before.payload)
             known = None if before.received is None else message.received | before.received
             message = replace(message, payload=payload, received=None if known is None or known.all() else known)
-        self._said[topic_of(message.slot)] = message
+        self._last[topic_of(message.slot)] = message
 
 
 def topic_of(slot: MessageSlot) -> Topic:
-    """What a message is about, whatever its round."""
+    """Topic of a message: its slot without the round."""
     return slot.phase, slot.sender, slot.kind, slot.modality
 
 

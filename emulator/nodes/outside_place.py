@@ -1,4 +1,4 @@
-"""What a client that is played by an outside process is told when it comes, and what it may send from then on."""
+"""Description of an outside client's part in a run: what its process is sent on joining, and what it may send."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..network.transport.packets import Frame, Packet
 
 
 class Topic(NamedTuple):
-    """What names a vector in messages of one phase."""
+    """Name of a shared vector: phase, kind and modality of the messages that carry it."""
 
     phase: str
     kind: MessageKind
@@ -25,13 +25,13 @@ class Topic(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutsideVector:
-    """A vector that the client averages with neighbors.
+    """A parameter vector that the client averages with neighbors.
 
     Attributes:
-        topic: when it is sent, and how it is called.
-        start: [n] what it is before the first round, at this client and at those that share it.
-        parts: name and shape of the arrays that it is made of, one after the other in row order.
-        weights: neighbor -> mixing weight; they send theirs, and want this one.
+        topic: phase, kind and modality of its messages.
+        start: [n] its value before the first round, the same at all clients that share it.
+        parts: name and shape of the arrays that it consists of, one after the other in row order.
+        weights: neighbor -> mixing weight; these neighbors send theirs, and expect this one.
     """
 
     topic: Topic
@@ -42,15 +42,15 @@ class OutsideVector:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutsidePlace:
-    """The place of one client among the others.
+    """Part of one outside client in a run.
 
     Attributes:
-        client_id: which client.
-        n_rounds: of the run.
+        client_id: id of the client.
+        n_rounds: number of rounds of the run.
         speed: simulated seconds per real second.
-        deadline_s: simulated time from a question to the end of its phase.
-        phases: of every round.
-        vectors: that it shares.
+        deadline_s: simulated time from a request to the end of its phase.
+        phases: phases of every round.
+        vectors: vectors that it shares with neighbors.
     """
 
     client_id: NodeId
@@ -62,11 +62,11 @@ class OutsidePlace:
 
     @property
     def neighbors(self) -> list[NodeId]:
-        """Those that share any vector with it."""
+        """Ids of the clients that share any vector with it, ascending."""
         return sorted({neighbor for vector in self.vectors for neighbor in vector.weights})
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        """What its neighbors send it in a phase."""
+        """Slots of the messages that its neighbors send it in a phase."""
         return frozenset(
             MessageSlot(round_index, phase, neighbor, vector.topic.kind, vector.topic.modality)
             for vector in self.vectors
@@ -104,9 +104,9 @@ class OutsidePlace:
 
 
 def pack_place(place: OutsidePlace, silence_s: float) -> Packet:
-    """What the client is told.
+    """The packet that the process of an outside client is sent when it joins.
 
-    Of every vector: [phase, kind, modality, dtype, n, parts, frame of its start, [[neighbor, weight], ...]].
+    Entry of every vector: [phase, kind, modality, dtype, n, parts, frame of its start, [[neighbor, weight], ...]].
     """
     frames: list[Frame] = []
     shared = []

@@ -146,8 +146,8 @@ class OutsideServer:
     def _too_few_joined(self, missing: Sequence[NodeId], join_s: float) -> str:
         who = f"client{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
         return (
-            f"nobody joined as outside {who} at {self.address} within {join_s:g} s; start them, or leave them out of"
-            " --outside"
+            f"no process joined as outside {who} at {self.address} within {join_s:g} s; start them, or leave them"
+            " out of --outside"
         )
 
 
@@ -174,7 +174,7 @@ class _OutsidePolicy:
 
     def join(self, packet: Packet) -> OutsideSeat:
         if packet.type != "join":
-            raise WireError("whoever has no place must join first")
+            raise WireError("a process without a place must join first")
         client = packet.fields["client"]
         if client not in self._seats:
             known = ", ".join(map(str, self._seats))
@@ -182,7 +182,7 @@ class _OutsidePolicy:
         seat = self._seats[client]
         if seat.identity is not None and time.monotonic() - seat.heard_s <= self._silence_s:
             raise WireError(
-                f"client {client} is played by somebody else, who was there less than {self._silence_s:g} s ago"
+                f"client {client} is played by another process, which was there less than {self._silence_s:g} s ago"
             )
         seat.vacate()
         seat.counts["joined"] += 1
@@ -196,7 +196,7 @@ class _OutsidePolicy:
 
     def reply(self, seat: OutsideSeat, packet: Packet) -> None:
         request = seat.request_of(packet)
-        del seat.requests[request.ticket]  # also where the reply is refused: it is not asked for again
+        del seat.requests[request.ticket]  # also where the reply is refused: the request is not repeated
         seat.counts["late"] += request.is_given_up
         outcome = None
         try:

@@ -1,4 +1,4 @@
-"""A base station that an outside process plays, at its own real pace; the clock must be a real-time one."""
+"""A base station that an outside process plays, at its own real pace; it needs a real-time clock."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ MOST_FIGURES, LONGEST_NAME = 16, 40
 
 
 class OutsideStation:
-    """One node whose learner, device and pace are not emulated; its links and its inbox are.
+    """Process of a node whose learner, device and pace are not emulated; its links and its inbox are.
 
     Args:
-        place: what it is told, and may send.
-        server: where it is asked.
+        place: part of the client in the run.
+        server: sends requests to its process.
         clock: the environment of the context.
-        inbox: its own.
-        context: shared with the others; their deadline is one.
+        inbox: holds the messages for it.
+        context: shared by all stations; it must have a deadline.
 
     Attributes:
-        n_turns: that it could have taken.
-        n_in_time: that it took in time; of the others its neighbors heard nothing.
+        n_turns: number of phases that its process was to compute.
+        n_in_time: number of those that it computed in time; of the others its neighbors get no message.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class OutsideStation:
         self.n_turns = self.n_in_time = 0
 
     def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
-        """The node's life for one round; where it says nothing in time, the others go on without it."""
+        """The SimPy process of one round; where no reply comes in time, the others go on without it."""
         clock, place, pace = self._clock, self._place, self._context.pace
         if pace is not None and clock.now < pace.start_s(round_index):
             yield clock.timeout(pace.start_s(round_index) - clock.now)
@@ -66,8 +66,8 @@ class OutsideStation:
             for message in messages:
                 self._context.network.send(message)
             expected = place.expected(phase.name, round_index)
-            heard = yield from self._inbox.gather(round_index, phase.name, expected, deadline_s)
-            arrived = PhaseInput(phase.name, round_index, heard)
+            messages = yield from self._inbox.gather(round_index, phase.name, expected, deadline_s)
+            arrived = PhaseInput(phase.name, round_index, messages)
             yield self._context.barrier.wait()
         report = yield from self._request_report(arrived, round_index)
         row = {"outside": True, "turns_in_time": self.n_in_time - n_before, "report": report}
@@ -101,7 +101,7 @@ class OutsideStation:
         return report or {}
 
     def _reply_in_time(self, ticket: Future[Any] | None, deadline_s: float) -> Generator[simpy.Event, object, Any]:
-        """What came in time; None: nothing."""
+        """The result that came until this simulated instant; None: none did."""
         if ticket is None:
             return None
         if (yield from self._clock.within(ticket, deadline_s)):
@@ -111,7 +111,7 @@ class OutsideStation:
 
 
 def _report(reply: Packet) -> Mapping[str, float]:
-    """Figures that an outside client tells about itself."""
+    """Figures of an outside client about itself: short names and finite numbers."""
     row = reply.fields["row"]
     if len(row) > MOST_FIGURES:
         raise WireError(f"a report has at most {MOST_FIGURES} figures, got {len(row)}")

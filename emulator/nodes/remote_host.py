@@ -1,4 +1,4 @@
-"""A learner that lives in a worker process, as its base station sees it."""
+"""Access of a base station to a learner in a worker process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .worker_server import WorkerServer
 
 
 class RemoteHost:
-    """A `LearnerHost` whose work is done elsewhere. Clock, links and inbox of its client stay in the engine.
+    """`LearnerHost` of a learner in a worker process. Clock, links and inbox of its client stay in the engine.
 
     Args:
-        client_id: whose learner it is.
-        kinds: what its algorithm may send.
-        server: has a seat for its worker.
+        client_id: id of the learner's client.
+        kinds: kinds of messages that its algorithm declares.
+        server: carries the requests to its worker.
     """
 
     def __init__(self, client_id: NodeId, kinds: Collection[MessageKind], server: WorkerServer) -> None:

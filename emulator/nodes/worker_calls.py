@@ -1,4 +1,4 @@
-"""Where a worker process does its work: call in packets, answering in packets, one after another."""
+"""Calls of the engine to the learners of a worker process: requests and replies are packets."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .learner_host import Observe, PhaseInput, compute_phase, report_round
 
 
 class LearnerCalls:
-    """What a worker works on.
+    """Executes calls on the learners of a worker process, one after another.
 
     Args:
-        learners: of its clients.
-        kinds: what their algorithm may send.
-        observe: reports on them.
+        learners: client -> its learner.
+        kinds: kinds of messages that their algorithm declares.
+        observe: makes the fields of their observations.
     """
 
     def __init__(self, learners: Mapping[NodeId, Learner], kinds: frozenset[MessageKind], observe: Observe) -> None:
         self._learners, self._kinds, self._observe = learners, kinds, observe
 
     def execute(self, call: Packet) -> Packet:
-        """Do what is call; what goes wrong is an answer, too."""
+        """Execute a call, and return its reply; an error is a reply, too."""
         try:
             learner = self._learners.get(call.fields["client"])
             if learner is None:
                 raise WireError(f"client {call.fields['client']} does not live here")
             return _CALLS[call.type](self, learner, call)
-        except Exception as error:  # noqa: BLE001 - told to the engine, which raises it
+        except Exception as error:  # noqa: BLE001 - sent to the engine, which raises it
             name, sentence = describe_error(error)
             return Packet("failed", {"ticket": call.fields["ticket"], "error": name, "sentence": sentence})
 
@@ -40,16 +40,16 @@ class LearnerCalls:
         return _done(call, {"phases": pack_phases(learner.phases(call.fields["round"]))})
 
     def _compute(self, learner: Learner, call: Packet) -> Packet:
-        turn = compute_phase(learner, self._arrived(call), call.fields["phase"], call.fields["round"])
+        output = compute_phase(learner, self._arrived(call), call.fields["phase"], call.fields["round"])
         frames: list[Frame] = []
-        packed = {"messages": pack_messages(turn.messages, frames), "expected": pack_slots(turn.expected)}
+        packed = {"messages": pack_messages(output.messages, frames), "expected": pack_slots(output.expected)}
         return _done(call, packed, frames)
 
     def _report(self, learner: Learner, call: Packet) -> Packet:
         round_index = call.fields["round"]
         row = dict(report_round(learner, self._observe, self._arrived(call), round_index))
         check_row(row)
-        # What the next round costs may depend on what this one has left: it is known now, and needs no question then.
+        # The cost of the next round may depend on the result of this one: sent along, it saves a request later.
         phases = pack_phases(learner.phases(round_index + 1))
         return _done(call, {"row": row, "phases": phases})
 
@@ -79,12 +79,12 @@ _CALLS: Mapping[str, Callable[[LearnerCalls, Learner, Packet], Packet]] = {
     "state": LearnerCalls._state,
     "restore": LearnerCalls._restore,
 }
-#: Types of packets that a bench answers.
+#: Types of packets that are calls.
 CALL_TYPES = frozenset(_CALLS)
 
 
 def pack_arrived(arrived: PhaseInput | None, frames: list[Frame]) -> dict[str, Any]:
-    """The fields that carry a phase that has ended."""
+    """Fields of a packet that carry the messages of a phase that has ended."""
     if arrived is None:
         return {"arrived": None, "messages": []}
     return {

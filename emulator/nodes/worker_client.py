@@ -1,6 +1,6 @@
-"""A worker process: takes a seat at the engine, builds its clients, and answers until it is told to stop.
+"""A worker process: takes a seat at the engine, builds its clients, and replies to calls until the engine stops it.
 
-Its main thread keeps the socket and gives signs of life; a second one builds and works, however long that takes.
+Its main thread keeps the socket and sends heartbeats; a second one builds and computes, however long that takes.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from .worker_seat import WorkerLimits
 
 _TICK_MS = 200
 _LINGER_MS = 500
-_PATIENCE_S = 1.0  # for the work that is being done when the worker is to end
+_PATIENCE_S = 1.0  # for the call that is being executed when the worker is to end
 
-#: Makes the clients of a worker from a scenario; also returns the digests of their states as they start.
+#: Scenario and clients -> their learners behind calls, and digests of the states in which they start.
 BuildLearners = Callable[[str, Sequence[NodeId]], tuple[LearnerCalls, list[str]]]
 
 
 class ParentGoneError(TransportError):
-    """The process that started this worker is no more, whatever ended it."""
+    """The process that started this worker has ended, for whatever reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineAddress:
-    """Where the engine is, and how to come in.
+    """Address of the engine, and what a worker needs to join.
 
     Attributes:
-        address: where it listens.
+        address: `ipc://FILE` or `tcp://HOST:PORT` at which the engine listens.
         release: of this program.
         name: of this worker, for people.
-        seat: which one to take; None: any.
+        seat: index of the seat to take; None: any.
         keys: of the workers; needed beyond loopback.
-        parent: file descriptor that ends when the process that started this one does; None: nobody did.
-        limits: of waits; silence and signs of life are as the engine says, once it has spoken.
+        parent: file descriptor that ends when the process that started this one does; None: it was started by hand.
+        limits: of waits; those of silence and heartbeats are replaced by the engine's when it welcomes the worker.
     """
 
     address: str
@@ -59,14 +59,14 @@ class EngineAddress:
 
 
 class WorkerClient:
-    """One worker process.
+    """The worker's end of a `WorkerServer`.
 
     Args:
-        engine: to work for.
-        build: makes its clients.
+        engine: where to join, and how.
+        build: builds its clients.
 
     Attributes:
-        n_refused: packets that were none.
+        n_refused: number of malformed packets.
 
     Raises:
         TransportError: the address cannot be used.
@@ -87,7 +87,7 @@ class WorkerClient:
         self._socket = self._context.socket(zmq.DEALER)
         for option, value in (
             (zmq.MAXMSGSIZE, MOST_FRAME_BYTES),
-            (zmq.RCVHWM, 0),  # at most one question per client waits here
+            (zmq.RCVHWM, 0),  # at most one request per client waits here
             (zmq.SNDHWM, 0),
             (zmq.LINGER, _LINGER_MS),
         ):
@@ -101,7 +101,7 @@ class WorkerClient:
             raise TransportError(f"worker cannot connect to {engine.address!r} ({error})") from None
 
     def serve(self) -> None:
-        """Work until the engine says stop.
+        """Execute calls until the engine stops this worker.
 
         Raises:
             TransportError: the engine did not answer, refused this worker, or is gone.
@@ -121,12 +121,12 @@ class WorkerClient:
             self._close()
 
     def _serve_socket(self) -> None:
-        """Until the engine says stop."""
+        """Keep the socket until the engine stops this worker."""
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._wake_receiver, zmq.POLLIN)
         if self._engine.parent is not None:
-            poller.register(self._engine.parent, zmq.POLLIN)  # readable at its end too; nobody ever writes into it
+            poller.register(self._engine.parent, zmq.POLLIN)  # nothing is ever written to it: readable means its end
         beat_at_s = time.monotonic() + self._beat_s
         while True:
             events = dict(poller.poll(_TICK_MS))
@@ -143,7 +143,7 @@ class WorkerClient:
                 raise TransportError(self._silence_sentence())
 
     def _has_stopped(self) -> bool:
-        """Read what has come; whether it is over."""
+        """Read all packets that have arrived; returns whether the engine has stopped this worker."""
         while self._socket.poll(0):
             parts = [frame.buffer for frame in self._socket.recv_multipart(copy=False)]
             try:
@@ -181,7 +181,7 @@ class WorkerClient:
         try:
             self._socket.send_multipart(pack_packet(packet), zmq.NOBLOCK)
         except zmq.ZMQError:
-            return  # nobody is connected: silence will tell
+            return  # no connection: the limit of silence reports it
 
     def _silence_sentence(self) -> str:
         engine = self._engine
@@ -199,7 +199,7 @@ class WorkerClient:
         self._wake_receiver.close()
         if self._work.is_alive():
             self._work.join(_PATIENCE_S)
-        if not self._work.is_alive():  # else it still has an end of the bell, and the process is about to end anyway
+        if not self._work.is_alive():  # else it may still use its socket, and the process is about to end anyway
             self._wake_sender.close()
             self._context.term()
 
@@ -217,7 +217,7 @@ class WorkerClient:
         clients = welcome.fields["clients"]
         try:
             calls, starts = self._build(welcome.fields["scenario"], clients)
-        except Exception as error:  # noqa: BLE001 - told to the engine, which raises it
+        except Exception as error:  # noqa: BLE001 - sent to the engine, which raises it
             name, sentence = describe_error(error)
             self._queue_reply(Packet("failed", {"ticket": None, "error": name, "sentence": sentence}))
             return None
@@ -229,18 +229,18 @@ class WorkerClient:
         try:
             self._wake_sender.send(b"", zmq.NOBLOCK)
         except zmq.ZMQError:
-            return  # it rings already, or the worker ends
+            return  # a wake-up is pending already, or the worker ends
 
 
 def process_name() -> str:
-    """Of this process, for people."""
+    """Name of this process, for people: its process id and host."""
     return f"pid {os.getpid()} on {socket.gethostname()}"
 
 
 def forget_address(address: str) -> None:
     """Remove the file of an `ipc://` address, and its folder where nothing else is in it.
 
-    For workers whose engine was killed: nobody else is left to do it.
+    For workers whose engine was killed and could not do it.
     """
     if not address.startswith("ipc://"):
         return
@@ -249,4 +249,4 @@ def forget_address(address: str) -> None:
         path.unlink(missing_ok=True)
         path.parent.rmdir()
     except OSError:
-        return  # a brother was faster, or it was not ours
+        return  # another worker was faster, or the folder is not ours

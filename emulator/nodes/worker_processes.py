@@ -1,4 +1,4 @@
-"""Worker processes on this machine: started, watched, and never left behind."""
+"""Worker processes on this machine: started, watched, and ended with the run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-_STOPPING_S = 2.0  # for a process that was told to stop, and again for one that was terminated
+_STOPPING_S = 2.0  # for a process that was sent the end, and again for one that was terminated
 
 
 class WorkerProcesses:
-    """Processes of this run, one per seat. They hold the other end of a pipe, which ends with this process.
+    """Worker processes of a run, one per seat. They hold the other end of a pipe, which ends with this process.
 
     Args:
-        command: seat -> what to start.
+        command: seat -> command line of its process.
     """
 
     def __init__(self, command: Callable[[int], Sequence[str]]) -> None:
@@ -35,11 +35,11 @@ class WorkerProcesses:
             self._command(seat),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # the keyboard speaks to the engine alone, which tells the workers
+            start_new_session=True,  # Ctrl-C reaches the engine alone, which stops the workers
         )
 
     def ended(self, seat: int) -> str | None:
-        """Why the process of a seat is no more; None: it is, or there was none."""
+        """Why the process of a seat has ended; None: it has not, or there was none."""
         process = self._processes.get(seat)
         code = None if process is None else process.poll()
         if code is None:
@@ -49,7 +49,7 @@ class WorkerProcesses:
         return f"it ended by itself with exit code {code}"
 
     def close(self) -> None:
-        """End them all; safe to call twice."""
+        """End all processes; safe to call twice."""
         processes = list(self._processes.values())
         self._processes.clear()
         _end(processes, _STOPPING_S)
@@ -63,7 +63,7 @@ def _end(processes: Sequence[subprocess.Popen[bytes]], patience_s: float) -> Non
     for process in processes:
         process.kill()
         process.wait()
-        if process.stdin is not None:  # not before: at its end a worker takes this process for dead
+        if process.stdin is not None:  # not before: a worker takes the end of the pipe for the end of this process
             process.stdin.close()
 
 

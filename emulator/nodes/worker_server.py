@@ -127,7 +127,7 @@ class WorkerServer:
             return self._server.submit(seat, request)
 
     def close(self) -> None:
-        """Tell the workers to stop, free the sockets and remove the file of an `ipc://` address; safe to call twice."""
+        """Stop the workers, free the sockets and remove the file of an `ipc://` address; safe to call twice."""
         self._server.close()
 
     def _too_few_joined(self, missing: int) -> str:
@@ -182,7 +182,7 @@ class _WorkerPolicy:
 
     def join(self, packet: Packet) -> WorkerSeat:
         if packet.type != "hello":
-            raise WireError("somebody without a seat speaks")
+            raise WireError("a packet of a process without a seat")
         release, wanted = packet.fields["release"], packet.fields["seat"]
         if release not in {None, self._release}:
             sentence = f"the engine is of release {self._release}, the worker of {printable(release)}"

@@ -49,14 +49,14 @@ def test_streams_of_different_names_are_uncorrelated() -> None:
     assert np.abs(correlations).max() < STANDARD_ERRORS / np.sqrt(N_DRAWS)
 
 
-def test_using_a_stream_moves_no_other_and_nobody_else_gets_it() -> None:
+def test_using_a_stream_shifts_no_other_and_it_is_given_out_once() -> None:
     env = EmulatorEnvironment(seed=1)
     losses = env.stream("link", 0, 1)
     before = losses.random(2).tolist()
     env.stream("sensor", 0).random(1000)
     after = losses.random(2).tolist()
     assert before + after == first_draws(1, "link", 0, 1)
-    with pytest.raises(AssertionError, match="two have asked for the stream 'link/0/1'"):
+    with pytest.raises(AssertionError, match="two components use the stream 'link/0/1'"):
         env.stream("link", 0, 1)
 
 

@@ -1,4 +1,4 @@
-"""The band that all radios share: who transmits until when, and how much of it reaches whom."""
+"""The band that all radios share: transmissions in progress, and the interference that they cause."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class Air:
         self._start_s = np.full(len(ends), np.inf)
         self._until_s = np.full(len(ends), -np.inf)
         self._fade_db = np.zeros(len(ends))
-        self._heard_by: dict[int, tuple[NDArray[np.int64], Array]] = {}
+        self._interferers_of: dict[int, tuple[NDArray[np.int64], Array]] = {}
 
     def signal_dbm(self, link: int) -> float:
-        """What the receiver of a link gets of it while nothing stands in the way."""
+        """Power in dBm that the receiver of a link gets from its sender while nothing blocks it."""
         settings = self._settings
         loss_db = self._loss_db[self._sender[link], self._receiver[link]]
         return float(settings.tx_power_dbm + 2.0 * settings.antenna_gain_dbi - loss_db)
 
     def occupied(self, link: int, start_s: float, until_s: float, fade_db: float) -> None:
-        """A link transmits from one instant to another, weakened by what stands in its sender's way."""
+        """Add a transmission of a link, between two instants, weakened by the blockage at its sender."""
         self._start_s[link], self._until_s[link], self._fade_db[link] = start_s, until_s, fade_db
 
     def state(self) -> State:
@@ -74,10 +74,10 @@ class Air:
             values[:] = one.array(values.dtype, len(values))
 
     def interference_mw(self, link: int, time_s: Array) -> Array:
-        """[...] instants -> [...] what the receiver of a link gets of others, before what stands in its own way."""
+        """[...] instants -> [...] mW of interference at the receiver of a link, before blockage at the receiver."""
         if not self._settings.interference:
             return np.zeros(time_s.shape)
-        others, leaked_mw = self._heard(link)
+        others, leaked_mw = self._interferers(link)
         start_s, until_s = self._start_s[others], self._until_s[others]
         on_air = np.flatnonzero((start_s <= time_s.max()) & (until_s > time_s.min()))
         if not on_air.size:
@@ -86,15 +86,15 @@ class Air:
         meets = (start_s[on_air] <= time_s[..., None]) & (time_s[..., None] < until_s[on_air])
         return np.asarray(meets @ faded_mw)
 
-    def _heard(self, link: int) -> tuple[NDArray[np.int64], Array]:
-        """Links that the receiver of this one hears, and how much of them while they transmit; found once."""
-        if link not in self._heard_by:
+    def _interferers(self, link: int) -> tuple[NDArray[np.int64], Array]:
+        """Links that interfere with the receiver of this one, and their power in mW; computed once per link."""
+        if link not in self._interferers_of:
             me, source = self._receiver[link], self._sender[link]
             others = np.flatnonzero((self._sender != source) & (self._sender != me))
             leaked_mw = 10.0 ** (self._leaked_dbm(others, me, source) / 10.0)
             audible = leaked_mw > INAUDIBLE * self.noise_mw
-            self._heard_by[link] = others[audible], leaked_mw[audible]
-        return self._heard_by[link]
+            self._interferers_of[link] = others[audible], leaked_mw[audible]
+        return self._interferers_of[link]
 
     def _leaked_dbm(self, others: NDArray[np.int64], me: NodeId, source: NodeId) -> Array:
         """[n_others] power that clear transmissions to others put into a station that listens to its source."""

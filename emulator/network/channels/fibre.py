@@ -27,11 +27,11 @@ FIBRE_GRADES: dict[FibreGrade, tuple[float, float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class FibreSettings:
-    """What kind of fibre.
+    """Grade, length and rate of a fibre.
 
     Attributes:
         grade: a backhaul class, whose latency is drawn once per link; "length" counts kilometres.
-        length_km: of glass, for "length".
+        length_km: length of the fibre, for "length".
         rate_bps: bits per second; None: that of the grade, 10 Gbit/s for "length".
 
     Raises:

@@ -1,4 +1,4 @@
-"""Losses in bursts, in the words of netem: `gemodel p r 1-h 1-k`."""
+"""Settings of losses in bursts, with the parameters of netem's `gemodel p r 1-h 1-k`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..loss import GilbertElliottLoss
 
 @dataclass(frozen=True, slots=True)
 class BurstSettings:
-    """How a channel falls into bursts of losses and out of them.
+    """Parameters of the Gilbert-Elliott model of one link.
 
     Attributes:
         p: probability of going from good to bad, per transmission of a packet.

@@ -1,4 +1,4 @@
-"""How a radio link was while it carried a message, put together from the stretches that the message took."""
+"""State of a radio link while it carried a message, put together from the message's stretches of blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...radio.waves import Array
 
 
 class LinkState(NamedTuple):
-    """How a link was while it carried one message.
+    """State of a link while it carried one message.
 
     Attributes:
         time_s: start of the transmission.
@@ -47,7 +47,7 @@ class LinkState(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Blocks of one rate.
+    """Consecutive blocks of one message that were sent at one rate.
 
     Attributes:
         rate: index of it.
@@ -96,14 +96,14 @@ def lost_packets(stretches: Sequence[Stretch], size_bytes: int, packet_bytes: in
 def link_state(
     start_s: float, ends: tuple[NodeId, NodeId], size_bytes: int, stretches: Sequence[Stretch], packets: tuple[int, int]
 ) -> LinkState:
-    """What there is to say of a message.
+    """State of a link over the stretches of one message.
 
     Args:
-        start_s: of its transmission.
+        start_s: simulated start of its transmission.
         ends: sender and receiver.
-        size_bytes: of it.
-        stretches: that it took.
-        packets: number of all, and of lost ones.
+        size_bytes: size of the message.
+        stretches: stretches of blocks that it took.
+        packets: number of its packets, and of those that were lost.
     """
     n_blocks = sum(len(stretch.copies) for stretch in stretches)
     room_bytes = sum(len(stretch.copies) * stretch.block_bytes for stretch in stretches)

@@ -20,13 +20,13 @@ MAX_OUTER_ROUNDS = 10_000
 
 #: Seconds that a sender needs for so many bytes from an instant on: (start_s, n_bytes) -> airtime_s.
 Pace = Callable[[float, int], float]
-#: Seconds of delay that a transmission meets which starts at an instant: (start_s) -> delay_s.
+#: Seconds of delay of a transmission that starts at an instant: (start_s) -> delay_s.
 Latency = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What one direction of an edge is like.
+    """Rate, delays and repeats of one direction of an edge.
 
     Attributes:
         rate_bps: bits per second on the air; `math.inf` for a link that costs no airtime.
@@ -60,7 +60,7 @@ class LinkSettings:
 
 
 class IdealChannel:
-    """No airtime, no delay, no loss.
+    """Channel without airtime, delay and loss.
 
     Args:
         packet_bytes: size of the packets that it counts.
@@ -70,7 +70,7 @@ class IdealChannel:
         self.packet_bytes = packet_bytes
 
     def transmit(self, start_s: float, size_bytes: int) -> Transmission:
-        """All of it is there at once."""
+        """Transmission of a message that arrives at once, whole."""
         return Transmission(0.0, 0.0, NO_PACKETS, -(-size_bytes // self.packet_bytes) or 1, 0)
 
 
@@ -88,6 +88,12 @@ class PacketChannel:
 
     Raises:
         ConfigError: repeats without limit over a channel that never delivers.
+
+    >>> from sheafedge.emulator.network.loss import Lossless
+    >>> channel = PacketChannel(LinkSettings(rate_bps=1e6, propagation_s=0.25), Lossless())
+    >>> sent = channel.transmit(start_s=0.0, size_bytes=125_000)
+    >>> sent.airtime_s, sent.arrival_s(end_s=1.0), sent.n_packets
+    (1.0, 1.25, 105)
     """
 
     def __init__(

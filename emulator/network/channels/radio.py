@@ -1,4 +1,4 @@
-"""A radio link: what the world does to its SINR decides how fast it sends and what it loses.
+"""A radio link: its SINR over time, by path loss, blockage and interference, decides its rate and its losses.
 
 A message goes out in blocks, one for every slot. A stretch of up to `report_slots` blocks shares one report of the
 channel, which is old by then, and one rate chosen by it and by the outer loop. Every block meets the SINR of its own
@@ -20,27 +20,27 @@ from .air import Air
 from .link_state import LinkState, Stretch, link_state, lost_packets
 from .radio_settings import RadioSettings
 
-#: Instants of the clock [...] -> loss [...] in dB to whatever stands before a station.
+#: Instants of the clock [...] -> loss [...] in dB by blockage at a station.
 Fade = Callable[[Array], Array]
 
 
 class RadioChannel:
-    """One direction of an edge.
+    """Radio channel of one direction of an edge.
 
     Args:
-        settings: of the radio.
+        settings: parameters of the radio.
         rates: `settings.block_rates()`, shared by all channels.
         air: the band, shared by all channels.
-        link: its number there.
+        link: number of this direction in the band.
         ends: sender and receiver.
-        distance_m: between them.
-        fades: of sender and receiver.
-        draws: the link's own stream.
-        on_state: is told how the link was, once for every message.
+        distance_m: distance between them.
+        fades: loss by blockage at sender and receiver.
+        draws: the link's own random stream.
+        on_state: called with the state of the link, once for every message.
 
     Attributes:
         distance_m: as given.
-        outer_loop: what it has learned about its reports.
+        outer_loop: offset of the outer loop link adaptation.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class RadioChannel:
         """Fate of a message of this size, sent from this instant on.
 
         A packet is lost with any block that holds part of it. Repeated blocks push later ones back, by less than a
-        stretch; the SINR that blocks meet is taken as if they did not.
+        stretch; the SINR of these blocks is taken as if they were not delayed.
         """
         now_s, left_bytes = start_s, size_bytes
         stretches: list[Stretch] = []
@@ -112,7 +112,7 @@ class RadioChannel:
         return np.stack([fade(time_s) for fade in self._fades])
 
     def _reported_db(self, now_s: float) -> float:
-        """SINR that the sender believes in: of a while ago."""
+        """SINR in dB that the receiver has reported last, `report_delay_s` old."""
         then_s = np.asarray(now_s - self._settings.report_delay_s)
         return float(self._sinr_db(self._air.interference_mw(self._link, then_s), self._fades_db(then_s)))
 

@@ -1,4 +1,4 @@
-"""What a user can say of the radio between base stations."""
+"""Settings of the radio between base stations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RadioSettings:
         transmissions: copies of a block at most, the first included.
         round_trip_slots: from one copy of a block to the next.
         retry_interval_s: from the arrival of a message with holes until what is missing is sent again, where
-            `network.missing = "wait"` lets nobody do without it.
+            `network.missing = "wait"` needs every message.
         packet_bytes: size of all packets but a message's last; a multiple of 8, so that no number is cut in two.
         processing_s: fixed delay after the last bit, beside the way through the air.
 

@@ -16,16 +16,16 @@ Array = NDArray[np.float64]
 
 
 class BlockedTimes:
-    """When a line of sight is blocked, as somebody recorded it; played again and again along the clock.
+    """Intervals in which a line of sight is blocked, as recorded; repeated along the simulated clock.
 
     Args:
         time_s: [n] instants of the frames, ascending.
-        blocked: [n] what holds from each of them until the next.
-        loss_db: [n] of the line of sight, at least 0; None where nobody knows more than `blocked`.
+        blocked: [n] whether it is blocked, from each of them until the next.
+        loss_db: [n] loss of the line of sight in dB, at least 0; None where only `blocked` is known.
 
     Attributes:
         time_s, blocked, loss_db: as given.
-        duration_s: of one turn.
+        duration_s: duration of one replay.
 
     Raises:
         ConfigError: no frame.
@@ -49,7 +49,7 @@ class BlockedTimes:
 
     @property
     def share(self) -> float:
-        """Of the frames that are blocked."""
+        """Share of the frames that are blocked."""
         return float(self.blocked.mean())
 
     def recorded_s(self, now_s: Any) -> NDArray[np.float64]:
@@ -63,15 +63,15 @@ class BlockedTimes:
 
 
 class ShadowedLoss:
-    """More losses while something stands in the way: the blockers that the sensors see.
+    """Loss process with more losses while the line of sight is blocked, by the blockers that the sensors see.
 
-    A message meets what holds when it is offered, until its last retransmission.
+    What holds when a message is offered holds until its last retransmission.
 
     Args:
-        clear: losses otherwise.
+        clear: losses without blockage.
         blocked_loss: probability of losing a transmission that `clear` would let through.
-        is_blocked: at this moment.
-        blocked_share: of all time, for figures.
+        is_blocked: whether the line of sight is blocked at this moment.
+        blocked_share: share of all time that is blocked, for figures.
         draws: the link's own stream for these losses.
 
     Raises:
@@ -92,13 +92,13 @@ class ShadowedLoss:
 
     @property
     def stationary_loss(self) -> float:
-        """Over clear and blocked times."""
+        """Long-run share of lost transmissions over clear and blocked times."""
         through = 1.0 - self._clear.stationary_loss
         return 1.0 - through * (1.0 - self._blocked_share * self._blocked_loss)
 
     @property
     def mean_burst(self) -> float:
-        """Of clear times."""
+        """Mean length of a burst in clear times, in transmissions."""
         return self._clear.mean_burst
 
     def state(self) -> State:
@@ -116,15 +116,15 @@ class ShadowedLoss:
 
 
 class RecordedFade:
-    """Loss of a line of sight over time; played again and again along the clock.
+    """Loss of a line of sight over time, as recorded; repeated along the simulated clock.
 
-    Between two frames it runs straight in dB: a vehicle's edge takes 20 dB within a tenth of a second, about the time
-    from one frame to the next. Reflections arrive all the while, so that no fade is deeper than `deepest_db`.
+    Between two frames it is interpolated in dB: a vehicle's edge takes 20 dB within a tenth of a second, about the
+    time from one frame to the next. Reflections arrive all the while, so that no fade is deeper than `deepest_db`.
 
     Args:
-        when: whose frames.
-        loss_db: [n] loss of the line of sight in each of them, at least 0.
-        deepest_db: above 0, of what is left when the line of sight is gone.
+        when: instants of the frames.
+        loss_db: [n] loss of the line of sight in each frame, in dB, at least 0.
+        deepest_db: loss in dB without any line of sight, above 0.
     """
 
     def __init__(self, when: BlockedTimes, loss_db: Array, deepest_db: float) -> None:
@@ -139,7 +139,7 @@ class RecordedFade:
 
 
 def filled_shadow_db(loss_db: Array, deepest_db: float) -> Array:
-    """Loss of all power, where that of the line of sight is this: [...] dB -> [...] dB in [0, deepest_db).
+    """Loss of total received power by a loss of the line of sight: [...] dB -> [...] dB in [0, deepest_db).
 
     The line of sight and a constant rest add their powers: 10 log10((1 + r) / (10^(-loss / 10) + r)).
     """

@@ -26,12 +26,12 @@ HARQ_ROUND_TRIP_S = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class SidelinkSettings:
-    """Which service the sidelink gives.
+    """Service class, rate and range of a sidelink.
 
     Attributes:
         pqi: service class; sets the delay budget and the share of packets that stay lost.
         rate_bps: bits per second over 100 MHz at the efficiency of a mid CQI.
-        range_m: from here on nothing is heard.
+        range_m: largest distance at which anything is received.
         distance_m: between sender and receiver.
 
     Raises:
@@ -54,7 +54,7 @@ class SidelinkSettings:
 
     @property
     def in_range(self) -> bool:
-        """Whether anything is heard at all."""
+        """Whether the receiver is in range."""
         return self.distance_m <= self.range_m
 
     @property

@@ -22,7 +22,7 @@ OPPORTUNITY_BYTES = 1500
 
 @dataclass(frozen=True, slots=True)
 class TraceClock:
-    """Where on a trace an instant of the run lies: the trace starts at an instant, may be stretched, and is repeated.
+    """Position on a trace at an instant of the run: the trace has an offset, may be stretched, and is repeated.
 
     A trace of 10 s that is stretched to 60 s changes six times as slowly; its rates and delays stay what they are.
 
@@ -42,7 +42,7 @@ class TraceClock:
             raise ConfigError(f"a trace must last a positive time, got {self.duration_s} s; give one with two instants")
 
     def locate(self, now_s: float) -> tuple[int, float]:
-        """How often the trace has ended before, and seconds since it last began, in [0, duration_s)."""
+        """Number of replays that have ended before, and seconds since the last began, in [0, duration_s)."""
         at_s = now_s + self.offset * self.duration_s
         lap = math.floor((at_s + SAME_INSTANT_S) / self.duration_s)
         return lap, max(0.0, at_s - lap * self.duration_s)
@@ -53,7 +53,7 @@ class TraceClock:
 
 
 class RecordedRate:
-    """Sends at the recorded rate, to the bit.
+    """Pace of a sender at a recorded rate, to the bit, as Pensieve records it.
 
     Args:
         time_s: [n] instants, strictly ascending.
@@ -86,7 +86,7 @@ class RecordedRate:
 
     @property
     def mean_rate_bps(self) -> float:
-        """Of a sender that always has something to send."""
+        """Mean rate in bits per second of a sender that always has something to send."""
         return float(self._sent_bits[-1]) / self._clock.duration_s
 
     def __call__(self, start_s: float, n_bytes: int) -> float:
@@ -114,9 +114,10 @@ class RecordedRate:
 
 
 class RecordedOpportunities:
-    """Sends up to 1500 bytes at each recorded instant; an instant at which nobody has anything to send is gone.
+    """Pace of a sender that may send up to 1500 bytes at each recorded instant, as mahimahi records a cell.
 
-    What one message leaves of an instant's bytes, the next may use if it waits already. The trace repeats after its
+    An instant without anything to send is lost. Bytes of an instant that one message leaves, the next may use if it
+    waits already. The trace repeats after its
     last instant, as in mahimahi. Stretched, there are more instants of the same density (or fewer), so that the
     capacity at corresponding instants stays the same.
 
@@ -144,7 +145,7 @@ class RecordedOpportunities:
 
     @property
     def mean_rate_bps(self) -> float:
-        """Of a sender that always has something to send."""
+        """Mean rate in bits per second of a sender that always has something to send."""
         return 8.0 * OPPORTUNITY_BYTES * self._per_replay / self._clock.duration_s
 
     def state(self) -> State:
@@ -182,7 +183,7 @@ class RecordedOpportunities:
 
 
 class RecordedDelay:
-    """The delay of the latest measurement, at any instant.
+    """Latency of a link as recorded, message by message: at any instant, that of the latest measurement.
 
     Args:
         time_s: [n] when the measured messages were sent, strictly ascending.
@@ -209,15 +210,15 @@ class RecordedDelay:
         self._sent_s, self._delay_s = (time_s - time_s[0]) * scale, delay_s
 
     def __call__(self, start_s: float) -> float:
-        """Seconds that a message takes which is sent at this instant."""
+        """Delay in seconds of a message that is sent at this instant."""
         _, since_s = self._clock.locate(start_s)
         return float(self._delay_s[self._sent_s.searchsorted(since_s + SAME_INSTANT_S, side="right") - 1])
 
 
 class RecordedLoss:
-    """A loss process that meets the recorded fates in their order, again and again.
+    """Loss process that repeats recorded fates of packets, in their order.
 
-    Its grain is the packet: a transmission meets the fate of the next recorded one, however much time lies between.
+    Its unit is the packet: a transmission gets the fate of the next recorded one, however much time lies between.
 
     Args:
         received: [n] True where the recorded packet arrived.

@@ -17,7 +17,7 @@ _QUANTILE_95 = 1.6448536269514722
 
 @dataclass(frozen=True, slots=True)
 class XnSettings:
-    """How fast and how late.
+    """Rate and latency of an Xn interface.
 
     Attributes:
         median_s, p95_s: one-way latency that half and 95 % of the messages stay below; lognormal.

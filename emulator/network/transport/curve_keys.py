@@ -1,4 +1,4 @@
-"""Who may speak over tcp: CURVE keys of the engine and its workers, kept as small files, and a door that checks them.
+"""Access over tcp: CURVE keys of the engine and its workers, kept as small files, and their authentication.
 
 Everything on the wire is then encrypted, the engine knows that a worker holds the workers' secret key, and a worker
 that the engine holds its own. Without keys only loopback addresses are used.
@@ -23,7 +23,7 @@ ENDS: tuple[End, End] = ("engine", "worker")
 
 _KEY_LENGTH = 40  # characters of a Z85 key
 _DOMAIN = b"sheafedge"
-_DOOR = "inproc://zeromq.zap.01"  # where ZeroMQ asks, see its RFC 27
+_ZAP_ADDRESS = "inproc://zeromq.zap.01"  # where ZeroMQ sends its requests, see its RFC 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def _key(path: Path) -> bytes:
 
 
 def check_address(address: str, keys: CurveKeys | None, what: str = "hub") -> None:
-    """Refuse addresses that strangers could speak to.
+    """Refuse addresses that unknown processes could connect to.
 
     Args:
         address: to bind or connect.
@@ -128,7 +128,7 @@ def is_loopback(host: str) -> bool:
 
 
 def use_keys(socket: zmq.Socket[bytes], keys: CurveKeys, end: End) -> None:
-    """Let a socket speak as this end; before it binds or connects."""
+    """Give a socket the keys of this end; before it binds or connects."""
     socket.curve_publickey, socket.curve_secretkey = keys.public, keys.secret
     if end == "engine":
         socket.curve_server = True
@@ -138,18 +138,18 @@ def use_keys(socket: zmq.Socket[bytes], keys: CurveKeys, end: End) -> None:
 
 
 class KeyAuthenticator:
-    """Answers ZeroMQ's question who may come in: whoever holds the workers' secret key, nobody else.
+    """Authenticates connections for ZeroMQ (its protocol ZAP): only holders of the workers' secret key may connect.
 
     Args:
-        context: of the sockets that ask; there is one door in a context.
+        context: of the sockets to protect; it has one authenticator.
         keys: of the engine.
 
     Attributes:
-        socket: to poll; call `answer` when it has something.
-        n_refused: strangers at the door.
+        socket: to poll; call `answer` when it has a request.
+        n_refused: number of connections that were refused.
 
     Raises:
-        TransportError: the context has a door already.
+        TransportError: the context has an authenticator already.
     """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], keys: CurveKeys) -> None:
@@ -158,13 +158,13 @@ class KeyAuthenticator:
         self.socket = context.socket(zmq.REP)
         self.socket.setsockopt(zmq.LINGER, 0)
         try:
-            self.socket.bind(_DOOR)
+            self.socket.bind(_ZAP_ADDRESS)
         except zmq.ZMQError as error:
             self.socket.close()
-            raise TransportError(f"nobody can check keys here ({error})") from None
+            raise TransportError(f"keys cannot be checked in this process ({error})") from None
 
     def answer(self) -> None:
-        """Answer one question; there must be one."""
+        """Reply to one request of ZeroMQ; there must be one."""
         parts = self.socket.recv_multipart()
         version, request = parts[0], parts[1] if len(parts) > 1 else b""
         known = len(parts) == 7 and parts[5] == b"CURVE" and parts[6] == self._allowed

@@ -23,14 +23,14 @@ JOIN_FRAMES = (b"", b"")
 class Hub:
     """Receives messages of known workers, and forwards what survived; refuses everything else and goes on.
 
-    What it takes is whole: the payload fits its checksum, so that no link is kept busy by what nobody can read.
+    What it takes is whole: the payload fits its checksum, so that no link carries what its receiver could not read.
 
     Args:
         context: owner of the socket.
         address: where to listen; `tcp://127.0.0.1:*` and `ipc://*` take any free place, see `address`.
         wire: what may cross.
         workers: identities of the workers that may send.
-        timeout_s: longest wait for anything.
+        timeout_s: longest wait for any message, in seconds.
 
     Attributes:
         address: where the hub really listens.
@@ -66,7 +66,7 @@ class Hub:
 
     @property
     def n_refused(self) -> int:
-        """Messages that were dropped because they were none, or none of a known worker."""
+        """Number of messages that were dropped: malformed, unexpected, or of an unknown worker."""
         return self._intake.n_refused
 
     @property
@@ -147,7 +147,7 @@ def header_content(frame: zmq.Frame) -> bytes:
 
 
 def _check_port(address: str) -> None:
-    """ZeroMQ takes a port above 65535 modulo 65536, and would listen where nobody expects it."""
+    """ZeroMQ takes a port above 65535 modulo 65536, and would listen at an unexpected one."""
     port = address.rpartition(":")[2]
     if address.startswith("tcp://") and port.isdecimal() and int(port) > 65535:
         raise ValueError(f"port {port} is above 65535")

@@ -1,4 +1,4 @@
-"""Where frames come in: takes what is a message, counts and drops everything else, and gives up in time."""
+"""Receiving side of a socket: takes well-formed messages, counts and drops everything else, and gives up in time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import zmq
 from .errors import TransportError, WireError
 
 _Taken = TypeVar("_Taken")
-_SHOWN_LENGTH = 300  # of a refusal, which may quote what a stranger sent
+_SHOWN_LENGTH = 300  # of a refusal, which may quote what an unknown process sent
 
 
 class Intake:
-    """The receiving side of a socket that anybody may throw frames at.
+    """Receiving side of a socket that any process may send frames to.
 
     Args:
-        socket: whose receives give up after `timeout_s`.
-        n_frames: of a message as this socket sees it.
+        socket: its receives give up after `timeout_s`.
+        n_frames: number of frames of a message as this socket sees it.
         silence: begins the sentence about a wait in vain, such as "worker got nothing from the hub".
         timeout_s: longest wait for a message that can be taken; with frames that cannot, at most twice that.
 

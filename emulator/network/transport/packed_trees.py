@@ -1,4 +1,4 @@
-"""Trees of state and rows of figures inside packets; arrays are frames beside them."""
+"""Trees of state and rows of observations inside packets; arrays are frames beside them."""
 
 from __future__ import annotations
 

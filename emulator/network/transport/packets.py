@@ -1,6 +1,6 @@
-"""What engine and workers say to each other: a checked msgpack header, and frames of raw numbers. Never pickle.
+"""Packets between the engine and remote processes: a checked msgpack header, and frames of raw numbers. Never pickle.
 
-`docs/protocol.md` tells the story; the tables below are its last word. A packet of a type has exactly the fields of
+`docs/protocol.md` describes the protocol; the tables below define it. A packet of a type has exactly the fields of
 that type. Any msgpack library reads and writes it, and CRC-32 is in every standard library.
 """
 
@@ -19,17 +19,17 @@ PACKET_VERSION = 1
 Frame = bytes | memoryview
 #: A header holds no numbers of models; a thousand neighbors take a tenth of this.
 MOST_HEADER_BYTES = 1 << 24
-#: ZeroMQ hangs up on whoever announces a longer frame, before it allocates memory for it.
+#: ZeroMQ closes the connection of a sender that announces a longer frame, before it allocates memory for it.
 MOST_FRAME_BYTES = 1 << 30
 
 _TICKET: Mapping[str, tuple[type, ...]] = {"ticket": (int,)}
-_ASKED: Mapping[str, tuple[type, ...]] = {"ticket": (int,), "client": (int,)}
-_WORK: Mapping[str, tuple[type, ...]] = {**_ASKED, "round": (int,), "arrived": (list, type(None)), "messages": (list,)}
+_CALL: Mapping[str, tuple[type, ...]] = {"ticket": (int,), "client": (int,)}
+_WORK: Mapping[str, tuple[type, ...]] = {**_CALL, "round": (int,), "arrived": (list, type(None)), "messages": (list,)}
 _TREE: Mapping[str, tuple[type, ...]] = {"tree": (str,), "arrays": (list,)}
 
 #: Type of a packet -> its fields and their types, beside version, type and checksum.
 FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
-    # a worker comes
+    # a worker joins
     "hello": {"release": (str, type(None)), "name": (str,), "seat": (int, type(None))},
     "welcome": {
         "scenario": (str,),
@@ -40,7 +40,7 @@ FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     },
     "refused": {"sentence": (str,)},
     "ready": {"clients": (list,), "starts": (list,)},
-    # an outside client comes, see outside_place.py
+    # an outside client joins, see outside_place.py
     "join": {"name": (str,), "client": (int,)},
     "place": {
         "client": (int,),
@@ -52,16 +52,16 @@ FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
         "phases": (list,),
         "shared": (list,),
     },
-    # both ways, as long as it is there
+    # heartbeat, both ways
     "alive": {},
-    # the engine asks
-    "phases": {**_ASKED, "round": (int,)},
+    # calls of the engine
+    "phases": {**_CALL, "round": (int,)},
     "turn": {**_WORK, "phase": (str,)},
     "look": _WORK,
-    "state": _ASKED,
-    "restore": {**_ASKED, **_TREE},
+    "state": _CALL,
+    "restore": {**_CALL, **_TREE},
     "stop": {},
-    # the worker answers
+    # replies of the worker
     "phases_done": {**_TICKET, "phases": (list,)},
     "turn_done": {**_TICKET, "messages": (list,), "expected": (list,)},
     "look_done": {**_TICKET, "row": (dict,), "phases": (list,)},
@@ -73,12 +73,12 @@ FIELDS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
 
 
 class PacketSchema(NamedTuple):
-    """What one kind of ends say to each other.
+    """Types of packets of one protocol.
 
     Attributes:
-        version: both ends must speak the same.
+        version: of the protocol; that of both ends must be the same.
         fields: type of a packet -> its fields and their types, as `FIELDS`.
-        most_header_bytes: of a packet.
+        most_header_bytes: longest header of a packet.
     """
 
     version: int
@@ -86,12 +86,12 @@ class PacketSchema(NamedTuple):
     most_header_bytes: int = MOST_HEADER_BYTES
 
 
-#: What engine and workers say.
+#: Protocol between the engine and its workers or outside clients.
 WORKER_PACKETS = PacketSchema(PACKET_VERSION, FIELDS)
 
 
 class Packet(NamedTuple):
-    """One thing said.
+    """One packet.
 
     Attributes:
         type: a name of the schema's fields.
@@ -111,40 +111,40 @@ def pack_packet(packet: Packet, schema: PacketSchema = WORKER_PACKETS) -> list[F
         WireError: its fields are not those of its type, or cannot be written.
     """
     _check_fields(packet.type, packet.fields, schema)
-    said = {"version": schema.version, "type": packet.type, "checksum": _checksum(packet.frames), **packet.fields}
+    header = {"version": schema.version, "type": packet.type, "checksum": _checksum(packet.frames), **packet.fields}
     try:
-        return [msgpack.packb(said), *packet.frames]
+        return [msgpack.packb(header), *packet.frames]
     except (ValueError, TypeError, OverflowError) as error:
         raise WireError(f"packet {packet.type!r} cannot be written: {error}") from None
 
 
 def unpack_packet(parts: Sequence[Frame], schema: PacketSchema = WORKER_PACKETS) -> Packet:
-    """The packet in these frames; what its fields say of messages, trees and slots is not yet looked at.
+    """The packet in these frames; the contents of messages, trees and slots in its fields are not checked yet.
 
     Raises:
         WireError: they are anything but what `pack_packet` makes.
     """
     if not parts:
         raise WireError("a packet has a header")
-    header = memoryview(parts[0])
-    if header.nbytes > schema.most_header_bytes:
-        raise WireError(f"header of {header.nbytes} bytes is longer than {schema.most_header_bytes}")
+    raw = memoryview(parts[0])
+    if raw.nbytes > schema.most_header_bytes:
+        raise WireError(f"header of {raw.nbytes} bytes is longer than {schema.most_header_bytes}")
     try:
-        said = msgpack.unpackb(header)
+        header = msgpack.unpackb(raw)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
-        raise WireError(f"header of {header.nbytes} bytes is not msgpack: {error}") from None
-    if type(said) is not dict or "version" not in said:
+        raise WireError(f"header of {raw.nbytes} bytes is not msgpack: {error}") from None
+    if type(header) is not dict or "version" not in header:
         raise WireError("header is not a map with a version")
-    if type(said["version"]) is not int or said["version"] != schema.version:
+    if type(header["version"]) is not int or header["version"] != schema.version:
         raise WireError(
-            f"packet speaks version {str(said['version'])[:20]!r}, this end {schema.version}; use one release"
+            f"packet speaks version {str(header['version'])[:20]!r}, this end {schema.version}; use one release"
         )
-    kind, checksum = said.pop("type", None), said.pop("checksum", None)
-    del said["version"]
-    _check_fields(kind, said, schema)
+    kind, checksum = header.pop("type", None), header.pop("checksum", None)
+    del header["version"]
+    _check_fields(kind, header, schema)
     if type(checksum) is not int or checksum != _checksum(parts[1:]):
         raise WireError(f"frames of a packet {kind!r} do not match its checksum")
-    return Packet(cast("str", kind), said, list(parts[1:]))
+    return Packet(cast("str", kind), header, list(parts[1:]))
 
 
 def _checksum(frames: Sequence[Frame]) -> int:

@@ -1,4 +1,4 @@
-"""The engine's socket for workers: one thread reads and writes it; any other may ring the bell to wake that one."""
+"""The engine's socket for remote processes: one thread reads and writes it, and any other thread may wake that one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .curve_keys import CurveKeys, KeyAuthenticator, use_keys
 from .errors import TransportError
 from .packets import MOST_FRAME_BYTES, Frame
 
-#: Packets before somebody else gets a turn; fewer mean that nothing more has come.
+#: Packets that are read before anything is sent; fewer mean that all were read.
 READ_AT_ONCE = 256
-_LINGER_MS = 300  # for the last word to workers
+_LINGER_MS = 300  # for the last packets to workers
 
 
 class RpcSocket:
-    """A ROUTER, with a door that checks keys where there are any.
+    """A ZeroMQ ROUTER that serves one thread, with authentication where there are keys.
 
     Args:
         address: `ipc://FILE` or `tcp://HOST:PORT` to listen at.
-        keys: of the engine; None lets everybody in who can reach the address.
+        keys: of the engine; None admits every process that can reach the address.
 
     Attributes:
         address: as given.
@@ -43,7 +43,7 @@ class RpcSocket:
         for option, value in (
             (zmq.ROUTER_MANDATORY, 1),  # a vanished worker is an error, not silence
             (zmq.MAXMSGSIZE, MOST_FRAME_BYTES),
-            (zmq.SNDHWM, 0),  # at most one question per client waits here
+            (zmq.SNDHWM, 0),  # at most one request per client waits here
             (zmq.LINGER, _LINGER_MS),
         ):
             self._socket.setsockopt(option, value)
@@ -70,24 +70,24 @@ class RpcSocket:
 
     @property
     def n_strangers(self) -> int:
-        """How many came without the right key."""
+        """Number of connections without the right key."""
         return self._authenticator.n_refused if self._authenticator else 0
 
     def serve(self, live: Callable[[], None], name: str) -> None:
-        """Have a thread of this name keep the socket: it ends with `close_sockets`."""
+        """Start the thread of this name that keeps the socket; it ends by calling `close_sockets`."""
         self._thread = threading.Thread(target=live, name=name, daemon=True)
         self._thread.start()
 
     def wake(self) -> None:
-        """Let `received` return now; from any thread."""
+        """Make `received` return now; from any thread."""
         with self._waking:
             try:
                 self._wake_sender.send(b"", zmq.NOBLOCK)
             except zmq.ZMQError:
-                return  # it rings already, or everything is closed
+                return  # a wake-up is pending already, or everything is closed
 
     def received(self, wait_ms: int) -> Iterator[tuple[bytes, list[Frame]]]:
-        """What has come, with the identity of its sender; waits for the first of it, or for the bell."""
+        """Packets that have arrived, with the identity of their sender; waits for the first, or for `wake`."""
         events = dict(self._poller.poll(wait_ms))
         if self._wake_receiver in events:
             while self._wake_receiver.poll(0):
@@ -101,7 +101,7 @@ class RpcSocket:
             yield identity.bytes, [part.buffer for part in parts]
 
     def send(self, identity: bytes, parts: Sequence[Frame]) -> str:
-        """Send to a worker; returns why that cannot be, empty where it can."""
+        """Send a packet to a process; returns why it cannot be sent, empty where it can."""
         try:
             self._socket.send_multipart([identity, *parts], zmq.NOBLOCK)
         except zmq.ZMQError as error:
@@ -109,14 +109,14 @@ class RpcSocket:
         return ""
 
     def close_sockets(self) -> None:
-        """Close what the polling thread uses, by itself."""
+        """Close the sockets of the thread that keeps them; called by that thread."""
         self._socket.close()
         self._wake_receiver.close()
         if self._authenticator is not None:
             self._authenticator.close()
 
     def close(self) -> None:
-        """Wait until the thread has hung up, then free the rest and remove the file of an `ipc://` address."""
+        """Wait until the thread has ended, then free the rest and remove the file of an `ipc://` address."""
         self.wake()
         if self._thread is not None:
             self._thread.join()

@@ -1,4 +1,4 @@
-"""How every ZeroMQ socket here is set: no endless wait, no endless queue, nothing left behind when closed."""
+"""Options of the ZeroMQ sockets of transports: no endless wait, no endless queue, nothing left when closed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def open_socket(
     """A socket whose sends and receives give up after `timeout_s` with `zmq.Again`.
 
     Args:
-        max_frame_bytes: ZeroMQ hangs up on whoever announces a longer frame, before it allocates memory for it.
+        max_frame_bytes: longest frame; ZeroMQ closes the connection of a sender that announces a longer one.
     """
     socket = context.socket(kind)
     wait_ms = max(1, round(1000 * timeout_s))

@@ -1,4 +1,4 @@
-"""What crosses between nodes: two frames per message, a checked header and the raw numbers. Never pickle."""
+"""Wire format between nodes: two frames per message, a checked header and the raw numbers. Never pickle."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Wire:
         self.max_frame_bytes = max(max_payload_bytes, MAX_HEADER_BYTES)
         # Checksums of the last arrays sent; holding the array keeps its id from being given to another one.
         self._known: dict[int, tuple[NDArray[Any], int, str, int]] = {}
-        # What header bytes say depends on the bytes alone: sender, hub and receiver of one process parse them once.
+        # A parsed header depends on its bytes alone: sender, hub and receiver of one process parse them once.
         self._headers: dict[bytes, Header] = {}
         self._earlier_headers: dict[bytes, Header] = {}
 
@@ -81,7 +81,7 @@ class Wire:
         return WireFrames(self._packed(describe(message, payload.dtype.str, self._checksum(message, raw))), raw)
 
     def read_header(self, header: bytes, payload_bytes: int) -> Header:
-        """What a header says of a message whose payload frame has this many bytes; the payload stays unread.
+        """The header of a message whose payload frame has this many bytes; the payload stays unread.
 
         Raises:
             WireError: the header is malformed or undeclared, or does not fit the size of the payload.
@@ -100,7 +100,7 @@ class Wire:
         return found
 
     def read_verified(self, header: bytes, payload: memoryview) -> Header:
-        """What a header says, when the payload is the one that it was made for.
+        """The header of a message, where the payload is the one that it was made for.
 
         Raises:
             WireError: the header is refused, or the payload was damaged.
@@ -133,7 +133,7 @@ class Wire:
         )
 
     def without_packets(self, frames: WireFrames, lost_packets: NDArray[np.int64], packet_bytes: int) -> WireFrames:
-        """What is left of a message when these packets are lost: a shorter payload and a header that says so.
+        """The frames of a message without these packets: a shorter payload and a header that lists the losses.
 
         Packet k holds payload bytes [k * packet_bytes, (k + 1) * packet_bytes); the header's own bytes count behind
         the payload, and the header always arrives, so losing a packet beyond the payload removes nothing.

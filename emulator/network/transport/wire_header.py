@@ -1,4 +1,4 @@
-"""The first of the two frames: a msgpack map that says what the payload is, and proves that nobody changed either.
+"""Header frame of a message: a msgpack map that describes the payload, with checksums of both frames.
 
 Integers are packed at full width, so that a header's length depends on kind, phase and modality alone and bytes on
 the wire follow a formula (`header_bytes`). Any msgpack library reads it.
@@ -20,7 +20,7 @@ from ...contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality
 from .errors import WireError
 
 WIRE_VERSION = 1
-#: Longest header; a quarter of a million lost packets fit, and what a stranger can make msgpack build stays small.
+#: Longest header; a quarter of a million lost packets fit, and what an unknown sender can make msgpack build is small.
 MAX_HEADER_BYTES = 1 << 20
 
 #: What may be in a payload, by the name it has in the header: little-endian, whatever the machine.
@@ -53,9 +53,11 @@ NOTHING_LOST.flags.writeable = False
 
 
 class Header(NamedTuple):
-    """What the hub and the receiver may know about a payload before they look into it.
+    """Description of a payload, for the hub and the receiver.
 
     Attributes:
+        kind, sender, receiver, round_index, phase, modality: as of `Message`.
+        dtype: of the payload's numbers, a key of `DTYPES`.
         n_elements: length of the vector that was sent, lost coordinates included.
         payload_checksum: xxh3_64 of the payload frame that travels with this header.
         packet_bytes: size of the packets that `lost_packets` counts; 0 when nothing was lost.
@@ -167,15 +169,15 @@ def unpack_usual(frame: bytes) -> Header | None:
     None for every frame that `pack_header` would not make to the byte.
     """
     start = len(frame) - _USUAL_END
-    told = _told_first(frame[:start]) if 0 < start <= _LONGEST_FIRST_PART else None
-    if told is None or frame[start + _COUNTS.size : -8] != _NOTHING_LOST_PART:
+    first = _parsed_first_part(frame[:start]) if 0 < start <= _LONGEST_FIRST_PART else None
+    if first is None or frame[start + _COUNTS.size : -8] != _NOTHING_LOST_PART:
         return None
     counts = _COUNTS.unpack_from(frame, start)
     if counts[::3] != _COUNTED_KEYS or counts[1::3] != _COUNTED_MARKERS:
         return None
     if int.from_bytes(frame[-8:], "big") != xxhash.xxh3_64_intdigest(frame[:-8]):
         return None
-    kind, phase, modality, dtype = told
+    kind, phase, modality, dtype = first
     sender, receiver, round_index, n_elements, checksum, packet_bytes = counts[2::3]
     return Header(
         kind, sender, receiver, round_index, phase, modality, dtype, n_elements, checksum, packet_bytes, NOTHING_LOST
@@ -183,12 +185,12 @@ def unpack_usual(frame: bytes) -> Header | None:
 
 
 @lru_cache(maxsize=256)
-def _told_first(part: bytes) -> tuple[MessageKind, str, Modality | None, str] | None:
+def _parsed_first_part(part: bytes) -> tuple[MessageKind, str, Modality | None, str] | None:
     """Kind, phase, modality and dtype that `_static_part` has made this part of; None where it has not."""
     try:
         fields = msgpack.unpackb(bytes([0x80 | len(_FIRST)]) + part[1:])  # a map of these alone
-        told = _kind(fields["kind"]), fields["phase"], _modality(fields["modality"]), _dtype(fields["dtype"])
-        return told if type(told[1]) is str and _static_part(*told) == part else None
+        first = _kind(fields["kind"]), fields["phase"], _modality(fields["modality"]), _dtype(fields["dtype"])
+        return first if type(first[1]) is str and _static_part(*first) == part else None
     except (WireError, ValueError, TypeError, KeyError, OverflowError, msgpack.UnpackException):
         return None
 
@@ -201,7 +203,7 @@ def _fields(frame: bytes) -> dict[str, Any]:
         raise WireError(f"header of {len(frame)} bytes is not msgpack: {error}") from None
     as_ever = isinstance(fields, dict) and tuple(fields) == _NAMES and tuple(map(type, fields.values())) in _TYPES
     if as_ever and fields["version"] == WIRE_VERSION:
-        return cast("dict[str, Any]", fields)  # what follows only finds the words for what is wrong
+        return cast("dict[str, Any]", fields)  # the checks that follow only word the error
     if not isinstance(fields, dict) or "version" not in fields:
         raise WireError(f"header is not a map with a version but a {type(fields).__name__}")
     found = fields["version"]
@@ -282,7 +284,7 @@ _USUAL_END = _COUNTS.size + len(_NOTHING_LOST_PART) + 8
 _COUNTED_KEYS = tuple(_KEY[name] for name in _COUNTED)
 _COUNTED_MARKERS = (_UINT64,) * len(_COUNTED)
 _FIRST = ("version", "kind", "phase", "modality", "dtype")
-_LONGEST_FIRST_PART = 512  # bytes that are worth remembering; what strangers send may be longer
+_LONGEST_FIRST_PART = 512  # bytes that are worth remembering; an unknown sender may send longer ones
 _NAMES = tuple(_FIELDS)
 #: Types of all values in order; a modality may be none.
 _TYPES = frozenset(

@@ -17,14 +17,14 @@ _SHARED_ABOVE_BYTES = 1 << 15  # below, one copy per message costs less than loo
 
 
 class Worker:
-    """Sends its nodes' messages to the hub, and receives what it forwards to them; refuses all else and goes on.
+    """Sends messages of its nodes to the hub, and receives what the hub forwards to them; refuses everything else.
 
     Args:
         context: owner of the socket; for `inproc://` the hub's own.
         address: where the hub listens.
         wire: what may cross.
         identity: under which the hub knows this worker.
-        timeout_s: longest wait for anything.
+        timeout_s: longest wait for any message, in seconds.
 
     Raises:
         TransportError: the address is not one.
@@ -52,7 +52,7 @@ class Worker:
 
     @property
     def n_refused(self) -> int:
-        """What came and was dropped because it was no message for this worker."""
+        """Number of messages that were dropped because they were malformed or unexpected."""
         return self._intake.n_refused
 
     @property

@@ -18,12 +18,12 @@ from .worker import Worker
 
 
 class ZmqTransport(WireTransport):
-    """A `Transport` over one ROUTER (the hub) and one DEALER (the worker that speaks for all nodes).
+    """A `Transport` over one ROUTER (the hub) and one DEALER (the worker of all nodes).
 
     Hub and worker take turns in the engine's thread: each step sends, then waits for what was sent, so the order of
-    messages is the engine's. Each end takes exactly what the other has just sent, so that nothing that a stranger
-    throws at the address, not even an old message, can pass for one. Senders must not change a payload
-    after submitting it (`Wire` notices).
+    messages is the engine's. Each end takes exactly what the other has just sent, so that nothing that another process
+    sends to the address, not even an old message, is taken for one. Senders must not change a payload after submitting
+    it (`Wire` notices).
 
     Args:
         wire: what may cross.

@@ -101,7 +101,7 @@ def test_an_empty_place_is_not_asked(server: OutsideServer) -> None:
 
 
 def test_nobody_comes(server: OutsideServer) -> None:
-    with pytest.raises(TransportError, match="nobody joined as outside client 3 at tcp:"):
+    with pytest.raises(TransportError, match="no process joined as outside client 3 at tcp:"):
         server.fill({3: PLACE}, join_s=0.2)
 
 
@@ -109,7 +109,7 @@ def test_a_place_is_not_taken_from_who_is_there(server: OutsideServer) -> None:
     with OutsidePlayer(server.address) as player, OutsidePlayer(server.address) as other:
         seated(server, player)
         other.join(3, "other")
-        assert "played by somebody else" in other.hear("refused").fields["sentence"]
+        assert "played by another process" in other.hear("refused").fields["sentence"]
         ticket = asked(server)
         answer(player, player.hear("turn"))
         assert ticket.result(SOON_S) == 0
@@ -225,7 +225,7 @@ def test_with_keys_only_who_holds_them_comes_in(tmp_path: Path) -> None:
     try:
         with OutsidePlayer(server.address) as stranger:
             stranger.join(3)
-            with pytest.raises(TransportError, match="nobody joined"):
+            with pytest.raises(TransportError, match="no process joined"):
                 server.fill({3: PLACE}, join_s=0.5)
         with OutsidePlayer(server.address, read_keys(tmp_path, "worker")) as player:
             seated(server, player)

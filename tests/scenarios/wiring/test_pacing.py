@@ -154,7 +154,7 @@ def test_a_scenario_that_outside_clients_cannot_share_is_refused(
 
 def test_a_run_that_nobody_joins_ends_with_a_sentence(tiny: Scenario, tmp_path: Path) -> None:
     nobody = RealTime(1.0, (3,), "tcp://127.0.0.1:*", join_s=0.2)
-    with pytest.raises(TransportError, match="nobody joined as outside client 3"):
+    with pytest.raises(TransportError, match="no process joined as outside client 3"):
         run_scenario(tiny.edited({"algorithm": "dsgd"}), tmp_path / "run", real_time=nobody)
     assert not list(tmp_path.iterdir())
 
