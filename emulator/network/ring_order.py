@@ -21,7 +21,7 @@ def ring_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Node
     # Around the ring every modality starts once and ends once, and every change of group is one of these: a cheap
     # way to see that no order exists, which also keeps the search short.
     n_groups = len({group for group, _ in pieces})
-    if n_groups > 2 * len(MODALITIES):
+    if n_groups > 2 * len(frozenset[Modality]().union(*modalities_of.values())):
         return sorted(modalities_of)
     for may_have_gaps in (False, True):
         for order in _orders(pieces[:1], pieces[1:], may_have_gaps):

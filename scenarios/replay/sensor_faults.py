@@ -11,9 +11,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import MODALITIES, ConfigError, Modality
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modality
 from ...emulator.engine import named_stream
 
+#: Sensors whose losses come from one stream, an instant after the other. Those that worlds record on request have one
+#: each, so that a new modality leaves the losses of the others as they were.
+_DRAWN_TOGETHER = tuple(modality for modality in MODALITIES if not MODALITY_SPECS[modality].on_request)
 _NUMBER = r"\d+(?:\.\d*)?"
 _BROKEN = re.compile(rf"([a-z]+)(?:@({_NUMBER})(?:-({_NUMBER}))?)?")
 
@@ -67,7 +70,7 @@ class SensorFaults:
                 f"--loss must lie in [0, 1), got {loss_probability:g}; 0.1 loses every tenth frame of each sensor"
             )
         self._broken, self._loss, self._seed = tuple(broken), loss_probability, seed
-        self._draws: dict[str, np.random.Generator] = {}
+        self._draws: dict[tuple[str, ...], np.random.Generator] = {}
         self.n_lost = self.n_broken = 0
 
     def arriving(
@@ -84,11 +87,19 @@ class SensorFaults:
         self.n_broken += len(readings) - len(working)
         if not self._loss:
             return working
-        draws = self._draws.setdefault(stream, named_stream(self._seed, "replay", "loss", stream))
-        lost = dict(zip(MODALITIES, draws.random(len(MODALITIES)) < self._loss, strict=True))  # whoever is there
+        lost = dict(zip(_DRAWN_TOGETHER, self._drawn(stream, len(_DRAWN_TOGETHER)), strict=True))
+        lost |= {one: self._drawn(stream, 1, one)[0] for one in working if one not in lost}
         arriving = {modality: frame for modality, frame in working.items() if not lost[modality]}
         self.n_lost += len(working) - len(arriving)
         return arriving
+
+    def _drawn(self, stream: str, n: int, *sensor: Modality) -> list[bool]:
+        """Which of n frames are lost; of the sensors that are drawn together, or of one with a stream of its own."""
+        key = (stream, *sensor)
+        if key not in self._draws:
+            self._draws[key] = named_stream(self._seed, "replay", "loss", *key)
+        lost: list[bool] = (self._draws[key].random(n) < self._loss).tolist()
+        return lost
 
     def _is_broken(self, modality: Modality, since_s: float) -> bool:
         return any(one.modality == modality and one.from_s <= since_s < one.until_s for one in self._broken)

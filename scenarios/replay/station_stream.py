@@ -18,7 +18,7 @@ from ...datasets.windows.beam_order import renumbered
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageLabel
-from ...emulator.contracts import ConfigError, DataError, Modality
+from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modality
 from ...emulator.edge.manifest import InputSpec, Manifest
 from ..schema.data_section import CodebookSize, DataSection
 from ..tasks.beam_tasks import WHOLE_CODEBOOK
@@ -242,7 +242,7 @@ def _asks(begins: NDArray[np.bool_], inputs: Mapping[Modality, InputSpec]) -> ND
 def _frame(values: NDArray[np.float32], spec: InputSpec) -> NDArray[Any]:
     """The one frame of a window of one."""
     frame = spec.window.frame(values)
-    return frame.astype(np.uint8) if spec.modality == "camera" else frame  # whole levels of 0 to 255: a quarter to send
+    return frame.astype(MODALITY_SPECS[spec.modality].dtype)  # whole levels need a quarter of the bytes
 
 
 def _task(manifest: Manifest) -> TaskSpec:

@@ -272,7 +272,7 @@ def test_order_is_checked_across_appends(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "changes", "words"),
     [
-        ("radar", (), {}, "no field 'radar'; known: time_s"),
+        ("sonar", (), {}, "no field 'sonar'; known: time_s"),
         ("lidar", (216, 3), {}, r"expected \(any, 2\)"),
         ("camera", (64, 64), {}, "1 or 3 channels"),
         ("camera", (64, 64, 2), {}, "1 or 3 channels"),
@@ -406,7 +406,7 @@ HOSTILE: dict[str, tuple[Callable[[Any], None], str]] = {
     "a missing base station": (lambda file: file.__delitem__("bs01"), "bs01 is missing"),
     "too many base stations": (lambda file: file.create_group("bs02"), "at most 2"),
     "another name": (lambda file: file.move("bs01", "bs07"), "bs01 is missing"),
-    "an unknown field": (lambda file: file["bs01"].create_dataset("radar", data=[1.0]), "unknown field 'radar'"),
+    "an unknown field": (lambda file: file["bs01"].create_dataset("sonar", data=[1.0]), "unknown field 'sonar'"),
     "a billion stations": (_attribute("/", "n_base_stations", 10**9), "expected 1 to"),
     "an external link": (_linked(h5py.ExternalLink("/etc/passwd", "/x")), "link to elsewhere"),
     "an external station": (_linked(h5py.ExternalLink("other.h5", "/bs01"), "bs01"), "link to elsewhere"),

@@ -101,7 +101,7 @@ def test_a_field_of_the_wrong_kind_is_refused(where: tuple[Any, ...], name: str)
 
 
 WRONG = {
-    "an unknown sensor": (("inputs", 0), "modality", "radar", "modality must be one of"),
+    "an unknown sensor": (("inputs", 0), "modality", "sonar", "modality must be one of"),
     "the same sensor twice": (("inputs", 0), "modality", "rf", "different modalities"),
     "a rate of zero": (("inputs", 0), "rate_hz", 0.0, "rate_hz must be a finite number above 0"),
     "a rate of more digits than a float has": (("inputs", 0), "rate_hz", 10**400, "rate_hz must be a finite number"),

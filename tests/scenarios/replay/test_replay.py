@@ -407,7 +407,7 @@ def test_breaks_are_read(text: str, expected: BrokenSensor) -> None:
     assert parsed_break(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "radar", "lidar@", "lidar@x", "lidar@-3", "lidar@3-", "lidar@9-3", "lidar@3-3"])
+@pytest.mark.parametrize("text", ["", "sonar", "lidar@", "lidar@x", "lidar@-3", "lidar@3-", "lidar@9-3", "lidar@3-3"])
 def test_what_is_no_break_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="--drop"):
         parsed_break(text)
@@ -651,7 +651,7 @@ def test_nobody_there_is_one_sentence(
         (("--speed", "nan"), "--speed must be a number above 0"),
         (("--from", "-1"), "--from must be at least 0 s"),
         (("--seconds", "0"), "--seconds must be above 0"),
-        (("--drop", "radar"), "--drop 'radar' is no sensor and time"),
+        (("--drop", "sonar"), "--drop 'sonar' is no sensor and time"),
         (("--loss", "1"), "--loss must lie in"),
         (("--station", "bs07"), "--station 'bs07' is none of this recording"),
         (("--from", "1000"), "nothing to ask"),

@@ -266,8 +266,8 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "shares below 1": ({"clients.groups": [{**RF, "share": 0.7}]}, ("shares must add up to 1, got 0.7", "change")),
     "a negative share": ({"clients.groups": [{**RF, "share": -1}]}, ("clients.groups.0.share must be at least 0",)),
     "an unknown modality": (
-        {"clients.groups": [{**RF, "modalities": ["radar"]}]},
-        ("clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf' or 'gps', got 'radar'",),
+        {"clients.groups": [{**RF, "modalities": ["sonar"]}]},
+        ("clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf' or 'gps', got 'sonar'",),
     ),
     "a modality that the task cannot use": (
         {"clients.groups": [{**RF, "modalities": ["rf", "lidar"]}]},

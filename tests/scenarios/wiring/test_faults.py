@@ -211,7 +211,7 @@ def test_a_drift_of_less_than_half_a_frame_changes_nothing() -> None:
         ({"modality": "gps"}, "does not say enough; add ppm"),
         ({"modality": "gps", "jump_s": 1.0, "for_s": 3.0}, "stays; leave out for_s"),
         ({"modality": "gps", "jump_s": -1.0}, r"jump_s must be at least 0"),
-        ({"modality": "radar", "jump_s": 1.0}, r"faults\.0\.modality must be"),
+        ({"modality": "sonar", "jump_s": 1.0}, r"faults\.0\.modality must be"),
     ],
 )
 def test_a_clock_that_cannot_be_is_refused(drift: dict[str, Any], sentence: str) -> None:
