@@ -116,11 +116,11 @@ def draw_moments(
     figure = Figure(figsize=(4.6 * max(len(frames), 2), 4.4 * sum(shares) + 1.0), layout="constrained")
     grid = figure.add_gridspec(len(shares), len(frames), height_ratios=shares)
     for column, frame in enumerate(frames):
-        for index, draw in enumerate(rows):
-            draw(frame, figure.add_subplot(grid[index, column]))
+        drawn = [figure.add_subplot(grid[index, column]) for index in range(len(rows))]
+        for draw, ax in zip(rows, drawn, strict=True):
+            draw(frame, ax)
         state, color = ("blocked", BLOCKED) if is_blocked[frame] else ("clear", CLEAR)
-        title_ax = figure.axes[-len(rows)]
-        title_ax.set_title(f"({letter(column)})  t = {scene.time_s[frame]:.1f} s, {state}", color=color, weight="bold")
+        drawn[0].set_title(f"({letter(column)})  t = {scene.time_s[frame]:.1f} s, {state}", color=color, weight="bold")
     if power is not None:
         axes = [figure.add_subplot(grid[row, :]) for row in (-2, -1)]
         draw_powers(scene.time_s, frames, power, is_blocked, *axes)
