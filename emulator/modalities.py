@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-Modality = Literal["lidar", "camera", "rf", "gps"]
+Modality = Literal["lidar", "camera", "rf", "gps", "radar"]
 
 #: The one order in which modalities are listed, concatenated and stacked everywhere.
 MODALITIES: tuple[Modality, ...] = get_args(Modality)
@@ -188,7 +188,36 @@ _GPS = ModalitySpec(
     picture="",
 )
 
-MODALITY_SPECS: Mapping[Modality, ModalitySpec] = {"lidar": _LIDAR, "camera": _CAMERA, "rf": _RF, "gps": _GPS}
+_RADAR = ModalitySpec(
+    title="radar",
+    recorded=RecordedFrame(
+        (0, 0),
+        "uint8",
+        "dB",
+        "radar of the base station: rows by range, columns by the sine of the azimuth from -1 to 1, 0 along +y",
+        "range-angle map, power above the mean noise in whole decibels",
+    ),
+    shape=(0, 0),
+    axes=("range", "angle"),
+    dtype="uint8",
+    unit="dB",
+    values="power above the noise (0: nothing) over range and angle",
+    window_axis=0,
+    sees_surroundings=True,
+    noise="decibels",
+    noise_sigma=3.0,
+    encoder="radar_window",
+    picture="map",
+    on_request=True,
+)
+
+MODALITY_SPECS: Mapping[Modality, ModalitySpec] = {
+    "lidar": _LIDAR,
+    "camera": _CAMERA,
+    "rf": _RF,
+    "gps": _GPS,
+    "radar": _RADAR,
+}
 
 
 @dataclass(frozen=True, slots=True)

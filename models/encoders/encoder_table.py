@@ -30,6 +30,7 @@ from .normalize import (
     StandardizePosition,
     StandardizePower,
 )
+from .radar_encoder import radar_encoder
 from .resnet import resnet50_encoder
 
 #: Of the usual sensor; where one reaches farther, its own readings say so.
@@ -101,6 +102,10 @@ def _sweep_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     return StandardizePower(request.all_samples()), request.convolutional(beam_map_encoder)
 
 
+def _radar_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return StandardizePower(request.some_samples()), request.convolutional(radar_encoder)
+
+
 def _position_report(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     return StandardizeColumns(request.all_samples()), request.perceptron()
 
@@ -127,6 +132,7 @@ ENCODERS: Mapping[str, EncoderMaker] = {
     "camera_window": _camera_window,
     "sweep_window": _sweep_window,
     "position_window": _position_window,
+    "radar_window": _radar_window,
     "relative_sweeps": _relative_sweeps,
     "position_report": _position_report,
     "color_image": _color_image,

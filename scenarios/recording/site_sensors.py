@@ -20,6 +20,7 @@ from ...emulator.radio.sweep import beam_powers, measured_powers
 from ...emulator.sensors.camera import Camera
 from ...emulator.sensors.gps import GpsReceiver, drone_fix
 from ...emulator.sensors.lidar import Lidar
+from ...emulator.sensors.radar import Radar
 from ...emulator.world.scene import Scene
 from .recorded_site import RecordedSite
 
@@ -104,11 +105,22 @@ def _gps(site: RecordedSite) -> Sense:
     return lambda moment: drone_fix(receiver.sense(site.world, moment.time_s), site.gps)
 
 
+def _radar_field(site: RecordedSite) -> Field:
+    settings = site.file.section.radar
+    return standard_field("radar", (settings.n_ranges, settings.n_angles))
+
+
+def _radar(site: RecordedSite) -> Sense:
+    radar = Radar(site.file.section.radar, site.stream("radar"))
+    return lambda moment: radar.sense(moment.scene)
+
+
 SENSORS: Mapping[Modality, SensorKind] = {
     "lidar": SensorKind(_lidar_field, _lidar),
     "camera": SensorKind(_camera_field, _camera),
     "rf": SensorKind(_rf_field, _rf),
     "gps": SensorKind(_gps_field, _gps),
+    "radar": SensorKind(_radar_field, _radar),
 }
 
 

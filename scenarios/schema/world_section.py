@@ -18,6 +18,7 @@ from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modal
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
 from ...emulator.sensors.lidar import LidarSettings
+from ...emulator.sensors.radar import RadarSettings
 from ...emulator.world.sky import SkySettings
 from ...emulator.world.street_settings import StreetSettings
 from .section import Probability, Section
@@ -95,7 +96,7 @@ class WorldSection(Section):
             tracked car, camera, rf, gps in the sky.
         night_share: share of base stations that record at night.
         street, sky: where they stand; the one of `kind` counts.
-        lidar, camera, gps: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy,
+        lidar, camera, gps, radar: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy,
             unless told otherwise.
     """
 
@@ -116,6 +117,7 @@ class WorldSection(Section):
     lidar: LidarSettings = LidarSettings()
     camera: CameraSettings = CameraSettings()
     gps: GpsSettings = GpsSettings()
+    radar: RadarSettings = RadarSettings()
 
     @pydantic.model_validator(mode="before")
     @classmethod

@@ -104,6 +104,16 @@ def test_a_model_of_lidar_camera_and_beams_is_handed_out(tmp_path: Path) -> None
     assert_handed_out_well(result, scenario)
 
 
+def test_a_model_of_lidar_and_radar_is_handed_out(tmp_path: Path) -> None:
+    """A modality that only its row, its sensor and its encoder know of goes the whole way."""
+    groups = [{"name": "both", "modalities": ["lidar", "radar"], "share": 1.0}]
+    radar = {"world.radar.n_ranges": 64, "world.radar.n_angles": 16}
+    scenario = small("blockage", {**STREETS, **radar, "clients.groups": groups})
+    result = run_scenario(scenario, tmp_path / "run")
+    assert_ran_well(result, scenario)
+    assert_handed_out_well(result, scenario)
+
+
 @pytest.mark.parametrize("images", ["plain", "occluded", "views"])
 def test_skies_train_to_point_at_drones_in_every_setting_of_images(images: str, tmp_path: Path) -> None:
     scenario = small("drone_beam", {**FLIGHTS, "data.images": images})

@@ -267,7 +267,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a negative share": ({"clients.groups": [{**RF, "share": -1}]}, ("clients.groups.0.share must be at least 0",)),
     "an unknown modality": (
         {"clients.groups": [{**RF, "modalities": ["sonar"]}]},
-        ("clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf' or 'gps', got 'sonar'",),
+        ("clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf', 'gps' or 'radar', got 'sonar'",),
     ),
     "a modality that the task cannot use": (
         {"clients.groups": [{**RF, "modalities": ["rf", "lidar"]}]},
@@ -353,7 +353,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "a personal encoder of nothing": (
         {"training.personal_encoders": ["sonar"]},
-        ("training.personal_encoders.0 must be 'lidar', 'camera', 'rf' or 'gps'", "got 'sonar'"),
+        ("training.personal_encoders.0 must be 'lidar', 'camera', 'rf', 'gps' or 'radar'", "got 'sonar'"),
     ),
     "a personal encoder that nobody has": (
         {"training.personal_encoders": ["gps", "lidar"]},
