@@ -31,12 +31,12 @@ class AccessLink:
     The choice knows the present signal-to-noise ratio: adaptation is fast beside frames of a tenth of a second.
 
     Attributes:
-        bandwidth_hz: that the user gets.
-        overhead_share: of the symbols, for pilots and control.
+        bandwidth_hz: bandwidth that the user gets.
+        overhead_share: share of the symbols for pilots and control.
         slot_s: duration of a block.
-        implementation_loss_db: that the receiver needs beyond the block error curves.
+        implementation_loss_db: power that the receiver needs beyond the block error curves.
         target_bler: block error rate that the choice aims at.
-        needed_bps: whoever gets less is in outage. 0: whoever gets nothing.
+        needed_bps: rate below which a user is in outage. 0: only without any rate.
 
     Raises:
         ConfigError: a value is impossible.
@@ -53,7 +53,7 @@ class AccessLink:
 
     def __post_init__(self) -> None:
         check_ranges("decision.link", self, _RANGES)
-        self.rate_bps(0.0)  # refuses blocks that are too small
+        self.rate_bps(0.0)  # refuses blocks that are too small, here and not when a user is first served
 
     def rate_bps(self, snr_db: Any) -> Array:
         """Bits per second that arrive without error: [...] dB -> [...], 0 below the lowest indicator; never falls.
@@ -70,7 +70,7 @@ class AccessLink:
         return np.where(highest < 0, 0.0, best_bps)
 
     def in_outage(self, rate_bps: Any) -> Any:
-        """[...] bool: nothing, or less than is needed."""
+        """[...] bool, whether a rate is 0 or less than is needed."""
         return (np.asarray(rate_bps) <= 0.0) | (np.asarray(rate_bps) < self.needed_bps)
 
     def _block_rates(self) -> BlockRates:

@@ -1,4 +1,4 @@
-"""A user on one of many beams: keep one, sweep when it has become weak, or point where a model says.
+"""A user on one of many beams: keep one, sweep when it has become weak, or take the beam that a model answers.
 
 Time is continuous; powers change at frames. While a sweep goes on nothing is sent, and what it finds is as old as its
 beginning.
@@ -34,8 +34,8 @@ class BeamRule:
         drop_db: a beam that has lost so much since the last sweep is given up, ...
         report_s: ... once that has been reported.
         resweep_s: sweep again after so long anyway: a beam that does not get weaker may still not be the best.
-        beam_s: of a sweep, for each beam that it tries.
-        candidates: 1 points where the model says; more sweeps so many of its first beams, and takes the best of them.
+        beam_s: duration of a sweep per beam that it tries.
+        candidates: 1 takes the model's first beam; more sweeps so many of its first beams, and takes the best of them.
 
     Raises:
         ConfigError: a value is impossible.
@@ -87,18 +87,18 @@ class BeamSignals:
 
 
 def keep(signals: BeamSignals, beam: int) -> Service:
-    """One beam for ever."""
+    """Service on one beam, never changed."""
     return _follow(signals, np.full(signals.n_frames, beam))
 
 
 def best(signals: BeamSignals) -> Service:
-    """The strongest beam of every frame from its first instant on, found for nothing."""
+    """Service on the strongest beam of every frame, known from its first instant on without a sweep."""
     return _follow(signals, signals.snr_db.argmax(axis=1))
 
 
 def react(signals: BeamSignals, rule: BeamRule) -> Service:
-    """Sweep all beams at the start, when the one in use has lost too much, and now and then."""
-    user = _User(signals)
+    """Service of a rule that sweeps all beams at the start, after a drop of power, and after `resweep_s` anyway."""
+    user = _BeamUser(signals)
     all_beams = np.arange(signals.n_beams)
     found_db, weak_since_s, swept_s = 0.0, NEVER, -NEVER
     for frame in range(signals.n_frames):
@@ -119,18 +119,18 @@ def react(signals: BeamSignals, rule: BeamRule) -> Service:
 def follow_answers(
     signals: BeamSignals, rule: BeamRule, ranking: NDArray[np.int64], arrival_s: Array, first_beam: int
 ) -> Service:
-    """Point where the model says, as soon as it says so.
+    """Service on the beams that a model answers, from the arrival of each answer on.
 
     Args:
         signals: of all beams.
         rule: how many of its first beams are tried.
         ranking: [n, k] beams of the answer about each frame, best guess first.
         arrival_s: [n] when the answer arrives; infinite where there was none.
-        first_beam: until the first one.
+        first_beam: beam until the first answer arrives.
     """
-    user = _User(signals, first_beam)
-    heard = np.flatnonzero(np.isfinite(arrival_s))
-    answers = iter(sorted(zip(arrival_s[heard].tolist(), heard.tolist(), strict=True)))
+    user = _BeamUser(signals, first_beam)
+    answered = np.flatnonzero(np.isfinite(arrival_s))
+    answers = iter(sorted(zip(arrival_s[answered].tolist(), answered.tolist(), strict=True)))
     answer_s, about = next(answers, (NEVER, -1))
     for frame in range(signals.n_frames):
         end_s = (frame + 1) * signals.frame_s
@@ -147,8 +147,8 @@ def follow_answers(
     return user.service
 
 
-class _User:
-    """On which beam a user is, and what it has got so far."""
+class _BeamUser:
+    """A user that is played: the beam that serves it, and its service so far."""
 
     def __init__(self, signals: BeamSignals, beam: int = 0) -> None:
         self.service = Service()

@@ -1,4 +1,4 @@
-"""A user between two cells: stay, react when the other has become better, or leave when a blockage is foretold.
+"""A user between two cells: stay, react when the other has become better, or leave when a blockage is predicted.
 
 Time is continuous; signals change at frames, warnings when they arrive. A handover is prepared while the user is still
 served, then interrupts it. Nothing else is decided while one is under way.
@@ -34,8 +34,8 @@ class HandoverRule:
     Attributes:
         offset_db: the other cell must be better by more than this, ...
         time_to_trigger_s: ... for so long without a break.
-        warned_for_s: a warning counts when it has lasted so long; whoever waits follows fewer false ones, and has more
-            of its own cell.
+        warned_for_s: a warning counts when it has lasted so long; waiting follows fewer false ones, and leaves the
+            user longer in its own cell.
         preparation_s: from the decision until the user leaves its cell.
         interruption_s: from then until the other cell serves it.
 
@@ -103,13 +103,13 @@ class Spans(NamedTuple):
     until_s: Array
 
     def lasting(self, seconds: float) -> Spans:
-        """When it has held for so long."""
+        """The part of each span that comes after it has held for so long."""
         begun_s = self.from_s + seconds
         return Spans(begun_s[begun_s < self.until_s], self.until_s[begun_s < self.until_s])
 
 
 class Warnings(NamedTuple):
-    """When each cell expects to be blocked: the user's own, and the other."""
+    """Times at which each cell expects to be blocked: the user's own, and the other."""
 
     own: Spans
     other: Spans
@@ -119,7 +119,7 @@ NO_WARNINGS = Warnings(Spans(np.zeros(0), np.zeros(0)), Spans(np.zeros(0), np.ze
 
 
 def warned_times(arrival_s: Array, warned: NDArray[np.bool_]) -> Spans:
-    """When a cell counts as warned: from an answer that warns until the next one that does not.
+    """Spans in which a warning of a cell is in force: from an answer that warns until the next one that does not.
 
     Args:
         arrival_s: [n] of the answers; infinite where there was none.
@@ -134,7 +134,7 @@ def warned_times(arrival_s: Array, warned: NDArray[np.bool_]) -> Spans:
 
 
 def stay(cells: TwoCells) -> Service:
-    """Never hand over."""
+    """Service of a user that is never handed over."""
     seconds = np.full(cells.n_frames, cells.frame_s)
     return Service(
         duration_s=float(seconds.sum()),
@@ -144,15 +144,15 @@ def stay(cells: TwoCells) -> Service:
 
 
 def serve(cells: TwoCells, rule: HandoverRule, warnings: Warnings = NO_WARNINGS) -> Service:
-    """Hand over when the other cell has been better for long enough, or when the serving one is warned.
+    """Service under a rule that hands over when the other cell has been better for long enough, or on a warning.
 
     On a warning the user goes, without waiting for a loss, to a cell that serves it and is not warned itself; it does
     not come back while the warning lasts, unless that cell fails it. Without warnings this is event A3 alone.
     """
-    user = _User(cells, rule)
+    user = _CellUser(cells, rule)
     lasting = Warnings(*(spans.lasting(rule.warned_for_s) for spans in warnings))
     for piece in _pieces(cells, warnings, lasting):
-        user.live(piece)
+        user.play(piece)
     return user.service
 
 
@@ -173,8 +173,8 @@ class _Piece(NamedTuple):
     lasting: tuple[bool, bool]
 
 
-class _User:
-    """Where a user is served, and where it is going."""
+class _CellUser:
+    """A user that is played: the cell that serves it, and the handover that is under way."""
 
     def __init__(self, cells: TwoCells, rule: HandoverRule) -> None:
         self.service = Service()
@@ -183,8 +183,8 @@ class _User:
         self._better_since_s = NEVER
         self._leaves_s = self._arrives_s = NEVER
 
-    def live(self, piece: _Piece) -> None:
-        """A piece of time."""
+    def play(self, piece: _Piece) -> None:
+        """Serve the user, and decide, over one piece of time."""
         now_s = piece.begin_s
         while now_s < piece.end_s:
             if self._arrives_s <= now_s:
@@ -205,14 +205,15 @@ class _User:
     def _decide(self, now_s: float, piece: _Piece) -> None:
         here, there, warned = self._cell, 1 - self._cell, piece.warned
         snr_db, outage = self._cells.snr_db[:, piece.frame], self._cells.outage[:, piece.frame]
-        foretold = piece.lasting[here] and not warned[there] and not outage[there]
+        is_predicted = piece.lasting[here] and not warned[there] and not outage[there]
         is_better = snr_db[there] > snr_db[here] + self._rule.offset_db
+        # a cell that is about to be blocked is better only for a moment
         is_a_trap = warned[there] and not warned[here] and not outage[here]
         if not is_better or is_a_trap:
             self._better_since_s = NEVER
         elif self._better_since_s == NEVER:
             self._better_since_s = now_s
-        if foretold or now_s >= self._better_since_s + self._rule.time_to_trigger_s:
+        if is_predicted or now_s >= self._better_since_s + self._rule.time_to_trigger_s:
             self._leaves_s = now_s + self._rule.preparation_s
             self._arrives_s = self._leaves_s + self._rule.interruption_s
             self.service.n_actions += 1
@@ -226,7 +227,7 @@ class _User:
 
 
 def _pieces(cells: TwoCells, warned: Warnings, lasting: Warnings) -> list[_Piece]:
-    """All time, in order."""
+    """All time, in order, cut wherever a frame begins or a warning changes."""
     frames_s = cells.frame_s * np.arange(cells.n_frames + 1)
     changes = np.concatenate([frames_s, *warned.own, *warned.other, *lasting.own, *lasting.other])
     times = np.unique(changes[(changes >= 0.0) & (changes <= frames_s[-1])])

@@ -1,8 +1,9 @@
-"""The limits of all handovers: what somebody who knows the future could have had of two cells.
+"""The limits of all handovers between two cells, as if the future were known.
 
-A handover takes its interruption, and nothing before it: who knows has prepared. What is summed over time is constant
-between frames, so that moving a handover changes the sum at a constant rate until its beginning or its end meets a
-frame: a best plan exists in which every handover begins or ends at one, and these are all that is searched.
+A handover takes its interruption, and nothing before it: with the future known it is prepared in time. What is summed
+over time is constant between frames, so that moving a handover changes the sum at a constant rate until its beginning
+or its end meets a frame: a best plan exists in which every handover begins or ends at one, and these are all that is
+searched.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _least_cost(cells: TwoCells, cost: Array, interruption_s: float, cost_of_int
 
 
 def _instants(cells: TwoCells, interruption_s: float) -> list[float]:
-    """At which a handover may begin or end: frames, and one interruption before and after each."""
+    """[s] at which a handover may begin or end: frames, and one interruption before and after each."""
     frames_s = cells.frame_s * np.arange(cells.n_frames + 1)
     around = np.concatenate([frames_s, frames_s - interruption_s, frames_s + interruption_s])
     times = np.sort(around[(around >= 0.0) & (around <= frames_s[-1])])

@@ -19,10 +19,10 @@ class Service:
     """Sums over time; those of several users are added.
 
     Attributes:
-        duration_s: of all.
-        outage_s: in which the user got less than it needs, interruptions included.
-        interrupted_s: of that, in which nothing was sent because of a handover or a sweep.
-        bits: that arrived.
+        duration_s: all time.
+        outage_s: time in which the user got less than it needs, interruptions included.
+        interrupted_s: part of the outage in which nothing was sent because of a handover or a sweep.
+        bits: bits that arrived.
         lost_db_s: dB below the best beam, times s in which something was sent; beams only.
         n_actions: handovers or sweeps begun.
     """
@@ -36,11 +36,11 @@ class Service:
 
     @classmethod
     def total(cls, parts: Iterable[Service]) -> Self:
-        """Of several users or stretches."""
+        """Sum over several users or stretches."""
         return cls(*map(sum, zip(*map(astuple, parts), strict=True)))
 
     def served(self, seconds: float, rate_bps: float, *, outage: bool, lost_db: float = 0.0) -> None:
-        """So long at this rate."""
+        """Add time at a rate."""
         self.duration_s += seconds
         self.bits += rate_bps * seconds
         self.lost_db_s += lost_db * seconds
@@ -48,7 +48,7 @@ class Service:
             self.outage_s += seconds
 
     def interrupted(self, seconds: float) -> None:
-        """So long without anything."""
+        """Add time in which nothing is sent."""
         self.duration_s += seconds
         self.outage_s += seconds
         self.interrupted_s += seconds
@@ -70,7 +70,7 @@ class Service:
         return self.lost_db_s / sent_s if sent_s > 0.0 else 0.0
 
     def figures(self) -> dict[str, Any]:
-        """For summaries."""
+        """Figures for summaries."""
         return {
             "outage_ms_per_min": self.outage_ms_per_min,
             "rate_bps": self.rate_bps,
@@ -82,6 +82,9 @@ def arrivals_s(sensed_s: Array, seconds: float) -> Array:
     """Instant of the answer about every frame.
 
     A device that is slower than its sensor leaves frames out: whenever it is done it takes the newest one.
+
+    >>> arrivals_s(np.array([0.0, 1.0, 2.0, 3.0]), 1.5).tolist()
+    [1.5, 3.0, inf, 4.5]
 
     Args:
         sensed_s: [n] instants of the frames, ascending.

@@ -1,4 +1,4 @@
-"""A run that is complete: what it ran, and what it says of its models."""
+"""Folder of a complete run: scenario, summary, and last scores of its models."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..schema.toml_file import read_toml
 
 
 class _Loose(pydantic.BaseModel):
-    """Of a file that holds more than is asked for here."""
+    """Part of a stored object; fields that an export does not read are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
 
 class Exported(_Loose):
-    """A model of a summary."""
+    """One exported model, as the summary lists it."""
 
     client: int
     path: str
 
 
-class _Group(_Loose):
+class _ReportedGroup(_Loose):
     model: str
 
 
@@ -38,17 +38,17 @@ class _Environment(_Loose):
 
 
 class Summary(_Loose):
-    """What bundles need of a `summary.json`."""
+    """Fields of `summary.json` that an export reads."""
 
     rounds: int
     test_windows: int
     trace_hash: str
-    groups: dict[str, _Group]
+    groups: dict[str, _ReportedGroup]
     exports: list[Exported]
     environment: _Environment
 
 
-class _Row(_Loose):
+class _MetricsRow(_Loose):
     round: int
     client: int
     models: dict[str, dict[str, float]] = {}
@@ -59,10 +59,10 @@ class FinishedRun:
     """A complete run folder.
 
     Attributes:
-        folder: where it is.
-        scenario: what it ran.
-        scenario_text: the file that says so.
-        summary: of its end.
+        folder: path of the run folder.
+        scenario: that was run.
+        scenario_text: content of its `scenario.toml`.
+        summary: fields of its `summary.json`.
         last_scores: client -> model -> scores after the last round.
     """
 
@@ -73,7 +73,7 @@ class FinishedRun:
     last_scores: dict[NodeId, dict[str, dict[str, float]]]
 
     def model_file(self, client: NodeId) -> Path:
-        """Where the model of a client is.
+        """Path of the exported model of a client.
 
         Raises:
             ConfigError: it has none, or the file is gone.
@@ -89,7 +89,7 @@ class FinishedRun:
 
 
 def finished_run(folder: Path) -> FinishedRun:
-    """Read what a run left that came to its end.
+    """The complete run in a folder.
 
     Raises:
         ConfigError: it is not the folder of a complete run with models.
@@ -104,7 +104,7 @@ def finished_run(folder: Path) -> FinishedRun:
     try:
         summary = Summary.model_validate_json((folder / "summary.json").read_bytes())
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [_Row.model_validate(row) for row in map(_without_undefined, lines)]
+        rows = [_MetricsRow.model_validate(row) for row in map(_without_undefined, lines)]
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # pydantic's is a ValueError
         reason = " ".join(str(error).splitlines()[:3])
