@@ -107,7 +107,7 @@ class BareClient:
 
 def bare_clients(scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> list[BareClient]:
     """Fresh clients from models that no learner has touched."""
-    weights, starts = mixing_weights(clients, graph), map_starts(scenario, clients, graph)
+    weights, starts = mixing_weights(clients, graph), map_starts(scenario.sheaf, scenario.seed, clients, graph)
     return [BareClient(scenario, c, weights[c.client_id], starts[c.client_id]) for c in clients]
 
 

@@ -93,7 +93,10 @@ def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
     data = scenario.data_of(str(manifest.trained["group"]))
     fusion = scenario.model.fusion
     rows = _SampleRows(entry.inputs)
-    made = {modality: make_encoder(scenario, modality, rows, 0) for modality in manifest.modalities}
+    made = {
+        modality: make_encoder(scenario.task_spec, scenario.model, scenario.seed, modality, rows, 0)
+        for modality in manifest.modalities
+    }
     model = ClientModel(
         {modality: normalizer for modality, (normalizer, _) in made.items()},
         {modality: encoder for modality, (_, encoder) in made.items()},

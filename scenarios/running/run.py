@@ -82,7 +82,7 @@ def run_scenario(
         SheafedgeError: a field, a file, the training or an export is wrong; the message says which and what to do.
     """
     find_algorithm(scenario.algorithm)  # before reading or recording any data
-    check_weights(scenario)
+    check_weights(scenario.model)
     target = out or default_target(scenario)
     refuse_unusable(target)
     # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.

@@ -13,14 +13,12 @@ import torch
 from torch import Tensor
 
 from ...datasets.splits.private_rows import private_split
-from ...emulator.contracts import ConfigError, Learner, Modality, NodeId
+from ...emulator.contracts import ConfigError, Learner, NodeId
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.engine import named_stream
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.network.topology import build_topology
 from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
-from ...models.client_model import ClientModel
-from ...models.head import HeadLayout, chosen_outputs, initial_head
 from ...models.training.client_setup import ClientSetup
 from ...models.twin_model import TwinModel
 from ..schema.scenario import Scenario
@@ -28,8 +26,9 @@ from .client import Client
 from .coupling_watch import coupling_warnings, limit_warnings
 from .data import ClientData
 from .devices import client_devices
-from .encoders import OBJECTIVES, make_encoder, torch_seed
+from .encoders import OBJECTIVES
 from .faults import fault_plan
+from .initial_models import InitialModels
 from .live import LiveRows
 from .map_starts import check_maps, map_starts, redrawn_maps
 from .members import Member, members_of
@@ -104,15 +103,16 @@ def assemble(
     _check_heads(scenario, algorithm, clients, graph)
     check_maps(scenario, algorithm)
     _check_mobility(scenario, algorithm)
-    starts = map_starts(scenario, clients, graph) if algorithm.maps_heads else {}
+    starts = map_starts(scenario.sheaf, scenario.seed, clients, graph) if algorithm.maps_heads else {}
     if algorithm.couples_heads and only is None:
         heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
-        warnings += limit_warnings(scenario, starts, heads)
+        warnings += limit_warnings(scenario.training.head_step_size, scenario.sheaf, starts, heads)
     links = with_groups_linked(graph, clients) if algorithm.links_groups else graph
     faults = fault_plan(scenario.faults, scenario.seed, links)
+    weigh = partial(all_weights, clients, scenario.training.personal_encoders)
     moves = scenario.topology.kind == "mobile"
-    moving = moving_neighbors(scenario, graph, faults, partial(all_weights, scenario, clients)) if moves else None
-    weights = all_weights(scenario, clients, graph, links) if moving is None else moving.weights
+    moving = moving_neighbors(scenario.mobility, scenario.seed, graph, faults, weigh) if moves else None
+    weights = weigh(graph, links) if moving is None else moving.weights
     learners = make_learners(scenario, algorithm, clients, graph, weights, starts, only)
     return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings)
 
@@ -121,21 +121,32 @@ def make_clients(
     scenario: Scenario, algorithm: Algorithm, data: list[ClientData], device: torch.device, dtype: torch.dtype
 ) -> tuple[Client, ...]:
     """Clients with their groups and initial models."""
+    initial = _initial_models(scenario, algorithm)
     clients = []
     for member, rows in zip(members_of(scenario), data, strict=True):
         names = {m: (m,) for m in member.modalities} if algorithm.unimodal else {"fused": member.modalities}
         models = {
-            name: _initial_model(scenario, algorithm, member, owned, rows).to(device=device, dtype=dtype)
-            for name, owned in names.items()
+            name: initial.model(member, owned, rows).to(device=device, dtype=dtype) for name, owned in names.items()
         }
         client = Client(
             member.client_id, member.group, member.modalities, rows, models, member.outputs, train=rows.train
         )
-        clients.append(_with_twin(scenario, algorithm, member, client))
+        clients.append(_with_twin(scenario, algorithm, initial, member, client))
     return tuple(clients)
 
 
-def _with_twin(scenario: Scenario, algorithm: Algorithm, member: Member, client: Client) -> Client:
+def _initial_models(scenario: Scenario, algorithm: Algorithm) -> InitialModels:
+    settings, all_outputs = scenario.model, None
+    if scenario.sheaf.map_start == "aligned":
+        groups = [scenario.data_of(group.name) for group in scenario.clients.groups]
+        all_outputs = sorted({output for data in groups for output in scenario.task_spec.output_identities(data)})
+    fusion = algorithm.fusion if settings.fusion == "default" else settings.fusion
+    return InitialModels(scenario.seed, settings, fusion, all_outputs)
+
+
+def _with_twin(
+    scenario: Scenario, algorithm: Algorithm, initial: InitialModels, member: Member, client: Client
+) -> Client:
     """A second model of the same start and rows kept aside, where the algorithm wants them.
 
     Raises:
@@ -151,7 +162,7 @@ def _with_twin(scenario: Scenario, algorithm: Algorithm, member: Member, client:
         )
     kept, private = private_split(train, algorithm.private_share)
     shared = client.models["fused"]
-    own = _initial_model(scenario, algorithm, member, client.modalities, client.data)
+    own = initial.model(member, client.modalities, client.data)
     twin = TwinModel(shared, own.to(device=shared.head.device, dtype=shared.head.dtype))
     return replace(client, train=train.take(kept), private=train.take(private), twin=twin)
 
@@ -193,7 +204,9 @@ def make_learners(
             head_mixing=weights[me].everything,
             group_mixing=weights[me].group,
             map_starts=starts.get(me, {}),
-            redrawn_maps=redrawn_maps(scenario, client, [clients[peer] for peer in sorted(graph[me])])
+            redrawn_maps=redrawn_maps(
+                scenario.sheaf, scenario.seed, client, [clients[peer] for peer in sorted(graph[me])]
+            )
             if scenario.sheaf.rotate_index
             else None,
         )
@@ -263,40 +276,3 @@ def _check_pace(scenario: Scenario, algorithm: Algorithm) -> None:
             f"algorithm {scenario.algorithm!r} trains one model for all clients, which cannot go at a pace of their own"
             " or be off; set network.mode = 'synchronous' and leave 'node_off' out of faults"
         )
-
-
-def _initial_model(
-    scenario: Scenario, algorithm: Algorithm, member: Member, modalities: tuple[Modality, ...], rows: ClientData
-) -> ClientModel:
-    """Encoders start equal wherever a modality is owned; heads too, unless the scenario says otherwise."""
-    settings = scenario.model
-    made = {modality: make_encoder(scenario, modality, rows.train, member.client_id) for modality in modalities}
-    model = ClientModel(
-        {modality: normalizer for modality, (normalizer, _) in made.items()},
-        {modality: encoder for modality, (_, encoder) in made.items()},
-        fusion=algorithm.fusion if settings.fusion == "default" else settings.fusion,
-        embedding_dim=settings.embedding_dim,
-        n_outputs=member.task.n_outputs(member.data),
-    )
-    model.head.data.copy_(_initial_head(scenario, model.layout, member))
-    return model
-
-
-def _initial_head(scenario: Scenario, layout: HeadLayout, member: Member) -> Tensor:
-    """A common head is drawn once per layout; what outputs are about decides with aligned maps, else their numbers do.
-
-    With aligned maps it is drawn for everything that any group is asked about, and a client takes its own outputs of
-    it: neighbors then start in agreement on their edge, and whoever has all outputs in the usual order starts as ever.
-    """
-
-    def drawn(whole: HeadLayout, *whose: NodeId) -> Tensor:
-        return initial_head(whole, torch.Generator().manual_seed(torch_seed(scenario.seed, "head", whole, *whose)))
-
-    if scenario.model.head_start == "independent":
-        return drawn(layout, member.client_id)
-    if scenario.sheaf.map_start != "aligned":
-        return drawn(layout)
-    asked = (member.task.output_identities(scenario.data_of(group.name)) for group in scenario.clients.groups)
-    everything = sorted({output for outputs in asked for output in outputs})
-    whole = replace(layout, n_outputs=len(everything))
-    return chosen_outputs(drawn(whole), whole, [everything.index(output) for output in member.outputs])

@@ -12,6 +12,7 @@ from torch import Tensor
 from ...emulator.contracts import ConfigError, NodeId, State
 from ...emulator.saved_state import SavedState
 from ...models.algorithms.algorithm_table import ALGORITHMS
+from ...models.settings import SheafSettings
 from ...models.sheaf.stability import (
     UNSTABLE_FROM,
     head_step_limit,
@@ -53,20 +54,22 @@ def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str,
     return (f"{said}: above 1 heads overshoot their neighbors",) if strength > 1.0 else ()
 
 
-def limit_warnings(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Tensor]) -> tuple[str, ...]:
+def limit_warnings(
+    head_step_size: float, sheaf: SheafSettings, starts: Starts, heads: Mapping[NodeId, Tensor]
+) -> tuple[str, ...]:
     """Corrected limits of Theorem 1 that the first round already breaks, whatever the losses are.
 
     Args:
-        scenario: with its step sizes.
+        head_step_size: of `[training]`, the paper's alpha.
+        sheaf: with coupling and map step size.
         starts: client -> neighbor -> initial map.
         heads: client -> initial head.
     """
-    found = (_head_warning(scenario, starts, heads), _map_warning(scenario, starts, heads))
+    found = (_head_warning(head_step_size, sheaf.coupling, starts, heads), _map_warning(sheaf, starts, heads))
     return tuple(warning for warning in found if warning)
 
 
-def _head_warning(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
-    alpha, coupling = scenario.training.head_step_size, scenario.sheaf.coupling
+def _head_warning(alpha: float, coupling: float, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
     if coupling == 0.0:
         return ""
     if alpha <= head_step_limit(0.0, coupling, sheaf_laplacian_bound(starts)):
@@ -81,8 +84,7 @@ def _head_warning(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Ten
     )
 
 
-def _map_warning(scenario: Scenario, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
-    sheaf = scenario.sheaf
+def _map_warning(sheaf: SheafSettings, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
     if sheaf.clamp_map_step or not sheaf.learns_maps:
         return ""
     squares = {client: float(head @ head) for client, head in heads.items()}

@@ -12,7 +12,8 @@ from ...emulator.contracts import MODALITY_SPECS, Modality, NodeId
 from ...emulator.engine import named_stream
 from ...models.encoders.encoder_table import ENCODERS, EncoderRequest, pretrained_image
 from ...models.objectives import Objective, binary_cross_entropy, cross_entropy
-from ..schema.scenario import Scenario
+from ...models.settings import ModelSettings
+from ..tasks.task_spec import TaskSpec
 
 OBJECTIVES: Mapping[str, Objective] = {
     "cross_entropy": cross_entropy,
@@ -25,38 +26,42 @@ def torch_seed(seed: int, *name: object) -> int:
     return int(named_stream(seed, *name).integers(2**63))
 
 
-def check_weights(scenario: Scenario) -> None:
+def check_weights(settings: ModelSettings) -> None:
     """Find out early, before a world is recorded, whether pretrained weights can be used.
 
     Raises:
         ConfigError: torchvision is not installed, or the file is missing or holds something else.
     """
-    if scenario.model.camera_encoder != "small":
+    if settings.camera_encoder != "small":
         with torch.random.fork_rng(devices=[]):
-            pretrained_image(scenario.model)
+            pretrained_image(settings)
 
 
-def make_encoder(scenario: Scenario, modality: Modality, train: Any, client_id: NodeId) -> tuple[nn.Module, nn.Module]:
+def make_encoder(
+    task: TaskSpec, settings: ModelSettings, seed: int, modality: Modality, train: Any, client_id: NodeId
+) -> tuple[nn.Module, nn.Module]:
     """Normalizer and encoder of one modality.
 
     Encoders start equal wherever a modality is owned. Normalizers know the client's own training samples; dropout draws
     from a stream of the client.
 
     Args:
-        scenario: task and model.
-        modality: which.
+        task: of the client.
+        settings: of its model.
+        seed: of the run.
+        modality: that is encoded.
         train: training samples of the client.
         client_id: of the client.
     """
     request = EncoderRequest(
-        settings=scenario.model,
+        settings=settings,
         shape=train.input_shapes[modality],
         samples=lambda indices: train.inputs(indices)[modality],
         n_samples=len(train),
-        dropout_draws=torch.Generator().manual_seed(torch_seed(scenario.seed, "dropout", client_id, modality)),
+        dropout_draws=torch.Generator().manual_seed(torch_seed(seed, "dropout", client_id, modality)),
     )
-    name = scenario.task_spec.encoders.get(modality, MODALITY_SPECS[modality].encoder)
+    name = task.encoders.get(modality, MODALITY_SPECS[modality].encoder)
     with torch.random.fork_rng(devices=[]):
         # layers draw from the global generator; the fork gives it back as it was
-        torch.manual_seed(torch_seed(scenario.seed, "encoder", modality))  # noqa: TID251
+        torch.manual_seed(torch_seed(seed, "encoder", modality))  # noqa: TID251
         return ENCODERS[name](request)

@@ -10,6 +10,7 @@ from torch import Tensor
 from ...emulator.contracts import ConfigError, NodeId
 from ...emulator.engine import named_stream
 from ...models.algorithms.algorithm_table import Algorithm
+from ...models.settings import SheafSettings
 from ...models.sheaf.equations import aligned_starts, kronecker_starts, random_starts, structured_starts
 from ..schema.scenario import Scenario
 from .client import Client
@@ -18,22 +19,24 @@ MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "alig
 
 
 def map_starts(
-    scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
+    sheaf: SheafSettings, seed: int, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
 ) -> dict[NodeId, dict[NodeId, Tensor]]:
     """Initial restriction maps of both ends of every edge."""
     starts: dict[NodeId, dict[NodeId, Tensor]] = {client.client_id: {} for client in clients}
     for a, b in graph.edges:
-        starts[a][b], starts[b][a] = edge_starts(scenario, clients[a], clients[b])
+        starts[a][b], starts[b][a] = edge_starts(sheaf, seed, clients[a], clients[b])
     return starts
 
 
-def edge_starts(scenario: Scenario, one: Client, other: Client, round_index: int = 0) -> tuple[Tensor, Tensor]:
+def edge_starts(
+    sheaf: SheafSettings, seed: int, one: Client, other: Client, round_index: int = 0
+) -> tuple[Tensor, Tensor]:
     """Maps of both ends of an edge, drawn from a stream that belongs to the edge, and to the round after the first."""
     if one.client_id > other.client_id:
-        second, first = edge_starts(scenario, other, one, round_index)
+        second, first = edge_starts(sheaf, seed, other, one, round_index)
         return first, second
-    sheaf, later = scenario.sheaf, (round_index,) if round_index else ()
-    draws = named_stream(scenario.seed, "restriction_maps", one.client_id, other.client_id, *later)
+    later = (round_index,) if round_index else ()
+    draws = named_stream(seed, "restriction_maps", one.client_id, other.client_id, *later)
     layouts = one.models["fused"].layout, other.models["fused"].layout
     if sheaf.map_storage == "kronecker":
         return kronecker_starts(*layouts, sheaf.compression, draws)
@@ -43,12 +46,12 @@ def edge_starts(scenario: Scenario, one: Client, other: Client, round_index: int
 
 
 def redrawn_maps(
-    scenario: Scenario, me: Client, neighbors: Sequence[Client]
+    sheaf: SheafSettings, seed: int, client: Client, neighbors: Sequence[Client]
 ) -> Callable[[int], Mapping[NodeId, Tensor]]:
-    """What a client's maps are in any later round; the other ends find the same without a word."""
+    """Round -> the maps of a client in it; the other ends draw the same, so that nothing is sent."""
 
     def of_round(round_index: int) -> Mapping[NodeId, Tensor]:
-        return {peer.client_id: edge_starts(scenario, me, peer, round_index)[0] for peer in neighbors}
+        return {peer.client_id: edge_starts(sheaf, seed, client, peer, round_index)[0] for peer in neighbors}
 
     return of_round
 

@@ -70,23 +70,23 @@ def members_of(scenario: Scenario) -> list[Member]:
     members = []
     for client_id, group in enumerate(assign_groups(scenario)):
         data = scenario.data_of(group)
-        numbering = _numbering(scenario, client_id, scenario.task_spec.n_outputs(data))
+        n_outputs = scenario.task_spec.n_outputs(data)
+        numbering = _numbering(data.beam_order, scenario.clients.n_clients, scenario.seed, client_id, n_outputs)
         owned = modalities_of(scenario, group)
         members.append(Member(client_id, group, owned, scenario.task_spec, data, numbering))
     return members
 
 
-def _numbering(scenario: Scenario, client_id: NodeId, n_outputs: int) -> NDArray[np.int64]:
-    """[n_outputs] drawn from a stream of the client alone; who mounts arrays upside down is drawn among all clients."""
+def _numbering(beam_order: str, n_clients: int, seed: int, client_id: NodeId, n_outputs: int) -> NDArray[np.int64]:
+    """[n_outputs] drawn from a stream of the client alone; arrays that hang upside down are drawn among all clients."""
     designed = np.arange(n_outputs, dtype=np.int64)
-    if scenario.data.beam_order == "mirrored":
-        n_clients = scenario.clients.n_clients
-        upside_down = named_stream(scenario.seed, "beam_order").permutation(n_clients)[: n_clients // 2]
+    if beam_order == "mirrored":
+        upside_down = named_stream(seed, "beam_order").permutation(n_clients)[: n_clients // 2]
         return designed[::-1] if client_id in upside_down else designed
-    draws = named_stream(scenario.seed, "beam_order", client_id)
-    if scenario.data.beam_order == "rotated":
+    draws = named_stream(seed, "beam_order", client_id)
+    if beam_order == "rotated":
         return np.roll(designed, -int(draws.integers(n_outputs)))
-    return draws.permutation(designed) if scenario.data.beam_order == "permuted" else designed
+    return draws.permutation(designed) if beam_order == "permuted" else designed
 
 
 def image_change(

@@ -10,26 +10,25 @@ import numpy as np
 from ...emulator.contracts import Modality, NodeId
 from ...emulator.network.topology import modality_subgraph
 from ...models.sharing.gossip import metropolis_hastings_weights
-from ..schema.scenario import Scenario
 from .client import Client
 from .mobility import MixingWeights
 
 
 def all_weights(
-    scenario: Scenario,
     clients: tuple[Client, ...],
+    personal: tuple[Modality, ...],
     graph: nx.Graph[NodeId],
     links: nx.Graph[NodeId] | None = None,
 ) -> dict[NodeId, MixingWeights]:
     """What the neighbors of every client weigh.
 
     Args:
-        scenario: with the encoders that are personal.
         clients: of the run.
+        personal: modalities whose encoders are not shared.
         graph: along which encoders and heads are shared.
         links: the same, or with more edges inside groups, along which whole models are.
     """
-    encoders = mixing_weights(clients, graph, personal=scenario.training.personal_encoders)
+    encoders = mixing_weights(clients, graph, personal=personal)
     whole, group = neighbor_weights(graph), group_weights(clients, graph if links is None else links)
     return {node: MixingWeights(encoders[node], whole[node], group[node]) for node in sorted(graph)}
 

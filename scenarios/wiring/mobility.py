@@ -15,7 +15,7 @@ from ...emulator.engine import named_stream
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.network.topology import MovingGraph
 from ...emulator.world.wandering import Wanderer, distances_m
-from ..schema.scenario import Scenario
+from ..schema.mobility_section import MobilitySection
 
 
 class RoundWeights(Mapping[NodeId, float]):
@@ -102,13 +102,12 @@ def _of_rounds(met: MixingWeights) -> _OfRounds:
 
 
 def moving_neighbors(
-    scenario: Scenario, reachable: nx.Graph[NodeId], faults: FaultPlan, weigh: Weigh
+    mobility: MobilitySection, seed: int, reachable: nx.Graph[NodeId], faults: FaultPlan, weigh: Weigh
 ) -> MovingNeighbors:
     """Clients that move as `[mobility]` says, each with a random stream of its own."""
-    mobility = scenario.mobility
     wanderers = [
         Wanderer(
-            named_stream(scenario.seed, "mobility", client),
+            named_stream(seed, "mobility", client),
             mobility.area_m,
             mobility.speed_m_per_s,
             mobility.memory_s,

@@ -45,7 +45,8 @@ def heads(*norms: float) -> dict[int, Tensor]:
 
 def warned(tiny: Scenario, norms: tuple[float, ...] = (1.0, 1.0, 1.0), **edits: Any) -> tuple[str, ...]:
     settings = {"training.head_step_size": 0.1, "sheaf.coupling": 0.1, "sheaf.map_step_size": 0.001, **edits}
-    return limit_warnings(tiny.edited(settings), triangle(), heads(*norms))
+    edited = tiny.edited(settings)
+    return limit_warnings(edited.training.head_step_size, edited.sheaf, triangle(), heads(*norms))
 
 
 @pytest.mark.parametrize(("strength", "n_warnings"), [(1.98, 0), (2.02, 1)])
@@ -88,7 +89,7 @@ def test_a_free_map_step_beyond_its_limit_names_the_edge_with_the_longest_heads(
 def test_without_coupling_or_neighbors_nothing_is_too_large(tiny: Scenario) -> None:
     assert warned(tiny, **{"sheaf.coupling": 0.0, "sheaf.clamp_map_step": False, "sheaf.map_step_size": 1e9}) == ()
     alone: dict[int, dict[int, Tensor]] = {0: {}}
-    assert limit_warnings(tiny.edited({"sheaf.coupling": 1e3}), alone, heads(1.0)) == ()
+    assert limit_warnings(0.1, tiny.edited({"sheaf.coupling": 1e3}).sheaf, alone, heads(1.0)) == ()
 
 
 def test_a_scenario_is_told_when_it_is_built(tiny: Scenario) -> None:

@@ -34,9 +34,9 @@ def test_both_ends_of_an_edge_draw_the_same_rows_in_every_round(map_start: str) 
     emulation = wired(scenario).emulation
     for a, b in emulation.graph.edges:
         ends = emulation.clients[a], emulation.clients[b]
-        drawn = [edge_starts(scenario, *ends, round_index) for round_index in range(6)]
+        drawn = [edge_starts(scenario.sheaf, scenario.seed, *ends, round_index) for round_index in range(6)]
         for round_index, (first, second) in enumerate(drawn):
-            back, forth = edge_starts(scenario, *reversed(ends), round_index)
+            back, forth = edge_starts(scenario.sheaf, scenario.seed, *reversed(ends), round_index)
             assert torch.equal(first, forth)
             assert torch.equal(second, back)
             assert torch.equal(first, second)  # equal heads: the same coordinates
@@ -46,7 +46,8 @@ def test_both_ends_of_an_edge_draw_the_same_rows_in_every_round(map_start: str) 
 
 def test_the_first_round_draws_what_it_always_drew() -> None:
     emulation = wired(tiny()).emulation
-    still, rotated = (map_starts(tiny(edits), emulation.clients, emulation.graph) for edits in ({}, ROTATED))
+    both = (tiny(edits) for edits in ({}, ROTATED))
+    still, rotated = (map_starts(one.sheaf, one.seed, emulation.clients, emulation.graph) for one in both)
     for client, starts in still.items():
         assert all(torch.equal(start, rotated[client][peer]) for peer, start in starts.items())
 
@@ -65,7 +66,9 @@ def test_a_round_projects_with_the_maps_of_its_own(algorithm: str, storage: str)
         seen = before if algorithm == "sheaf_dmfl_att" else after  # diffusion trains first
         assert messages
         for message in messages:
-            rows, _ = edge_starts(scenario, emulation.clients[0], emulation.clients[message.receiver], round_index)
+            rows, _ = edge_starts(
+                scenario.sheaf, scenario.seed, emulation.clients[0], emulation.clients[message.receiver], round_index
+            )
             assert torch.equal(torch.from_numpy(message.payload), seen[rows])
         learner.absorb(phase, round_index, ())
 
@@ -82,7 +85,7 @@ def test_a_head_is_pulled_through_the_maps_that_its_neighbors_used() -> None:
         wanted = torch.zeros_like(heads[me.client_id])
         for peer in emulation.graph[me.client_id]:
             clients = emulation.clients[me.client_id], emulation.clients[peer]
-            own, its = edge_starts(scenario, *clients, round_index)
+            own, its = edge_starts(scenario.sheaf, scenario.seed, *clients, round_index)
             wanted[own] += heads[me.client_id][own] - heads[peer][its]
         torch.testing.assert_close(me.coupling.pull(heads[me.client_id]), wanted)
 

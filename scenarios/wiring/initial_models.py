@@ -1,0 +1,67 @@
+"""The models that clients start from: equal encoders and heads wherever their shapes allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ...emulator.contracts import Modality, NodeId
+from ...models.client_model import ClientModel
+from ...models.head import HeadLayout, chosen_outputs, initial_head
+from ...models.settings import ModelSettings
+from .data import ClientData
+from .encoders import make_encoder, torch_seed
+from .members import Member
+
+
+@dataclass(frozen=True, slots=True)
+class InitialModels:
+    """Draws initial models; equal arguments give equal models.
+
+    Attributes:
+        seed: of the run.
+        settings: of all models.
+        fusion: of the embeddings.
+        all_outputs: what the outputs of any client are about, ascending, where restriction maps compare outputs by
+            that; None: they are compared by number.
+    """
+
+    seed: int
+    settings: ModelSettings
+    fusion: str
+    all_outputs: Sequence[int] | None
+
+    def model(self, member: Member, modalities: Sequence[Modality], rows: ClientData) -> ClientModel:
+        """A model of some of the modalities of a client."""
+        made = {
+            modality: make_encoder(member.task, self.settings, self.seed, modality, rows.train, member.client_id)
+            for modality in modalities
+        }
+        model = ClientModel(
+            {modality: normalizer for modality, (normalizer, _) in made.items()},
+            {modality: encoder for modality, (_, encoder) in made.items()},
+            fusion=self.fusion,
+            embedding_dim=self.settings.embedding_dim,
+            n_outputs=member.task.n_outputs(member.data),
+        )
+        model.head.data.copy_(self._head(model.layout, member))
+        return model
+
+    def _head(self, layout: HeadLayout, member: Member) -> Tensor:
+        """A common head is drawn once per layout.
+
+        Where outputs are compared by what they are about, it is drawn for the outputs of all clients, and a client
+        takes its own: neighbors then start in agreement on their edge.
+        """
+        if self.settings.head_start == "independent":
+            return self._drawn(layout, member.client_id)
+        if self.all_outputs is None:
+            return self._drawn(layout)
+        whole = replace(layout, n_outputs=len(self.all_outputs))
+        return chosen_outputs(self._drawn(whole), whole, [self.all_outputs.index(one) for one in member.outputs])
+
+    def _drawn(self, layout: HeadLayout, *owner: NodeId) -> Tensor:
+        return initial_head(layout, torch.Generator().manual_seed(torch_seed(self.seed, "head", layout, *owner)))
