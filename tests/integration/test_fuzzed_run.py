@@ -22,7 +22,7 @@ from sheafedge.emulator.network.transport import zmq_transport
 from sheafedge.emulator.network.transport.wire import Wire, WireFrames
 from sheafedge.emulator.network.transport.worker import Worker
 from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
-from sheafedge.scenarios.wiring import build
+from sheafedge.scenarios.wiring import emulation
 from sheafedge.scenarios.wiring.emulation import emulate
 
 #: Lossy, so that headers which list lost packets cross as well.
@@ -35,7 +35,7 @@ GIVE_UP_S = 240.0  # only broken code, on a very busy machine, ever waits so lon
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that stands still for a while is not what is tested here."""
-    monkeypatch.setattr(build, "ZmqTransport", partial(ZmqTransport, timeout_s=GIVE_UP_S))
+    monkeypatch.setattr(emulation, "ZmqTransport", partial(ZmqTransport, timeout_s=GIVE_UP_S))
 
 
 @pytest.fixture(scope="module")

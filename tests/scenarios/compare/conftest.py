@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sheafedge.scenarios.compare import comparing
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison, validated_comparison
 
@@ -30,3 +31,9 @@ def finished(two_methods: Comparison, tmp_path_factory: pytest.TempPathFactory) 
     """Its folder and results; tests only read them."""
     folder = tmp_path_factory.mktemp("compared") / "two"
     return folder, run_comparison(two_methods, folder)
+
+
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Curves take ten times as long as the tiny runs that they show; the comparison `finished` has them."""
+    monkeypatch.setattr(comparing, "_draw", lambda results, folder: None)

@@ -60,6 +60,7 @@ def test_a_comparison_prints_a_line_per_run_and_whole_tables(
     assert lines[-1] == "folder   runs/compare-beam_tracking"
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_search_prints_its_grid_and_where_the_settings_are(
     tiny_arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +118,7 @@ def test_if_no_run_is_possible_the_exit_code_says_so(
 
 def test_ctrl_c_ends_every_process_and_the_same_command_continues(tiny_arguments: list[str], tmp_path: Path) -> None:
     asked = ["compare", *tiny_arguments, "--algorithms", "local,dsgd", "--jobs", "2", "--out", "c"]
-    slow = ["--set", "rounds=30", "--set", "training.local_steps=20", "--seeds", "30"]
+    slow = ["--set", "rounds=10", "--set", "training.local_steps=10", "--seeds", "30"]
     running = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, *asked, *slow],
         cwd=tmp_path,

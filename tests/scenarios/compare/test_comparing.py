@@ -135,6 +135,7 @@ def test_curves_end_where_the_scores_are(finished: tuple[Path, dict[str, Any]]) 
             assert curve.scores[group][:, -1].tolist() == pytest.approx(list(found["values"].values()))
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_what_is_there_is_not_run_again_and_a_changed_scenario_is(two_methods: Comparison, tmp_path: Path) -> None:
     one = only(two_methods, "alone")
     assert followed(one, tmp_path).made == ["alone 0"]
@@ -147,6 +148,7 @@ def test_what_is_there_is_not_run_again_and_a_changed_scenario_is(two_methods: C
     assert followed(one, tmp_path).made == []  # and the first is still there
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_run_of_another_version_or_of_another_scenario_is_replaced(
     two_methods: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +168,7 @@ def test_a_run_of_another_version_or_of_another_scenario_is_replaced(
     assert followed(one, tmp_path).made == ["alone 0"]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_interrupted_comparison_continues_and_clears_what_was_left(
     two_methods: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +191,7 @@ def test_an_interrupted_comparison_continues_and_clears_what_was_left(
     assert all(os.path.isfile(path / "summary.json") for path in (tmp_path / "runs").iterdir())  # noqa: PTH113
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_methods_that_come_down_to_the_same_scenario_share_a_run(two_methods: Comparison, tmp_path: Path) -> None:
     twice = only(two_methods, "alone").edited({"methods": {"a": {"algorithm": "local"}, "b": {"algorithm": "local"}}})
     progress = RecordedProgress()
@@ -223,6 +227,7 @@ def test_a_seed_that_failed_leaves_means_over_the_others(two_methods: Comparison
     assert "| alone | 3 of 4 |" in (tmp_path / "table.md").read_text()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_two_jobs_find_what_one_finds(
     two_methods: Comparison, finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def test_what_fails_is_not_chosen(two_methods: Comparison, tmp_path: Path) -> No
         tune(two_methods.edited({"methods": {"alone": sgd}}), {STEPS: [1e12]}, [0], tmp_path / "none")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_comparison_takes_the_chosen_settings_by_the_name_of_the_method(
     tuned: tuple[Path, dict[str, Any]], two_methods: Comparison, tmp_path: Path
 ) -> None:

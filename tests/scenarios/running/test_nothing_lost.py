@@ -13,7 +13,7 @@ import pytest
 from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.whole_file import replacing, write_whole
 from sheafedge.scenarios.compare.comparing import writing
-from sheafedge.scenarios.compare.stored_runs import replacing_run, stored_rows, stored_summary
+from sheafedge.scenarios.compare.stored_runs import replacing_run, stored_metrics, stored_summary
 from sheafedge.scenarios.recording import recording_cache
 from sheafedge.scenarios.recording.recording_cache import cached_recording
 from sheafedge.scenarios.running.run import run_scenario
@@ -194,11 +194,11 @@ DAMAGED = {
 
 @pytest.mark.parametrize("case", DAMAGED)
 def test_a_damaged_summary_and_damaged_metrics_are_one_sentence(case: str, tmp_path: Path) -> None:
-    for name, read in (("summary.json", stored_summary), ("metrics.jsonl", stored_rows)):
+    for name, read in (("summary.json", stored_summary), ("metrics.jsonl", stored_metrics)):
         (tmp_path / name).write_bytes(DAMAGED[case])
         if name == "metrics.jsonl" and case == "nothing":
-            assert stored_rows(tmp_path) == []  # which is not as many as the summary promises
+            assert stored_metrics(tmp_path) == []  # which is not as many as the summary promises
             continue
-        with pytest.raises(DataError, match=f"{name} is not what a run leaves there") as refused:
+        with pytest.raises(DataError, match=f"{name} is damaged or not written by a run") as refused:
             read(tmp_path)
         assert "\n" not in str(refused.value)
