@@ -1,7 +1,7 @@
-"""The paper's claims, each held against figures of a comparison: what holds, what does not, and by how much.
+"""Claims of the paper, each checked against the results of a comparison.
 
 A difference counts when its mean over seeds is larger than its standard deviation over the same seeds (paired: both
-methods share rows, graph and start). With five seeds that is a rule of thumb, not a test of significance.
+methods share samples, graph and initial values). With five seeds that is a rule of thumb, not a test of significance.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     make results [ARGS="--jobs 2 --only blockage"]
 
-Every comparison is a file beside this one; all land in one folder and share runs. What was run before is not run again,
-so that the page grows comparison by comparison and survives interruptions. Measured rows are read from the folder
-`deepsense` inside $SHEAFEDGE_DATA; without them their sections say that they were left out.
+Every comparison is a TOML file in this folder; all share one folder of runs. Stored runs are not repeated, so an
+interrupted call can be continued. Measured samples are read from the folder `deepsense` in $SHEAFEDGE_DATA; without
+them their sections are marked as not run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ COMPARISONS = (
     "drones_permuted",
     "drones_sizes",
 )
-#: Our method where it is not called as everywhere else.
+#: Comparisons in which our method has another name.
 OURS = dict.fromkeys(("drones_permuted", "drones_sizes"), "sheaf twin, aligned (ours)")
 #: Methods of the curves on the page; more than these cannot be told apart.
 PICTURED = (
