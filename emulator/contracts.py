@@ -201,15 +201,15 @@ class SensorSource(Protocol):
 
 
 class Delivery(NamedTuple):
-    """What a link decided about one message.
+    """Decision of a link about one message.
 
     Attributes:
         arrival_s: simulated instant at which the receiver has all that will ever come: the end of the last round of
             transmissions.
         lost_packets: [n_lost] indices of packets that never arrived, ascending; empty when all did.
-        n_packets: how many packets the message was cut into.
+        n_packets: number of packets of the message.
         n_retransmissions: transmissions beyond the first of each packet.
-        airtime_s: how long sending it takes a sender that is alone on its medium, repeats included.
+        airtime_s: time that sending takes a sender that is alone on its medium, repeats included.
         dropped: a full queue refused the message, so that nothing of it was ever sent; all its packets are lost.
     """
 
@@ -234,23 +234,23 @@ class Link(Protocol):
 
         Args:
             size_bytes: header and payload.
-            priority: its class, 0 before 1; only links that were built with classes look at it.
-            decided: told the message's fate, exactly once and at the latest at the instant of its arrival; before this
-                returns where the fate is known at once.
+            priority: class of the message, 0 before 1; only links that were built with classes use it.
+            decided: called with the decision exactly once, at the latest at the instant of the arrival; before this
+                method returns if the decision is known at once.
         """
         ...
 
 
 class Transmission(NamedTuple):
-    """What a channel does to a message, or to a chunk of one, whose transmission starts now.
+    """Transmission of a message, or of a chunk of one, over a channel.
 
     Attributes:
-        airtime_s: how long the sender is busy with it, repeats included, while it has the medium for itself.
+        airtime_s: time that the sender is busy with it, repeats included, while it has the medium for itself.
         delay_s: from the end of the airtime to the arrival: waits for repeats, latency.
         lost_packets: [n_lost] indices of packets that never arrive, ascending.
-        n_packets: how many packets it was cut into.
+        n_packets: number of packets.
         n_retransmissions: transmissions beyond the first of each packet.
-        propagation_s, processing_s: fixed delays, where they are told apart from `delay_s`.
+        propagation_s, processing_s: fixed delays, where they are not part of `delay_s`.
     """
 
     airtime_s: float
@@ -262,12 +262,12 @@ class Transmission(NamedTuple):
     processing_s: float = 0.0
 
     def arrival_s(self, end_s: float) -> float:
-        """When the receiver has all that will ever come, if the airtime ends at this instant."""
+        """Simulated instant at which the receiver has all that will ever arrive, if the airtime ends at `end_s`."""
         return end_s + self.delay_s + self.propagation_s + self.processing_s
 
 
 class Channel(Protocol):
-    """What lies between a sender and a receiver: rate, delay, loss and repeats. It has no queue."""
+    """Path from a sender to a receiver, with rate, delay, loss and repeats, but without a queue."""
 
     @property
     def packet_bytes(self) -> int:
@@ -275,7 +275,7 @@ class Channel(Protocol):
         ...
 
     def transmit(self, start_s: float, size_bytes: int) -> Transmission:
-        """What happens to the packets of a message whose transmission starts at this instant.
+        """Transmit a message of this size from this simulated instant on.
 
         A sender starts one transmission after the other, in the order of time.
         """
@@ -283,7 +283,7 @@ class Channel(Protocol):
 
 
 class Transport(Protocol):
-    """Carries the bytes and decides nothing. All transports give the same trajectory bit for bit.
+    """Carrier of bytes that decides nothing. All transports give the same trajectory bit for bit.
 
     A message crosses twice, as it does between hosts: from its sender to the hub, and, when the link has let it
     through, from the hub to its receiver.
@@ -298,17 +298,17 @@ class Transport(Protocol):
         ...
 
     def packed(self, in_flight: InFlight) -> tuple[bytes, bytes]:
-        """Header and payload of a message that waits at the hub, to be kept."""
+        """Header and payload of a message that waits at the hub, for a checkpoint."""
         ...
 
     def unpacked(self, header: bytes, payload: bytes) -> InFlight:
-        """A message that was kept, at the hub again."""
+        """A message of a checkpoint, at the hub again."""
         ...
 
     def forward_damaged(
         self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
     ) -> Message:
-        """The same, after these bits of what survived were flipped on their way to the receiver.
+        """As `forward`, after these bits of what survived were flipped on their way to the receiver.
 
         Raises:
             WireError: the receiver has noticed, and refuses the message.
@@ -324,10 +324,10 @@ class InFlight(NamedTuple):
     """A message at the hub: everything a link may know about it, and the frames it came in, unread.
 
     Attributes:
-        slot, receiver: whose it is.
-        size_bytes: header and payload as they cross the link.
+        slot, receiver: of the message.
+        size_bytes: size of header and payload as they cross the link.
         checksum: of the payload; identifies the content in the trace.
-        frames: what the transport needs to forward it; opaque to everybody else.
+        frames: frames that the transport forwards; opaque to all others.
     """
 
     slot: MessageSlot

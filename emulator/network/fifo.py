@@ -58,7 +58,7 @@ class Fifo:
     def joined(self, start_s: float, size_bytes: int, end_s: float) -> None:
         """Add an accepted message, sent from `start_s` to `end_s`."""
         self.free_at_s = end_s
-        if self.limit_bytes < math.inf:
+        if self.limit_bytes < math.inf:  # without a limit nothing has to be counted
             self._waiting.append((start_s, size_bytes))
             self._waiting_bytes += size_bytes
 

@@ -129,7 +129,7 @@ class ProcessorSharing:
             return  # a transmission has started since, and set another alarm
         self._advance()
         end_s, _, sender = heapq.heappop(self._ends)
-        self._served_s = max(self._served_s, end_s)
+        self._served_s = max(self._served_s, end_s)  # rounding may have put the alarm a moment early
         sender.has_left()
         if self._ends and alarm == self._alarm:
             self._set_alarm()
@@ -201,7 +201,7 @@ class RoundRobin:
     def _share_blocks(self) -> None:
         left, waiting = self._n_blocks, self._waiting
         while left and waiting:
-            each = max(1, left // len(waiting))
+            each = max(1, left // len(waiting))  # as many rounds at once as all senders can take part in
             for _ in range(min(left, len(waiting))):
                 needed, sender = waiting.popleft()
                 got = min(each, needed)

@@ -85,6 +85,7 @@ class Network:
         self._env, self._transport, self._links = env, transport, links
         self._deliver, self._recorder, self._faults = deliver, recorder, faults
         self._numbers, self._flight_numbers = count(), count()
+        # Offers and flights have numbers, because a checkpoint cannot hold the callbacks that wait for them.
         self._offers: dict[int, _Offered] = {}
         self._on_air: dict[int, _Flight] = {}
 
@@ -147,6 +148,7 @@ class Network:
     def _decided(self, offer: _Offered, delivery: Delivery) -> None:
         del self._offers[offer.number]
         in_flight, slot, n_lost = offer.in_flight, offer.in_flight.slot, len(delivery.lost_packets)
+        # A vector with gaps is of use only where its coordinates mean something one by one.
         usable = n_lost == 0 or (slot.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
         cut_off = usable and self._faults.loses(slot.sender, in_flight.receiver, offer.offered_s, delivery.arrival_s)
         self._recorder.message(offer.offered_s, in_flight, delivery, usable and not cut_off, by_fault=cut_off)

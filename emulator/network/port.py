@@ -145,7 +145,7 @@ class Port:
         queue = next((queue for queue in self._classes if queue), None)
         if queue is None:
             return
-        job = queue[0]
+        job = queue[0]  # it stays there until its last chunk has left; a higher class may go in between
         n_bytes = job.left_bytes
         if self._chunk_packets is not None:
             n_bytes = min(n_bytes, self._chunk_packets * job.channel.packet_bytes)
@@ -165,6 +165,7 @@ class Port:
             self._send_next()
             return
         queue.popleft()
+        # The sender goes on before the fate is reported: messages that the report causes wait like any others.
         self._send_next()
         job.decided(job.delivery())
 

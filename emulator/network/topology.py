@@ -161,6 +161,7 @@ def regular_edges(modalities_of: Ownership, draws: np.random.Generator, options:
             f"topology.degree must lie in [1, {len(nodes) - 1}] and degree times the {len(nodes)} clients must be even,"
             f" got {degree}"
         )
+    # networkx has a generator of its own: seeded from the named stream, the graph depends on that stream alone.
     drawn = nx.random_regular_graph(degree, len(nodes), seed=int(draws.integers(2**32)))
     return [(nodes[first], nodes[second]) for first, second in drawn.edges]
 

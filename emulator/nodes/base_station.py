@@ -68,7 +68,7 @@ class BaseStation:
             arrived = yield from self._play_phase(phase, round_index, arrived, off_s)
         if not self._takes_part:
             arrived = None
-            self._inbox.begin_round(round_index + 1)
+            self._inbox.begin_round(round_index + 1)  # what still arrives for this round is late
         report = host.report(arrived, round_index)
         yield env.timeout(0.0)  # lets all nodes submit their work before this thread blocks on the first result
         seen = {**report.result(), **self._node_fields()}
@@ -79,7 +79,9 @@ class BaseStation:
     ) -> Generator[simpy.Event, object, PhaseInput | None]:
         """One phase, until all nodes have ended it, or until this one goes off."""
         env, started_s, busy_s = self._context.env, self._context.env.now, self._device.seconds(phase.flops)
-        if off_s <= started_s + busy_s:
+        if (
+            off_s <= started_s + busy_s
+        ):  # not computed at all, so that the learner's state stays that of the phase before
             self._spend(off_s - started_s)
             yield env.at(off_s)
             self._set_part(False)
@@ -103,6 +105,7 @@ class BaseStation:
         env, pace = self._context.env, self._context.pace
         if pace is not None and env.now < pace.start_s(round_index):
             yield env.timeout(pace.start_s(round_index) - env.now)
+        # With all nodes off, rounds would pass in no simulated time.
         if (start_s := self._context.faults.any_on_s(env.now)) > env.now:
             yield env.at(start_s)
         if self._begin_round is not None:

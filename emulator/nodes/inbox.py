@@ -73,6 +73,7 @@ class Inbox:
         """
         if round_index > self._round_index:
             self.begin_round(round_index)
+        # Messages of neighbors that are ahead may have arrived before this node has asked for them.
         self._awaited = {slot for slot in expected if slot not in self._arrived}
         if self._awaited:
             self._complete = self._env.event()
@@ -81,9 +82,10 @@ class Inbox:
             else:
                 yield self._complete | self._env.timeout(max(0.0, deadline_s - self._env.now))
             self._complete = None
-        self._ended.add(phase)
+        self._ended.add(phase)  # from now on messages of this phase are late
         arrived = {slot: self._arrived.pop(slot) for slot in expected if slot in self._arrived}
         messages = self._policy.complete(expected, arrived)
+        # Sums of floats depend on their order, and a set has none: without sorting, runs would not repeat.
         return sorted(messages, key=lambda m: (m.sender, m.kind, m.modality or ""))
 
     def _is_over(self, slot: MessageSlot) -> bool:
@@ -110,7 +112,7 @@ class Mailbox:
     def put(self, message: Message) -> None:
         """Take a message that has arrived now; of two about one topic only the newer one will be used."""
         topic = topic_of(message.slot)
-        if message.round_index < self._newest.get(topic, 0):
+        if message.round_index < self._newest.get(topic, 0):  # a later message has overtaken it on the link
             self._recorder.overtaken(message)
             self._policy.late(message)
             return

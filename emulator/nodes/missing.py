@@ -104,6 +104,7 @@ class Stale:
             before, message = message, before
         if before is not None and message.received is not None:
             payload = np.where(message.received, message.payload, before.payload)
+            # A coordinate that has never arrived stays unknown.
             known = None if before.received is None else message.received | before.received
             message = replace(message, payload=payload, received=None if known is None or known.all() else known)
         self._last[topic_of(message.slot)] = message

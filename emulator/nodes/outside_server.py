@@ -16,7 +16,8 @@ from ..network.transport.curve_keys import CurveKeys
 from ..network.transport.errors import TransportError, WireError
 from ..network.transport.packets import Frame, Packet, unpack_packet
 from .outside_place import OutsidePlace, pack_place
-from .seat_server import ReadReply, Seat, SeatServer
+from .seat import ReadReply, Seat
+from .seat_server import SeatServer
 
 _MOST_HEADER_BYTES = 1 << 16  # of an outside client, whose messages are few
 _BEATS_PER_SILENCE = 6.0

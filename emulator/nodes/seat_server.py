@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..contracts import NodeId
@@ -20,73 +19,10 @@ from ..network.transport.curve_keys import CurveKeys
 from ..network.transport.errors import WireError
 from ..network.transport.packets import Frame, Packet, pack_packet
 from ..network.transport.rpc_socket import READ_AT_ONCE, RpcSocket
+from .seat import MOST_TEXT, JoinRefused, ReadReply, Seat, SeatRequest, printable
 
 #: Longest wait of the socket thread for packets, in milliseconds; then it looks at limits of time.
 TICK_MS = 100
-_MOST_TEXT = 300  # characters of a name or a sentence that came from outside, or quotes what did
-
-#: Converts a reply to the result of a request, on the socket thread; refuses it with a `WireError`.
-ReadReply = Callable[[Packet], Any]
-
-
-class JoinRefused(WireError):  # noqa: N818 - it is what happened, as the process reads it
-    """A process that asked for a seat gets none; it is sent the sentence."""
-
-
-@dataclass(slots=True, eq=False)
-class SeatRequest:
-    """A request to the process of a seat, until its reply has come.
-
-    Attributes:
-        ticket: number of the request, which its reply repeats.
-        parts: frames to send; none once they wait for the socket thread.
-        reply: type of the packet that replies to it.
-        read: converts the reply.
-        future: result, for the thread that waits for it.
-        sent_s: monotonic instant at which it was submitted.
-        is_given_up: the result is no longer waited for.
-    """
-
-    ticket: int
-    parts: list[Frame]
-    reply: str
-    read: ReadReply
-    future: Future[Any] = field(default_factory=Future)
-    sent_s: float = 0.0
-    is_given_up: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Seat:
-    """A place for one remote process, and the process that has taken it.
-
-    Attributes:
-        clients: ids of the clients that the process plays.
-        identity: ZeroMQ identity of its socket; None: the seat is vacant.
-        name: of the process, for people; kept when it has gone.
-        is_welcome: the process has been sent what it needs to begin.
-        heard_s: monotonic instant of the last packet from it.
-        requests: ticket -> request without a reply.
-    """
-
-    clients: tuple[NodeId, ...]
-    identity: bytes | None = None
-    name: str = ""
-    is_welcome: bool = False
-    heard_s: float = 0.0
-    requests: dict[int, SeatRequest] = field(default_factory=dict)
-
-    def request_of(self, packet: Packet) -> SeatRequest:
-        """The request that a packet replies to.
-
-        Raises:
-            WireError: it replies to none, or with a packet of another type.
-        """
-        request = self.requests.get(packet.fields.get("ticket", -1))
-        if request is None or packet.type not in {request.reply, "failed"}:
-            raise WireError(f"a packet {packet.type!r} answers no question")
-        return request
-
 
 SeatT = TypeVar("SeatT", bound=Seat)
 
@@ -272,7 +208,7 @@ class SeatServer(Generic[SeatT]):
                 seat.heard_s = time.monotonic()
                 self._handle(seat, packet)
         except WireError as refusal:
-            sentence = str(refusal)[:_MOST_TEXT]
+            sentence = str(refusal)[:MOST_TEXT]
             self._policy.refused(seat, sentence)
             if seat is not None or self._policy.replies_to_strangers or isinstance(refusal, JoinRefused):
                 self._send(identity, Packet("refused", {"sentence": sentence}))
@@ -333,8 +269,3 @@ class SeatServer(Generic[SeatT]):
             self._policy.closed()
             self.changed.notify_all()
         self.socket.close_sockets()
-
-
-def printable(text: str) -> str:
-    """Text of a remote process, cut short, with spaces for characters that a terminal would obey."""
-    return "".join(character if character.isprintable() else " " for character in text[:_MOST_TEXT])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..network.transport.errors import WorkerLost
 from ..ranges import check_ranges
-from .seat_server import Seat
+from .seat import Seat
 
 
 @dataclass(frozen=True, slots=True)

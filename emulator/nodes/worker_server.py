@@ -11,7 +11,8 @@ from ..contracts import NodeId
 from ..network.transport.curve_keys import CurveKeys
 from ..network.transport.errors import TransportError, WireError, remote_error
 from ..network.transport.packets import Frame, Packet, unpack_packet
-from .seat_server import JoinRefused, ReadReply, SeatServer, printable
+from .seat import JoinRefused, ReadReply, printable
+from .seat_server import SeatServer
 from .worker_seat import WorkerLimits, WorkerSeat
 
 _SENT_HOME = "workers were sent home; start a new run"

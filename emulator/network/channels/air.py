@@ -51,6 +51,7 @@ class Air:
                 f"base stations {ends[far, 0]} and {ends[far, 1]} are neighbors more than 5 km apart; lower"
                 " links.radio.inter_site_distance_m"
             )
+        # Before its first transmission a direction has an empty interval.
         self._start_s = np.full(len(ends), np.inf)
         self._until_s = np.full(len(ends), -np.inf)
         self._fade_db = np.zeros(len(ends))
@@ -83,8 +84,8 @@ class Air:
         if not on_air.size:
             return np.zeros(time_s.shape)
         faded_mw = leaked_mw[on_air] * 10.0 ** (-self._fade_db[others[on_air]] / 10.0)
-        meets = (start_s[on_air] <= time_s[..., None]) & (time_s[..., None] < until_s[on_air])
-        return np.asarray(meets @ faded_mw)
+        overlaps = (start_s[on_air] <= time_s[..., None]) & (time_s[..., None] < until_s[on_air])
+        return np.asarray(overlaps @ faded_mw)
 
     def _interferers(self, link: int) -> tuple[NDArray[np.int64], Array]:
         """Links that interfere with the receiver of this one, and their power in mW; computed once per link."""

@@ -84,7 +84,8 @@ def lost_packets(stretches: Sequence[Stretch], size_bytes: int, packet_bytes: in
         return np.empty(0, dtype=np.int64)
     sizes = np.concatenate([np.full(len(stretch.lost), stretch.block_bytes) for stretch in stretches])
     end = np.cumsum(sizes)
-    last_byte = max(size_bytes - 1, 0)
+    last_byte = max(size_bytes - 1, 0)  # the last block may have room beyond the message
+    # Blocks and packets do not align: a lost block takes every packet that it holds a byte of.
     first = (end - sizes)[lost] // packet_bytes
     last = np.minimum(end[lost] - 1, last_byte) // packet_bytes
     change = np.zeros(last_byte // packet_bytes + 2, dtype=np.int64)  # of the number of lost blocks a packet is part of

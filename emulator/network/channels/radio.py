@@ -75,10 +75,11 @@ class RadioChannel:
         """
         now_s, left_bytes = start_s, size_bytes
         stretches: list[Stretch] = []
-        while left_bytes > 0 or not stretches:
+        while left_bytes > 0 or not stretches:  # an empty message takes a block, too
             stretches.append(stretch := self._send(now_s, left_bytes))
             now_s += stretch.airtime_s
             left_bytes -= len(stretch.copies) * stretch.block_bytes
+        # As interference to others a transmission keeps the sender's fade of its start.
         self._air.occupied(self._link, start_s, now_s, float(stretches[0].fade_db[0]))
         n_packets = max(1, -(-size_bytes // self.packet_bytes))
         lost = lost_packets(stretches, size_bytes, self.packet_bytes)
@@ -122,6 +123,7 @@ class RadioChannel:
         rate = rates.choose(self._reported_db(now_s) + self.outer_loop.offset_db)
         block_bytes = int(rates.block_bytes[rate])
         n_blocks = min(settings.report_slots, max(1, -(-left_bytes // block_bytes)))
+        # [n_blocks, transmissions] slot of every copy, as if all copies were sent
         slot = np.arange(n_blocks)[:, None] + settings.round_trip_slots * np.arange(settings.transmissions)
         time_s: Array = now_s + slot * np.float64(settings.slot_s)
         fades_db, interference_mw = self._fades_db(time_s), self._air.interference_mw(self._link, time_s)

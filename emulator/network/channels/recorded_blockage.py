@@ -44,6 +44,7 @@ class BlockedTimes:
         self.time_s, self.blocked, self.loss_db = time_s, blocked, loss_db
         self._time_s = time_s - time_s[0]
         self._first_s = float(time_s[0])
+        # The last frame holds as long as most others do.
         step_s = float(np.median(np.diff(time_s))) if len(time_s) > 1 else 1.0
         self.duration_s = float(self._time_s[-1]) + step_s
 

@@ -35,7 +35,7 @@ def pack_messages(messages: Sequence[Message], frames: list[Frame]) -> list[list
         payload = message.payload
         if payload.ndim != 1 or payload.dtype.str not in DTYPES:
             raise WireError(f"payload of {message.kind} must be a vector of {', '.join(DTYPES)}")
-        if id(payload) not in places:
+        if id(payload) not in places:  # messages of a broadcast share one array, which crosses once
             places[id(payload)] = len(frames)
             frames.append(np.ascontiguousarray(payload).view(np.uint8).data.toreadonly())
         mask = None
@@ -65,7 +65,7 @@ def unpack_messages(packed: list[Any], frames: Sequence[Frame], allowed: Collect
         kind = _kind(name)
         if kind not in allowed:
             raise WireError(f"node {sender} sends {name!r}, which the algorithm did not declare")
-        if (place, dtype) not in arrays:
+        if (place, dtype) not in arrays:  # so that receivers of a broadcast share its array again
             arrays[place, dtype] = _vector(_frame(frames, place), dtype)
         payload = arrays[place, dtype]
         received = None if mask is None else _mask(_frame(frames, mask), len(payload))

@@ -34,6 +34,7 @@ def pack_tree(tree: State, frames: list[Frame]) -> dict[str, Any]:
         raise WireError(str(error)) from None
     described = []
     for array in arrays:
+        # Little-endian, whatever the machine: the other end may be another one.
         little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         if little.dtype.str not in ARRAY_DTYPES or array.ndim > MOST_AXES:
             raise WireError(f"an array of {array.dtype.str} with {array.ndim} axes cannot cross")

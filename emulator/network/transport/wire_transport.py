@@ -50,6 +50,7 @@ class WireTransport:
             TransportError: the transport was closed.
         """
         self._check_open()
+        # Bits are flipped behind the hub, so that the checksum of what is left is right and the receiver has to notice.
         left = self._wire.without_packets(in_flight.frames, lost_packets, packet_bytes)
         return self._wire.decode(left.header, with_flipped_bits(left.payload, flipped_bits))
 

@@ -118,7 +118,7 @@ class Worker:
                 message.phase,
             ):
                 return frame
-        frame = zmq.Frame(payload, copy=True)
+        frame = zmq.Frame(payload, copy=True)  # the sender may use its array again once the phase is over
         self._broadcast = (message, frame)
         return frame
 
