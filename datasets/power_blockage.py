@@ -1,4 +1,4 @@
-"""The second definition of blockage, from power alone, frame after frame: what a base station can say by itself."""
+"""The second definition of blockage, from power alone, frame after frame: a base station can apply it by itself."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from .deepsense.deepsense_labels import CLEAR_SWEEPS, POWER_DROP_DB
+#: A blockage by power: so far below the median of the last clear sweeps.
+POWER_DROP_DB = 8.0
+CLEAR_SWEEPS = 100
 
 
 class PowerBlockage:
-    """Labels as `datasets.deepsense_labels.blocked_by_power` gives them, a piece of a recording at a time.
+    """Labels of a recording, a piece at a time or all at once.
 
-    The first piece must hold `CLEAR_SWEEPS` frames, or all that there are: they are the first reference.
+    The first piece must hold `CLEAR_SWEEPS` frames, or all that there are. The median of their stronger half is the
+    first reference, since some of them may be blocked.
     """
 
     def __init__(self) -> None:

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError, DataError, Modality
+from ..power_blockage import PowerBlockage
 from ..recordings.recording_layout import Field, RecordingDescription, StationDescription, standard_field
 from ..recordings.recording_writer import RecordingWriter
 from ..windows.drive_bys import CODEBOOK_SIZES
 from .deepsense_clock import read_clock, read_frame_index, read_sequence, time_in_sequences
 from .deepsense_labels import (
     BeamNumbering,
-    blocked_by_power,
     complaint_about_blockage,
     detect_beam_numbering,
     read_blockage,
@@ -63,7 +63,7 @@ class ImportReport:
         n_nan_sweeps: rows of the table with a beam that was not measured.
         beam_numbering: how the label column counts and agrees; None without one.
         blocked_share: of rows labeled as blocked; None without labels.
-        blockage_disagreement: share of rows where the label and `blocked_by_power` differ; None without labels.
+        blockage_disagreement: share of rows where the label and `PowerBlockage` differ; None without labels.
         notes: what was left out or assumed, one sentence each.
     """
 
@@ -274,7 +274,7 @@ def _read_series(
             if blockage_check == "refuse":
                 raise DataError(f'{complaint}; repair the labels, or import with blockage_check "report"')
             notes.append(complaint)
-        values |= {"blocked_labeled": blocked, "blocked_power": blocked_by_power(best_power_db)}
+        values |= {"blocked_labeled": blocked, "blocked_power": PowerBlockage().label(best_power_db)}
     positions = read_positions(table, sources.base_position, sources.user_position)
     if positions.values is not None:
         values["gps"] = positions.values

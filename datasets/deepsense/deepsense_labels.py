@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,9 +23,6 @@ MIN_DROP_DB = 1.0
 #: Rows of each kind that a sequence must have to be judged, and the share of such sequences that may look odd.
 MIN_ROWS_OF_A_KIND = 3
 MAX_ODD_SEQUENCES = 0.2
-#: A blockage by power: so far below the median of the last clear sweeps.
-POWER_DROP_DB = 8.0
-CLEAR_SWEEPS = 100
 
 Bools = NDArray[np.bool_]
 
@@ -201,18 +197,3 @@ def _complaint_about_sequences(
         f"{table.where(odd[0])}: {column} is 1, but in {len(odd)} of {judged} sequences blocked rows have no less "
         "power than clear ones; the label files of these sequences seem to be numbered otherwise"
     )
-
-
-def blocked_by_power(best_power_db: NDArray[np.float64]) -> Bools:
-    """[n] the second definition of blockage: best beam 8 dB or more below the running median of clear sweeps.
-
-    The first reference is the median of the stronger half of the first sweeps, since some of them may be blocked.
-    """
-    first = np.sort(best_power_db[:CLEAR_SWEEPS])
-    clear = deque(first[len(first) // 2 :].tolist(), maxlen=CLEAR_SWEEPS)
-    blocked = np.empty(len(best_power_db), dtype=np.bool_)
-    for index, power_db in enumerate(best_power_db):
-        blocked[index] = power_db <= float(np.median(clear)) - POWER_DROP_DB
-        if not blocked[index]:
-            clear.append(float(power_db))
-    return blocked

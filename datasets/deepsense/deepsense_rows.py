@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
-from ..windows.drive_bys import Recording
+from ..windows.drive_bys import M_PER_DEGREE, Recording
 
 #: Of the sweeps, nominal: gathered rows have no time stamps. Measured means of the published folders are 5.6 to 10 Hz.
 GATHERED_RATE_HZ = 10.0
-#: Length of one degree of latitude on the mean sphere.
-M_PER_DEGREE = 111_320.0
 #: A base station is a fixed installation; averaging its position fix may still differ by centimeters.
 BASE_STATION_DRIFT_M = 1.0
 #: 60 GHz measurements end after a few hundred meters; farther away, a receiver without a fix reported (0, 0).

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
-from .deepsense_rows import BASE_STATION_DRIFT_M, M_PER_DEGREE, MAX_DISTANCE_M
+from ..windows.drive_bys import M_PER_DEGREE
+from .deepsense_rows import BASE_STATION_DRIFT_M, MAX_DISTANCE_M
 from .deepsense_table import DeepSenseTable
 from .image_file import read_image
 from .mat_file import read_mat

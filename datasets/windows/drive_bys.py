@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError, DataError
 
+#: Length of one degree of latitude on the mean sphere.
+M_PER_DEGREE = 111_320.0
 #: Codebook sizes that keeping every 1st, 2nd, 4th or 8th of 64 beams gives.
 CODEBOOK_SIZES = (64, 32, 16, 8)
 

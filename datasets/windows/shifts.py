@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality
+from .drive_bys import M_PER_DEGREE
 from .perturb import Occlusion
 
 Inputs = Mapping[Modality, NDArray[np.float32]]
@@ -22,8 +23,6 @@ Units = Mapping[Modality, str]
 #: Share of the light that is left at night, and of a LiDAR's rays that something close by swallows.
 NIGHT_LIGHT = 0.25
 HIDDEN_RAYS = 0.3
-
-_M_PER_DEGREE = 111_320.0
 
 
 def noisy(inputs: Inputs, units: Units, draws: np.random.Generator) -> Inputs:
@@ -114,7 +113,7 @@ def _position_noise(sigma_m: float, unit: str, n_columns: int) -> NDArray[np.flo
     """[n_columns] standard deviation of every column, in its own unit."""
     words = unit.split(", ")
     each = words if len(words) == n_columns else [unit] * n_columns
-    return np.array([sigma_m / _M_PER_DEGREE if word == "deg" else sigma_m for word in each], np.float32)
+    return np.array([sigma_m / M_PER_DEGREE if word == "deg" else sigma_m for word in each], np.float32)
 
 
 def _without_a_sector(scans: NDArray[np.float32], draws: np.random.Generator) -> NDArray[np.float32]:

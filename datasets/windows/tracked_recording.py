@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
-from ..deepsense.deepsense_rows import M_PER_DEGREE
-from .drive_bys import Recording
+from .drive_bys import M_PER_DEGREE, Recording
 from .sensed_frames import SensedFrames, measured_powers
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..world.scene import Array, Facade, Surroundings
-from .view import View
+from .pinhole import Pinhole
 
 Color = tuple[float, float, float]
 Float32 = NDArray[np.float32]
@@ -68,7 +68,7 @@ def hazed(color: Float32, depth_m: Array) -> Float32:
 
 
 @lru_cache(maxsize=64)
-def backdrop(surroundings: Surroundings, view: View) -> Backdrop:
+def backdrop(surroundings: Surroundings, view: Pinhole) -> Backdrop:
     """The empty site; made once per site and camera, and shared, so do not write to it."""
     n = view.n_pixels * SAMPLES
     along_x, along_y = view.directions(n)
@@ -93,7 +93,7 @@ def backdrop(surroundings: Surroundings, view: View) -> Backdrop:
     return Backdrop(pixels, *_walls(surroundings, view))
 
 
-def _walls(surroundings: Surroundings, view: View) -> tuple[Array, Array]:
+def _walls(surroundings: Surroundings, view: Pinhole) -> tuple[Array, Array]:
     """[n_walls, n_samples] depth and upper row of every facade."""
     along_x, along_y = view.directions(view.n_samples)
     depth_m = np.array([_depth_of(wall, view, along_x, along_y) for wall in surroundings.facades])
@@ -102,7 +102,7 @@ def _walls(surroundings: Surroundings, view: View) -> tuple[Array, Array]:
     return depth_m, view.row_at(height_m, depth_m)
 
 
-def _depth_of(wall: Facade, view: View, along_x: Array, along_y: Array) -> Array:
+def _depth_of(wall: Facade, view: Pinhole, along_x: Array, along_y: Array) -> Array:
     """[n] depth at which columns meet a wall, infinite where they pass it."""
     depth_m = (wall.y_m - view.position_m[1]) / along_y
     x_m = view.position_m[0] + depth_m * along_x

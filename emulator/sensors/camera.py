@@ -18,7 +18,7 @@ from ..ranges import check_ranges
 from ..world.scene import Array, Scene
 from .backdrop import Backdrop, backdrop
 from .camera_boxes import Faces, faces, with_lamps
-from .view import View
+from .pinhole import Pinhole
 
 Image = NDArray[np.uint8]
 Float32 = NDArray[np.float32]
@@ -172,23 +172,6 @@ def render(
     return image
 
 
-def seen_slots(scene: Scene, settings: CameraSettings) -> NDArray[np.int16]:
-    """Which box is seen where.
-
-    Returns:
-        [F, n, n] slot of the nearest box at every sample's center, -1 where none is; n = n_pixels * supersampling.
-    """
-    view = view_of(scene, settings)
-    behind = backdrop(scene.surroundings, view)
-    n = view.n_samples
-    slots = np.empty((len(scene), n, n), dtype=np.int16)
-    for begin in range(0, len(scene), CHUNK):
-        some = slice(begin, begin + CHUNK)
-        seen = faces(scene.frames(some), view, behind)
-        slots[some] = np.append(seen.slot, np.int16(-1))[_winner(seen, len(slots[some]), n)[0] - 1].reshape(-1, n, n)
-    return slots
-
-
 def pixels_of(points_m: Array, scene: Scene, settings: CameraSettings) -> tuple[Array, Array, Array]:
     """Where points appear in the image.
 
@@ -205,25 +188,10 @@ def pixels_of(points_m: Array, scene: Scene, settings: CameraSettings) -> tuple[
     return column / settings.supersampling, row / settings.supersampling, depth_m
 
 
-def to_grey(image: Image) -> Image:
-    """Brightness of color images.
-
-    Args:
-        image: [..., 3] red, green, blue.
-
-    Returns:
-        [...] uint8.
-
-    Source: luma weights of ITU-R BT.601, in 256ths.
-    """
-    red, green, blue = np.moveaxis(image.astype(np.uint16), -1, 0)
-    return np.asarray((red * 77 + green * 150 + blue * 29 + 128) >> 8).astype(np.uint8)
-
-
-def view_of(scene: Scene, settings: CameraSettings) -> View:
+def view_of(scene: Scene, settings: CameraSettings) -> Pinhole:
     """Where the camera of a scene's base station stands and looks."""
     x_m, y_m, z_m = (float(value) for value in scene.base_station_m)
-    return View(
+    return Pinhole(
         position_m=(x_m, y_m, z_m + settings.above_antenna_m),
         yaw_rad=float(np.radians(settings.yaw_deg)),
         tilt_rad=float(np.radians(settings.tilt_deg)),
@@ -234,7 +202,7 @@ def view_of(scene: Scene, settings: CameraSettings) -> View:
     )
 
 
-def _light(scene: Scene, settings: CameraSettings, view: View, behind: Backdrop) -> Float32:
+def _light(scene: Scene, settings: CameraSettings, view: Pinhole, behind: Backdrop) -> Float32:
     """[F, n_pixels, n_pixels, 3] daylight of every pixel before exposure and noise."""
     if settings.night:
         scene = with_lamps(scene)
@@ -242,7 +210,7 @@ def _light(scene: Scene, settings: CameraSettings, view: View, behind: Backdrop)
     if settings.night:
         seen.color[seen.shines] /= NIGHT_GAIN
     light = np.repeat(behind.color[None], len(scene), axis=0)
-    winner, where = _winner(seen, len(scene), view.n_samples)
+    winner, where = nearest_faces(seen, len(scene), view.n_samples)
     if settings.supersampling == 1:
         light.reshape(-1, 3)[where] = seen.color[winner[where] - 1]
     elif len(where):
@@ -263,7 +231,7 @@ def _average(light: Float32, winner: Int32, where: Index, color: Float32, factor
     light[frame, row, column] = np.where(winners > 0, color[winners[..., 0] - 1], behind).mean(axis=(1, 2))
 
 
-def _winner(seen: Faces, n_frames: int, n: int) -> tuple[Int32, Index]:
+def nearest_faces(seen: Faces, n_frames: int, n: int) -> tuple[Int32, Index]:
     """Who wins each sample.
 
     Returns:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..world.scene import Array, Kind, Scene
 from .backdrop import Backdrop, hazed
-from .view import View
+from .pinhole import Pinhole
 
 Index = NDArray[np.int64]
 Float32 = NDArray[np.float32]
@@ -132,7 +132,7 @@ def with_lamps(scene: Scene) -> Scene:
     )
 
 
-def faces(scene: Scene, view: View, behind: Backdrop) -> Faces:
+def faces(scene: Scene, view: Pinhole, behind: Backdrop) -> Faces:
     """Everything that boxes show to the camera, hidden or not, except for what walls hide."""
     hits = _hits(scene, view)
     lowest_row = behind.lowest_row(hits.column, hits.near_m)
@@ -152,7 +152,7 @@ def faces(scene: Scene, view: View, behind: Backdrop) -> Faces:
     return _visible(hits, firsts, np.minimum(lasts, lowest_row[:, None]), hazed(colors, hits.near_m[:, None]), view)
 
 
-def _visible(hits: _Hits, firsts: Array, lasts: Array, colors: Float32, view: View) -> Faces:
+def _visible(hits: _Hits, firsts: Array, lasts: Array, colors: Float32, view: Pinhole) -> Faces:
     """Those of n hits times 4 stretches that cover the center of a sample; later ones of a hit lie on earlier ones."""
     first_row = np.clip(np.ceil(firsts - 0.5), 0, view.n_samples).astype(np.int64).ravel()
     last_row = np.clip(np.ceil(lasts - 0.5), 0, view.n_samples).astype(np.int64).ravel()
@@ -169,7 +169,7 @@ def _visible(hits: _Hits, firsts: Array, lasts: Array, colors: Float32, view: Vi
     )
 
 
-def _hits(scene: Scene, view: View) -> _Hits:
+def _hits(scene: Scene, view: Pinhole) -> _Hits:
     """Every column against every box, seen from above: where the ray enters and leaves the box's outline."""
     along_x, along_y = view.directions(view.n_samples)
     center_m = scene.center_m - np.array([view.position_m[0], view.position_m[1], 0.0])
@@ -198,7 +198,7 @@ def _hits(scene: Scene, view: View) -> _Hits:
     )
 
 
-def _half_sizes(scene: Scene, view: View, center_m: Array) -> Array:
+def _half_sizes(scene: Scene, view: Pinhole, center_m: Array) -> Array:
     """[F, B, 3] half extents; a target far away is blurred to the least size that a pixel image can show."""
     half_m = scene.size_m / 2.0
     if not view.least_target_px:

@@ -153,33 +153,6 @@ def echoes(scene: Scene, settings: LidarSettings) -> tuple[Array, Array]:
     return range_m, darkness
 
 
-def static_ranges_m(scans: Scans) -> Scans:
-    """[n_rays] what never moves, from some scans [N, n_rays, 2]: the median range of every ray.
-
-    A ray that is blocked for less than half of the scans sees through to the background.
-    """
-    return np.asarray(np.median(scans[..., 0], axis=0), dtype=np.float32)
-
-
-def without_static(scans: Scans, static_m: Scans, settings: LidarSettings, tolerance_m: float = 0.3) -> Scans:
-    """Scans with only what moves left: static cluster removal.
-
-    Args:
-        scans: [F, n_rays, 2].
-        static_m: [n_rays] of `static_ranges_m`, from earlier scans of the same LiDAR.
-        settings: of the LiDAR.
-        tolerance_m: echoes this close to the background belong to it.
-
-    Returns:
-        [F, n_rays, 2] copies in which the range is 0 where the echo is static or there is none.
-    """
-    range_m = scans[..., 0]
-    moves = (np.abs(range_m - static_m) > tolerance_m) & (range_m < settings.max_range_m)
-    moving = scans.copy()
-    moving[..., 0] = np.where(moves, range_m, 0.0)
-    return moving
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Box:
     """One column of a scene as the LiDAR sees it, F instants: footprint [F, 2] around its own place, and how dark."""

@@ -31,7 +31,6 @@ _SOURCES = (
     "emulator/radio/*.py",
     "emulator/radio/tables/*.csv",
     "emulator/sensors/*.py",
-    "datasets/deepsense/deepsense_labels.py",
     "datasets/recordings/recording_layout.py",
     "datasets/recordings/recording_writer.py",
     "datasets/power_blockage.py",

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.deepsense.deepsense_folder import ImportReport, import_deepsense
-from sheafedge.datasets.deepsense.deepsense_labels import blocked_by_power
 from sheafedge.datasets.deepsense.mat_file import read_mat
+from sheafedge.datasets.power_blockage import PowerBlockage
 from sheafedge.datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from sheafedge.emulator.contracts import ConfigError, DataError
 
@@ -549,7 +549,7 @@ def test_power_falls_by_8_db_below_the_clear_median_when_blocked() -> None:
     power_db[[0, 1, 50, 51, 52]] = -48.0
     power_db[120] = -47.9
     power_db[200:] += np.linspace(0, -12, 100)  # a slow fade moves the median along
-    blocked = blocked_by_power(power_db)
+    blocked = PowerBlockage().label(power_db)
     assert_array_equal(np.flatnonzero(blocked[:200]), [0, 1, 50, 51, 52])
     assert not blocked[200:280].any()
 

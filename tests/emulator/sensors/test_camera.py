@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from doubles.camera_slots import seen_slots
 from doubles.radio_scenes import busy_street, street
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -19,8 +20,6 @@ from sheafedge.emulator.sensors.camera import (
     Exposure,
     pixels_of,
     render,
-    seen_slots,
-    to_grey,
     view_of,
 )
 from sheafedge.emulator.world.scene import Array, Facade, Kind, Scene
@@ -281,11 +280,6 @@ def test_the_same_seed_gives_the_same_bytes_in_pieces_of_any_size() -> None:
 def test_nobody_and_somebody_behind_the_camera_look_the_same(boxes: list[tuple[Kind, float, float]]) -> None:
     for settings in (CLEAN, replace(CLEAN, supersampling=2), replace(CLEAN, night=True)):
         assert_array_equal(picture(street(boxes), settings), picture(street(), settings))
-
-
-def test_grey_weighs_green_most_and_keeps_black_and_white() -> None:
-    colors = np.array([[0, 0, 0], [255, 255, 255], [255, 0, 0], [0, 255, 0], [0, 0, 255]], dtype=np.uint8)
-    assert_array_equal(to_grey(colors), [0, 255, 77, 149, 29])
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,6 @@ from sheafedge.emulator.sensors.lidar import (
     Lidar,
     LidarSettings,
     echoes,
-    static_ranges_m,
-    without_static,
 )
 from sheafedge.emulator.world.scene import Facade, Kind, Scene, Surroundings
 from sheafedge.emulator.world.sites import site_street
@@ -217,20 +215,6 @@ def test_a_blocker_shows_at_the_users_bearing() -> None:
         assert shows[clear].mean() < 0.1  # negative control: only what is about to block or has just blocked
         checked += in_range.sum()
     assert checked > 500
-
-
-def test_static_removal_leaves_what_moves() -> None:
-    wall = Facade(9.0, -60.0, 60.0, 10.0, "concrete")
-    lidar = Lidar(SETTINGS, np.random.default_rng(3))
-    static_m = static_ranges_m(lidar.sense(scene_of([], (wall,), 100)))
-    scans = lidar.sense(scene_of([CAR], (wall,), 50))
-    moving = without_static(scans, static_m, SETTINGS)
-    on_car = (np.abs(5.1 * np.tan(ANGLES_RAD)) <= 2.3) & (np.cos(ANGLES_RAD) > 0)
-    beside_car = (np.abs(5.1 * np.tan(ANGLES_RAD)) > 2.5) & (np.abs(ANGLES_RAD) < np.pi / 4)
-    assert (moving[:, on_car, 0] > 0).mean() > 0.95  # drop-outs aside
-    assert (moving[:, beside_car, 0] == 0).mean() > 0.95  # 0.3 m is at least 2.4 standard deviations there
-    assert_array_equal(moving[..., 1], scans[..., 1])
-    assert (scans[..., 0] > 0).all()  # the scans themselves are left alone
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ import h5py
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sheafedge.datasets.deepsense.deepsense_labels import blocked_by_power
-from sheafedge.datasets.power_blockage import PowerBlockage
+from sheafedge.datasets.power_blockage import CLEAR_SWEEPS, POWER_DROP_DB, PowerBlockage
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import beam_windows, blockage_windows
@@ -92,6 +91,18 @@ def test_a_base_station_does_not_change_when_others_join_or_a_sensor_is_left_out
     assert "lidar" not in fewer
     for name, values in fewer.items():
         assert_array_equal(full[name], values)
+
+
+def blocked_by_power(best_power_db: np.ndarray) -> np.ndarray:
+    """The labels of a whole recording, by a plain loop."""
+    first = np.sort(best_power_db[:CLEAR_SWEEPS])
+    clear = first[len(first) // 2 :].tolist()
+    blocked = []
+    for power_db in best_power_db.tolist():
+        blocked.append(power_db <= np.median(clear[-CLEAR_SWEEPS:]) - POWER_DROP_DB)
+        if not blocked[-1]:
+            clear.append(power_db)
+    return np.array(blocked)
 
 
 def test_labels_are_what_the_recorded_numbers_say(street: Path) -> None:

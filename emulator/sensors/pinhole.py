@@ -10,7 +10,7 @@ from ..world.scene import Array
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Pinhole:
     """A pinhole with an upright picture plane. Rows and columns are counted in samples, of which a pixel may have many.
 
     Attributes:
