@@ -22,7 +22,9 @@ from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.contracts import Learner, Message, NodeId
 from sheafedge.emulator.nodes.compute_pool import ComputePool
-from sheafedge.models.algorithms.sheaf_dmfl import SheafDmfl
+from sheafedge.emulator.saved_state import Parts
+from sheafedge.models.sharing.chained_learner import ChainedLearner
+from sheafedge.models.training.local_training import LocalTraining
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.assembly import find_algorithm, make_clients
 from sheafedge.scenarios.wiring.data import ClientData, load_data
@@ -176,7 +178,7 @@ def _agreement(workload: Workload) -> dict[str, float]:
 
 
 def _state(learner: Learner) -> Tensor:
-    training = cast("SheafDmfl", learner).training
+    training = cast("LocalTraining", cast("Parts", cast("ChainedLearner", learner).parts)["training"])
     return torch.cat([*(flat.vector for flat in training.encoders.values()), training.head])
 
 

@@ -6,6 +6,7 @@ Only where a whole tree enters (`contracts.Learner.restore`, a host of learners)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -153,6 +154,14 @@ class Parts:
 
     def __init__(self, **parts: Stateful) -> None:
         self._parts = parts
+
+    def __getitem__(self, name: str) -> Stateful:
+        """The part of this name."""
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the parts."""
+        return iter(self._parts)
 
     def state(self) -> State:
         return {name: part.state() for name, part in self._parts.items()}

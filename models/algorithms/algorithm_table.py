@@ -55,27 +55,27 @@ class Algorithm:
 
 
 def _sheaf_dmfl(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .sheaf_dmfl import SheafDmfl
+    from .sheaf_dmfl import sheaf_dmfl
 
-    return [SheafDmfl(setup) for setup in setups]
+    return [sheaf_dmfl(setup) for setup in setups]
 
 
 def _sheaf_diffusion(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .sheaf_diffusion import SheafDiffusion
+    from .sheaf_diffusion import sheaf_diffusion
 
-    return [SheafDiffusion(setup) for setup in setups]
+    return [sheaf_diffusion(setup) for setup in setups]
 
 
 def _sheaf_prototypes(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .sheaf_prototypes import SheafPrototypes
+    from .sheaf_prototypes import sheaf_prototypes
 
-    return [SheafPrototypes(setup) for setup in setups]
+    return [sheaf_prototypes(setup) for setup in setups]
 
 
 def _sheaf_twin(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .sheaf_twin import SheafTwin
+    from .sheaf_twin import sheaf_twin
 
-    return [SheafTwin(setup) for setup in setups]
+    return [sheaf_twin(setup) for setup in setups]
 
 
 def _head_averaging(setups: Sequence[ClientSetup]) -> list[Learner]:
@@ -91,9 +91,9 @@ def _group_averaging(setups: Sequence[ClientSetup]) -> list[Learner]:
 
 
 def _dpsgd(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .dpsgd import Dpsgd
+    from .dpsgd import dpsgd
 
-    return [Dpsgd(setup) for setup in setups]
+    return [dpsgd(setup) for setup in setups]
 
 
 def _dpsgd_adapt_then_combine(setups: Sequence[ClientSetup]) -> list[Learner]:
@@ -115,9 +115,9 @@ def _dsgd_heads(setups: Sequence[ClientSetup]) -> list[Learner]:
 
 
 def _dmml_kd(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .dmml_kd import DmmlKd
+    from .dmml_kd import dmml_kd
 
-    return [DmmlKd(setup) for setup in setups]
+    return [dmml_kd(setup) for setup in setups]
 
 
 def _local(setups: Sequence[ClientSetup]) -> list[Learner]:

@@ -6,16 +6,16 @@ No link carries the rows: they are pooled by fiat, so traffic is 0 and simulated
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...emulator.contracts import Learner, Message, MessageSlot, Modality, NodeId, Phase, State
-from ...emulator.saved_state import SavedState, Stateful, restore_whole
+from ...emulator.contracts import Learner, Modality, NodeId, State
+from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..flat import FlatModule
+from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
 from ..state.tensors import restore_tensor, to_array
 from ..training.client_setup import ClientSetup
@@ -30,7 +30,7 @@ TRAIN = "train"
 def centralized(setups: Sequence[ClientSetup]) -> list[Learner]:
     """One encoder per modality for all its owners, one head and fusion per group, trained on all rows."""
     pool = _Pool(setups)
-    return [_Member(setup, pool) for setup in setups]
+    return [_member(setup, pool) for setup in setups]
 
 
 class _Pool:
@@ -155,41 +155,18 @@ class _Pool:
                 parameter.data.sub_(parameter.grad, alpha=step_size / len(members))
 
 
-class _Member:
-    """A client that answers with the pooled model; the first one does everybody's work."""
-
-    def __init__(self, setup: ClientSetup, pool: _Pool) -> None:
-        self.client_id = setup.client_id
-        (self._name,) = setup.models
-        self._pool = pool
-        self._hosts = self.client_id == next(iter(pool.models))
-        self._part: Stateful = pool if self._hosts else _NoState()
-
-    def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return Phase(READY), Phase(TRAIN, self._pool.flops if self._hosts else 0.0)
-
-    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        if self._hosts and phase == TRAIN:
-            self._pool.train(round_index)
-        return ()
-
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        return frozenset()
-
-    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        """Nothing ever arrives."""
-
-    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        return {self._name: answers(self._pool.models[self.client_id], inputs)}
-
-    def health(self) -> Mapping[str, float]:
-        return {"loss": self._pool.losses[self.client_id]}
-
-    def state(self) -> State:
-        return self._part.state()
-
-    def restore(self, state: State) -> None:
-        restore_whole(self._part, state)
+def _member(setup: ClientSetup, pool: _Pool) -> Learner:
+    """A client that answers with the pooled model; the first one does the work for all."""
+    client, (name,) = setup.client_id, setup.models
+    hosts = client == next(iter(pool.models))
+    train = ChainPhase(TRAIN, work=pool.train, flops=lambda: pool.flops) if hosts else ChainPhase(TRAIN)
+    return ChainedLearner(
+        client,
+        [ChainPhase(READY), train],
+        parts=pool if hosts else _NoState(),
+        models=lambda inputs: {name: answers(pool.models[client], inputs)},
+        figures=lambda: {"loss": pool.losses[client]},
+    )
 
 
 class _NoState:

@@ -10,22 +10,19 @@ and specific ones. Local loss = fused + common classifier per modality + distill
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from ...emulator.contracts import ConfigError, Message, MessageKind, MessageSlot, Modality, Phase, State
-from ...emulator.saved_state import Parts, restore_whole
-from ..objectives import class_logits, n_classes
-from ..sharing.prototypes import Prototypes, prototype_messages, prototype_slots
+from ...emulator.contracts import ConfigError, MessageKind
+from ...emulator.saved_state import Parts
+from ..client_model import ClientModel
+from ..objectives import Objective, class_logits, n_classes
+from ..sharing.chained_learner import ChainedLearner, ChainPhase
+from ..sharing.prototypes import PrototypeExchange, Prototypes
 from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_encoders
 from ..state.tensors import TensorPart
 from ..training.client_setup import ClientSetup
-from ..training.local_training import LocalTraining
+from ..training.local_training import local_training
 from ..training.minibatches import PassedBatch
 
 MIX = "mix"
@@ -34,94 +31,85 @@ MIX = "mix"
 TEMPERATURE, DISTILLATION, PULL = 2.0, 1.0, 0.1
 
 
-class DmmlKd:
+def dmml_kd(setup: ClientSetup) -> ChainedLearner:
     """One client: encoders averaged per modality, common classifier and class means with all neighbors."""
+    (name,) = setup.models
+    common = CommonFeatures(setup.models[name], setup.objective)
+    training = local_training(setup, name, common.penalty)
+    shared = [
+        *shared_encoders(training.encoders, setup.mixing),
+        SharedVector(MessageKind.CLASSIFIER, None, common.classifier.data.view(-1), setup.head_mixing),
+    ]
+    gossip = VectorGossip(setup.client_id, shared, setup.sharing)
+    means = PrototypeExchange(setup.client_id, setup.head_mixing, common.prototypes)
 
-    def __init__(self, setup: ClientSetup) -> None:
-        self.client_id = setup.client_id
-        (self._name,) = setup.models
-        model = setup.models[self._name]
-        embedding_dim = model.layout.blocks[0][1]
+    def step() -> None:
+        training.step_head()
+        common.step_classifier(setup.training.head_step_size)
+
+    def work(round_index: int) -> None:
+        common.prototypes.begin_round()
+        training.train(round_index, step)
+
+    mix = ChainPhase(
+        MIX, [gossip, means], work=work, flops=lambda: setup.training.local_steps * training.flops_per_step
+    )
+    return ChainedLearner(
+        setup.client_id,
+        [mix],
+        parts=Parts(
+            training=training,
+            classifier=TensorPart(common.classifier),
+            prototypes=common.prototypes,
+            gossip=gossip,
+        ),
+        models=lambda inputs: {name: training.predict(inputs)},
+        figures=lambda: {"loss": training.loss},
+    )
+
+
+class CommonFeatures:
+    """The half of every embedding that all modalities share, and what trains it: a classifier and class means.
+
+    Args:
+        model: of the client.
+        objective: of its training, and of the classifier's.
+
+    Attributes:
+        classifier: [n_outputs, l/2 + 1] weights and, in the last column, biases.
+        prototypes: class means of common features.
+
+    Raises:
+        ConfigError: embeddings cannot be halved.
+    """
+
+    def __init__(self, model: ClientModel, objective: Objective) -> None:
+        embedding_dim, n_outputs = model.layout.blocks[0][1], model.layout.n_outputs
         if embedding_dim % 2:
             raise ConfigError(
                 f"model.embedding_dim must be even for algorithm 'dmml_kd', which halves it, got {embedding_dim}"
             )
-        self._objective, self._settings = setup.objective, setup.training
-        n_outputs = model.layout.n_outputs
-        self._n_common = embedding_dim // 2
+        self._objective, self._n_common = objective, embedding_dim // 2
         # zeros are the common start of a linear classifier, and need no draw
-        self._classifier = model.head.new_zeros(n_outputs, self._n_common + 1).requires_grad_()
-        self.prototypes = Prototypes(n_classes(setup.objective, n_outputs), self._n_common, like=model.head)
-        self.training = LocalTraining(
-            setup.client_id,
-            model,
-            setup.rows,
-            setup.objective,
-            setup.training,
-            setup.batch_draws[self._name],
-            self._penalty,
-        )
-        classifier = SharedVector(MessageKind.CLASSIFIER, None, self._classifier.data.view(-1), setup.head_mixing)
-        self._neighbors = tuple(sorted(setup.head_mixing))
-        self._gossip = VectorGossip(
-            setup.client_id, [*shared_encoders(self.training.encoders, setup.mixing), classifier], setup.sharing
-        )
-        self._parts = Parts(
-            training=self.training,
-            classifier=TensorPart(self._classifier),
-            prototypes=self.prototypes,
-            gossip=self._gossip,
-        )
+        self.classifier = model.head.new_zeros(n_outputs, self._n_common + 1).requires_grad_()
+        self.prototypes = Prototypes(n_classes(objective, n_outputs), self._n_common, like=model.head)
 
-    def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return (Phase(MIX, self._settings.local_steps * self.training.flops_per_step),)
-
-    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        self.prototypes.begin_round()
-        for _ in range(self._settings.local_steps):
-            loss = self.training.backward()
-            self.training.step_encoders()
-            self.training.step_attention()
-            self.training.step_head()
-            self._step_classifier()
-        self.training.check_finite(loss, round_index)
-        means = prototype_messages(self.prototypes, self.client_id, self._neighbors, phase, round_index)
-        return self._gossip.messages(phase, round_index) + means
-
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        return self._gossip.expected(phase, round_index) | prototype_slots(self._neighbors, phase, round_index)
-
-    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        self._gossip.absorb(arrived)
-        self.prototypes.absorb([m.payload for m in arrived if m.kind is MessageKind.PROTOTYPES])
-
-    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        return {self._name: self.training.predict(inputs)}
-
-    def health(self) -> Mapping[str, float]:
-        return {"loss": self.training.loss}
-
-    def state(self) -> State:
-        return self._parts.state()
-
-    def restore(self, state: State) -> None:
-        restore_whole(self._parts, state)
-
-    def _step_classifier(self) -> None:
-        assert self._classifier.grad is not None
-        self._classifier.data.sub_(self._classifier.grad, alpha=self._settings.head_step_size)
-        self._classifier.grad = None
-
-    def _penalty(self, passed: PassedBatch) -> Tensor:
-        """Everything of the local loss but the fused one."""
+    def penalty(self, passed: PassedBatch) -> Tensor:
+        """All of the local loss but the fused one, []."""
         common = passed.embeddings[..., : self._n_common]  # [batch, n_modalities, l/2]
-        weight, bias = self._classifier[:, :-1], self._classifier[:, -1]
+        weight, bias = self.classifier[:, :-1], self.classifier[:, -1]
         logits = functional.linear(common, weight, bias)  # [batch, n_modalities, n_outputs]
         of_modality = logits.unbind(dim=1)
         classified = sum(self._objective(one, passed.labels, passed.class_weights) for one in of_modality)
-        self.prototypes.see(common.detach(), passed.labels)
+        self.prototypes.count(common.detach(), passed.labels)
         distance = self.prototypes.distance(common, passed.labels)
         return classified + DISTILLATION * distillation(logits, TEMPERATURE) + PULL * distance
+
+    def step_classifier(self, step_size: float) -> None:
+        """Follow the gradient of the last `backward`."""
+        assert self.classifier.grad is not None
+        self.classifier.data.sub_(self.classifier.grad, alpha=step_size)
+        self.classifier.grad = None
 
 
 def distillation(logits: Tensor, temperature: float) -> Tensor:

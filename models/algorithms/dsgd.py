@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...emulator.contracts import MODALITIES, Learner
-from ..sharing.train_then_mix import MIX, TrainThenMix
+from ..sharing.train_then_mix import MIX, train_then_mix
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import shared_encoders, shared_head
 from ..training.client_setup import ClientSetup
@@ -15,7 +15,7 @@ def dsgd(setup: ClientSetup) -> Learner:
     Source: the DSGD baseline of Ghalkha et al. 2025, whose text averages encoders only.
     """
     models = UncoupledModels(setup)
-    return TrainThenMix(setup.client_id, models, {MIX: shared_encoders(models.encoders, setup.mixing)}, setup.sharing)
+    return train_then_mix(setup, models, {MIX: shared_encoders(models.encoders, setup.mixing)})
 
 
 def dsgd_heads(setup: ClientSetup) -> Learner:
@@ -25,4 +25,4 @@ def dsgd_heads(setup: ClientSetup) -> Learner:
     for modality in MODALITIES:
         if modality in models.models:
             shared += shared_head(models.models[modality], setup.mixing.get(modality, {}), modality)
-    return TrainThenMix(setup.client_id, models, {MIX: shared}, setup.sharing)
+    return train_then_mix(setup, models, {MIX: shared})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..sharing.train_then_mix import MIX, TrainThenMix
+from ..sharing.train_then_mix import MIX, train_then_mix
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import shared_encoders, shared_model
 from ..training.client_setup import ClientSetup
@@ -21,4 +21,4 @@ def group_averaging(setup: ClientSetup) -> Learner:
     personal = setup.training.personal_encoders
     of_group = shared_model(setup.models[name], models.encoders, setup.group_mixing, personal=personal)
     shared = {GROUP: of_group, MIX: shared_encoders(models.encoders, setup.mixing)}
-    return TrainThenMix(setup.client_id, models, shared, setup.sharing)
+    return train_then_mix(setup, models, shared)

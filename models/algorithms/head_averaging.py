@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..sharing.train_then_mix import MIX, TrainThenMix
+from ..sharing.train_then_mix import MIX, train_then_mix
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import shared_encoders, shared_head
 from ..training.client_setup import ClientSetup
@@ -17,4 +17,4 @@ def head_averaging(setup: ClientSetup) -> Learner:
     models = UncoupledModels(setup)
     (name,) = setup.models
     shared = shared_encoders(models.encoders, setup.mixing) + shared_head(setup.models[name], setup.head_mixing)
-    return TrainThenMix(setup.client_id, models, {MIX: shared}, setup.sharing)
+    return train_then_mix(setup, models, {MIX: shared})

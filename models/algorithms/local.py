@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..sharing.train_then_mix import MIX, TrainThenMix
+from ..sharing.train_then_mix import MIX, train_then_mix
 from ..sharing.uncoupled import UncoupledModels
 from ..training.client_setup import ClientSetup
 
 
 def local(setup: ClientSetup) -> Learner:
     """Every client for itself, with the models it was given (fused, or one per modality)."""
-    return TrainThenMix(setup.client_id, UncoupledModels(setup), {MIX: ()}, setup.sharing)
+    return train_then_mix(setup, UncoupledModels(setup), {MIX: ()})

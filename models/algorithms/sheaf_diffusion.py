@@ -8,14 +8,8 @@ same phase as the encoders, and no step size: it contracts for any coupling up t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
-from ...emulator.saved_state import Parts, restore_whole
+from ...emulator.saved_state import Parts
+from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..sharing.uncoupled import UncoupledModels
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.head_diffusion import HeadDiffusion
@@ -24,41 +18,19 @@ from ..training.client_setup import ClientSetup
 MIX = "mix"
 
 
-class SheafDiffusion:
+def sheaf_diffusion(setup: ClientSetup) -> ChainedLearner:
     """One client: local steps, then encoders and heads are mixed together."""
-
-    def __init__(self, setup: ClientSetup) -> None:
-        self.client_id = setup.client_id
-        self._models = UncoupledModels(setup)
-        (name,) = setup.models
-        self._gossip = VectorGossip(
-            setup.client_id, shared_encoders(self._models.encoders, setup.mixing), setup.sharing
-        )
-        self.diffusion = HeadDiffusion(setup, setup.models[name].head.data)
-        self.parts = Parts(models=self._models, diffusion=self.diffusion, gossip=self._gossip)
-
-    def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return (Phase(MIX, self._models.flops + 2.0 * self.diffusion.product_flops),)
-
-    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        self._models.train(round_index)
-        return self._gossip.messages(phase, round_index) + self.diffusion.messages(phase, round_index)
-
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        return self._gossip.expected(phase, round_index) | self.diffusion.expected(phase, round_index)
-
-    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        self._gossip.absorb(arrived)
-        self.diffusion.absorb([message for message in arrived if message.kind is MessageKind.PROJECTION])
-
-    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        return self._models.predict(inputs)
-
-    def health(self) -> Mapping[str, float]:
-        return {**self._models.health(), "relative_residual": self.diffusion.relative_residual}
-
-    def state(self) -> State:
-        return self.parts.state()
-
-    def restore(self, state: State) -> None:
-        restore_whole(self.parts, state)
+    models = UncoupledModels(setup)
+    (model,) = setup.models.values()
+    gossip = VectorGossip(setup.client_id, shared_encoders(models.encoders, setup.mixing), setup.sharing)
+    diffusion = HeadDiffusion(setup, model.head.data)
+    mix = ChainPhase(
+        MIX, [gossip, diffusion], work=models.train, flops=lambda: models.flops + 2.0 * diffusion.product_flops
+    )
+    return ChainedLearner(
+        setup.client_id,
+        [mix],
+        parts=Parts(models=models, diffusion=diffusion, gossip=gossip),
+        models=models.predict,
+        figures=lambda: {**models.health(), "relative_residual": diffusion.relative_residual},
+    )

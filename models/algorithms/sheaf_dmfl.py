@@ -14,128 +14,102 @@ The two variants differ only in the fusion of the model they are given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
-from ...emulator.saved_state import Parts, restore_whole
+from ...emulator.contracts import MessageKind
+from ...emulator.saved_state import Parts
+from ..sharing.chained_learner import ChainedLearner, ChainPhase, FunctionExchange
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.coupling_health import finite
 from ..sheaf.equations import head_step
 from ..sheaf.head_coupling import HeadCoupling
 from ..training.client_setup import ClientSetup
-from ..training.local_training import LocalTraining
+from ..training.local_training import LocalTraining, local_training
 from ..training.minibatches import PassedBatch
 
 PROJECT, MIX, REPROJECT = "project", "mix", "reproject"
 
 
-class SheafDmfl:
+def sheaf_dmfl(setup: ClientSetup, penalty: Callable[[PassedBatch], Tensor] | None = None) -> ChainedLearner:
     """One client of Sheaf-DMFL(-Att).
 
     Args:
         setup: of the client.
-        penalty: what a minibatch costs beyond its loss, for algorithms that build on this one.
+        penalty: cost of a minibatch beyond its loss, for algorithms that build on this one.
     """
+    (name,) = setup.models
+    training = local_training(setup, name, penalty)
+    gossip = VectorGossip(setup.client_id, shared_encoders(training.encoders, setup.mixing), setup.sharing)
+    coupling = HeadCoupling(
+        setup.client_id,
+        setup.map_starts if setup.sheaf.coupling > 0.0 else {},
+        training.head,
+        setup.sheaf,
+        n_outputs=training.model.layout.n_outputs,
+        redrawn=setup.redrawn_maps,
+    )
+    return ChainedLearner(
+        setup.client_id,
+        _chain(setup, training, coupling, gossip),
+        parts=Parts(training=training, coupling=coupling, gossip=gossip),
+        models=lambda inputs: {name: training.predict(inputs)},
+        figures=partial(_figures, training, coupling),
+    )
 
-    def __init__(self, setup: ClientSetup, penalty: Callable[[PassedBatch], Tensor] | None = None) -> None:
-        self.client_id = setup.client_id
-        self._settings, self._sheaf = setup.training, setup.sheaf
-        (name,) = setup.models
-        self.training = LocalTraining(
-            setup.client_id,
-            setup.models[name],
-            setup.rows,
-            setup.objective,
-            setup.training,
-            setup.batch_draws[name],
-            penalty,
+
+def _chain(
+    setup: ClientSetup, training: LocalTraining, coupling: HeadCoupling, gossip: VectorGossip
+) -> list[ChainPhase]:
+    sheaf, alpha = setup.sheaf, setup.training.head_step_size
+
+    def product_flops() -> float:
+        return coupling.maps.product_flops
+
+    def step_head() -> None:
+        head, gradient = training.head, training.head_gradient
+        training.set_head(
+            head_step(head, gradient, coupling.pull(head), step_size=alpha, coupling=sheaf.coupling)  # (11)
         )
-        self._name = name
-        self._gossip = VectorGossip(
-            setup.client_id, shared_encoders(self.training.encoders, setup.mixing), setup.sharing
-        )
-        starts = setup.map_starts if setup.sheaf.coupling > 0.0 else {}
-        self.coupling = HeadCoupling(
-            setup.client_id,
-            starts,
-            self.training.head,
-            setup.sheaf,
-            n_outputs=setup.models[name].layout.n_outputs,
-            redrawn=setup.redrawn_maps,
-        )
-        self.parts = Parts(training=self.training, coupling=self.coupling, gossip=self._gossip)
 
-    def phases(self, round_index: int) -> tuple[Phase, ...]:
-        sheaf = self._sheaf
-        product = self.coupling.maps.product_flops
-        mix = Phase(MIX, self._settings.local_steps * (self.training.flops_per_step + 2.0 * product))
-        if sheaf.coupling == 0.0:
-            return (mix,)
-        project, reproject = Phase(PROJECT, product), Phase(REPROJECT, product)
-        if not sheaf.learns_maps:
-            return (project, mix)
-        if sheaf.exchange == "single" and round_index > 0:
-            return (mix, reproject)
-        return (project, mix, reproject)
+    project = FunctionExchange(
+        frozenset({MessageKind.PROJECTION}),
+        lambda phase, round_index: coupling.projections(phase, round_index, training.head),
+        partial(coupling.expected, MessageKind.PROJECTION),
+        coupling.hold,
+    )
+    reproject = FunctionExchange(
+        frozenset({MessageKind.REPROJECTION}),
+        lambda phase, round_index: coupling.reprojections(phase, round_index, training.head),
+        partial(coupling.expected, MessageKind.REPROJECTION),
+        lambda arrived: coupling.step_maps(arrived, training.head),
+    )
+    # with the single exchange, the last reprojections determine the projections of every round but the first
+    projects_once = sheaf.exchange == "single" and sheaf.learns_maps
+    return [
+        ChainPhase(
+            PROJECT,
+            [project],
+            flops=product_flops,
+            in_round=lambda round_index: sheaf.coupling > 0.0 and (round_index == 0 or not projects_once),
+        ),
+        ChainPhase(
+            MIX,
+            [gossip],
+            work=lambda round_index: training.train(
+                round_index, step_head, lambda: coupling.broken_bound(training.head, alpha)
+            ),
+            flops=lambda: setup.training.local_steps * (training.flops_per_step + 2.0 * product_flops()),
+        ),
+        ChainPhase(REPROJECT, [reproject], flops=product_flops, in_round=lambda _round_index: sheaf.learns_maps),
+    ]
 
-    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        if phase == PROJECT:
-            return self.coupling.projections(phase, round_index, self.training.head)
-        if phase == REPROJECT:
-            return self.coupling.reprojections(phase, round_index, self.training.head)
-        self._train(round_index)
-        return self._gossip.messages(phase, round_index)
 
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        if phase == MIX:
-            return self._gossip.expected(phase, round_index)
-        kind = MessageKind.PROJECTION if phase == PROJECT else MessageKind.REPROJECTION
-        return self.coupling.expected(kind, phase, round_index)
-
-    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        if phase == PROJECT:
-            self.coupling.hear(arrived)
-        elif phase == MIX:
-            self._gossip.absorb(arrived)
-        else:
-            self.coupling.step_maps(arrived, self.training.head)
-
-    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        return {self._name: self.training.predict(inputs)}
-
-    def health(self) -> Mapping[str, float]:
-        coupling = self.coupling
-        return {
-            "loss": self.training.loss,
-            "relative_residual": finite(coupling.relative_residual),
-            **coupling.health.figures(),
-        }
-
-    def state(self) -> State:
-        return self.parts.state()
-
-    def restore(self, state: State) -> None:
-        restore_whole(self.parts, state)
-
-    def _train(self, round_index: int) -> None:
-        """S times: backward at the current parameters, then encoders, attention and head from those gradients."""
-        training = self.training
-        for _ in range(self._settings.local_steps):
-            loss = training.backward()
-            head = head_step(
-                training.head,
-                training.head_gradient,
-                self.coupling.pull(training.head),
-                step_size=self._settings.head_step_size,
-                coupling=self._sheaf.coupling,
-            )
-            training.step_encoders()
-            training.step_attention()
-            training.set_head(head)
-        alpha = self._settings.head_step_size
-        training.check_finite(loss, round_index, lambda: self.coupling.broken_bound(training.head, alpha))
+def _figures(training: LocalTraining, coupling: HeadCoupling) -> Mapping[str, float]:
+    return {
+        "loss": training.loss,
+        "relative_residual": finite(coupling.relative_residual),
+        **coupling.health.figures(),
+    }

@@ -13,72 +13,40 @@ number outputs in orders of their own would be drawn to the means of other class
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, Phase, State
-from ...emulator.saved_state import Parts, restore_whole
+from ...emulator.saved_state import Parts
 from ..objectives import n_classes
-from ..sharing.prototypes import Prototypes, prototype_messages, prototype_slots
+from ..sharing.chained_learner import ChainedLearner, ChainPhase
+from ..sharing.prototypes import PrototypeExchange, Prototypes
 from ..training.client_setup import ClientSetup
 from ..training.minibatches import PassedBatch
-from .sheaf_dmfl import MIX, SheafDmfl
+from .sheaf_dmfl import MIX, sheaf_dmfl
 
 
-class SheafPrototypes:
-    """One client: Sheaf-DMFL-Att with a penalty, and messages of class means."""
+def sheaf_prototypes(setup: ClientSetup) -> ChainedLearner:
+    """One client: Sheaf-DMFL-Att with a penalty, and messages of class means beside its encoders."""
+    (model,) = setup.models.values()
+    width = model.layout.width
+    prototypes = Prototypes(n_classes(setup.objective, model.layout.n_outputs), width, like=model.head)
 
-    def __init__(self, setup: ClientSetup) -> None:
-        self.client_id = setup.client_id
-        (model,) = setup.models.values()
-        layout = model.layout
-        self._pull = setup.training.prototype_pull / layout.width
-        self._neighbors = tuple(sorted(setup.head_mixing))
-        self.prototypes = Prototypes(n_classes(setup.objective, layout.n_outputs), layout.width, like=model.head)
-        self.sheaf = SheafDmfl(setup, self._penalty)
-        self._parts = Parts(sheaf=self.sheaf.parts, prototypes=self.prototypes)
-
-    def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return self.sheaf.phases(round_index)
-
-    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        if phase != MIX:
-            return self.sheaf.compute(phase, round_index)
-        self.prototypes.begin_round()
-        messages = self.sheaf.compute(phase, round_index)
-        means = prototype_messages(self.prototypes, self.client_id, self._neighbors, phase, round_index)
-        return [*messages, *means]
-
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        slots = self.sheaf.expected(phase, round_index)
-        if phase != MIX:
-            return slots
-        return slots | prototype_slots(self._neighbors, phase, round_index)
-
-    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        means = [message.payload for message in arrived if message.kind is MessageKind.PROTOTYPES]
-        self.sheaf.absorb(phase, round_index, [m for m in arrived if m.kind is not MessageKind.PROTOTYPES])
-        if phase == MIX:
-            self.prototypes.absorb(means)
-
-    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        return self.sheaf.predict(inputs)
-
-    def health(self) -> Mapping[str, float]:
-        return self.sheaf.health()
-
-    def state(self) -> State:
-        return self._parts.state()
-
-    def restore(self, state: State) -> None:
-        restore_whole(self._parts, state)
-
-    def _penalty(self, passed: PassedBatch) -> Tensor:
+    def penalty(passed: PassedBatch) -> Tensor:
         """Distance to the class means, [], while the rows are counted towards the next ones."""
         fused = passed.fused.unsqueeze(1)  # [batch, 1, width]
-        self.prototypes.see(fused.detach(), passed.labels)
-        return self._pull * self.prototypes.distance(fused, passed.labels)
+        prototypes.count(fused.detach(), passed.labels)
+        return setup.training.prototype_pull / width * prototypes.distance(fused, passed.labels)
+
+    sheaf = sheaf_dmfl(setup, penalty)
+    means = PrototypeExchange(setup.client_id, setup.head_mixing, prototypes)
+    chain = [_beside(phase, means) if phase.name == MIX else phase for phase in sheaf.chain]
+    return replace(sheaf, chain=chain, parts=Parts(sheaf=sheaf.parts, prototypes=prototypes))
+
+
+def _beside(mix: ChainPhase, means: PrototypeExchange) -> ChainPhase:
+    def work(round_index: int) -> None:
+        means.prototypes.begin_round()
+        mix.work(round_index)
+
+    return replace(mix, exchanges=[*mix.exchanges, means], work=work)

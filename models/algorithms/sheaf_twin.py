@@ -9,78 +9,62 @@ Related: mixtures of local and federated models (Deng et al. 2020, APFL), which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from ...emulator.contracts import Message, MessageSlot, Modality, Phase, State
-from ...emulator.saved_state import Parts, restore_whole
+from ...emulator.saved_state import Parts
+from ..sharing.chained_learner import ChainedLearner, Inputs, Logits
 from ..sharing.uncoupled import UncoupledModels
 from ..training.client_setup import ClientSetup
 from ..training.local_training import predict
 from ..training.minibatches import class_weights
-from ..training.training_rows import PartlyPrivateRows
-from ..twin_model import blended
-from .sheaf_diffusion import SheafDiffusion
+from ..training.training_rows import PartlyPrivateRows, TrainingRows
+from ..twin_model import TwinModel, blended
+from .sheaf_diffusion import sheaf_diffusion
 
 
-class SheafTwin:
-    """One client with its twins."""
+def sheaf_twin(setup: ClientSetup) -> ChainedLearner:
+    """One client with its twins: sheaf diffusion, a model of its own beside it, and the choice of their shares."""
+    (name,) = setup.models
+    assert setup.twin is not None
+    assert setup.private is not None
+    twin, private, rows = setup.twin, setup.private, PartlyPrivateRows(setup.rows, setup.private)
+    setup = replace(setup, rows=rows)
+    draws = {"own": setup.batch_draws[name].spawn(1)[0]}
+    own = UncoupledModels(replace(setup, models={"own": twin.own}, batch_draws=draws))
+    shared = sheaf_diffusion(setup)
+    (mix,) = shared.chain
 
-    def __init__(self, setup: ClientSetup) -> None:
-        self.client_id = setup.client_id
-        (self._name,) = setup.models
-        assert setup.twin is not None
-        assert setup.private is not None
-        self._twin, self._rows = setup.twin, PartlyPrivateRows(setup.rows, setup.private)
-        self._private_rounds = setup.private_rounds
-        own = setup.twin.own
-        setup = replace(setup, rows=self._rows)
-        draws = setup.batch_draws[self._name]
-        self._own = UncoupledModels(replace(setup, models={"own": own}, batch_draws={"own": draws.spawn(1)[0]}))
-        self.shared = SheafDiffusion(setup)
-        self._objective, self._balanced = setup.objective, setup.training.class_weights == "balanced"
-        self._parts = Parts(shared=self.shared.parts, own=self._own, weighed=self._twin, released=self._rows)
+    def work(round_index: int) -> None:
+        if round_index >= setup.private_rounds:  # a client may have missed the round itself
+            rows.release()
+        own.train(round_index)
+        mix.work(round_index)
 
-    def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return tuple(Phase(phase.name, phase.flops + self._own.flops) for phase in self.shared.phases(round_index))
+    def finish() -> None:
+        if not rows.released:
+            _choose_share(twin, private, setup)
 
-    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        if round_index >= self._private_rounds:  # a client may have missed the round itself
-            self._rows.release()
-        self._own.train(round_index)
-        return self.shared.compute(phase, round_index)
+    def models(inputs: Inputs) -> Logits:
+        of_shared, of_own = (torch.from_numpy(predict(model, inputs)) for model in (twin.shared, twin.own))
+        return {name: blended(of_shared, of_own, twin.share.cpu(), twin.temperatures.cpu()).numpy()}
 
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        return self.shared.expected(phase, round_index)
+    return ChainedLearner(
+        setup.client_id,
+        [replace(mix, work=work, finish=finish, flops=lambda: mix.flops() + own.flops)],
+        parts=Parts(shared=shared.parts, own=own, weighed=twin, released=rows),
+        models=models,
+        figures=lambda: {**shared.health(), "own_loss": own.health()["loss"], "share": float(twin.share)},
+    )
 
-    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        self.shared.absorb(phase, round_index, arrived)
-        if not self._rows.released:
-            self._choose()
 
-    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        twin = self._twin
-        shared, own = (torch.from_numpy(predict(model, inputs)) for model in (twin.shared, twin.own))
-        return {self._name: blended(shared, own, twin.share.cpu(), twin.temperatures.cpu()).numpy()}
-
-    def health(self) -> Mapping[str, float]:
-        return {**self.shared.health(), "own_loss": self._own.health()["loss"], "share": float(self._twin.share)}
-
-    def state(self) -> State:
-        return self._parts.state()
-
-    def restore(self, state: State) -> None:
-        restore_whole(self._parts, state)
-
-    def _choose(self) -> None:
-        """Weigh the twins as they are now."""
-        label = self._rows.private.label
-        inputs, labels = self._rows.private.inputs(np.arange(len(label))), torch.from_numpy(label)
-        shared, own = (torch.from_numpy(predict(model, inputs)) for model in (self._twin.shared, self._twin.own))
-        weights = class_weights(label, self._objective, shared) if self._balanced else None
-        self._twin.choose_share(shared, own, lambda logits: self._objective(logits, labels, weights))
+def _choose_share(twin: TwinModel, private: TrainingRows, setup: ClientSetup) -> None:
+    """Weigh the twins as they are now, by their answers to the rows kept aside."""
+    label = private.label
+    inputs, labels = private.inputs(np.arange(len(label))), torch.from_numpy(label)
+    shared, own = (torch.from_numpy(predict(model, inputs)) for model in (twin.shared, twin.own))
+    balanced = setup.training.class_weights == "balanced"
+    weights = class_weights(label, setup.objective, shared) if balanced else None
+    twin.choose_share(shared, own, lambda logits: setup.objective(logits, labels, weights))

@@ -13,7 +13,7 @@ from torch import Tensor
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..state.tensors import restore_tensor, to_array
-from .payload import to_payload, to_tensor
+from .payload import from_neighbors, to_neighbors, to_payload, to_tensor
 
 
 class Prototypes:
@@ -36,7 +36,7 @@ class Prototypes:
         """Forget the own rows of the round before."""
         self._sums, self._counts = torch.zeros_like(self._sums), torch.zeros_like(self._counts)
 
-    def see(self, features: Tensor, labels: Tensor) -> None:
+    def count(self, features: Tensor, labels: Tensor) -> None:
         """Count features [batch, n_views, n_features] of rows with these labels [batch]."""
         views = features.shape[1]
         self._sums.index_add_(0, labels, features.sum(dim=1))
@@ -80,14 +80,26 @@ class Prototypes:
         return {"means": self.means, "known": self.known, "sums": self._sums, "counts": self._counts}
 
 
-def prototype_messages(
-    prototypes: Prototypes, client_id: NodeId, neighbors: Iterable[NodeId], phase: str, round_index: int
-) -> list[Message]:
-    """The own round's means to every neighbor, who share one array."""
-    payload = prototypes.payload()
-    return [Message(MessageKind.PROTOTYPES, client_id, neighbor, round_index, phase, payload) for neighbor in neighbors]
+class PrototypeExchange:
+    """The exchange of class means with all neighbors; see `Exchange`.
 
+    Args:
+        client_id: sender of the messages.
+        neighbors: receivers.
+        prototypes: of the client; `begin_round` is up to whoever counts its rows.
+    """
 
-def prototype_slots(neighbors: Iterable[NodeId], phase: str, round_index: int) -> frozenset[MessageSlot]:
-    """Means from every neighbor."""
-    return frozenset(MessageSlot(round_index, phase, neighbor, MessageKind.PROTOTYPES) for neighbor in neighbors)
+    kinds = frozenset({MessageKind.PROTOTYPES})
+
+    def __init__(self, client_id: NodeId, neighbors: Iterable[NodeId], prototypes: Prototypes) -> None:
+        self._client_id, self._neighbors, self.prototypes = client_id, sorted(neighbors), prototypes
+
+    def messages(self, phase: str, round_index: int) -> list[Message]:
+        payloads = dict.fromkeys(self._neighbors, self.prototypes.payload())
+        return to_neighbors(MessageKind.PROTOTYPES, self._client_id, payloads, phase, round_index)
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        return from_neighbors(MessageKind.PROTOTYPES, self._neighbors, phase, round_index)
+
+    def absorb(self, arrived: Sequence[Message]) -> None:
+        self.prototypes.absorb([message.payload for message in arrived])

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Modality, State
-from ...emulator.saved_state import SavedState
+from ...emulator.saved_state import Parts, SavedState
 from ..flat import FlatModule
 from ..training.client_setup import ClientSetup
-from ..training.local_training import LocalTraining
+from ..training.local_training import local_training
 
 
 class UncoupledModels:
@@ -25,27 +25,17 @@ class UncoupledModels:
     """
 
     def __init__(self, setup: ClientSetup) -> None:
-        self._n_steps = setup.training.local_steps
         self.models = setup.models
-        self._trainings = {
-            name: LocalTraining(
-                setup.client_id, model, setup.rows, setup.objective, setup.training, setup.batch_draws[name]
-            )
-            for name, model in setup.models.items()
-        }
+        self._trainings = {name: local_training(setup, name) for name in setup.models}
+        self._parts = Parts(**self._trainings)
         trainings = self._trainings.values()
         self.encoders: dict[Modality, FlatModule] = {m: flat for one in trainings for m, flat in one.encoders.items()}
-        self.flops = self._n_steps * sum(training.flops_per_step for training in trainings)
+        self.flops = setup.training.local_steps * sum(training.flops_per_step for training in trainings)
 
     def train(self, round_index: int) -> None:
         """A round of minibatch steps: encoders (15), attention (17), and heads by their own gradient alone."""
         for training in self._trainings.values():
-            for _ in range(self._n_steps):
-                loss = training.backward()
-                training.step_encoders()
-                training.step_attention()
-                training.step_head()
-            training.check_finite(loss, round_index)
+            training.train(round_index)
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
         """Logits of every model, by name."""
@@ -56,10 +46,7 @@ class UncoupledModels:
         return {"loss": float(np.mean([training.loss for training in self._trainings.values()]))}
 
     def state(self) -> State:
-        """Of every model, by name."""
-        return {name: training.state() for name, training in self._trainings.items()}
+        return self._parts.state()
 
     def restore(self, saved: SavedState) -> None:
-        """Train on from there."""
-        for name, one in saved.parts(*self._trainings).items():
-            self._trainings[name].restore(one)
+        self._parts.restore(saved)

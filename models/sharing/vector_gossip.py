@@ -114,6 +114,11 @@ class VectorGossip:
         """What is averaged with anybody."""
         return [each.one for each in self._averaged]
 
+    @property
+    def kinds(self) -> frozenset[MessageKind]:
+        """Kinds of the vectors that are averaged with anybody."""
+        return frozenset(each.one.kind for each in self._averaged)
+
     def messages(self, phase: str, round_index: int) -> list[Message]:
         """One message per neighbor and vector; the neighbors of a vector share one snapshot of it."""
         if not self._sharing.in_round(round_index):

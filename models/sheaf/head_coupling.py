@@ -17,7 +17,7 @@ from torch import Tensor
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..settings import SheafSettings
-from ..sharing.payload import heard_values, to_payload
+from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_payload
 from ..state.tensors import restored_tensor, to_array
 from .coupling_health import CouplingHealth, step_strengths
 from .equations import edge_trust, map_step_sizes, reproject_locally
@@ -89,7 +89,7 @@ class HeadCoupling:
 
     def expected(self, kind: MessageKind, phase: str, round_index: int) -> frozenset[MessageSlot]:
         """One projection from every neighbor."""
-        return frozenset(MessageSlot(round_index, phase, neighbor, kind) for neighbor in self.maps.rows)
+        return from_neighbors(kind, self.maps.rows, phase, round_index)
 
     def projections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
         """Step B: the head's image on every edge, under maps of this round where they are redrawn."""
@@ -98,12 +98,10 @@ class HeadCoupling:
         self._projection = self.maps.project(head)
         self.health.saw_projection(self._projection, head @ head)
         stacked = to_payload(self._projection)
-        return [
-            Message(MessageKind.PROJECTION, self._client_id, neighbor, round_index, phase, stacked[rows])
-            for neighbor, rows in self.maps.rows.items()
-        ]
+        parts = {neighbor: stacked[rows] for neighbor, rows in self.maps.rows.items()}
+        return to_neighbors(MessageKind.PROJECTION, self._client_id, parts, phase, round_index)
 
-    def hear(self, arrived: Sequence[Message]) -> None:
+    def hold(self, arrived: Sequence[Message]) -> None:
         """Hold the neighbors' projections; coordinates that are not among them do not pull this round."""
         self._peer, heard, _, _ = self._stacked(arrived)
         self._trust = heard * self._trusts(heard * self._projection, self._peer)
@@ -125,20 +123,11 @@ class HeadCoupling:
         self._reprojection = self.maps.project(head)
         stacked = to_payload(self._reprojection)
         tail = to_payload((head @ head).reshape(1)) if self.sends_norm else stacked[:0]
-        return [
-            Message(
-                MessageKind.REPROJECTION,
-                self._client_id,
-                neighbor,
-                round_index,
-                phase,
-                np.concatenate([stacked[rows], tail]),
-            )
-            for neighbor, rows in self.maps.rows.items()
-        ]
+        parts = {neighbor: np.concatenate([stacked[rows], tail]) for neighbor, rows in self.maps.rows.items()}
+        return to_neighbors(MessageKind.REPROJECTION, self._client_id, parts, phase, round_index)
 
     def step_maps(self, arrived: Sequence[Message], head: Tensor) -> None:
-        """Step G, equation (12) on every heard coordinate; with the single exchange also the next round's `hear`."""
+        """Step G, equation (12) on every heard coordinate; with the single exchange also the next round's `hold`."""
         peer, heard, edges_heard, norms_sq = self._stacked(arrived)
         own = self._reprojection
         residual = heard * (own - peer)
@@ -222,7 +211,7 @@ class HeadCoupling:
             n_values = rows.stop - rows.start
             if message.received is not None and not message.received[n_values:].all():
                 continue  # without the norm behind the coordinates nobody knows how far a map step may go
-            peer[rows], rows_heard[rows] = heard_values(message, n_values, peer)
+            peer[rows], rows_heard[rows] = arrived_values(message, n_values, peer)
             edges_heard[edge] = 1.0
             if len(message.payload) > n_values:
                 norms_sq[edge] = float(message.payload[n_values])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import SavedState
-from ..sharing.payload import heard_values, to_payload
+from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_payload
 from ..state.tensors import restored_tensor, to_array
 from ..training.client_setup import ClientSetup
 from .equations import edge_trust
@@ -36,6 +36,10 @@ class HeadDiffusion:
         self.relative_residual = 0.0
 
     @property
+    def kinds(self) -> frozenset[MessageKind]:
+        return frozenset({MessageKind.PROJECTION})
+
+    @property
     def product_flops(self) -> float:
         """Operations of one product with all maps."""
         return self.maps.product_flops
@@ -46,16 +50,12 @@ class HeadDiffusion:
             self.maps = self._stored(self._redrawn(round_index))
         self._projected = self.maps.project(self._head)
         stacked = to_payload(self._projected)
-        return [
-            Message(MessageKind.PROJECTION, self._client_id, neighbor, round_index, phase, stacked[rows])
-            for neighbor, rows in self.maps.rows.items()
-        ]
+        parts = {neighbor: stacked[rows] for neighbor, rows in self.maps.rows.items()}
+        return to_neighbors(MessageKind.PROJECTION, self._client_id, parts, phase, round_index)
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
         """One projection from every neighbor."""
-        return frozenset(
-            MessageSlot(round_index, phase, neighbor, MessageKind.PROJECTION) for neighbor in self.maps.rows
-        )
+        return from_neighbors(MessageKind.PROJECTION, self.maps.rows, phase, round_index)
 
     def absorb(self, arrived: Sequence[Message]) -> None:
         """Step towards what was heard of the neighbors; the weight of all else stays with the own head.
@@ -66,7 +66,7 @@ class HeadDiffusion:
         peer, heard = torch.zeros_like(own), torch.zeros_like(own)
         for message in arrived:  # copied first: a sum over a received buffer may depend on where in memory it lies
             rows = self.maps.rows[message.sender]
-            peer[rows], heard[rows] = heard_values(message, rows.stop - rows.start, own)
+            peer[rows], heard[rows] = arrived_values(message, rows.stop - rows.start, own)
             if self._trust_scale > 0.0:
                 weights[rows] *= edge_trust(heard[rows] * own[rows], peer[rows], self._trust_scale)
         residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))

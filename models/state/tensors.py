@@ -55,10 +55,10 @@ class TensorPart:
     """
 
     def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
+        self.tensor = tensor
 
     def state(self) -> State:
-        return to_array(self._tensor)
+        return to_array(self.tensor)
 
     def restore(self, saved: SavedState) -> None:
-        restore_tensor(self._tensor, saved)
+        restore_tensor(self.tensor, saved)

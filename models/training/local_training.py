@@ -17,6 +17,7 @@ from ..flat import FlatModule
 from ..objectives import Objective
 from ..settings import TrainingSettings
 from ..state.module_state import optimizer_state, restore_optimizer
+from .client_setup import ClientSetup
 from .minibatches import Minibatches, PassedBatch
 from .training_rows import TrainingRows
 
@@ -129,6 +130,26 @@ class LocalTraining:
         whole.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return passed.loss.detach()
 
+    def train(
+        self, round_index: int, step_head: Callable[[], None] | None = None, reason: Callable[[], str] = str
+    ) -> None:
+        """A round of local steps: gradients at the current parameters, then encoders, attention and head.
+
+        Args:
+            round_index: of this round.
+            step_head: changes the head by its last gradient; None: `step_head`.
+            reason: see `check_finite`.
+
+        Raises:
+            DivergedError: numbers have left the finite ones.
+        """
+        for _ in range(self.settings.local_steps):
+            loss = self.backward()
+            self.step_encoders()
+            self.step_attention()
+            (step_head or self.step_head)()
+        self.check_finite(loss, round_index, reason)
+
     def step_encoders(self) -> None:
         """Equation (15)."""
         self._optimizer.step()
@@ -185,3 +206,17 @@ class LocalTraining:
         self.model.head.grad = None
         for scoring in self.model.fusion.parameters():
             scoring.grad = None
+
+
+def local_training(
+    setup: ClientSetup, name: str, penalty: Callable[[PassedBatch], Tensor] | None = None
+) -> LocalTraining:
+    """Training of one model of a client, with a stream of its own for the order of minibatches.
+
+    Args:
+        setup: of the client.
+        name: of the model.
+        penalty: see `LocalTraining`.
+    """
+    rows, draws = setup.rows, setup.batch_draws[name]
+    return LocalTraining(setup.client_id, setup.models[name], rows, setup.objective, setup.training, draws, penalty)

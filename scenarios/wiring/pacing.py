@@ -16,7 +16,7 @@ from ...emulator.nodes.outside_server import OutsideServer
 from ...emulator.nodes.outside_station import OutsideStation
 from ...emulator.nodes.station_context import StationContext
 from ...emulator.real_time_clock import RealTimeEnvironment
-from ...models.sharing.train_then_mix import TrainThenMix
+from ...models.sharing.chained_learner import ChainedLearner
 from ...models.sharing.vector_gossip import SharedVector
 from ..schema.scenario import Scenario
 from .real_time_options import RealTime
@@ -102,7 +102,7 @@ class Pacing:
         return {"client": client, "name": server.name(client), **turns, **server.counts(client)}
 
     def _place(self, learner: Learner, client: Client) -> OutsidePlace:
-        if not isinstance(learner, TrainThenMix):
+        if not isinstance(learner, ChainedLearner) or learner.shared is None:
             raise ConfigError(
                 f"algorithm {self._scenario.algorithm!r} asks a client for more than averages, which --outside clients"
                 " are not told how to do; use one that trains, then averages, such as dsgd, dsgd_heads or"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,8 +26,12 @@ from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.recorder import Recorder
+from sheafedge.emulator.saved_state import Parts
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.fusion import AttentionFusion, AttentionMlpFusion
+from sheafedge.models.sharing.chained_learner import ChainedLearner
+from sheafedge.models.sheaf.head_coupling import HeadCoupling
+from sheafedge.models.sheaf.head_diffusion import HeadDiffusion
 from torch import Tensor
 
 INSTANT = LinkSettings(rate_bps=math.inf)
@@ -150,9 +154,23 @@ def state_of_model(model: ClientModel) -> State:
 
 def maps_of(learner: Learner) -> State:
     """Copies of the restriction maps that a learner holds, if it holds any."""
-    shared = getattr(learner, "shared", getattr(learner, "sheaf", learner))  # of twins, and behind prototypes
-    coupling = getattr(shared, "coupling", None) or getattr(shared, "diffusion", None)
-    return {} if coupling is None else {f"map to {j}": coupling.maps.dense(j).clone() for j in coupling.maps.rows}
+    return {
+        f"map to {j}": coupling.maps.dense(j).clone()
+        for coupling in parts_of(learner, HeadCoupling | HeadDiffusion)
+        for j in coupling.maps.rows
+    }
+
+
+def parts_of(learner: Learner, kind: Any) -> list[Any]:
+    """Parts of this class that a learner holds, at any depth."""
+
+    def found(part: object) -> Iterator[Any]:
+        if isinstance(part, kind):
+            yield part
+        elif isinstance(part, Parts):
+            yield from (one for name in part for one in found(part[name]))
+
+    return list(found(learner.parts)) if isinstance(learner, ChainedLearner) else []
 
 
 def state_in_reference(state: ReferenceState, client: NodeId) -> State:

@@ -25,7 +25,7 @@ from reference.sheaf_dmfl import (
 )
 from sheafedge.emulator.contracts import Learner, NodeId
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
-from sheafedge.models.algorithms.sheaf_dmfl import SheafDmfl
+from sheafedge.models.algorithms.sheaf_dmfl import sheaf_dmfl
 from torch import Tensor
 from torch.nn import functional
 
@@ -220,7 +220,7 @@ def heads_walk(problem: ReferenceProblem) -> HeadsWalk:
     """Played by the learners that ship."""
     case, owned = case_of(problem), HEADS_OWNED
     setups = {i: replace(setup_of(case, i, torch.float64, "sgd"), objective=half_squared_error) for i in owned}
-    learners = [SheafDmfl(setup) for setup in setups.values()]
+    learners = [sheaf_dmfl(setup) for setup in setups.values()]
 
     def state_of(learner: Learner) -> State:
         return state_of_model(setups[learner.client_id].models["fused"]) | maps_of(learner)

@@ -10,12 +10,14 @@ import pytest
 import torch
 from doubles.hand_played import play_round, scattered
 from integration.audit import runs
+from integration.played import parts_of
 from integration.tiny import Walk
 from numpy.testing import assert_allclose, assert_array_equal
-from sheafedge.emulator.contracts import ConfigError, Message, MessageKind, NodeId
+from sheafedge.emulator.contracts import ConfigError, Learner, Message, MessageKind, NodeId
 from sheafedge.emulator.engine import named_stream
-from sheafedge.models.algorithms.dmml_kd import DISTILLATION, PULL, TEMPERATURE, DmmlKd, distillation
+from sheafedge.models.algorithms.dmml_kd import DISTILLATION, PULL, TEMPERATURE, distillation
 from sheafedge.models.sharing.prototypes import Prototypes
+from sheafedge.models.state.tensors import TensorPart
 from torch import Tensor
 from torch.nn import functional
 
@@ -89,7 +91,7 @@ def see(made: Prototypes, rows: list[tuple[list[float], int]]) -> None:
     made.begin_round()
     if rows:
         features = torch.tensor([[values] for values, _ in rows], dtype=torch.float64)
-        made.see(features, torch.tensor([label for _, label in rows]))
+        made.count(features, torch.tensor([label for _, label in rows]))
 
 
 def test_class_means_are_weighted_by_the_rows_behind_them() -> None:
@@ -103,7 +105,7 @@ def test_class_means_are_weighted_by_the_rows_behind_them() -> None:
 
 def test_every_modality_is_a_view_of_the_same_class() -> None:
     made = Prototypes(2, 2, like=torch.zeros(1, dtype=torch.float64))
-    made.see(torch.tensor([[[1.0, 1.0], [3.0, 5.0]]], dtype=torch.float64), torch.tensor([1]))
+    made.count(torch.tensor([[[1.0, 1.0], [3.0, 5.0]]], dtype=torch.float64), torch.tensor([1]))
     assert_allclose(made.payload(), [0, 0, 2, 3, 0, 2], atol=EXACT)
 
 
@@ -131,22 +133,26 @@ def test_unknown_classes_pull_at_nothing() -> None:
 ONE_STEP = {"algorithm": "dmml_kd", "training.local_steps": 1}
 
 
+def common_of(learner: Learner) -> tuple[Tensor, Prototypes]:
+    """Classifier and class means of a client."""
+    (classifier,), (prototypes,) = parts_of(learner, TensorPart), parts_of(learner, Prototypes)
+    return classifier.tensor, prototypes
+
+
 def with_things_to_say(walk: Walk) -> None:
     """Classifiers start at zero and no class is known: then half of the loss would be silent."""
     draws = torch.Generator().manual_seed(3)
     for learner in walk.emulation.learners:
-        assert isinstance(learner, DmmlKd)
-        learner._classifier.data.copy_(torch.randn(learner._classifier.shape, generator=draws, dtype=torch.float64))
-        learner.prototypes.means.copy_(
-            torch.randn(learner.prototypes.means.shape, generator=draws, dtype=torch.float64)
-        )
-        learner.prototypes.known[::2] = True
+        classifier, prototypes = common_of(learner)
+        classifier.data.copy_(torch.randn(classifier.shape, generator=draws, dtype=torch.float64))
+        prototypes.means.copy_(torch.randn(prototypes.means.shape, generator=draws, dtype=torch.float64))
+        prototypes.known[::2] = True
 
 
 def written_out(walk: Walk, client_id: NodeId, *, distilled: float = DISTILLATION, pulled: float = PULL) -> Tensor:
     """The local loss of the first minibatch as the specification has it."""
-    client, learner = walk.emulation.clients[client_id], walk.emulation.learners[client_id]
-    assert isinstance(learner, DmmlKd)
+    client = walk.emulation.clients[client_id]
+    classifier, prototypes = common_of(walk.emulation.learners[client_id])
     model, rows = client.models["fused"], client.data.train
     order = named_stream(0, "batches", client_id, "fused").permutation(len(rows))[:16]
     inputs: Any = model.tensors(rows.inputs(order))
@@ -157,15 +163,15 @@ def written_out(walk: Walk, client_id: NodeId, *, distilled: float = DISTILLATIO
     n_weights = 8 * fused.shape[1]
     loss = functional.cross_entropy(fused @ head[:n_weights].view(8, -1).T + head[n_weights:], labels)
     common = {m: embedding[:, :2] for m, embedding in features.items()}
-    said = {m: c @ learner._classifier[:, :2].T + learner._classifier[:, 2] for m, c in common.items()}
+    said = {m: c @ classifier[:, :2].T + classifier[:, 2] for m, c in common.items()}
     for m, logits in said.items():
         loss = loss + functional.cross_entropy(logits, labels)
         if len(said) > 1:
             teacher = torch.stack([torch.softmax(said[n] / TEMPERATURE, 1) for n in said if n != m]).mean(0).detach()
             student = torch.log_softmax(logits / TEMPERATURE, 1)
             loss = loss + distilled * TEMPERATURE**2 * (teacher * (teacher.log() - student)).sum(1).mean()
-        gaps = (common[m] - learner.prototypes.means[labels]).square().sum(1)
-        loss = loss + pulled * (gaps * learner.prototypes.known[labels]).mean()
+        gaps = (common[m] - prototypes.means[labels]).square().sum(1)
+        loss = loss + pulled * (gaps * prototypes.known[labels]).mean()
     return loss
 
 
@@ -177,9 +183,9 @@ def test_a_step_follows_the_whole_loss(options: dict[str, float], is_right: bool
     with_things_to_say(walk)
     client = next(client for client in walk.emulation.clients if len(client.modalities) == 2)
     learner, model = walk.emulation.learners[client.client_id], client.models["fused"]
-    assert isinstance(learner, DmmlKd)
+    classifier, _ = common_of(learner)
     encoders = [*model.encoders.parameters()]
-    leaves = [*encoders, model.head, learner._classifier]
+    leaves = [*encoders, model.head, classifier]
     gradients = torch.autograd.grad(written_out(walk, client.client_id, **options), leaves)
     sizes = [0.05] * len(encoders) + [0.1, 0.1]
     expected = [(leaf - size * slope).detach() for leaf, size, slope in zip(leaves, sizes, gradients, strict=True)]
@@ -245,13 +251,13 @@ def test_what_clients_agree_on_is_over_their_neighborhood() -> None:
     told: dict[NodeId, Message] = {m.sender: m for m in sent if m.kind is MessageKind.PROTOTYPES}
     assert told.keys() == set(walk.emulation.graph)
     for learner in walk.emulation.learners:
-        assert isinstance(learner, DmmlKd)
+        _, prototypes = common_of(learner)
         heard = [told[j].payload for j in (learner.client_id, *walk.emulation.graph[learner.client_id])]
         counts = np.array([payload[16:] for payload in heard])
         sums = sum(payload[:16].reshape(8, 2) * payload[16:, None] for payload in heard)
         total = counts.sum(axis=0)
-        assert_array_equal(learner.prototypes.known, total > 0)
+        assert_array_equal(prototypes.known, total > 0)
         seen = total > 0
-        assert_allclose(learner.prototypes.means[torch.from_numpy(seen)], sums[seen] / total[seen, None], atol=EXACT)
+        assert_allclose(prototypes.means[torch.from_numpy(seen)], sums[seen] / total[seen, None], atol=EXACT)
         views = len(walk.emulation.clients[learner.client_id].modalities)
         assert counts[0].sum() == 2 * 16 * views  # two local steps of 16 rows, one view per modality

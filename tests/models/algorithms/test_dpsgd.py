@@ -12,8 +12,8 @@ from doubles.hand_played import Vectors, averaged, members, mixing_matrix, play_
 from integration.cases import random_case, setup_of
 from integration.tiny import Walk, tiny, wired
 from numpy.testing import assert_allclose, assert_array_equal
-from sheafedge.emulator.contracts import Message, MessageKind, NodeId
-from sheafedge.models.algorithms.dpsgd import Dpsgd
+from sheafedge.emulator.contracts import Learner, Message, MessageKind, NodeId
+from sheafedge.models.algorithms.dpsgd import dpsgd
 from sheafedge.models.training.training_rows import RowsInMemory
 from torch import nn
 
@@ -119,7 +119,7 @@ def test_who_hears_nobody_is_alone_to_the_bit(variant: str) -> None:
 WEIGHT = 0.8  # of the only neighbor
 
 
-def client_with_statistics() -> tuple[Dpsgd, nn.BatchNorm1d]:
+def client_with_statistics() -> tuple[Learner, nn.BatchNorm1d]:
     """A client whose first batch varies much more than the others do, and whose encoder ends in a normalization."""
     case = random_case(3, n_clients=4, local_steps=1, n_rounds=3)
     client = next(i for i, owned in case.problem.modalities.items() if owned == ("gps",))
@@ -130,7 +130,7 @@ def client_with_statistics() -> tuple[Dpsgd, nn.BatchNorm1d]:
     encoder.append(normalization)
     assert isinstance(setup.rows, RowsInMemory)
     setup.rows.arrays["gps"][: setup.training.batch_size] *= 30.0
-    return Dpsgd(replace(setup, group_mixing={99: WEIGHT})), normalization
+    return dpsgd(replace(setup, group_mixing={99: WEIGHT})), normalization
 
 
 def test_running_variances_stay_positive_after_a_wild_batch() -> None:

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 from doubles.hand_played import Vectors, play_round, scattered, vectors_of
+from integration.played import parts_of
 from integration.tiny import Walk, tiny, wired
 from numpy.testing import assert_array_equal
 from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.onnx_session import OnnxSession
-from sheafedge.models.algorithms.sheaf_twin import SheafTwin
 from sheafedge.models.export.onnx_export import OnnxExporter
+from sheafedge.models.training.training_rows import PartlyPrivateRows
 from sheafedge.models.twin_model import SHARES
 from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.wiring.client import Client
@@ -87,8 +88,8 @@ def test_with_one_round_rows_stay_private() -> None:
     walk = scattered({**TWIN, "rounds": 1})
     play_round(walk)
     learner = walk.emulation.learners[0]
-    assert isinstance(learner, SheafTwin)
-    assert not learner._rows.released
+    (rows,) = parts_of(learner, PartlyPrivateRows)
+    assert not rows.released
 
 
 def knowing(client: Client, which: str) -> None:

@@ -21,7 +21,7 @@ def of_rows(features: Tensor, labels: Tensor) -> Prototypes:
     """One client that saw these rows in one go, features [n_rows, N_FEATURES]."""
     prototypes = Prototypes(N_CLASSES, N_FEATURES, like=LIKE)
     prototypes.begin_round()
-    prototypes.see(features.unsqueeze(1), labels)
+    prototypes.count(features.unsqueeze(1), labels)
     return prototypes
 
 
@@ -51,7 +51,7 @@ def test_rows_of_another_round_no_longer_count() -> None:
     prototypes = of_rows(*rows(1, 20))
     features, labels = rows(2, 20)
     prototypes.begin_round()
-    prototypes.see(features.unsqueeze(1), labels)
+    prototypes.count(features.unsqueeze(1), labels)
     assert_allclose(prototypes.payload(), of_rows(features, labels).payload(), atol=EQUATION)
 
 
@@ -59,7 +59,7 @@ def test_a_class_that_nobody_saw_keeps_what_was_agreed_before() -> None:
     prototypes = of_rows(torch.ones(1, N_FEATURES, dtype=torch.float64), torch.tensor([2]))
     prototypes.absorb([])
     prototypes.begin_round()
-    prototypes.see(torch.zeros(1, 1, N_FEATURES, dtype=torch.float64), torch.tensor([0]))
+    prototypes.count(torch.zeros(1, 1, N_FEATURES, dtype=torch.float64), torch.tensor([0]))
     prototypes.absorb([])
     assert prototypes.known.tolist() == [True, False, True, False]
     assert_allclose(prototypes.means[2], 1.0)

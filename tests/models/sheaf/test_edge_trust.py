@@ -67,7 +67,7 @@ def coupled(sheaf: Sheaf, kappa: float) -> dict[int, HeadCoupling]:
     }
     sent: list[Message] = [m for i, side in sides.items() for m in side.projections("project", 0, sheaf.heads[i])]
     for i, side in sides.items():
-        side.hear([m for m in sent if m.receiver == i])
+        side.hold([m for m in sent if m.receiver == i])
     return sides
 
 
@@ -96,7 +96,7 @@ def pull_of_a_neighbor(away: float, kappa: float) -> float:
     heads = [head, head + away]
     sides = [HeadCoupling(i, {1 - i: identity}, heads[i], SheafSettings(edge_trust=kappa)) for i in range(2)]
     sent = [m for i in range(2) for m in sides[i].projections("project", 0, heads[i])]
-    sides[0].hear([m for m in sent if m.receiver == 0])
+    sides[0].hold([m for m in sent if m.receiver == 0])
     return float(sides[0].pull(heads[0]).norm())
 
 

@@ -41,7 +41,7 @@ class Coupled:
     def project(self, heads: Heads, round_index: int = 0) -> list[Message]:
         sent = [m for i, side in self.sides.items() for m in side.projections("project", round_index, heads[i])]
         for i, side in self.sides.items():
-            side.hear(self._arrived(sent, i))
+            side.hold(self._arrived(sent, i))
         return sent
 
     def reproject(self, heads: Heads, round_index: int = 0) -> list[Message]:
@@ -198,7 +198,7 @@ def test_coordinates_that_were_not_heard_neither_pull_nor_change_their_rows(stor
     heard = {edge: found[kept] if edge in {(1, 2), (2, 1)} else found for edge, found in sheaf.maps.items()}
     sent = [m for i, side in coupled.sides.items() for m in side.projections("project", 0, sheaf.heads[i])]
     to_1 = {m.sender: m for m in sent if m.receiver == 1}
-    coupled.sides[1].hear([to_1[0], without(to_1[2], 1)])
+    coupled.sides[1].hold([to_1[0], without(to_1[2], 1)])
     assert_allclose(
         coupled.sides[1].pull(sheaf.heads[1]), pull_by_hand(heard, sheaf.heads, 1, [0, 2]), atol=EQUATION, rtol=EQUATION
     )
@@ -246,7 +246,7 @@ def test_who_was_heard_is_forgotten_with_the_next_hearing() -> None:
     sheaf = small_sheaf()
     coupled = Coupled(sheaf)
     coupled.project(sheaf.heads)
-    coupled.sides[1].hear([])
+    coupled.sides[1].hold([])
     assert (coupled.sides[1].pull(sheaf.heads[1]) == 0.0).all()
 
 
@@ -254,7 +254,7 @@ def test_an_isolated_client_projects_nothing_and_is_not_pulled() -> None:
     sheaf = small_sheaf(edges=((0, 1),))
     side = Coupled(sheaf).sides[2]
     assert side.projections("project", 0, sheaf.heads[2]) == side.reprojections("reproject", 0, sheaf.heads[2]) == []
-    side.hear([])
+    side.hold([])
     side.step_maps([], sheaf.heads[2])
     assert (side.pull(sheaf.heads[2]) == 0.0).all()
 

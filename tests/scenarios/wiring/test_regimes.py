@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from integration.played import parts_of
 from integration.tiny import Walk, tiny, walk, wired
 from numpy.testing import assert_array_equal
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.head import HeadLayout, chosen_outputs
+from sheafedge.models.sheaf.head_coupling import HeadCoupling
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.client import Client
@@ -228,7 +230,8 @@ def residuals(scenario: Scenario) -> list[float]:
     built = wired(scenario, torch.float64)
     images: dict[tuple[int, int], torch.Tensor] = {}
     for client, learner in zip(built.emulation.clients, built.emulation.learners, strict=True):
-        maps: Any = learner.coupling.maps  # type: ignore[attr-defined]
+        (coupling,) = parts_of(learner, HeadCoupling)
+        maps = coupling.maps
         stacked = maps.project(model_of(client).head.detach())
         images |= {(client.client_id, peer): stacked[rows] for peer, rows in maps.rows.items()}
     built.emulation.close()
