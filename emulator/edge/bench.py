@@ -1,4 +1,4 @@
-"""How fast models answer here, told in a way that a busy machine cannot turn upside down.
+"""Latency of models on this machine, measured so that a busy machine does not reverse comparisons.
 
 Contenders take turns in one process, so that whatever else the machine does meets all of them alike; a turn is a few
 answers in a row, as a device gives them. Ratios are taken turn by turn. Beside the time on the wall stands the time
@@ -33,7 +33,7 @@ ClockName = Literal["cpu", "wall"]
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Something that answers one batch whenever it is called."""
+    """Something that is timed: each call of `answer` answers one batch."""
 
     name: str
     answer: Callable[[], object]
@@ -60,7 +60,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """What a user waits for a batch.
+    """Latency of one contender for a batch.
 
     Attributes:
         n: answers that were timed.
@@ -82,7 +82,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times as long one contender takes as another, turn by turn.
+    """Ratio of the times of two contenders, turn by turn.
 
     Attributes:
         median: over turns.
@@ -101,13 +101,13 @@ def take_turns(
     answers: int | None = None,
     clocks: Clocks = Clocks(),  # noqa: B008 - frozen
 ) -> dict[str, Times]:
-    """Time contenders side by side.
+    """Times of contenders that are measured side by side.
 
     Args:
         contenders: with different names; each has a warm-up turn that is not counted.
         seconds: go on until so much wall time is over, for all together; or
         answers: of each, at least.
-        clocks: that tell the time.
+        clocks: of wall and processor time.
 
     Returns:
         name -> times; as many turns of everyone, at least `FEWEST_TURNS`.
@@ -119,7 +119,7 @@ def take_turns(
     n_wanted = FEWEST_TURNS if answers is None else max(FEWEST_TURNS, -(-answers // ANSWERS_PER_TURN))
     until_s, n_done = clocks.wall() + (seconds or 0.0), 0
     while n_done < n_wanted or (seconds is not None and clocks.wall() < until_s):
-        first = n_done % len(contenders)  # nobody always comes after the same one
+        first = n_done % len(contenders)  # no contender always follows the same one, whose data fill the caches
         for contender in (*contenders[first:], *contenders[:first]):
             turns[contender.name].append(_turn(contender, clocks))
         n_done += 1
@@ -127,10 +127,10 @@ def take_turns(
 
 
 def latency(times: Times, batch: int) -> Latency:
-    """Figures of one contender.
+    """Latency of one contender.
 
     Args:
-        times: of it.
+        times: of the contender.
         batch: samples that every call answered.
     """
     wall_ms = times.wall_s.ravel() * 1e3
@@ -148,7 +148,7 @@ def latency(times: Times, batch: int) -> Latency:
 
 
 def ratio(one: Times, other: Times, by: ClockName = "cpu") -> Ratio:
-    """How many times as long `one` takes as `other`, turn by turn.
+    """Ratio of the times of `one` to those of `other`, turn by turn.
 
     Args:
         one, other: of the same turns.

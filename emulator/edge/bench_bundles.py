@@ -21,7 +21,7 @@ Inputs = dict[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What one call asks of a device.
+    """Work of one call on a device.
 
     Attributes:
         flops: matrix work.
@@ -34,7 +34,7 @@ class Workload:
     weight_bytes: float
 
     def seconds_on(self, device: DeviceProfile, precision: str) -> float:
-        """Modelled time."""
+        """Modelled time of one call in seconds."""
         return device.answer_seconds(
             self.flops, precision, input_bytes=self.input_bytes, weight_bytes=self.weight_bytes
         )
@@ -58,7 +58,7 @@ class Entry:
 
     @property
     def precision(self) -> str:
-        """Of its numbers."""
+        """Precision of the model's numbers."""
         return self.bundle.manifest.precision
 
     @property
@@ -98,7 +98,7 @@ def open_entries(paths: Sequence[Path], *, batch: int, threads: int, cuda: bool)
     places = with_siblings(paths[0]) if len(paths) == 1 else list(dict.fromkeys(paths))
     bundles = [load_bundle(place, cuda=cuda, threads=threads) for place in places]
     if len(paths) == 1:
-        _refuse_strangers(bundles)
+        _refuse_others(bundles)
     precisions = [bundle.manifest.precision for bundle in bundles]
     alone = len({*precisions}) == len(precisions)
     names = [one if alone else f"{bundle.manifest.name} {one}" for one, bundle in zip(precisions, bundles, strict=True)]
@@ -107,12 +107,12 @@ def open_entries(paths: Sequence[Path], *, batch: int, threads: int, cuda: bool)
     return [_entry(name, bundle, batch) for name, bundle in zip(names, bundles, strict=True)]
 
 
-def _refuse_strangers(bundles: Sequence[Bundle]) -> None:
+def _refuse_others(bundles: Sequence[Bundle]) -> None:
     """Beside a bundle may lie one of the same name of another run."""
     first = bundles[0]
     for other in bundles[1:]:
         one, another = first.manifest, other.manifest
-        shared = one.trained.keys() & another.trained.keys()  # quantized ones tell more
+        shared = one.trained.keys() & another.trained.keys()  # quantized ones have more keys
         alike = (one.inputs, one.output) == (another.inputs, another.output)
         if not alike or any(one.trained[key] != another.trained[key] for key in shared):
             raise BundleError(

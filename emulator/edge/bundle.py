@@ -37,15 +37,15 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the same bundle gives the same archive, when
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """A bundle that was found whole, and whose model answers here as it did where it was made.
+    """A bundle that is whole, and whose model answers here as it did where it was made.
 
     Attributes:
-        path: where it lies.
-        manifest: what it says.
+        path: of the folder or the archive.
+        manifest: description of the model.
         content: name -> bytes of every file but the manifest.
         session: the loaded model.
-        samples: input -> [rows, ...] of the samples that it promises answers to.
-        golden_error: largest difference of its logits to those that were promised.
+        samples: input -> [rows, ...] samples whose answers the bundle promises.
+        golden_error: largest difference of the model's logits here to the promised ones.
     """
 
     path: Path
@@ -57,7 +57,7 @@ class Bundle:
 
 
 def load_bundle(path: Path, *, cuda: bool = False, threads: int = 1) -> Bundle:
-    """Read a bundle, check every hash, load its model, and hold its answers against those that it promises.
+    """Bundle from a folder or archive, after every hash and the answers to its own samples were checked.
 
     Args:
         path: of the folder, or of the `.zip`.
@@ -105,7 +105,7 @@ def write_bundle(folder: Path, manifest: Manifest, content: Mapping[str, bytes])
 
     Args:
         folder: must not be there yet.
-        manifest: without files; they are told here.
+        manifest: without facts about files, which are added here.
         content: name -> bytes, at least those of `REQUIRED_FILES`.
 
     Raises:

@@ -2,7 +2,7 @@
 
 The three classes are orders of magnitude. A board is modelled by two calibration factors: what the reference machine
 was measured to need for products and for all else, times how much faster that machine's core multiplies matrices and
-copies memory than the board's in published benchmarks. `docs/devices.md` tells how well that fits.
+copies memory than the board's in published benchmarks. `docs/devices.md` shows how well that fits.
 """
 
 from __future__ import annotations

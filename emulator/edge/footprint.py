@@ -1,4 +1,4 @@
-"""What loading a model costs, found in a process of its own: only there nothing else has filled the memory before.
+"""Memory and start time of a model, measured in a process of its own, where nothing else has filled the memory.
 
 `python -m sheafedge.emulator.edge.footprint MODEL SAMPLES THREADS BATCH CUDA` prints one JSON object.
 """
@@ -32,7 +32,7 @@ class Footprint:
     Attributes:
         start_s: from the file's content to a session that can be asked.
         first_answer_s: of the first batch, which pays for what the runtime puts off.
-        load_bytes: growth of resident memory by the session and its first answer; None where the system does not tell.
+        load_bytes: growth of resident memory by the session and its first answer; None where it is unknown.
         peak_bytes: largest resident memory of the whole process, interpreter and libraries included.
     """
 
@@ -72,7 +72,7 @@ def footprint_of(
 
 
 def resident_bytes() -> int | None:
-    """Resident memory of this process now; None where the system does not tell."""
+    """Resident memory of this process now; None where the system does not report it."""
     return _status_bytes("VmRSS:")
 
 

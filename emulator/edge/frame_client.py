@@ -1,4 +1,4 @@
-"""The sensors' end of a served model: sends frames, hears answers. Needs numpy, msgpack and pyzmq, nothing else.
+"""Client of a served model: sends frames of sensors, receives answers. Needs numpy, msgpack and pyzmq only.
 
 with FrameClient("tcp://127.0.0.1:5570") as client:
     client.send("bs00", 17, 1.7, {"lidar": lidar, "rf": rf})
@@ -23,7 +23,7 @@ from .frame_packets import MOST_TEXT_BYTES, TO_CLIENT, TO_SERVER, Reply, pack_fr
 
 
 class FrameClient:
-    """Speaks to one server; belongs to the thread that made it, as its socket does.
+    """Connection to one server of models; belongs to the thread that made it, as its socket does.
 
     Args:
         address: of the server, tcp://HOST:PORT or ipc://FILE.
@@ -60,7 +60,7 @@ class FrameClient:
     def send(
         self, stream: str, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]], *, ask: bool = True
     ) -> None:
-        """Send what sensors saw at one instant; does not wait for the answer.
+        """Send the frames of one instant; does not wait for the answer.
 
         Args:
             stream: name of whose sensors they are.
@@ -76,15 +76,15 @@ class FrameClient:
         self.say(pack_frames(stream, index, time_s, frames, ask=ask))
 
     def forget(self, stream: str) -> None:
-        """Let a stream begin again, at any index; it is confirmed by `Forgotten`."""
+        """Empty the windows of a stream, which can begin again at any index; the reply is `Forgotten`."""
         self.say(Packet("forget", {"stream": stream}))
 
     def ask_description(self) -> None:
-        """Ask which model is served; it is answered by `Description`."""
+        """Request a description of the served model; the reply is a `Description`."""
         self.say(Packet("describe", {}))
 
     def ask_health(self) -> None:
-        """Ask how the server is; it is answered by `Healthy`."""
+        """Request the state of the server; the reply is `Healthy`."""
         self.say(Packet("health", {}))
 
     def say(self, packet: Packet) -> None:
@@ -105,13 +105,13 @@ class FrameClient:
             raise TransportError(f"the socket to {self.address} is gone ({error})") from None
 
     def receive(self, timeout_s: float = 0.0) -> Reply | None:
-        """What the server said next; None: nothing in time.
+        """Next reply of the server; None: none in time.
 
         Args:
             timeout_s: longest wait.
 
         Raises:
-            WireError: the other end speaks something else.
+            WireError: the other end uses another protocol.
             TransportError: the socket is gone.
         """
         try:

@@ -1,6 +1,6 @@
-"""What sensors and a served model say to each other: packets as of the engine, with a dialect of their own.
+"""Wire protocol between sensors and a served model: packets as of the engine, with tables of their own.
 
-`docs/serving.md` tells the story; the tables below are its last word. Clients are DEALER sockets, the server is a
+`docs/serving.md` explains the protocol; the tables below define it. Clients are DEALER sockets, the server is a
 ROUTER. A stream is what one base station sees; `index` counts its instants, for all of its sensors alike.
 """
 
@@ -71,10 +71,10 @@ TO_CLIENT = PacketSchema(FRAME_VERSION, REPLIES, MOST_TEXT_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the model says about one instant.
+    """Answer of the model about one instant.
 
     Attributes:
-        stream, index, time_s: of the frames that asked.
+        stream, index, time_s: of the frames that came with the request.
         label, label_index: chosen.
         probability: of the chosen label.
         probabilities: of all labels, in the order of the manifest.
@@ -109,9 +109,9 @@ class Dropped:
     """A request for an answer was dropped; no answer will come.
 
     Attributes:
-        stream, index, time_s: of the frames that asked; the frames themselves are in the window.
-        reason: `newer`: the stream asked again before it had an answer, and too many questions of its wait;
-            `full`: too many questions of all streams do; `leaving`: the server stops.
+        stream, index, time_s: of the frames that came with the request; the frames themselves are in the window.
+        reason: `newer`: the stream sent further requests, and too many of its wait; `full`: too many of all streams
+            wait; `leaving`: the server stops.
     """
 
     stream: str

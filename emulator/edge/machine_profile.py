@@ -30,7 +30,7 @@ class Measured(NamedTuple):
 def calibrated(name: str, power_w: float, calls: Sequence[Measured], measured_on: str) -> DeviceProfile:
     """The reference machine, slowed by what was measured here; one factor per precision.
 
-    With bundles of several sizes the factor is the geometric mean of theirs, and their spread is told in `source`.
+    With bundles of several sizes the factor is the geometric mean of theirs, and `source` states their spread.
 
     Args:
         name: of the device.

@@ -1,4 +1,4 @@
-"""What a bundle says about its model: inputs, outputs, where it comes from, how good it is, and every file's hash.
+"""Manifest of a bundle: inputs, outputs, origin and scores of its model, and every file's hash.
 
 Reading one is in `manifest_reader`.
 """
@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 30
 
 
 class BundleError(SheafedgeError, ValueError):
-    """A bundle is damaged, incomplete, changed, or none; the message names the file or field."""
+    """A bundle is damaged, incomplete or changed, or a file is no bundle; the message names the file or field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class OutputSpec:
         labels: of the answers.
         meaning: for people.
         threshold: of a binary logit.
-        horizon_s: how far ahead the answer looks; 0: it is about now.
+        horizon_s: how far ahead the answer is about; 0: it is about now.
         codebook: beam of the whole codebook that each label stands for; empty where labels are no beams.
     """
 
@@ -119,12 +119,12 @@ class OutputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What must be there to run the model.
+    """Software that the model needs.
 
     Attributes:
         opset: of ONNX.
         ir_version: of the file.
-        onnxruntime: oldest release that was told to run it, such as "1.20".
+        onnxruntime: oldest release that can run it, such as "1.20".
     """
 
     opset: int
@@ -147,7 +147,7 @@ class Golden:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """A file of a bundle."""
+    """Hash and size of a file of a bundle."""
 
     sha256: str
     bytes: int
@@ -155,7 +155,7 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """All that a bundle says about its model.
+    """Manifest of a bundle.
 
     Attributes:
         name: of the bundle, such as "blockage-client-00".
@@ -191,22 +191,22 @@ class Manifest:
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
-        """Of the inputs, in their order."""
+        """Modalities of the inputs, in their order."""
         return tuple(one.modality for one in self.inputs)
 
     @property
     def span_s(self) -> float:
-        """From the oldest frame of a sample to now."""
+        """Seconds from the oldest frame of a sample to now."""
         return max(one.window.reach / one.rate_hz for one in self.inputs)
 
     def with_files(self, content: Mapping[str, bytes]) -> Self:
-        """The same about these files."""
+        """The same manifest with the facts of these files."""
         facts = {name: FileFacts(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(content.items())}
         return replace(self, files=facts)
 
     @property
     def digest(self) -> str:
-        """Hash of all that it says."""
+        """SHA-256 of the manifest."""
         return tree_digest(self._tree())
 
     def as_json(self) -> str:

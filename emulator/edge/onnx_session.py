@@ -1,4 +1,4 @@
-"""The ONNX runtime as an edge device has it."""
+"""Session of the ONNX runtime, on a CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class OnnxSession:
-    """A loaded model.
+    """An ONNX model that is loaded and ready to answer.
 
     Args:
         model: path of the file, or its content.
@@ -20,7 +20,7 @@ class OnnxSession:
         threads: inside one answer, on a CPU.
 
     Attributes:
-        provider: the execution provider that really runs it, as the session tells; asking for one is no proof.
+        provider: the execution provider that really runs it, as the session reports; a request for one is no proof.
         input_names: names of the inputs that must be given, in order.
         optional_names: names of those that have a default.
     """

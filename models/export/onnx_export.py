@@ -1,8 +1,8 @@
 """From a trained client to ONNX: physical units in, logits out, normalisation inside the graph.
 
 A client with several sensors can lose one. Its graph has an input `present` [batch or 1, n_modalities] for that, with a
-default of ones, so that whoever has everything need not know it (an initializer that is also an input: ONNX IR 4). Its
-second output, where the fusion weighs modalities, is the share of each [batch, n_modalities].
+default of ones, so that a caller with all sensors can leave it out (an initializer that is also an input: ONNX IR 4).
+Its second output, where the fusion weighs modalities, is the share of each [batch, n_modalities].
 """
 
 from __future__ import annotations

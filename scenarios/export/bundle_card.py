@@ -1,4 +1,4 @@
-"""The model card of a bundle: what a stranger should know before a device relies on it."""
+"""Model card of a bundle: what users should know before a device relies on it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LIMITS = """\
 - It answers for the base station that it was trained at, or one very like it. A neighbour's model is a start, not a
   replacement: measure it on your own rows.
 - Inputs are physical units, and normalization is inside. Frames must come at the rate of the table: a window of another
-  rate is another question.
+  rate is another input.
 - Logits are not calibrated probabilities.
 - `samples.npz` holds a few rows that this base station sensed. Treat the bundle as you treat its recordings."""
 
@@ -44,7 +44,7 @@ def _origin(manifest: Manifest) -> str:
 def _output(manifest: Manifest) -> list[str]:
     output = manifest.output
     meaning = f"{output.meaning[:1].upper()}{output.meaning[1:]}."
-    ahead = f" It looks {output.horizon_s:g} s ahead." if output.horizon_s else ""
+    ahead = f" Horizon: {output.horizon_s:g} s." if output.horizon_s else ""
     return [f"{meaning}{ahead} Labels: {_labels(output.labels)}.", *_optional(manifest)]
 
 

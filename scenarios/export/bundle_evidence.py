@@ -1,6 +1,6 @@
-"""What a model is worth where it will be used: on held-out rows, on harder days, and with a sensor gone.
+"""Evidence about an exported model: scores on held-out rows, on perturbed ones, and without a sensor.
 
-A model in fewer bits is held against the one that was trained, condition by condition.
+A model in fewer bits is compared with the trained one, condition by condition.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Answers = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How good a model is under every condition.
+    """Scores of a model under every condition.
 
     Attributes:
         score: name of the first score of the task.
@@ -47,11 +47,11 @@ class Evidence:
     largest_difference: float = 0.0
 
     def loss(self, condition: str) -> float:
-        """By how much the first score is lower than that of the trained model."""
+        """Amount by which the first score is lower than that of the trained model."""
         return self.trained[condition][self.score] - self.scores[condition][self.score] if self.trained else 0.0
 
     def as_metrics(self) -> dict[str, Any]:
-        """As a manifest has it."""
+        """`Manifest.metrics`."""
         metrics = {"score": self.score, "samples": self.samples, **_nested(self.scores)}
         if self.trained:
             metrics["agreement"] = _nested(self.agreement)
@@ -60,7 +60,7 @@ class Evidence:
 
 
 def answers(session: OnnxSession, samples: Samples, units: Mapping[Modality, str], seed: int, client: int) -> Answers:
-    """Logits [n, n_outputs] under every condition; whoever asks with the same seed and client gets the same inputs."""
+    """Logits [n, n_outputs] under every condition; the same seed and client give the same inputs."""
     pieces: dict[str, list[NDArray[np.float32]]] = {}
     draws = {name: named_stream(seed, "shift", name, client) for name in SHIFTS}
     for gathered in in_pieces(samples):
@@ -71,7 +71,7 @@ def answers(session: OnnxSession, samples: Samples, units: Mapping[Modality, str
 
 
 def evidence(task: TaskSpec, samples: Samples, found: Answers, trained: Answers | None = None) -> Evidence:
-    """Scores of a model, and how near it is to the trained one where it is another.
+    """Evidence about a model, with its agreement with the trained one where it is another.
 
     Args:
         found: of `answers`.

@@ -31,12 +31,12 @@ class ExportedBundle:
     """A bundle that was written.
 
     Attributes:
-        folder, archive: where it is; no archive where none was wanted.
-        client, group: whose it is.
-        precision: of its numbers.
+        folder, archive: paths of the bundle; None: no archive was requested.
+        client, group: of the model.
+        precision: of its numbers, a name of `PRECISIONS`.
         model_bytes: size of the model.
-        evidence: how good it is.
-        warnings: sentences.
+        evidence: scores under every condition.
+        warnings: sentences for the user.
     """
 
     folder: Path
@@ -63,8 +63,8 @@ def export_bundles(
         run: complete.
         requests: one per precision; the same clients in all.
         out: folder for them; None: `bundles` inside the run folder.
-        recording: is told how far a recording is that must be made again.
-        ready: is told of every client that is done.
+        recording: called with the progress of a recording that must be made again.
+        ready: called with every client that is done.
 
     Raises:
         QuantizationError: a model lost too much by quantization.
@@ -99,8 +99,8 @@ def export_bundles(
 
 
 def _wanted(run: FinishedRun, request: ExportRequest) -> list[NodeId]:
-    everybody = [row.client for row in run.summary.exports]
-    wanted = everybody if request.clients is None else list(dict.fromkeys(request.clients))
+    exported = [row.client for row in run.summary.exports]
+    wanted = exported if request.clients is None else list(dict.fromkeys(request.clients))
     for client in wanted:
         run.model_file(client)
     return wanted
@@ -171,7 +171,7 @@ def _said(condition: str) -> str:
 
 
 def _refuse_taken(target: Path, names: Sequence[str]) -> None:
-    """Find out early, before any work.
+    """Refuse names that are taken, before any work.
 
     Raises:
         ConfigError: one of the names is taken.
@@ -183,7 +183,7 @@ def _refuse_taken(target: Path, names: Sequence[str]) -> None:
 
 
 def _moved(made: ExportedBundle, target: Path) -> ExportedBundle:
-    """From the stage to where it is wanted."""
+    """The bundle after it has moved from the stage to its folder."""
     folder = made.folder.rename(target / made.folder.name)
     archive = None if made.archive is None else made.archive.rename(target / made.archive.name)
     return replace(made, folder=folder, archive=archive)

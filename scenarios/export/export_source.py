@@ -92,8 +92,8 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> E
     described = member.task.input_descriptions(data.test, member.data)
     optional = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in optional]
-    if strangers := [name for name in names if name not in described]:
-        raise DataError(f"{file} takes {strangers[0]!r}, which client {member.client_id} does not have; run it again")
+    if unknown := [name for name in names if name not in described]:
+        raise DataError(f"{file} takes {unknown[0]!r}, which client {member.client_id} does not have; run it again")
     inputs = tuple(
         InputSpec(said.window, said.shape, data.rate_hz, said.unit, said.meaning)
         for modality, said in described.items()

@@ -1,4 +1,4 @@
-"""What a replay has found so far, as numbers for programs and as lines for people."""
+"""Report of a replay: numbers for programs, lines for people; the same while it runs and at its end."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _REQUESTS = (
 
 
 def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Everything that was found, as JSON can hold it; figures that are not known are left out.
+    """Full report as JSON can hold it; figures that are not known are left out.
 
     Scores are the mean over base stations, as in a run's summary; `docs/replay.md` names every field.
     """
     books = session.books
     found = glance(session, manifest)
-    if heard := [book for book in books if len(book.answered)]:
-        found["persistence"] = mean_scores([_persistence(book) for book in heard])
+    if answered := [book for book in books if len(book.answered)]:
+        found["persistence"] = mean_scores([_persistence(book) for book in answered])
     found["streams"] = {
         book.stream.name: {"station": book.stream.station, "questions": questions([book]), **_judgement([book])}
         for book in books
@@ -41,7 +41,7 @@ def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> d
 
 
 def glance(session: Session, manifest: Manifest) -> dict[str, Any]:
-    """What is found so far, without what takes long: a replay goes on meanwhile."""
+    """Report so far, without what takes long to compute: a replay goes on meanwhile."""
     books, pace = session.books, session.pace
     latency_s = np.concatenate([book.latency_s[book.answered] for book in books])
     spent_s = np.concatenate([book.spent_s[book.answered] for book in books])
@@ -76,17 +76,19 @@ def questions(books: Sequence[StreamBook]) -> dict[str, int]:
 
 
 def _judgement(books: Sequence[StreamBook]) -> dict[str, Any]:
-    heard = [book for book in books if len(book.answered)]
+    answered = [book for book in books if len(book.answered)]
     found: dict[str, Any] = {}
-    if heard:
-        found["scores"] = mean_scores([book.stream.task.scores(book.logits, book.answered_samples) for book in heard])
+    if answered:
+        found["scores"] = mean_scores(
+            [book.stream.task.scores(book.logits, book.answered_samples) for book in answered]
+        )
     if watched := [one for book in books if (one := book.warning_events()) is not None]:
         found["foresight"] = _events(together(watched))
     return found
 
 
 def _persistence(book: StreamBook) -> Scores:
-    """What repeating the last beam or state would score on the same instants."""
+    """Scores of repeating the last beam or state on the same instants."""
     samples = book.answered_samples
     return book.stream.task.baselines(samples, samples)["persistence"]
 
@@ -140,7 +142,7 @@ def report_lines(found: Mapping[str, Any], task: TaskSpec) -> dict[str, str]:
     if "scores" in found:
         lines["scores"] = _scores_line(found["scores"], task)
     if "persistence" in found:
-        lines["repeating"] = f"{_scores_line(found['persistence'], task)}, for whoever repeats the last one"
+        lines["repeating"] = f"{_scores_line(found['persistence'], task)}, by repeating the last one"
     if events := found.get("foresight"):
         lines["onsets"] = _onsets_line(events)
         lines["alarms"] = (

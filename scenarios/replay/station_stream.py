@@ -1,4 +1,4 @@
-"""What a base station of a recording sends to a served model: frames as the model was trained on, instant by instant.
+"""Stream of a recorded base station to a served model: frames as the model was trained on, instant by instant.
 
 Frames and labels are cut by the very code that cuts training samples, as windows of one frame: whatever training does
 to a value was done to what is streamed.
@@ -28,7 +28,7 @@ from ..wiring.members import kept_frames
 
 #: Rates that differ by less are one rate.
 _RATE_TOLERANCE = 0.01
-#: Streets are empty for minutes and others' drive-bys are left out, which nobody wants to watch.
+#: Streets are empty for minutes and others' drive-bys are left out; a replay skips such rests.
 LONGEST_REST_S = 1.0
 
 
@@ -38,8 +38,8 @@ class StationStream:
 
     Attributes:
         name: of the stream, such as "bs03".
-        station: what people call the base station.
-        task: what the model is asked.
+        station: title of the base station.
+        task: of the model.
         rate_hz: of the frames.
         starts_s: first frame of the recording, on its clock.
         inputs: modality -> what the model expects of it, of the sensors that the recording has.
@@ -74,7 +74,7 @@ class StationStream:
         return len(self.index)
 
     def readings(self, instant: int) -> dict[Modality, NDArray[Any]]:
-        """What its sensors give at an instant, one frame each as the manifest's `frame_shape` says."""
+        """Modality -> frame at an instant, of the shape that the manifest says."""
         numbers = {modality: int(samples[instant]) for modality, samples in self.sample_of.items()}
         cut = {number: self.samples.inputs(np.array([number])) for number in {*numbers.values()} if number >= 0}
         return {
@@ -91,7 +91,7 @@ class StationStream:
         return due_s
 
     def since(self, from_s: float) -> Self:
-        """The part that begins so long after the first frame of the recording.
+        """Part of the stream that begins `from_s` after the first frame of the recording.
 
         Raises:
             ConfigError: nothing in it can be asked.
@@ -104,7 +104,7 @@ class StationStream:
         )
 
     def lasting(self, seconds: float) -> Self:
-        """The first so many seconds.
+        """First part of the stream, of this length in seconds.
 
         Raises:
             ConfigError: nothing in it can be asked.
@@ -116,7 +116,7 @@ class StationStream:
         )
 
     def within(self, sequences: Collection[int]) -> Self:
-        """The part that lies in these drive-bys or flights.
+        """Part of the stream that lies in these drive-bys or flights.
 
         Raises:
             ConfigError: nothing in it can be asked.
@@ -147,7 +147,7 @@ class StationStream:
 
 
 def station_stream(station: RecordedStation, manifest: Manifest, label: str = "") -> StationStream:
-    """All that a base station can send to a model, and what would be the right answers.
+    """Stream of all that a base station can send to a model, with the right answers.
 
     Args:
         station: of a recording.
@@ -155,7 +155,7 @@ def station_stream(station: RecordedStation, manifest: Manifest, label: str = ""
         label: which definition of blocked; empty takes the first that there is, as training does.
 
     Raises:
-        ConfigError: the model is asked what nobody here can score, or does not fit the recording.
+        ConfigError: the task of the model cannot be scored here, or the model does not fit the recording.
         DataError: the recording lacks what scores need, or is too short.
     """
     task = _task(manifest)
@@ -228,7 +228,7 @@ def _positions(rows: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.
 
 
 def _reach(inputs: Mapping[Modality, InputSpec]) -> int:
-    """Instants before now that a window uses."""
+    """Largest number of instants before now that a window uses."""
     return max(one.window.reach for one in inputs.values())
 
 
@@ -258,7 +258,7 @@ def _task(manifest: Manifest) -> TaskSpec:
 
 
 def _data(manifest: Manifest, rate_hz: float, label: str) -> DataSection:
-    """How training samples would be cut from this recording, but as windows of one frame."""
+    """Settings by which training cuts samples from this recording, but as windows of one frame."""
     n_beams = len(manifest.output.labels) if manifest.output.kind == "classes" else WHOLE_CODEBOOK
     if n_beams not in get_args(CodebookSize):
         raise ConfigError(

@@ -33,20 +33,20 @@ class FrameOutcome(IntEnum):
 
 
 class StreamBook:
-    """Keeps what is said about one stream.
+    """Record of the requests and answers of one stream.
 
     Args:
         stream: what is sent.
         manifest: of the model that answers.
-        speed: seconds of the recording in a second of the wall clock; None: nobody keeps to a clock.
+        speed: seconds of the recording in a second of the wall clock; None: no clock is kept.
 
     Attributes:
         stream: as given.
         outcome: [n] `FrameOutcome` of every instant.
-        latency_s: [n] wall clock from sending to hearing; NaN without an answer.
+        latency_s: [n] wall clock from sending to receiving; NaN without an answer.
         n_instants: sent so far.
-        n_awaited: questions without a reply so far.
-        n_unasked: replies to what nobody asked, or asked once already.
+        n_awaited: requests without a reply so far.
+        n_unasked: replies without a request, or to one that was settled already.
         n_missing: modality -> answers that did without it.
         n_held: answers for which a frame before stood in for one that did not come.
         last: the newest answer.
@@ -66,20 +66,24 @@ class StreamBook:
         self.last: tuple[int, Answer] | None = None
 
     def note_sent(self, instant: int, wall_s: float, *, asked: bool) -> None:
-        """The frames of an instant are on their way."""
+        """Note that the frames of an instant were sent at this wall clock time."""
         self.n_instants = instant + 1
         if asked:
             self.outcome[instant], self._sent_s[instant] = FrameOutcome.AWAITED, wall_s
             self.n_awaited += 1
 
     def note_withheld(self, instant: int) -> None:
-        """All frames of an instant were lost."""
+        """Note that all frames of an instant were lost on purpose."""
         self.n_instants = instant + 1
         if self.stream.asks[instant]:
             self.outcome[instant] = FrameOutcome.WITHHELD
 
     def note_answer(self, answer: Answer, wall_s: float) -> None:
-        """An answer is there."""
+        """Note an answer that arrived at this wall clock time.
+
+        Raises:
+            ReplayError: it has another number of logits than the model that was served before.
+        """
         instant = self._settled(answer.index, FrameOutcome.ANSWERED)
         if instant is None:
             return
@@ -98,17 +102,17 @@ class StreamBook:
             self.last = instant, answer
 
     def note_dropped(self, index: int) -> None:
-        """The server gave a question up."""
+        """Note that the server dropped a request."""
         self._settled(index, FrameOutcome.DROPPED)
 
     def note_refused(self, index: int) -> None:
-        """The server did not take the frames of an instant, whether or not they asked."""
+        """Note that the server did not take the frames of an instant, with or without a request."""
         instant = self._instant(index)
         if instant is not None and self.outcome[instant] == FrameOutcome.AWAITED:
             self._settled(index, FrameOutcome.REFUSED)
 
     def give_up(self) -> None:
-        """Nobody will hear the rest of the replies."""
+        """Stop waiting for the rest of the replies; their requests count as unanswered."""
         self.outcome[self.outcome == FrameOutcome.AWAITED] = FrameOutcome.UNANSWERED
         self.n_awaited = 0
 
@@ -134,7 +138,7 @@ class StreamBook:
 
     @property
     def known(self) -> NDArray[np.int64]:
-        """[n_known] instants sent so far of which the right answer is known."""
+        """[n_known] instants sent so far for which the right answer is known."""
         instants: NDArray[np.int64] = np.flatnonzero(self.stream.scored[: self.n_instants] >= 0)
         return instants
 
@@ -166,7 +170,7 @@ class StreamBook:
         return begins
 
     def _settled(self, index: int, outcome: FrameOutcome) -> int | None:
-        """The instant with this index, which is awaited no longer; None: nobody asked."""
+        """The instant with this index, which is awaited no longer; None: there was no request."""
         instant = self._instant(index)
         if instant is None or self.outcome[instant] != FrameOutcome.AWAITED:
             self.n_unasked += 1

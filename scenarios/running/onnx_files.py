@@ -1,4 +1,4 @@
-"""Hand-out of trained models: written as ONNX, run in the ONNX runtime, compared with torch on held-out rows."""
+"""Trained models as ONNX files, each compared with torch on held-out rows in the ONNX runtime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def export_clients(
     reported: Mapping[str, str],
     folder: Path,
 ) -> list[dict[str, Any]]:
-    """Write and check one model per client.
+    """Export one model per client, and check each against torch.
 
     Args:
         reported: group -> name of the model that it reports.
@@ -81,7 +81,7 @@ def _largest_difference(session: OnnxSession, client: Client, learner: Learner, 
 
 
 def _metadata(scenario: Scenario, client: Client, described: Mapping[Modality, InputDescription]) -> dict[str, str]:
-    """What a stranger with only the file needs to know; values are JSON where they are not plain text."""
+    """Metadata of the file, enough to use it alone; values are JSON where they are not plain text."""
     data = scenario.data_of(client.group)
     return {
         "scenario": scenario.name,

@@ -40,8 +40,8 @@ def value_table(value: Mapping[str, Any]) -> Table:
     for name in _POLICIES:
         table.add_column(name, justify="right")
     table.add_column("gained", justify="right")
-    rows = (_OUTAGE, _RATE) if value["decision"] == "handover" else (_OUTAGE, _RATE, _LOST)
     for group, figures in value["groups"].items():
+        rows = [row for row in (_OUTAGE, _RATE, _LOST) if row.key in figures["nothing"]]
         table.add_row(f"{escape(group)} ({figures['clients']})")
         for row in rows:
             gained = figures["share_of_oracle_gain"].get(row.key)

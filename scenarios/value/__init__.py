@@ -1,1 +1,1 @@
-"""What prediction is worth at the end of a run: somebody acts on what the trained models say."""
+"""Value of prediction at the end of a run: users are handed over, or beams are chosen, on the answers of models."""

@@ -1,4 +1,4 @@
-"""The link of every base station's own user over its held-out frames, as the recording tells."""
+"""Radio link of every base station's own user over its held-out frames, as recorded."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DEEPEST_READING_DB = 60.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedLink:
-    """What a base station's user meets in its held-out frames.
+    """Radio link of one user over the held-out frames of its base station.
 
     Attributes:
-        samples: one of every frame, in the order of time.
+        samples: one for every frame, in the order of time.
         frame_s: from a frame to the next.
-        gain_db: [n] received power, relative to the median with a clear view; none for beams, whose samples have it.
+        gain_db: [n] received power, relative to the median with a clear view; [0] for beams, whose samples hold it.
     """
 
     samples: Samples
@@ -39,20 +39,20 @@ class ServedLink:
 
     @property
     def stretches(self) -> list[NDArray[np.int64]]:
-        """Rows without a hole between them, as many arrays as there are such stretches."""
+        """Rows of the samples, cut into unbroken stretches of frames."""
         samples = self.samples
         cut = (np.diff(samples.end) != 1) | (np.diff(samples.sequence) != 0)
         return np.split(np.arange(len(samples), dtype=np.int64), np.flatnonzero(cut) + 1)
 
     def instants_s(self, rows: NDArray[np.int64]) -> Array:
-        """[n] of these rows as if they were played one after the other, from 0 on."""
+        """[n] s, instants of these rows as if they were played one after the other, from 0 on."""
         return np.asarray(self.frame_s * np.arange(len(rows)), dtype=np.float64)
 
 
 def served_links(
     clients: Sequence[Client], recordings: Sequence[Path], radio: RadioSettings, *, with_fades: bool
 ) -> Mapping[NodeId, ServedLink]:
-    """Links of the clients that have held-out frames.
+    """Client -> radio link of its user, of the clients that have held-out frames.
 
     Args:
         clients: of the run.

@@ -1,6 +1,6 @@
 """`sheafedge bench`: how fast a bundle answers on this machine, beside its other precisions and other devices.
 
-Needs no more than a device has; whoever has torch too hands in a way to rebuild the model with it.
+Needs no more than a device has; where torch is installed, the caller hands in a way to rebuild the model with it.
 """
 
 from __future__ import annotations

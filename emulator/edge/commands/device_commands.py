@@ -94,12 +94,12 @@ def _serve(arguments: Sequence[str]) -> None:
 
 def _last_words(counts: Counts) -> str:
     names = ("questions", "answers", "refused_questions", "dropped", "unsent")
-    told = ", ".join(f"{counts.total(name)} {name.replace('_', ' ')}" for name in names)
-    return f"stopped: {told}"
+    totals = ", ".join(f"{counts.total(name)} {name.replace('_', ' ')}" for name in names)
+    return f"stopped: {totals}"
 
 
 class _Signals:
-    """What signals have asked for. They come at any instant, so they leave a mark and no more; the loop looks at it."""
+    """Signals that have arrived. They come at any instant, so they only set a mark, which the loop reads."""
 
     def __init__(self) -> None:
         self._stopped = self._reloads = False

@@ -4,7 +4,7 @@ Every question ends in exactly one way, so at any instant
 
     questions = answers + refused questions + dropped + waiting
 
-and whoever sums the left and the right side knows that nothing was lost.
+and equal sums on both sides show that nothing was lost.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Counts:
             self._counters[name][label] += n
 
     def set_total(self, name: str, value: int) -> None:
-        """A counter that somebody else keeps."""
+        """Set a counter that is kept elsewhere."""
         with self._lock:
             self._counters[name][_NO_LABEL] = value
 

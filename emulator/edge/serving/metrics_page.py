@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus and `/healthz` for whoever restarts what hangs, over plain HTTP."""
+"""`/metrics` for Prometheus and `/healthz` for supervisors that restart what hangs, over plain HTTP."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class RequestQueue:
     """A bounded queue per stream, and a bound on all of them.
 
     An answer about an instant that has passed is worth less than one about now, so where too many wait the oldest of
-    the same stream goes. Where too many of all streams wait, the stream with the most gives up its oldest: whoever
-    asks more than the others cannot take their place.
+    the same stream goes. Where too many of all streams wait, the stream with the most gives up its oldest:
+    clients with many requests cannot take the place of others.
 
     Args:
         per_stream: requests of a stream that may wait.

@@ -1,8 +1,8 @@
-"""What a model looks at: the last frames of every sensor of one stream, and the sample that ends at an instant.
+"""Sliding windows of a stream: the last frames of every sensor, and the sample that ends at an instant.
 
 Frames lie in rings by the number of their instant, so late ones find their place and nothing is ever moved. A sample is
 exactly the window that the model was trained on: instants `now - lag - frames + 1` to `now - lag`. Training windows
-have no holes. Here frames get lost, so the frame before stands in for at most `hold` instants, which the answer tells;
+have no holes. Here frames get lost, so the frame before stands in for at most `hold` instants, and the answer says so;
 a longer hole, or a sensor that has been silent for longer, makes the modality missing until a whole window is there.
 """
 
@@ -101,7 +101,7 @@ class SensorRing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """What a stream knows at an instant; owns its arrays, so later frames do not change the question.
+    """Inputs of a model at an instant; owns its arrays, so that later frames do not change it.
 
     Attributes:
         inputs: modality -> window, of those that have a whole one.
@@ -130,7 +130,7 @@ class StreamWindows:
         self._rings: dict[Modality, SensorRing] = {}
 
     def put(self, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]]) -> None:
-        """Take what sensors saw at an instant: all of it or nothing.
+        """Take the frames of an instant: all of them or none.
 
         Raises:
             FrameRefused: a frame is not what the model was trained on, or has no place in its window.
@@ -145,7 +145,7 @@ class StreamWindows:
             self._rings[modality].put(index, time_s, frame)
 
     def sample(self, index: int, time_s: float) -> Sample:
-        """What the model may know at an instant."""
+        """Inputs of the model at an instant."""
         inputs, missing, held, stale_s = {}, [], {}, {}
         for modality, spec in self._specs.items():
             ring = self._rings.get(modality)
@@ -168,7 +168,7 @@ class StreamWindows:
             raise FrameRefused(
                 "shape", f"frame of {modality} has shape {list(values.shape)}, must be {list(spec.frame_shape)}"
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # told below
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             frame = values.astype(np.float32)
         if not np.isfinite(frame).all():
             raise FrameRefused("values", f"frame of {modality} must hold finite numbers, in {spec.unit}")

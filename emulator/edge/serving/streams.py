@@ -1,4 +1,4 @@
-"""The streams that are served: a bounded number of them, and who must go when another comes."""
+"""Streams that are served: a bounded number; the longest idle one gives way to a new one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Streams:
         hold: see `SensorRing`.
         most: streams at once.
         idle_s: a stream that sent nothing for so long gives its place to a new one; before that the new one is refused,
-            or strangers could push out whoever is served.
+            or clients with fresh names could push out those that are served.
 
     Attributes:
         n_evicted: streams that gave their place away.
