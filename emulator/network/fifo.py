@@ -24,6 +24,12 @@ class Fifo:
 
     Attributes:
         free_at_s: simulated instant at which all that was accepted is sent.
+
+    >>> from sheafedge.emulator.network.channels.packet_channel import IdealChannel
+    >>> decisions = []
+    >>> Fifo(simpy.Environment()).link(IdealChannel(packet_bytes=1200)).offer(2400, 0, decisions.append)
+    >>> decisions[0].arrival_s, decisions[0].n_packets
+    (0.0, 2)
     """
 
     def __init__(self, env: simpy.Environment, limit_bytes: float = math.inf) -> None:

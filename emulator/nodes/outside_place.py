@@ -15,7 +15,7 @@ from ..network.transport.packed_messages import pack_phases
 from ..network.transport.packets import Frame, Packet
 
 
-class Topic(NamedTuple):
+class VectorName(NamedTuple):
     """Name of a shared vector: phase, kind and modality of the messages that carry it."""
 
     phase: str
@@ -34,7 +34,7 @@ class OutsideVector:
         weights: neighbor -> mixing weight; these neighbors send theirs, and expect this one.
     """
 
-    topic: Topic
+    topic: VectorName
     start: NDArray[np.floating[Any]]
     parts: Sequence[tuple[str, Sequence[int]]]
     weights: Mapping[NodeId, float]
@@ -86,7 +86,7 @@ class OutsidePlace:
         for message in messages:
             if (message.sender, message.round_index, message.phase) != (self.client_id, round_index, phase):
                 raise WireError(f"client {self.client_id} answers with a message of another client, round or phase")
-            topic = Topic(message.phase, message.kind, message.modality)
+            topic = VectorName(message.phase, message.kind, message.modality)
             vector = vectors.get(topic)
             if vector is None or message.receiver not in vector.weights or message.received is not None:
                 raise WireError(f"client {self.client_id} shares no {_named(topic)} with {message.receiver}")
@@ -130,5 +130,5 @@ def pack_place(place: OutsidePlace, silence_s: float) -> Packet:
     return Packet("place", fields, frames)
 
 
-def _named(topic: Topic) -> str:
+def _named(topic: VectorName) -> str:
     return f"{topic.kind} of {topic.modality}" if topic.modality else str(topic.kind)

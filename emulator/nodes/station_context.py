@@ -32,7 +32,11 @@ class RoundPace:
         check_ranges("live", self, {"warm_up_s": (0.0, 1e6), "round_every_s": (0.0, 1e6)})
 
     def start_s(self, round_index: int) -> float:
-        """Simulated instant before which this round does not begin."""
+        """Simulated instant before which this round does not begin.
+
+        >>> RoundPace(warm_up_s=10.0, round_every_s=4.0).start_s(2)
+        18.0
+        """
         return self.warm_up_s + round_index * self.round_every_s
 
 

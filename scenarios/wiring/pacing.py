@@ -11,7 +11,7 @@ from torch import nn
 
 from ...emulator.contracts import ConfigError, Learner, MessageKind, NodeId
 from ...emulator.nodes.inbox import Inbox
-from ...emulator.nodes.outside_place import OutsidePlace, OutsideVector, Topic
+from ...emulator.nodes.outside_place import OutsidePlace, OutsideVector, VectorName
 from ...emulator.nodes.outside_server import OutsideServer
 from ...emulator.nodes.outside_station import OutsideStation
 from ...emulator.nodes.station_context import StationContext
@@ -110,7 +110,7 @@ class Pacing:
             )
         vectors = [
             OutsideVector(
-                Topic(phase, shared.kind, shared.modality),
+                VectorName(phase, shared.kind, shared.modality),
                 shared.vector.detach().cpu().numpy().copy(),
                 _parts(shared, client),
                 shared.weights,

@@ -53,6 +53,9 @@ def bursts_of(share: float, mean_burst: float) -> BurstSettings:
 
     Raises:
         ConfigError: bursts would have to follow each other without a packet between them.
+
+    >>> bursts_of(share=0.2, mean_burst=4.0)
+    BurstSettings(p=0.0625, r=0.25, loss_bad=1.0, loss_good=0.0)
     """
     r = 1.0 / mean_burst
     p = share * r / (1.0 - share)

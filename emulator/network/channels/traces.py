@@ -32,6 +32,9 @@ class TraceClock:
 
     Raises:
         ConfigError: a duration that is not positive.
+
+    >>> TraceClock(duration_s=10.0).locate(25.0)
+    (2, 5.0)
     """
 
     duration_s: float

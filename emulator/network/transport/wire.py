@@ -51,6 +51,11 @@ class Wire:
 
     Attributes:
         max_frame_bytes: longest frame of any message.
+
+    >>> wire = Wire(frozenset({MessageKind.HEAD}))
+    >>> frames = wire.encode(Message(MessageKind.HEAD, 0, 1, 7, "mix", np.ones(2, np.float32)))
+    >>> wire.decode(frames.header, frames.payload).payload
+    array([1., 1.], dtype=float32)
     """
 
     def __init__(self, allowed_kinds: frozenset[MessageKind], max_payload_bytes: int = 1 << 30) -> None:

@@ -16,14 +16,17 @@ from sheafedge.emulator.network.transport.curve_keys import make_keys, read_keys
 from sheafedge.emulator.network.transport.errors import TransportError, WireError
 from sheafedge.emulator.network.transport.packed_messages import pack_messages, unpack_messages
 from sheafedge.emulator.network.transport.packets import Frame, Packet, pack_packet
-from sheafedge.emulator.nodes.outside_place import OutsidePlace, OutsideVector, Topic
+from sheafedge.emulator.nodes.outside_place import OutsidePlace, OutsideVector, VectorName
 from sheafedge.emulator.nodes.outside_server import OutsideServer
 
 SOON_S = 10.0
 #: A second's worth; the hub's own battery has more.
 N_MUTATED = 3000
 VECTOR = OutsideVector(
-    Topic("mix", MessageKind.ENCODER, "gps"), np.arange(6, dtype=np.float32), [("weight", (2, 3))], {1: 0.25, 4: 0.5}
+    VectorName("mix", MessageKind.ENCODER, "gps"),
+    np.arange(6, dtype=np.float32),
+    [("weight", (2, 3))],
+    {1: 0.25, 4: 0.5},
 )
 PLACE = OutsidePlace(3, n_rounds=5, speed=2.0, deadline_s=0.5, phases=[Phase("mix", 10.0)], vectors=[VECTOR])
 
