@@ -35,7 +35,7 @@ from .live import LiveRows
 from .pacing import Pacing
 from .radio_links import RadioLinks
 
-#: Where learners live that do not live here, given what was built here.
+#: Hosts of learners that run in other processes, given what was built here.
 Hosts = Callable[[Assembly], Sequence[LearnerHost]]
 
 
@@ -44,9 +44,22 @@ class Emulation:
     """Everything of a run, before its first event.
 
     Attributes:
-        learners: built here; where `hosts` are elsewhere, they learn nothing until they are given what those remember.
+        env: clock and random streams.
+        graph: along which messages go.
+        group_names: of all groups, in the order of the scenario.
+        clients: of the run, by client id.
+        learners: built here; where `hosts` are elsewhere, these learn nothing until they are given the states there.
+        hosts: of all learners.
         stations: that play their rounds in step; none where each goes at its own pace.
-        own_pace: that do so.
+        own_pace: stations that do.
+        recorder: of traffic, trace and observations.
+        links: sender and receiver -> link.
+        inboxes: of the stations in step.
+        network: carries messages over links and transport.
+        transport: carries their bytes.
+        pool: of the real work.
+        warnings: what is risky about the step sizes.
+        radio: the band of all radio links; None where there are none.
     """
 
     env: EmulatorEnvironment
@@ -98,17 +111,17 @@ def build(
     hosts: Hosts | None = None,
     pacing: Pacing | None = None,
 ) -> Emulation:
-    """Wire a scenario.
+    """A scenario as base stations on a network and a clock, before its first event.
 
     Args:
         scenario: what to build.
         data: rows of every client.
-        observe: looks at a learner at the end of a round.
-        on_observation: is told what it saw.
+        observe: reads figures off a learner at the end of a round.
+        on_observation: called with these figures.
         dtype: of models and messages; float64 serves exact tests.
         start_s: simulated instant at which the clock starts; None: when the scenario's first round may begin.
-        hosts: of all learners; None: they live here.
-        pacing: of the clock, and of clients that live outside; None: as fast as it can.
+        hosts: of all learners; None: they run in this process.
+        pacing: of the clock, and of outside clients; None: as fast as possible.
 
     Raises:
         ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
@@ -149,8 +162,8 @@ def _connect(
     pacing: Pacing | None,
 ) -> Emulation:
     """Clock, links, transport and processes around the learners."""
-    algorithm, graph, clients, learners, devices, faults, moving, warnings = assembly
-    live = scenario.data.mode == "live"
+    algorithm, graph, clients, learners = assembly.algorithm, assembly.graph, assembly.clients, assembly.learners
+    live = scenario.live if scenario.data.mode == "live" else None
     recorder = Recorder(algorithm.kinds, on_observation)
     policy = MISSING_POLICIES[scenario.network.missing]
     in_step = scenario.network.mode == "synchronous"
@@ -159,47 +172,79 @@ def _connect(
     deliver: dict[NodeId, Callable[[Message], None]] = {node: box.put for node, box in (inboxes | mailboxes).items()}
     ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
     radio = radio_of(scenario.links, graph, env, ends)
-    run_s = scenario.live.warm_up_s + scenario.rounds * scenario.live.round_every_s if live else None
+    run_s = None if live is None else live.warm_up_s + scenario.rounds * live.round_every_s
     links = make_links(
         scenario.links, scenario.link, graph, env, ends, radio, until_delivered=policy.waits, run_s=run_s
     )
     transport = _make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
-    network = Network(env, transport, links, deliver, recorder, faults)
     context = StationContext(
         env=env,
-        network=network,
+        network=Network(env, transport, links, deliver, recorder, assembly.faults),
         barrier=Barrier(env, len(clients)),
         recorder=recorder,
         deadline_s=None if policy.waits else scenario.network.deadline_s,
-        pace=RoundPace(scenario.live.warm_up_s, scenario.live.round_every_s) if live else None,
-        faults=faults,
-        neighbors_at=None if moving is None else moving.meet,
+        pace=None if live is None else RoundPace(live.warm_up_s, live.round_every_s),
+        faults=assembly.faults,
+        neighbors_at=None if assembly.moving is None else assembly.moving.begin_round,
     )
     hosts: tuple[LearnerHost, ...]
     hosts = tuple(hosts_of(assembly) if hosts_of else (LocalHost(learner, pool, observe) for learner in learners))
-    lives = [
-        (host, devices[host.client_id], _start_sensing(env, client, scenario.live.handover_s))
-        for host, client in zip(hosts, clients, strict=True)
-    ]
-    outside = {} if pacing is None else pacing.stations(assembly, inboxes, context)
-    stations = tuple(
-        outside[host.client_id]
-        if host.client_id in outside
-        else BaseStation(host, device, inboxes[host.client_id], context, begin)
-        for host, device, begin in lives
-        if in_step
-    )
-    own_pace = tuple(
-        AsynchronousStation(host, device, mailboxes[host.client_id], context, begin)
-        for host, device, begin in lives
-        if not in_step
-    )
-    names = tuple(group.name for group in scenario.clients.groups)
+    begins = [_start_sensing(env, client, scenario.live.handover_s) for client in clients]
     return Emulation(
-        env, graph, names, clients, learners, hosts, stations, own_pace, recorder, links, inboxes, network, transport,
-        pool, warnings, radio,
-    )  # fmt: skip
+        env=env,
+        graph=graph,
+        group_names=tuple(group.name for group in scenario.clients.groups),
+        clients=clients,
+        learners=learners,
+        hosts=hosts,
+        stations=_stations(assembly, hosts, inboxes, context, begins, pacing) if in_step else (),
+        own_pace=() if in_step else _own_pace(assembly, hosts, mailboxes, context, begins),
+        recorder=recorder,
+        links=links,
+        inboxes=inboxes,
+        network=context.network,
+        transport=transport,
+        pool=pool,
+        warnings=assembly.warnings,
+        radio=radio,
+    )
+
+
+#: Called with the simulated time when a client begins a round; None: there is nothing to do.
+_Begin = Callable[[float], None] | None
+
+
+def _stations(
+    assembly: Assembly,
+    hosts: Sequence[LearnerHost],
+    inboxes: Mapping[NodeId, Inbox],
+    context: StationContext,
+    begins: Sequence[_Begin],
+    pacing: Pacing | None,
+) -> tuple[Station, ...]:
+    """Base stations that play their rounds in step; those of outside clients wait for outside processes."""
+    outside = {} if pacing is None else pacing.stations(assembly, inboxes, context)
+    return tuple(
+        outside[node]
+        if (node := host.client_id) in outside
+        else BaseStation(host, assembly.devices[node], inboxes[node], context, begin)
+        for host, begin in zip(hosts, begins, strict=True)
+    )
+
+
+def _own_pace(
+    assembly: Assembly,
+    hosts: Sequence[LearnerHost],
+    mailboxes: Mapping[NodeId, Mailbox],
+    context: StationContext,
+    begins: Sequence[_Begin],
+) -> tuple[AsynchronousStation, ...]:
+    """Base stations that play each at their own pace."""
+    return tuple(
+        AsynchronousStation(host, assembly.devices[host.client_id], mailboxes[host.client_id], context, begin)
+        for host, begin in zip(hosts, begins, strict=True)
+    )
 
 
 def emulate(

@@ -1,4 +1,4 @@
-"""What neighbors weigh when encoders, heads or models are averaged: Metropolis-Hastings, along the right graph."""
+"""Mixing weights of neighbors in the averages of encoders, heads and models: Metropolis-Hastings, each on its graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def all_weights(
     graph: nx.Graph[NodeId],
     links: nx.Graph[NodeId] | None = None,
 ) -> dict[NodeId, MixingWeights]:
-    """What the neighbors of every client weigh.
+    """Mixing weights of the neighbors of every client.
 
     Args:
         clients: of the run.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import networkx as nx
@@ -19,10 +19,10 @@ from ..schema.mobility_section import MobilitySection
 
 
 class RoundWeights(Mapping[NodeId, float]):
-    """Mixing weights towards all clients that one can ever meet: those of this round, 0 for whoever is not there."""
+    """Mixing weights towards all clients that can ever be neighbors: those of this round, 0 for the others."""
 
-    def __init__(self, met: Mapping[NodeId, float]) -> None:
-        self._weights = dict.fromkeys(sorted(met), 0.0)
+    def __init__(self, reachable: Iterable[NodeId]) -> None:
+        self._weights = dict.fromkeys(sorted(reachable), 0.0)
 
     def __getitem__(self, neighbor: NodeId) -> float:
         return self._weights[neighbor]
@@ -34,12 +34,12 @@ class RoundWeights(Mapping[NodeId, float]):
         return len(self._weights)
 
     def set_round(self, weights: Mapping[NodeId, float]) -> None:
-        """Another round begins."""
+        """Replace the weights by those of the round that begins."""
         self._weights = {neighbor: weights.get(neighbor, 0.0) for neighbor in self._weights}
 
 
 class MixingWeights(NamedTuple):
-    """What the neighbors of one client weigh, in every average that it may take part in.
+    """Mixing weights of the neighbors of one client, in every average that it may take part in.
 
     Attributes:
         encoders: modality -> neighbor -> weight of (6).
@@ -57,11 +57,11 @@ Weigh = Callable[["nx.Graph[NodeId]"], dict[NodeId, MixingWeights]]
 
 
 class MovingNeighbors:
-    """Tells every client at the beginning of a round who its neighbors are, and sets what they weigh.
+    """The neighbors of every client in the round that begins, and their mixing weights.
 
     Args:
         graph: of any instant.
-        weigh: gives weights along a graph.
+        weigh: gives the weights along a graph.
         reachable: all edges that there can ever be.
 
     Attributes:
@@ -70,35 +70,37 @@ class MovingNeighbors:
 
     def __init__(self, graph: MovingGraph, weigh: Weigh, reachable: nx.Graph[NodeId]) -> None:
         self._graph, self._weigh = graph, weigh
-        self._now_s, self._met = -math.inf, reachable
+        self._now_s, self._graph_now = -math.inf, reachable
         self._weights_now = weigh(reachable)
-        self._of_rounds = {client: _of_rounds(met) for client, met in self._weights_now.items()}
+        self._of_rounds = {client: _of_rounds(weights) for client, weights in self._weights_now.items()}
         self.weights = {client: MixingWeights(*of_rounds) for client, of_rounds in self._of_rounds.items()}
 
-    def meet(self, client: NodeId, now_s: float) -> frozenset[NodeId]:
-        """Neighbors of a client in a round of its own that begins at this instant; it is not learning then."""
+    def begin_round(self, client: NodeId, now_s: float) -> frozenset[NodeId]:
+        """Neighbors of a client in the round that it begins at this instant; its weights change, so it must not be
+        mixing.
+        """
         if now_s != self._now_s:
-            self._now_s, self._met = now_s, self._graph.at(now_s)
-            self._weights_now = self._weigh(self._met)
+            self._now_s, self._graph_now = now_s, self._graph.at(now_s)
+            self._weights_now = self._weigh(self._graph_now)
         mine, now = self._of_rounds[client], self._weights_now[client]
         for modality, weights in mine.encoders.items():
             weights.set_round(now.encoders[modality])
         mine.everything.set_round(now.everything)
         mine.group.set_round(now.group)
-        return frozenset(self._met[client])
+        return frozenset(self._graph_now[client])
 
 
 class _OfRounds(NamedTuple):
-    """The same as `MixingWeights`, from round to round."""
+    """The mixing weights of one client, as they change from round to round."""
 
     encoders: Mapping[Modality, RoundWeights]
     everything: RoundWeights
     group: RoundWeights
 
 
-def _of_rounds(met: MixingWeights) -> _OfRounds:
-    encoders = {modality: RoundWeights(of_modality) for modality, of_modality in met.encoders.items()}
-    return _OfRounds(encoders, RoundWeights(met.everything), RoundWeights(met.group))
+def _of_rounds(reachable: MixingWeights) -> _OfRounds:
+    encoders = {modality: RoundWeights(neighbors) for modality, neighbors in reachable.encoders.items()}
+    return _OfRounds(encoders, RoundWeights(reachable.everything), RoundWeights(reachable.group))
 
 
 def moving_neighbors(

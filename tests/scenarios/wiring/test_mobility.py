@@ -39,10 +39,10 @@ INSTANTS_S = np.linspace(0.0, 2.0, 40).tolist()
 def met(monkeypatch: pytest.MonkeyPatch) -> list[tuple[NodeId, float, frozenset[NodeId], MixingWeights]]:
     """What every client was told when a round began."""
     told: list[tuple[NodeId, float, frozenset[NodeId], MixingWeights]] = []
-    meet = MovingNeighbors.meet
+    begin_round = MovingNeighbors.begin_round
 
     def watched(self: MovingNeighbors, client: NodeId, now_s: float) -> frozenset[NodeId]:
-        neighbors = meet(self, client, now_s)
+        neighbors = begin_round(self, client, now_s)
         mine = self.weights[client]
         copy = MixingWeights(
             {modality: dict(weights) for modality, weights in mine.encoders.items()},
@@ -52,7 +52,7 @@ def met(monkeypatch: pytest.MonkeyPatch) -> list[tuple[NodeId, float, frozenset[
         told.append((client, now_s, neighbors, copy))
         return neighbors
 
-    monkeypatch.setattr(MovingNeighbors, "meet", watched)
+    monkeypatch.setattr(MovingNeighbors, "begin_round", watched)
     return told
 
 
