@@ -107,6 +107,7 @@ def react(signals: BeamSignals, rule: BeamRule) -> Service:
             now_s = user.now_s
             is_weak = signals.snr_db[frame, user.beam] < found_db - rule.drop_db
             weak_since_s = min(weak_since_s, now_s) if is_weak else NEVER
+            # whichever comes first: the drop has been reported, or the last sweep is too old
             due_s = min(weak_since_s + rule.report_s, swept_s + rule.resweep_s)
             if due_s > now_s:
                 user.serve(min(end_s, due_s), frame)
@@ -130,6 +131,7 @@ def follow_answers(
     """
     user = _BeamUser(signals, first_beam)
     answered = np.flatnonzero(np.isfinite(arrival_s))
+    # in the order in which they arrive
     answers = iter(sorted(zip(arrival_s[answered].tolist(), answered.tolist(), strict=True)))
     answer_s, about = next(answers, (NEVER, -1))
     for frame in range(signals.n_frames):
@@ -138,6 +140,7 @@ def follow_answers(
             if answer_s > user.now_s:
                 user.serve(min(end_s, answer_s), frame)
                 continue
+            # one candidate is trusted; several are swept, which costs time but finds the best of them
             tried = ranking[about, : rule.candidates]
             if len(tried) == 1:
                 user.beam = int(tried[0])

@@ -125,6 +125,7 @@ def warned_times(arrival_s: Array, warned: NDArray[np.bool_]) -> Spans:
         arrival_s: [n] of the answers; infinite where there was none.
         warned: [n] whether they warn.
     """
+    # stable: of answers that arrive at one instant the one about the later frame holds
     order = np.argsort(arrival_s, kind="stable")
     order = order[np.isfinite(arrival_s[order])]
     at_s, now = arrival_s[order], warned[order]
@@ -192,8 +193,10 @@ class _CellUser:
                 self._leaves_s = self._arrives_s = NEVER
             if self._arrives_s == NEVER:
                 self._decide(now_s, piece)
-            if self._arrives_s <= now_s:  # a handover that takes no time
+            # without preparation and interruption a handover takes no time: decide again in the new cell
+            if self._arrives_s <= now_s:
                 continue
+            # until the piece ends or the state of the user changes, whichever is first
             until_s = min(piece.end_s, *(instant_s for instant_s in self._next_s() if instant_s > now_s))
             self._account(now_s, until_s, piece.frame)
             now_s = until_s
@@ -219,6 +222,7 @@ class _CellUser:
             self.service.n_actions += 1
 
     def _account(self, begin_s: float, end_s: float, frame: int) -> None:
+        # between leaving one cell and arriving in the other nothing is sent
         if self._leaves_s <= begin_s:
             self.service.interrupted(end_s - begin_s)
         else:
@@ -240,4 +244,5 @@ def _pieces(cells: TwoCells, warned: Warnings, lasting: Warnings) -> list[_Piece
 def _holds(spans: Spans, times: Array) -> NDArray[np.bool_]:
     """[n] instants -> [n] bool, whether they lie in a span, its end not included."""
     begun, ended = (np.searchsorted(edges_s, times, side="right") for edges_s in spans)
+    # spans do not overlap, so one more has begun than ended exactly inside a span
     return np.asarray(begun > ended)

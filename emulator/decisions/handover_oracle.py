@@ -45,13 +45,13 @@ def _least_cost(cells: TwoCells, cost: Array, interruption_s: float, cost_of_int
     here = [cost[cell, frame].tolist() for cell in (0, 1)]
     last = len(times) - 1
     ahead = [[0.0] * (last + 1), [0.0] * (last + 1)]
-    for i in range(last - 1, -1, -1):
+    for i in range(last - 1, -1, -1):  # from the end: the best continuation is known when an instant is reached
         step_s = times[i + 1] - times[i]
         stays = [here[cell][i] * step_s + ahead[cell][i + 1] for cell in (0, 1)]
         j = _index_of(times, times[i] + interruption_s)
         for cell in (0, 1):
             moves = np.inf
-            if j is not None:
+            if j is not None:  # a handover that would end after the recording is of no use
                 onwards = stays[1 - cell] if j == i else ahead[1 - cell][j]
                 moves = cost_of_interruption * interruption_s + onwards
             ahead[cell][i] = min(stays[cell], moves)

@@ -136,6 +136,7 @@ def warning_events(record: WarningRecord) -> WarningEvents:
     answers = np.flatnonzero(record.answered & ~record.blocked)
     first = _first_of_series(record, answers, segment[answers])
     warnings = np.flatnonzero(record.warned[answers])
+    # a series is named by its first answer, so distinct first answers count series
     alarms = np.unique(first[warnings])
     right = np.unique(first[warnings[record.soon[answers[warnings]]]])
     return WarningEvents(
@@ -169,6 +170,7 @@ def onset_frames(blocked: NDArray[np.bool_], begins: NDArray[np.bool_]) -> NDArr
 
 def _segments(record: WarningRecord) -> NDArray[np.int64]:
     """[n] number of the stretch of one state, blocked or clear, that each frame is part of."""
+    # prepending the first state itself makes the first frame no change
     changes = record.begins | (np.diff(record.blocked, prepend=record.blocked[:1]) != 0)
     segments: NDArray[np.int64] = np.cumsum(changes)
     return segments
@@ -181,6 +183,7 @@ def _first_of_series(
     warned, apart_s = record.warned[answers], np.diff(record.time_s[answers])
     goes_on = np.zeros(len(answers), dtype=np.bool_)
     goes_on[1:] = warned[1:] & warned[:-1] & (np.diff(segment) == 0) & (apart_s <= record.horizon_s + _ROUNDING_S)
+    # an answer that goes on takes over the number of the answer before it
     first: NDArray[np.int64] = np.maximum.accumulate(np.where(goes_on, 0, np.arange(len(answers))))
     return first
 
@@ -197,6 +200,7 @@ def _clear_s(record: WarningRecord, answers: NDArray[np.int64], segment: NDArray
     newest = answers[np.maximum(last, 0)]
     age_s = record.time_s[frames] - record.time_s[newest]
     holds = (last >= 0) & (segment[newest] == segment[frames]) & (age_s < record.horizon_s - _ROUNDING_S)
+    # median: rests between stretches are longer than a period
     return float(np.median(np.diff(record.time_s))) * int(holds.sum())
 
 
@@ -214,6 +218,7 @@ def _judged(
         return Onset(at_s, "unanswered")
     if not record.warned[answers[last]]:
         return Onset(at_s, "missed")
+    # the first answer to arrive need not be the first of the series: a device may answer a later frame sooner
     series = answers[first[last] : last + 1]
     lead_s = at_s - float(record.time_s[series[0]])
     usable_s = at_s - float((record.time_s[series] + record.delay_s[series]).min())

@@ -155,6 +155,7 @@ def ratio(one: Times, other: Times, by: ClockName = "cpu") -> Ratio:
         by: the processor's time, which others cannot touch; or the wall's, where several threads or a GPU compute.
     """
     first, second = (times.cpu_s if by == "cpu" else times.wall_s for times in (one, other))
+    # median within a turn, then over turns: a single interruption moves neither
     each = np.median(first, axis=1) / np.median(second, axis=1)
     low, median, high = (float(value) for value in np.percentile(each, [10, 50, 90]))
     return Ratio(median, low, high)
@@ -172,7 +173,7 @@ def _refuse_nonsense(contenders: Sequence[Contender], seconds: float | None, ans
 def _turn(contender: Contender, clocks: Clocks) -> list[tuple[float, float]]:
     """Wall and processor time of every answer of a turn but the first."""
     answer, wall, cpu = contender.answer, clocks.wall, clocks.cpu
-    answer()
+    answer()  # fills the caches again after the other contenders' turns
     found = []
     for _ in range(ANSWERS_PER_TURN):
         wall_s, cpu_s = wall(), cpu()

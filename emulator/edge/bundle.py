@@ -116,6 +116,7 @@ def write_bundle(folder: Path, manifest: Manifest, content: Mapping[str, bytes])
     if folder.exists():
         raise BundleError(f"bundle {folder} is there already; give another folder or remove it")
     whole = manifest.with_files(content)
+    # written under a hidden name and renamed when whole: a device never sees half a bundle
     partial = folder.with_name(f".partial-{uuid4().hex[:12]}-{folder.name}")
     try:
         partial.mkdir(parents=True)
@@ -179,6 +180,7 @@ class _Archive:
 def _checked(path: Path, files: _Folder | _Archive) -> tuple[Manifest, dict[str, bytes]]:
     if MANIFEST_FILE not in files.sizes:
         raise BundleError(f"bundle {path} has no {MANIFEST_FILE}; give a folder or a .zip that sheafedge export made")
+    # checked before anything is read, so that a hostile archive cannot fill the memory
     if files.sizes[MANIFEST_FILE] > MOST_MANIFEST_BYTES:
         raise BundleError(f"bundle {path}: {MANIFEST_FILE} has {files.sizes[MANIFEST_FILE]} bytes, which none has")
     try:

@@ -127,5 +127,5 @@ class FrameClient:
 
     def close(self) -> None:
         """Free the socket; what was not sent yet is lost."""
-        self._socket.close(linger=0)
+        self._socket.close(linger=0)  # otherwise the program would wait for a server that is gone
         self._context.term()

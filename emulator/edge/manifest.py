@@ -223,4 +223,5 @@ def tree_digest(tree: Any) -> str:
     """SHA-256 of a manifest's tree, without the digest itself."""
     if isinstance(tree, dict):
         tree = {name: value for name, value in tree.items() if name != "digest"}
+    # sorted and without blanks: the same content has one hash, however its file is laid out
     return hashlib.sha256(json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -87,6 +87,7 @@ def _text(value: Any) -> str:
 
 def _whole(low: int, high: int = MOST_VALUES) -> _Reader:
     def read(value: Any) -> int:
+        # type, not isinstance: True is an int to Python
         if type(value) is not int or not low <= value <= high:
             raise ValueError(f"must be a whole number of at least {low} and at most {high}")
         return value
@@ -239,4 +240,5 @@ _MANIFEST: Mapping[str, _Reader] = {
     "golden": _object(Golden, {"rows": _whole(1), "tolerance": _number(0.0)}),
     "files": _named(_object(FileFacts, {"sha256": _text, "bytes": _whole(0, MOST_BYTES)}), _file_name),
 }
+# a field that is added to Manifest needs a reader, or no bundle could be read back
 assert set(_MANIFEST) == {one.name for one in fields(Manifest)}

@@ -27,7 +27,7 @@ class OnnxSession:
 
     def __init__(self, model: Path | bytes, *, cuda: bool = False, threads: int = 1) -> None:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
+        options.intra_op_num_threads = threads  # the default takes all cores, which a device may need elsewhere
         options.log_severity_level = 3  # errors only: a missing GPU library is reported through `provider`
         wanted: list[Any] = ["CPUExecutionProvider"]
         if cuda:

@@ -38,7 +38,7 @@ def _shapes_of_one_answer(model: onnx.ModelProto) -> Mapping[str, tuple[int, ...
     shapes |= {name: values.shape for name, values in given.items()}
     weighted = [node for node in one.graph.node if node.op_type in WEIGHTED]
     wanted = [name for node in weighted for name in (*node.input[:2], *node.output) if name not in shapes]
-    del one.graph.output[:]
+    del one.graph.output[:]  # the intermediate values are asked for instead
     wanted = list(dict.fromkeys(wanted))
     one.graph.output.extend(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in wanted)
     options = onnxruntime.SessionOptions()

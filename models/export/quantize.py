@@ -73,7 +73,7 @@ def int8_model(
             quant_format=QuantFormat.QDQ,
             per_channel=True,
             reduce_range=True,
-            activation_type=QuantType.QInt8,
+            activation_type=QuantType.QInt8,  # signed on both sides, as ARM and AVX kernels expect
             weight_type=QuantType.QInt8,
             op_types_to_quantize=list(WEIGHTED),
             calibrate_method=CALIBRATIONS[calibration],

@@ -62,6 +62,7 @@ class Evidence:
 def answers(session: OnnxSession, samples: Samples, units: Mapping[Modality, str], seed: int, client: int) -> Answers:
     """Logits [n, n_outputs] under every condition; the same seed and client give the same inputs."""
     pieces: dict[str, list[NDArray[np.float32]]] = {}
+    # one stream per perturbation, so that a further one leaves the inputs of the others as they are
     draws = {name: named_stream(seed, "shift", name, client) for name in SHIFTS}
     for gathered in in_pieces(samples):
         inputs: dict[Modality, NDArray[np.float32]] = {name: gathered[name] for name in units}
@@ -106,7 +107,7 @@ def _conditions(
     for name, (shift, changes) in SHIFTS.items():
         if changes.intersection(inputs):
             yield name, _by_name(shift(inputs, units, draws[name]))
-    if len(inputs) == 1:
+    if len(inputs) == 1:  # without its only sensor a model has nothing to answer from
         return
     for lost in inputs:
         yield f"{WITHOUT}{lost}", without(inputs, lost)

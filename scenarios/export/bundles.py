@@ -80,6 +80,7 @@ def export_bundles(
         for client in clients
     }
     _refuse_taken(target, list(names.values()))
+    # everything is made beside its place and renamed at the end: all bundles or none
     stage = target / f".partial-{uuid4().hex[:12]}"
     is_new = not target.exists()
     try:
@@ -127,7 +128,7 @@ def _made(source: ExportSource, request: ExportRequest, stage: Path, name: str) 
     }
     write_bundle(stage / name, manifest, files)
     archive = pack_bundle(stage / name) if request.archives else None
-    load_bundle(archive or stage / name)
+    load_bundle(archive or stage / name)  # a bundle that would be refused on a device is not handed out
     return ExportedBundle(
         folder=stage / name,
         archive=archive,
@@ -146,6 +147,7 @@ def _refuse_loss(name: str, shown: Evidence, request: ExportRequest) -> None:
     Raises:
         QuantizationError: it lost too much.
     """
+    # without a sensor scores differ by chance; there the agreement counts, as a warning
     worst = max((one for one in shown.scores if not one.startswith(WITHOUT)), key=shown.loss)
     if not shown.loss(worst) <= request.max_loss:
         found, trained = shown.scores[worst][shown.score], shown.trained[worst][shown.score]

@@ -90,6 +90,7 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> E
     except Exception as error:  # noqa: BLE001 - protobuf raises classes of its own
         raise DataError(f"{file} is no ONNX model ({error}); run the scenario again") from None
     described = member.task.input_descriptions(data.test, member.data)
+    # an input with a default, such as `present`, is an initializer as well
     optional = {tensor.name for tensor in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in optional]
     if unknown := [name for name in names if name not in described]:
@@ -128,6 +129,7 @@ def in_precision(source: ExportSource, request: ExportRequest) -> onnx.ModelProt
 
     def typical() -> Mapping[str, NDArray[np.float32]]:
         train = source.data.train
+        # spread evenly: ranges must cover the whole recording, not its beginning
         chosen = np.unique(np.linspace(0, len(train) - 1, request.calibration_windows).round().astype(np.int64))
         gathered = train.inputs(chosen)
         return {str(one.modality): gathered[one.modality] for one in source.inputs}

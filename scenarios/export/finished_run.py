@@ -112,6 +112,7 @@ def finished_run(folder: Path) -> FinishedRun:
     if not summary.exports:
         raise ConfigError(f"run {folder} handed out no models; run the scenario with export.onnx = true")
     scenario = stored_scenario(read_toml(path), str(path))
+    # scores of the last round are those of the models that were exported
     last = {row.client: row.models for row in rows if row.round == summary.rounds - 1}
     return FinishedRun(folder, scenario, text, summary, last)
 

@@ -105,11 +105,11 @@ def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
         n_outputs=scenario.task_spec.n_outputs(data),
     )
     kept = {tensor.name: tensor for tensor in onnx.load_from_string(entry.bundle.content[MODEL_FILE]).graph.initializer}
-    twins = "share" in kept
+    twins = "share" in kept  # weight of the second model, which only twins have
     deployed = (DeployedTwins(TwinModel(model, copy.deepcopy(model))) if twins else DeployedModel(model)).float().eval()
     state: dict[str, Any] = deployed.state_dict()
     for name, value in state.items():
-        if value.is_floating_point():
+        if value.is_floating_point():  # counters of batches are no part of an exported graph
             value.copy_(torch.from_numpy(onnx.numpy_helper.to_array(kept[name]).copy()))
     return deployed
 

@@ -1,4 +1,4 @@
-"""What becomes of frames between a sensor and the model: sensors that break, and frames that are lost on the way."""
+"""Faults between a sensor and a served model: sensors that break, and frames that are lost on the way."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class BrokenSensor:
 
 
 def parsed_break(text: str) -> BrokenSensor:
-    """What `--drop lidar`, `--drop lidar@30` and `--drop lidar@30-60` say.
+    """Sensor failure that an argument of `--drop` describes.
+
+    >>> parsed_break("lidar@30-60")
+    BrokenSensor(modality='lidar', from_s=30.0, until_s=60.0)
 
     Raises:
         ConfigError: it says something else.
@@ -49,7 +52,7 @@ def parsed_break(text: str) -> BrokenSensor:
 
 
 class SensorFaults:
-    """Which frames arrive. Every base station has draws of its own, the same for the same seed.
+    """Faults of a replay. Every base station has draws of its own, the same for the same seed.
 
     Args:
         broken: sensors that break.
@@ -76,7 +79,7 @@ class SensorFaults:
     def arriving(
         self, stream: str, since_s: float, readings: Mapping[Modality, NDArray[Any]]
     ) -> dict[Modality, NDArray[Any]]:
-        """What is left of an instant's frames.
+        """Frames of an instant that arrive.
 
         Args:
             stream: of which base station; its instants are asked for in order.

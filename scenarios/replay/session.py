@@ -192,7 +192,7 @@ class Session:
             self._receive_until(until_s)
             while not self._stop.is_made and self._clock() < until_s:
                 self._receive_until(until_s)
-            self.lag.add(self._clock() - until_s)
+            self.lag.add(self._clock() - until_s)  # how late this machine is, apart from the latency of answers
             return
         self._receive_until(self._clock())
         while book.n_awaited >= self.pace.in_flight and not self._stop.is_made:
@@ -216,6 +216,7 @@ class Session:
     def _send(self, due_s: float, book: StreamBook, instant: int) -> None:
         stream = book.stream
         self.since_s = due_s
+        # windows must not reach over a gap: the server would fill them with frames of the stretch before
         if stream.begins[instant]:
             self._connection.forget(stream.name)
         readings = self.faults.arriving(stream.name, self.since_s, stream.readings(instant))
@@ -237,6 +238,7 @@ class Session:
         self._view.look(self, now_s, idle=not self.n_awaited and until_s - now_s >= ROOM_S)
         wait_s = max(0.0, min(until_s - self._clock(), NAP_S))
         reply = self._connection.receive(wait_s)
+        # all that has arrived already, without waiting
         while reply is not None:
             self._received_s = self._clock()
             self._take(reply)

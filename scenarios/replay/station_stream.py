@@ -75,6 +75,7 @@ class StationStream:
 
     def readings(self, instant: int) -> dict[Modality, NDArray[Any]]:
         """Modality -> frame at an instant, of the shape that the manifest says."""
+        # a lagging sensor gives at this instant the frame of another sample than the others
         numbers = {modality: int(samples[instant]) for modality, samples in self.sample_of.items()}
         cut = {number: self.samples.inputs(np.array([number])) for number in {*numbers.values()} if number >= 0}
         return {
@@ -199,7 +200,7 @@ def _aligned(
     given = {modality: samples.end - one.window.lag for modality, one in inputs.items()}
     index = np.unique(np.concatenate([*given.values(), samples.end]))
     begins = (np.diff(index, prepend=index[0]) > 1) | (np.diff(sequence[index], prepend=sequence[index[0]]) != 0)
-    begins[0] = True
+    begins[0] = True  # nothing comes before the first instant
     scored = _positions(samples.end, index)
     return StationStream(
         name=name,
@@ -259,6 +260,7 @@ def _task(manifest: Manifest) -> TaskSpec:
 
 def _data(manifest: Manifest, rate_hz: float, label: str) -> DataSection:
     """Settings by which training cuts samples from this recording, but as windows of one frame."""
+    # a binary model chooses no beam; its inputs are still swept with the whole codebook
     n_beams = len(manifest.output.labels) if manifest.output.kind == "classes" else WHOLE_CODEBOOK
     if n_beams not in get_args(CodebookSize):
         raise ConfigError(

@@ -98,6 +98,7 @@ class StreamBook:
         self._logits[instant] = answer.logits
         self.n_missing.update(answer.missing)
         self.n_held += bool(answer.held)
+        # answers may overtake each other
         if self.last is None or instant >= self.last[0]:
             self.last = instant, answer
 
@@ -129,6 +130,7 @@ class StreamBook:
     @property
     def logits(self) -> NDArray[np.float64]:
         """[n_answered, n_outputs] counted from the threshold, as scores take them."""
+        # scores count logits from 0, a served model may have another threshold
         return self._logits[self.answered] - (self._output.threshold if self._output.kind == "binary" else 0.0)
 
     @property

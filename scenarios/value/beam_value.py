@@ -25,6 +25,7 @@ def _played(task: TaskSpec, decision: DecisionSection, station: ServedStation) -
     assert beams is not None, "answers that point beams are about samples that know them"
     snr_db = _snr_db(decision, beams.powers)
     ranking = np.argsort(-station.logits, axis=1, kind="stable").astype(np.int64)
+    # training labels: what was best most often is all that is known without a model
     known = station.client.data.train.label
     usual_beam = int(majority_predictions(known, 1, len(beams.numbering), 1, numbering=beams.numbering)[0, 0])
     services: dict[str, list[Service]] = {"nothing": [], "reactive": [], "predictive": [], "oracle": []}

@@ -57,6 +57,7 @@ def _played(task: TaskSpec, decision: DecisionSection, station: ServedStation, n
     services: dict[str, list[Service]] = {}
     n_before = 0
     for rows in station.link.stretches:
+        # the neighbor's frames begin again where they end, so that every frame of the user has one beside it
         theirs = (n_before + np.arange(len(rows))) % len(neighbor.delay_s)
         n_before += len(rows)
         cells = _Cell(station, own, rows), _Cell(neighbor, other, theirs)
@@ -72,6 +73,7 @@ def _played(task: TaskSpec, decision: DecisionSection, station: ServedStation, n
 
 
 def _one_stretch(decision: DecisionSection, frame_s: float, own: _Cell, other: _Cell) -> dict[str, Service]:
+    # gains are relative to a clear view; the neighbor is weaker by a fixed margin
     neighbor_db = decision.clear_snr_db - decision.neighbor_below_db
     own_gain_db, other_gain_db = (cell.station.link.gain_db[cell.rows] for cell in (own, other))
     snr_db = np.stack([decision.clear_snr_db + own_gain_db, neighbor_db + other_gain_db])

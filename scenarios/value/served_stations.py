@@ -49,6 +49,7 @@ class ServedStation:
     @property
     def slowest_answer_s(self) -> float:
         """From a frame to the first answer that knows of it, at worst: a slow device may have just begun another."""
+        # a device that keeps pace is idle when a frame comes; a slower one may have just begun another answer
         return self.seconds if self.seconds <= self.link.frame_s else 2.0 * self.seconds
 
 

@@ -41,6 +41,7 @@ class ServedLink:
     def stretches(self) -> list[NDArray[np.int64]]:
         """Rows of the samples, cut into unbroken stretches of frames."""
         samples = self.samples
+        # a hole in the frames or another drive-by begins a new stretch
         cut = (np.diff(samples.end) != 1) | (np.diff(samples.sequence) != 0)
         return np.split(np.arange(len(samples), dtype=np.int64), np.flatnonzero(cut) + 1)
 
@@ -85,8 +86,10 @@ def _gain_db(station: RecordedStation, radio: RadioSettings) -> Array:
     label = next((name for name in BLOCKAGE_LABELS if name in station.field_names), None)
     blocked: NDArray[np.bool_] = np.zeros(station.n_frames, dtype=np.bool_) if label is None else station.read(label)
     if "rf" in station.field_names:
+        # a beam that was not measured counts as without power, which the median and the maximum survive
         measured = np.nan_to_num(station.read("rf").astype(np.float64), nan=0.0)
         power = np.maximum(measured.max(axis=1), np.finfo(np.float64).tiny)
+        # a station that is always blocked has no clear view to compare with; its own median stands in
         gain_db = 10.0 * np.log10(power / np.median(power if blocked.all() else power[~blocked]))
         return np.asarray(np.maximum(gain_db, -DEEPEST_READING_DB))
     if "los_loss_db" in station.field_names:

@@ -71,6 +71,7 @@ class ServedModel:
             spec.modality: np.stack([_window(sample, spec.modality, spec.shape) for sample in samples])
             for spec in self.manifest.inputs
         }
+        # what is missing is given as zeros, and masked where the model knows masks
         if self._masks:
             rows = [[modality in sample.inputs for modality in self.manifest.modalities] for sample in samples]
             inputs[PRESENT_NAME] = np.array(rows, dtype=np.float32)
@@ -94,6 +95,9 @@ class ServedModel:
 def decided(logits: NDArray[np.float64], output: OutputSpec) -> tuple[int, NDArray[np.float64]]:
     """Chosen label, and the probabilities [n_labels] of all labels.
 
+    >>> decided(np.array([0.0]), OutputSpec("binary", ("clear", "blocked"), "blockage"))
+    (0, array([0.5, 0.5]))
+
     Args:
         logits: [n_outputs].
         output: what they mean.
@@ -101,7 +105,7 @@ def decided(logits: NDArray[np.float64], output: OutputSpec) -> tuple[int, NDArr
     if output.kind == "binary":
         second = 0.5 * (1.0 + np.tanh(0.5 * logits[0]))  # the logistic function, which cannot overflow so
         return int(logits[0] > output.threshold), np.array([1.0 - second, second])
-    weights = np.exp(logits - logits.max())
+    weights = np.exp(logits - logits.max())  # the largest is 1, so that none overflows
     return int(logits.argmax()), weights / weights.sum()
 
 

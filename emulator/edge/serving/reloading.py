@@ -70,6 +70,7 @@ class BundleReloader:
         return _signature(self._path) == now
 
     def _load(self) -> None:
+        # taken before loading: what changes meanwhile is seen as a further change
         self._seen = _signature(self._path)
         try:
             self._loaded.put(load_bundle(self._path, cuda=self._cuda, threads=self._threads))

@@ -55,6 +55,7 @@ class RequestQueue:
         if len(own) > self._per_stream:
             return self._lost(request.stream), "newer"
         if self._n > self._in_all:
+            # of equally long queues that of the new request gives way
             most = max(self._waiting, key=lambda name: (len(self._waiting[name]), name == request.stream))
             return self._lost(most), "full"
         return None
@@ -63,6 +64,7 @@ class RequestQueue:
         """The next requests to be answered together, one of every stream in turn."""
         taken: list[InferenceRequest] = []
         while self._waiting and len(taken) < most:
+            # a stream that was served goes to the back of the queue
             name, own = self._waiting.popitem(last=False)
             taken.append(own.popleft())
             if own:

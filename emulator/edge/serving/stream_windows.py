@@ -92,7 +92,7 @@ class SensorRing:
     def _held(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """The newest instant with a frame, at most `hold` before each of these; `_NOTHING` where there is none."""
         taken = np.full(len(wanted), _NOTHING, dtype=np.int64)
-        for back in range(self._hold + 1):
+        for back in range(self._hold + 1):  # nearest first, and an instant that has its frame keeps it
             candidate = wanted - back
             there = (taken == _NOTHING) & (self._index[candidate % self._size] == candidate)
             taken[there] = candidate[there]
@@ -135,6 +135,7 @@ class StreamWindows:
         Raises:
             FrameRefused: a frame is not what the model was trained on, or has no place in its window.
         """
+        # everything is checked before anything is kept
         made = {modality: self._frame(modality, values) for modality, values in frames.items()}
         for modality in made:
             if modality in self._rings:

@@ -52,6 +52,7 @@ class Streams:
     def _make_room(self, now_s: float) -> None:
         if len(self._windows) < self._most:
             return
+        # streams are in the order of their last packet, so the first one is the longest idle
         idlest, (_, last_s) = next(iter(self._windows.items()))
         if now_s - last_s < self._idle_s:
             raise FrameRefused(
