@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -207,6 +208,16 @@ def test_a_worker_that_falls_silent_is_lost() -> None:
         lost = lost_while_waiting(server)
     assert "silent for 1 s" in str(lost)
     assert (lost.seat, lost.clients) == (0, (0, 1, 2, 3))
+
+
+def test_heartbeats_alone_keep_a_worker() -> None:
+    is_over = threading.Event()
+    with seated(replace(PATIENT, silence_s=1.0)) as (server, bare):
+        until_s = time.monotonic() + 1.5
+        while time.monotonic() < until_s:
+            bare.say("alive")
+            is_over.wait(0.05)
+        assert server.vacant == ()
 
 
 def test_a_worker_that_lives_but_never_answers_is_lost_too() -> None:
