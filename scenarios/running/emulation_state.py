@@ -50,7 +50,7 @@ def restore_emulation(emulation: Emulation, saved: SavedState, next_round: int) 
     for node, inbox in emulation.inboxes.items():
         inbox.restore(inboxes.part(str(node)), next_round)
     learners = saved.part("learners").listed(len(emulation.hosts))
-    # all are asked before the first is waited for: worker processes restore side by side
+    # all are started before the first is waited for: worker processes restore side by side
     restored = [host.restore(learner.state) for host, learner in zip(emulation.hosts, learners, strict=True)]
     for ticket in restored:
         ticket.result()

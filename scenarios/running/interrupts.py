@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first asks a run to stop where it can go on later, the second stops it at once."""
+"""Ctrl-C and SIGTERM: the first requests a stop from which the run can be resumed, the second stops it at once."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(slots=True)
 class StopRequest:
-    """Whether somebody wants the run to stop."""
+    """Whether a stop of the run was requested."""
 
     is_made: bool = False
 
 
 @contextmanager
-def stop_requests(told: Callable[[], None]) -> Iterator[StopRequest]:
+def stop_requests(on_request: Callable[[], None]) -> Iterator[StopRequest]:
     """Take the first signal as a request; inside the block, and in the main thread only.
 
     Args:
-        told: is called once, when the request is made.
+        on_request: called once, when the request is made.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
 
-    def ask(_number: int, _frame: FrameType | None) -> None:
+    def request_stop(_number: int, _frame: FrameType | None) -> None:
         if request.is_made:
             raise KeyboardInterrupt
         request.is_made = True
-        told()
+        on_request()
 
-    before = {number: signal.signal(number, ask) for number in _SIGNALS}
+    before = {number: signal.signal(number, request_stop) for number in _SIGNALS}
     try:
         yield request
     finally:

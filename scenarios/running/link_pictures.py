@@ -31,7 +31,7 @@ class Blocker:
 
     Attributes:
         begin_s, end_s: on the clock of the run.
-        kind: what it is; None where nobody knows.
+        kind: what it is; None where no world is known.
     """
 
     begin_s: float
@@ -50,7 +50,7 @@ class LinkTrack:
         snr_db: [n] of signal over noise, without interference.
         states: of the messages sent in that time.
         blockers: what stands before the sender, and before the receiver.
-        moment_s: an instant that deserves a look, with the station that is looked at.
+        moment_s, moment_station: instant and station of the scene that is drawn.
         scene: what that station sees then, one frame; None where no world knows.
     """
 
@@ -70,7 +70,7 @@ def draw_links(tracks: Sequence[LinkTrack], rates: BlockRates, title: str) -> Fi
     """Links below each other: SINR, what blocks either end, rate; and the street at the moment of the deepest fade.
 
     Args:
-        tracks: at least one; three look best.
+        tracks: at least one; three fill a page.
         rates: whose thresholds are drawn beside the SINR.
         title: above all.
 

@@ -1,4 +1,4 @@
-"""Picks the links of a run that are worth a picture, and finds out who stood in their way."""
+"""The links of a run that are drawn, and what blocked them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_TRACKS = 3
 SPAN_S = 6.0
 #: Instants per second of the line.
 LINE_RATE_HZ = 200.0
-#: A message is one that met a blocker when an end cost so much.
+#: A message counts as faded when its ends lose so much.
 FADED_DB = 6.0
 
 

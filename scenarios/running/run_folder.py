@@ -64,7 +64,7 @@ class RunFolder:
             write_checkpoint(self.path / CHECKPOINTS, rounds_done, {**state, "metrics_bytes": self.metrics.tell()})
 
     def drop_checkpoints(self) -> None:
-        """The run is complete, and nobody goes on with it."""
+        """Remove what only an interrupted run needs."""
         with self.writing():
             shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
 
@@ -97,7 +97,7 @@ def default_target(scenario: Scenario) -> Path:
 
 
 def refuse_unusable(target: Path) -> None:
-    """Find out early, before any work, whether a run folder of this name can be made.
+    """Refuse, before any work, a name under which no run folder can be made.
 
     Raises:
         ConfigError: it exists, or no folder can be made there.
@@ -135,7 +135,7 @@ class Interrupted(NamedTuple):
 
 
 def interrupted_scenario(folder: Path) -> Scenario:
-    """What a run runs that was interrupted, killed, or failed.
+    """Scenario of a run that was interrupted, killed, or failed.
 
     Raises:
         SheafedgeError: it is complete, or the folder is not that of a run.
@@ -152,7 +152,7 @@ def interrupted_scenario(folder: Path) -> Scenario:
 
 
 def interrupted_run(folder: Path) -> Interrupted:
-    """Read what a run left that was interrupted, killed, or failed.
+    """Scenario and newest checkpoint of a run that was interrupted, killed, or failed.
 
     Raises:
         SheafedgeError: it is complete, or nothing that can go on is there.
@@ -209,7 +209,7 @@ def _named_by_its_end(folder: RunFolder) -> Iterator[None]:
     try:
         yield
         folder.close()
-        refuse_unusable(folder.target)  # by now somebody else may have made it
+        refuse_unusable(folder.target)  # another process may have made it meanwhile
         with folder.writing():
             folder.path.rename(folder.target)
     except KeyboardInterrupt as error:
@@ -237,7 +237,7 @@ def _free_name(target: Path, ending: str) -> Path:
 
 
 def _set_aside(folder: RunFolder, ending: str, note: str, error: BaseException) -> None:
-    """Rename an incomplete folder, whatever the disk still allows, and tell where it is."""
+    """Rename an incomplete folder, as far as the disk allows, and note on the error where it is."""
     with suppress(OSError):  # the name alone says what happened
         folder.metrics.close()
     with suppress(OSError):

@@ -136,7 +136,7 @@ class FaultSection(Section):
         modality: of the sensor, for "clock_drift".
         ppm: parts per million that its clock runs too fast, from the start of the recording on.
         jump_s: by which it jumps ahead at the instant `at_s` of the recording.
-        at_s: simulated instant at which it begins; from the start where nothing is said.
+        at_s: simulated instant at which it begins; from the start where it is not set.
         for_s: how long it lasts; without it, for good.
         mean_up_s, mean_down_s: at random instead: mean time to the next failure and mean time to repair, both
             exponential, for every node or edge on its own; a partition comes and goes as a whole, and so does the time
@@ -232,9 +232,9 @@ def check_faults(faults: Sequence[FaultSection], *, n_clients: int, waits: bool,
         ConfigError: names the fault and the remedy.
     """
     for fault in faults:
-        if strangers := [client for client in fault.clients if client >= n_clients]:
+        if unknown := [client for client in fault.clients if client >= n_clients]:
             raise ConfigError(
-                f"faults: {fault.kind!r} names client {strangers[0]}, but the clients are 0 to {n_clients - 1}; change"
+                f"faults: {fault.kind!r} names client {unknown[0]}, but the clients are 0 to {n_clients - 1}; change"
                 " it, or clients.n_clients"
             )
         if waits and fault.spec.loses_messages:

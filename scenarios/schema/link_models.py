@@ -60,7 +60,7 @@ class Direction(Protocol):
 
 
 class EdgeUse(NamedTuple):
-    """What a check may ask about an edge, beside the settings of its model.
+    """What a check may use about an edge, beside the settings of its model.
 
     Attributes:
         link: its numbers.
@@ -86,7 +86,7 @@ class LinkModel(Generic[S]):
         channel: makes the channel of one direction.
         check: refuses, with a ConfigError, settings that cannot work.
         is_wired: no radio, no medium to share, no blockers.
-        depends_on_load: a transmission depends on who else sends when it starts, so it cannot be computed ahead.
+        depends_on_load: a transmission depends on the others on air when it starts, so it cannot be computed ahead.
         is_shared: its settings hold for all edges of the model; `links.edges` cannot change them.
     """
 

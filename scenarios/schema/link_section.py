@@ -1,4 +1,4 @@
-"""What a scenario says about its edges: `[links]`, the exceptions `[[links.edges]]`, and the queues before links."""
+"""Links of a scenario: `[links]`, the exceptions `[[links.edges]]`, and the queues before links."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class LinksSection(_LinkTables):
 
 @dataclass(frozen=True, slots=True)
 class EdgeModel:
-    """What is said about one edge, exceptions applied; both directions are alike.
+    """Model and numbers of one edge, exceptions applied; both directions are alike.
 
     Attributes:
         model: of its channels.

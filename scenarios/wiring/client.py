@@ -1,4 +1,4 @@
-"""A base station as a scenario knows it: what it owns and what it trains."""
+"""A base station that takes part in a run: its modalities, rows and models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .live import LiveRows
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One base station as the scenario knows it.
+    """One base station with everything that it trains and trains on.
 
     Attributes:
         client_id: its node id.
@@ -25,8 +25,8 @@ class Client:
         models: what it trains, by name.
         outputs: [n_outputs] what each of its logits is about, see `Member.outputs`.
         train: rows that it trains on.
-        private: rows that it keeps aside from them, for algorithms that ask.
-        twin: its fused model with a second one, for algorithms that ask.
+        private: training rows kept aside from these, for algorithms that need them.
+        twin: its fused model with a second one, for algorithms that need both.
     """
 
     client_id: NodeId
@@ -40,5 +40,5 @@ class Client:
     twin: TwinModel | None = None
 
     def answering(self, name: str) -> ClientModel | TwinModel:
-        """What answers under this name, and is handed out."""
+        """The model that predicts under this name, and is exported."""
         return self.models[name] if self.twin is None else self.twin

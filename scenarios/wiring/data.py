@@ -1,4 +1,4 @@
-"""From a scenario's data section to what every client owns: training rows and held-out rows."""
+"""From a scenario's data section to the training and held-out rows of every client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .faults import shown_frames
 from .live import LiveRows, live_rows
 from .members import Member, image_change, kept_frames, members_of
 
-#: What a bundle says in `Manifest.trained`; the last, where images were changed before training saw them.
+#: Keys of `Manifest.trained` in a bundle; the last, where images were changed before training.
 FROM_S, SEQUENCES, IMAGES = "held_out_from_s", "held_out_sequences", "images"
 
 
@@ -62,11 +62,11 @@ class ClientData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedData:
-    """What all clients own, and where it lies.
+    """The data of all clients, and the files that they come from.
 
     Attributes:
         clients: ordered by client id.
-        recordings: files that it comes from; none for gathered rows.
+        recordings: files; none for gathered rows.
     """
 
     clients: list[ClientData]
@@ -74,7 +74,7 @@ class LoadedData:
 
 
 def load_data(scenario: Scenario, progress: Progress | None = None) -> LoadedData:
-    """What every client owns.
+    """The training and held-out rows of every client.
 
     Args:
         scenario: whose data section, clients and task say what is read.
@@ -148,7 +148,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
 
 
 def held_out_part(split: Split, test: Samples, sensed: SensedFrames) -> Mapping[str, str | float]:
-    """Which part of a recording the training of a client never saw, as a bundle says it and a replay keeps to it.
+    """The part of a recording that was held out from the training of a client, as bundles record it for replays.
 
     Args:
         split: how rows were held out.
@@ -170,7 +170,7 @@ def held_out_part(split: Split, test: Samples, sensed: SensedFrames) -> Mapping[
 
 
 def _held_out_frames(every: Samples, test: Samples) -> Samples:
-    """Of the samples of every frame, those between held-out ones: of the same sequences and of the same time."""
+    """Samples of every frame between held-out ones: of the same sequences and the same time."""
     held_out = np.isin(every.sequence, test.sequence) & (every.end >= test.end[0]) & (every.end <= test.end[-1])
     return every.take(np.flatnonzero(held_out))
 
@@ -220,7 +220,7 @@ def _blocked_times(station: RecordedStation) -> BlockedTimes | None:
 
 
 def _size(station: RecordedStation, data: DataSection) -> int:
-    """What a recording has to share out: stretches of time, or drive-bys."""
+    """Number of parts that a recording can be divided into: frames, or drive-bys."""
     return station.n_frames if data.split == "time" else len(np.unique(station.read("sequence")))
 
 

@@ -90,7 +90,7 @@ class Emulation:
         return self.groups_without(())
 
     def groups_without(self, absent: Collection[NodeId]) -> dict[str, list[Client]]:
-        """The same without some clients."""
+        """Clients by group, some left out."""
         present = [client for client in self.clients if client.client_id not in absent]
         return {name: members for name in self.group_names if (members := [c for c in present if c.group == name])}
 

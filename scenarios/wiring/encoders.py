@@ -1,4 +1,4 @@
-"""Encoders and objectives of a scenario's clients: the one place where tasks meet torch."""
+"""Encoders and objectives of a scenario's clients: the one place that knows tasks and torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def torch_seed(seed: int, *name: object) -> int:
 
 
 def check_weights(settings: ModelSettings) -> None:
-    """Find out early, before a world is recorded, whether pretrained weights can be used.
+    """Refuse unusable pretrained weights before a world is recorded.
 
     Raises:
         ConfigError: torchvision is not installed, or the file is missing or holds something else.

@@ -21,15 +21,15 @@ NamedScores = Mapping[str, Scores]
 
 
 class Evaluator:
-    """Looks at learners at the end of rounds; knows the held-out rows, which learners never see.
+    """Scores learners at the end of rounds on held-out rows, which learners do not have.
 
     Args:
-        task: what a good answer is.
+        task: defines the scores.
         clients: of the run.
         rounds, every: score every so many rounds, and always in the last.
 
     Attributes:
-        latest: client -> scores of its models when they were last seen; after the last round, the final ones.
+        latest: client -> newest scores of its models; after the last round, the final ones.
     """
 
     def __init__(self, task: TaskSpec, clients: Sequence[Client], rounds: int, every: int) -> None:
@@ -39,7 +39,7 @@ class Evaluator:
         self.latest: dict[NodeId, NamedScores] = {}
 
     def observe(self, learner: Learner, round_index: int) -> Mapping[str, Any]:
-        """Health of the learner and, when it is time, scores of its models; touches nothing here."""
+        """Health of the learner and, in rounds that are scored, scores of its models; changes no state here."""
         seen: dict[str, Any] = dict(learner.health())
         if (round_index + 1) % self._every == 0 or round_index + 1 == self._rounds:
             seen["models"] = self.scores(learner)
@@ -69,7 +69,7 @@ def predicted(learner: Learner, samples: Samples) -> dict[str, NDArray[np.floati
 
 
 def baseline_scores(task: TaskSpec, client: Client) -> NamedScores:
-    """What answers without a model would score on a client's held-out rows."""
+    """Scores of predictions without a model on a client's held-out rows."""
     return task.baselines(client.data.train, client.data.test)
 
 

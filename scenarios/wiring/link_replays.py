@@ -1,4 +1,4 @@
-"""From the trace files of a scenario to what each link replays."""
+"""From the trace files of a scenario to the replay of each link."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READERS: dict[str, Callable[[Path], Any]] = {
 
 
 class Replay(NamedTuple):
-    """What a trace says about a link; None: nothing.
+    """The recorded properties of a link; None: the trace does not have this one.
 
     Attributes:
         pace: how fast it sends.
@@ -39,14 +39,14 @@ class Replay(NamedTuple):
     loss: LossProcess | None = None
 
 
-class TraceShelf:
-    """Reads every file once."""
+class TraceFiles:
+    """Trace files, each read once."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[str, str], Any] = {}
 
     def replay(self, section: TraceSection, stretch_to_s: float | None, draws: np.random.Generator) -> Replay:
-        """What one direction of an edge replays.
+        """The replay of one direction of an edge.
 
         Args:
             section: files and rules.

@@ -1,4 +1,4 @@
-"""From what a scenario says about its links to channels and the queues before them."""
+"""From `[link]` and `[links]` of a scenario to channels, and to the queues before them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ...emulator.network.port import Port
 from ..schema.link_models import LINK_MODELS
 from ..schema.link_numbers import LinkSection, TraceSection
 from ..schema.link_section import EdgeModel, EdgeSection, LinksSection, edge_model
-from .link_replays import TraceShelf
+from .link_replays import TraceFiles
 from .radio_links import RadioLinks, make_radio_links
 
 
 @dataclass(frozen=True, slots=True)
 class LinkEnd:
-    """What a link knows of the client at one of its ends.
+    """What a link depends on at one of its ends.
 
     Attributes:
         group: name of its group.
@@ -52,7 +52,7 @@ class _Shared:
 
     env: EmulatorEnvironment
     ends: Mapping[NodeId, LinkEnd]
-    traces: TraceShelf
+    traces: TraceFiles
     radio: RadioLinks | None
     until_delivered: bool
     run_s: float | None
@@ -60,7 +60,7 @@ class _Shared:
 
 @dataclass(frozen=True, slots=True)
 class _Direction:
-    """One direction of an edge; see `link_models.Direction` for what makers of channels may ask."""
+    """One direction of an edge; see `link_models.Direction` for what makers of channels may use."""
 
     sender: NodeId
     receiver: NodeId
@@ -94,7 +94,7 @@ class _Direction:
         )
 
     def radio_channel(self) -> Channel:
-        assert self.shared.radio is not None, "made wherever an edge may ask for it"
+        assert self.shared.radio is not None, "made wherever an edge may have this model"
         return self.shared.radio.channel(self.sender, self.receiver, until_delivered=self.until_delivered)
 
     def trace_channel(self, settings: TraceSection) -> Channel:
@@ -143,19 +143,19 @@ def make_links(
         links, link: say what they are like.
         graph: the edges.
         env: clock and streams.
-        ends: what is known of every node.
+        ends: of every node.
         radio: what `radio_of` made of the same.
         until_delivered: repeat lost packets without limit.
         run_s: simulated length of the run, which traces can be stretched to; None: not known.
 
     Raises:
-        ConfigError: blockers are to darken links, but no recording says when they stand in the way; an exception that
-            names no edge.
+        ConfigError: losses are to follow blockages, but a recording does not say when the line of sight is blocked; an
+            exception that names no edge.
         DataError: a trace that cannot be read.
     """
     _check_exceptions(links, graph)
     senders = _Senders(env, links)
-    shared = _Shared(env, ends, TraceShelf(), radio, until_delivered, run_s)
+    shared = _Shared(env, ends, TraceFiles(), radio, until_delivered, run_s)
     made: dict[tuple[NodeId, NodeId], Link] = {}
     # the order decides in which order senders are made, so it is that of checkpoints
     for sender, receiver in sorted([*graph.edges, *((b, a) for a, b in graph.edges)]):

@@ -1,7 +1,7 @@
 """Base stations that sense while they learn: what they have sensed so far, and the sensors that add to it.
 
 Frames are cut into samples by the same code as those of a finished recording. Held-out rows come from a recording of
-the same world, which the sensors repeat bit for bit: only the observer has seen the future.
+the same world, which the sensors repeat bit for bit: only the evaluation uses the future.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LiveRows:
             )
 
     def take_in(self, frames: Mapping[str, NDArray[Any]]) -> None:
-        """What the sensors hand over; training does not see it before the next round."""
+        """Store what the sensors hand over; training uses it from the next round on."""
         if frames:
             self._sensed.append(frames)
 
@@ -88,7 +88,7 @@ class LiveRows:
 
     @property
     def input_shapes(self) -> Mapping[Modality, tuple[int, ...]]:
-        """Of one sample."""
+        """Shape of one sample, by modality."""
         return self._samples.input_shapes
 
     def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> Mapping[Modality, NDArray[np.float32]]:

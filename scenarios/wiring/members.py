@@ -1,4 +1,4 @@
-"""The members of the groups: what each client owns, what it is asked, and how it numbers its beams."""
+"""The members of the groups: modalities, task, kept frames and numbering of beams of each client."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Member:
         client_id: its node id.
         group: name of its group.
         modalities: what it owns, canonical order.
-        task: what it is asked, ...
-        data: ... with the numbers of its group.
+        task: that it learns.
+        data: section of the scenario with the numbers of its group.
         numbering: [n_outputs] int64, which of the outputs, as they were designed, each of its own is.
     """
 
@@ -56,7 +56,7 @@ class Member:
         return self.numbered(samples)
 
     def samples_of_every_frame(self, sensed: SensedFrames) -> Samples:
-        """The same without leaving any out, as a served model is asked; errors as of `TaskSpec.samples`."""
+        """Samples of every frame, as a served model gets them: without a stride; errors as of `TaskSpec.samples`."""
         every = self.data.model_copy(update={"stride": 1})
         return self.numbered(self.task.samples(sensed, self.modalities, every))
 

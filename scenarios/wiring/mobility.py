@@ -1,4 +1,4 @@
-"""From `[mobility]` to the neighbors of every round, and what they weigh in its averages."""
+"""From `[mobility]` to the neighbors of every round, and to their mixing weights."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _of_rounds(reachable: MixingWeights) -> _OfRounds:
 def moving_neighbors(
     mobility: MobilitySection, seed: int, reachable: nx.Graph[NodeId], faults: FaultPlan, weigh: Weigh
 ) -> MovingNeighbors:
-    """Clients that move as `[mobility]` says, each with a random stream of its own."""
+    """Neighbors and weights of clients that move, each with a random stream of its own."""
     wanderers = [
         Wanderer(
             named_stream(seed, "mobility", client),

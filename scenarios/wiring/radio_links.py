@@ -1,4 +1,4 @@
-"""Links that behave like radio: from settings, a graph and recorded blockers to one channel per direction."""
+"""Radio links: from settings, a graph and recorded blockages to one channel per direction."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ...emulator.radio.site_layout import distances_m, lattice_places_m, station
 from ...emulator.radio.waves import Array
 from ...emulator.saved_state import SavedState
 
-#: States that a run remembers, some 200 bytes each on disk; later ones are not written down.
+#: States that a run keeps, some 200 bytes each on disk; later ones are dropped.
 MOST_STATES = 200_000
 
 
 class LinkStateLog:
-    """How links were, message after message, up to `MOST_STATES`."""
+    """States of links, message after message, up to `MOST_STATES`."""
 
     def __init__(self) -> None:
         self.states: list[LinkState] = []
@@ -54,12 +54,12 @@ class RadioLinks:
     log: LinkStateLog
 
     def channel(self, sender: NodeId, receiver: NodeId, *, until_delivered: bool) -> Channel:
-        """One direction; lost packets are repeated without limit where nobody does without them."""
+        """The channel of one direction; with `until_delivered`, lost packets are repeated without limit."""
         channel = self.channels[sender, receiver]
         return RepeatedChannel(channel, self.settings.retry_interval_s) if until_delivered else channel
 
     def state(self) -> State:
-        """What is on air, and what was; every channel keeps its own memory."""
+        """State of the band and the log; every channel keeps its own state."""
         return {"air": self.air.state(), "log": [list(state) for state in self.log.states]}
 
     def restore(self, saved: SavedState) -> None:
@@ -116,7 +116,7 @@ def make_radio_links(
 
 
 def fade_of(blocked: BlockedTimes | None, settings: RadioSettings) -> Fade:
-    """What stands before a station: the recorded loss where there is one, else a fixed one while it is blocked."""
+    """Loss of whatever blocks a station: the recorded one where there is one, else a fixed one while it is blocked."""
     if blocked is None:
         return no_fade
     loss_db = blocked.loss_db

@@ -1,4 +1,4 @@
-"""How a run keeps to the wall clock, as the command line says it; imports no torch."""
+"""Options of the command line for runs in real time; imports no torch."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ...emulator.ranges import check_ranges
 
 @dataclass(frozen=True, slots=True)
 class RealTime:
-    """How a run keeps to the wall clock.
+    """How the simulated clock of a run follows real time.
 
     Attributes:
         speed: simulated seconds per real second: 1 is real time, 10 ten times faster than that.
-        outside: clients that outside processes play.
+        outside: clients that run in outside processes.
         hub: address at which those join.
         keys: folder of keys for the hub; needed beyond loopback.
         join_s: how long they are waited for, in real seconds.
-        silence_s: after so many real seconds without a word from a client, another may take its place.
+        silence_s: after so many real seconds without a message from a client, another may take its place.
 
     Raises:
-        ConfigError: a number out of range, or half of what outside clients need.
+        ConfigError: a number out of range, or one of two options that need each other.
     """
 
     speed: float = 1.0
@@ -38,7 +38,8 @@ class RealTime:
         check_ranges("--realtime", self, {"speed": (1e-3, 1e6), "join_s": (0.1, 86_400.0), "silence_s": (0.5, 3600.0)})
         if bool(self.outside) != (self.hub is not None):
             raise ConfigError(
-                "--outside CLIENT and --hub tcp://HOST:PORT belong together: who is played outside, and where they join"
+                "--outside CLIENT and --hub tcp://HOST:PORT belong together: the clients that run outside, and the"
+                " address where they join"
             )
         if len(set(self.outside)) < len(self.outside):
             raise ConfigError("--outside names a client twice; name each once")
@@ -47,21 +48,21 @@ class RealTime:
 
     @property
     def curve_keys(self) -> CurveKeys | None:
-        """Of the engine."""
+        """Keys of the engine; None: messages are not encrypted."""
         return None if self.keys is None else read_keys(self.keys, "engine")
 
 
 def real_time_wanted(
     speed: float | None, outside: Sequence[NodeId], n_workers: int | None, hub: str | None, keys: Path | None
 ) -> RealTime | None:
-    """What the command line asks for; None: no real time.
+    """Options of the command line as a value; None: no real time.
 
     Raises:
         ConfigError: outside clients without real time, or beside workers.
     """
     if speed is None:
         if outside:
-            raise ConfigError("--outside needs a clock that goes at a real pace; add --realtime 1.0")
+            raise ConfigError("--outside needs a clock that follows real time; add --realtime 1.0")
         return None
     if not outside:
         return RealTime(speed)

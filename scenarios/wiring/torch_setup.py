@@ -14,7 +14,7 @@ def choose_device(wanted: str) -> torch.device:
     """Torch device of a run.
 
     Raises:
-        ConfigError: a GPU is asked for and there is none.
+        ConfigError: a GPU is required and there is none.
     """
     if wanted == "cuda" and not torch.cuda.is_available():
         raise ConfigError("compute.device = 'cuda', but torch sees no GPU here; use 'auto' or 'cpu'")
@@ -23,7 +23,7 @@ def choose_device(wanted: str) -> torch.device:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Keep torch's own threads out of the way: side by side runs the pool's, and threads under threads only wait."""
+    """Run torch on one thread: the pool runs jobs side by side, and nested threads only wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""Ray, for those who ask for it: a cluster that is there, or one of this machine that ends with the run.
+"""Optional Ray: a cluster that is running, or one of this machine that ends with the run.
 
 Ray pickles what it carries. Nothing of ours goes that way but text and numbers: a scenario as TOML, paths, an address.
 """
@@ -14,11 +14,11 @@ from typing import Literal
 
 from ...emulator.contracts import ConfigError, SheafedgeError
 
-#: Who starts processes: this one, or Ray.
+#: What starts processes: this one, or Ray.
 Engine = Literal["processes", "ray"]
 ENGINES: tuple[Engine, ...] = ("processes", "ray")
 
-#: Where Ray itself looks for the address of a cluster.
+#: Environment variable with the address of a cluster, which Ray reads too.
 ADDRESS = "RAY_ADDRESS"
 #: Ray's smallest is 75 MiB; texts need less, by default it would take a third of the memory.
 STORE_BYTES = 80 << 20
@@ -49,7 +49,7 @@ def ray_running(n_tasks: int) -> Iterator[ModuleType]:
         ConfigError: it is not installed.
         SheafedgeError: it does not start, or its cluster does not answer.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # an emulator does not call home
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics leave this machine
     ray = _imported()
     here = {"address": "local", "num_cpus": n_tasks, "include_dashboard": False, "object_store_memory": STORE_BYTES}
     where = {"address": os.environ[ADDRESS]} if is_cluster_given() else here

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_STOPPING_S = 3.0  # for workers that were told to stop
+_STOPPING_S = 3.0  # for workers to end after the server has closed
 
 
 def work_for(address: str, seat: int, keys: str) -> int:
@@ -29,11 +29,11 @@ def work_for(address: str, seat: int, keys: str) -> int:
             process.kill()
             process.wait()
         assert process.stdin is not None
-        process.stdin.close()  # not before: at its end a worker takes this process for dead
+        process.stdin.close()  # not before: at its end a worker stops, because its parent seems dead
 
 
 class RayWorkers:
-    """The same door as `WorkerProcesses`.
+    """Starts workers as tasks of Ray; the same protocol as `WorkerProcesses`.
 
     Args:
         ray: running.
@@ -44,7 +44,7 @@ class RayWorkers:
     def __init__(self, ray: ModuleType, address: str, keys: Path | None) -> None:
         self._ray, self._address = ray, address
         self._keys = "" if keys is None else str(keys.absolute())
-        # A worker that dies is the engine's affair, which knows what it had learned.
+        # no retries: only the engine can restore what a dead worker had learned
         self._task = ray.remote(num_cpus=1, max_retries=0)(work_for)
         self._started: dict[int, Any] = {}
 
@@ -55,7 +55,7 @@ class RayWorkers:
         self._started[seat] = self._task.remote(self._address, seat, self._keys)
 
     def ended(self, seat: int) -> str | None:
-        """Why the worker of a seat is no more; None: it is, or there was none."""
+        """Why the worker of a seat has ended; None: it has not, or there was none."""
         task = self._started.get(seat)
         if task is None or not self._ray.wait([task], timeout=0)[0]:
             return None

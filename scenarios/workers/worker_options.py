@@ -1,4 +1,4 @@
-"""How many workers a run has, and where, as the command line says it; imports no torch."""
+"""Options of the command line for workers; imports no torch."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Workers:
         hub: address at which as many workers are waited for; None starts them here.
         keys: folder of keys for the hub; needed beyond loopback.
         limits: of all waits.
-        engine: who starts them: this process, or Ray, which with a hub may do so on other hosts.
+        engine: what starts them: this process, or Ray, which with a hub may do so on other hosts.
 
     Raises:
-        ConfigError: too few workers, an address that strangers could reach, keys without one, or a cluster without a
-            hub.
+        ConfigError: too few workers, an address that other hosts can reach without keys, keys without an address, or a
+            cluster without a hub.
     """
 
     n_workers: int
@@ -50,17 +50,17 @@ class Workers:
 
     @property
     def curve_keys(self) -> CurveKeys | None:
-        """Of the engine."""
+        """Keys of the engine; None: messages are not encrypted."""
         return None if self.keys is None else read_keys(self.keys, "engine")
 
 
 def workers_wanted(
     n_workers: int | None, hub: str | None, keys: Path | None, silence_s: float, engine: Engine = "processes"
 ) -> Workers:
-    """What the command line asks for.
+    """Options of the command line as a value.
 
     Raises:
-        ConfigError: it asks for half of it, or for what `Workers` refuses.
+        ConfigError: options that need each other, or what `Workers` refuses.
     """
     if n_workers is None:
         if engine == "ray":

@@ -1,4 +1,4 @@
-"""A worker process: the clients of its engine's scenario that it was given, built and scored by the code of any run."""
+"""A worker process: builds its share of the clients of a scenario and scores them, by the code of any run."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def live(engine: EngineAddress) -> NoReturn:
 
 def _worked(engine: EngineAddress) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    is_alone = engine.parent is None  # else the engine has the word
+    is_alone = engine.parent is None  # else the engine reports
     try:
         with one_torch_thread():
             WorkerClient(engine, build_learners).serve()
     except ParentGoneError:
-        forget_address(engine.address)  # nobody else is left to do it, nor to read a sentence
+        forget_address(engine.address)  # no other process can, and none reads a sentence
         return 2
     except TransportError as error:
         sys.stderr.write(f"error: {error}\n")
