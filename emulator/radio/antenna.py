@@ -1,8 +1,7 @@
-"""The linear array of a base station and the beams it sweeps.
+"""Linear antenna array of a base station, and its beam codebooks.
 
-Elements lie half a wavelength apart. A direction enters by its `direction_sine`: the sine of the angle between it and
-the plane across the array. That is sin(azimuth) for whatever comes in level and sin(azimuth) cos(elevation) otherwise,
-because a line of antennas cannot tell the two apart.
+Element spacing is half a wavelength. A direction is given by its `direction_sine`: the sine of the angle between it and
+the plane across the array. That is sin(azimuth) cos(elevation); a linear array cannot separate the two angles.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Complex = NDArray[np.complex128]
 N_ANTENNAS = 16
 N_BEAMS = 64
 SECTOR_HALF_WIDTH_DEG = 45.0
-#: Spread of real elements, from calibrated commercial arrays: our choice.
+#: Gain and phase errors of array elements; our choice, in the range of calibrated commercial arrays.
 GAIN_SIGMA_DB, PHASE_SIGMA_DEG = 0.5, 5.0
 
 
@@ -62,7 +61,7 @@ def dft_codebook(n_beams: int = N_BEAMS, n_antennas: int = N_ANTENNAS) -> Comple
 
 
 def with_quantized_phases(codebook: Complex, phase_bits: int) -> Complex:
-    """The beams as phase shifters with 2^phase_bits settings make them: phases rounded, amplitudes kept.
+    """Codebook with phases rounded to 2^phase_bits phase-shifter settings, and unchanged amplitudes.
 
     Raises:
         ConfigError: phase_bits below 1.
@@ -79,7 +78,7 @@ def with_element_errors(
     gain_sigma_db: float = GAIN_SIGMA_DB,
     phase_sigma_deg: float = PHASE_SIGMA_DEG,
 ) -> Complex:
-    """The beams of an array whose elements differ: one gain and phase per element, the same in every beam.
+    """Codebook of an array with one gain and phase error per element, the same in every beam.
 
     Raises:
         ConfigError: a negative spread.
@@ -89,12 +88,6 @@ def with_element_errors(
             raise ConfigError(f"codebook.{name} must be at least 0, got {value}")
     gain_db, phase_deg = draws.standard_normal((2, codebook.shape[1])) * [[gain_sigma_db], [phase_sigma_deg]]
     return np.asarray(codebook * 10 ** (gain_db / 20.0) * np.exp(1j * np.radians(phase_deg)))
-
-
-def beam_gains(codebook: Complex, direction_sine: Any) -> NDArray[np.float64]:
-    """Power |f^H a|^2 of every beam for a wave of power 1 per element: [...] -> [..., n_beams], linear."""
-    response = steering_vector(direction_sine, codebook.shape[1]) @ codebook.conj().T
-    return np.asarray(response.real**2 + response.imag**2)
 
 
 def _check_sizes(n_beams: int, n_antennas: int) -> None:

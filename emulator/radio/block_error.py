@@ -1,7 +1,7 @@
-"""How often a coded block fails, and what repeating it brings: logistic block error curves and Chase combining.
+"""Block errors: logistic block error curves, and HARQ with Chase combining.
 
-A curve is pinned where one block in ten fails; from there to where every second fails it takes `width_db`, less for
-longer blocks, because long codes have steep curves. Past the last row of the table its numbers hold on.
+A curve is defined by the SINR of 10 % block errors and its distance `width_db` to that of 50 %. Longer blocks have
+smaller widths, because long codes have steep curves. Beyond the last row of the table its values are constant.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..contracts import ConfigError
 from .tables import table
 from .waves import Array
 
-#: Odds of success against failure where one block in ten fails; curves are pinned there.
+#: Odds of success at a block error rate of 10 %, the reference point of the curves.
 ODDS_AT_PIN = 9.0
 
 
 def width_db(block_bits: Any) -> Array:
-    """How far the SINR of 10 % block errors lies above that of 50 %: [...] bits -> [...] dB.
+    """Difference between the SINR of 10 % and of 50 % block errors: [...] bits -> [...] dB.
 
     Source: `tables/block_error.csv`, linear in the logarithm of the length.
     """
@@ -28,7 +28,7 @@ def width_db(block_bits: Any) -> Array:
 
 
 def capacity_gap_db(block_bits: Any) -> Array:
-    """How much more than Shannon's SINR a block needs for 10 % errors: [...] bits -> [...] dB.
+    """Gap to capacity: SINR for 10 % block errors above the Shannon limit: [...] bits -> [...] dB.
 
     Source: as `width_db`.
     """
@@ -36,24 +36,24 @@ def capacity_gap_db(block_bits: Any) -> Array:
 
 
 def block_error_rate(sinr_db: Any, ten_percent_db: Any, width_db: Any) -> Array:
-    """Chance that a block fails.
+    """Block error probability.
 
     Args:
-        sinr_db: [...] that it is received with; -inf fails for certain.
-        ten_percent_db: [...] SINR at which one in ten fails.
-        width_db: [...] above 0, from 50 % to 10 %.
+        sinr_db: [...] received SINR; a block with -inf always fails.
+        ten_percent_db: [...] SINR of 10 % block errors.
+        width_db: [...] above 0, see `width_db`.
 
     Returns:
         [...] = 1 / (1 + e^(k (sinr - s50))), with k = ln 9 / width and s50 = s10 - width.
     """
     half_db = np.asarray(ten_percent_db) - width_db
     slope = np.log(ODDS_AT_PIN) / np.asarray(width_db)
-    exponent = np.clip(slope * (np.asarray(sinr_db) - half_db), -700.0, 700.0)  # beyond, exp leaves the floats
+    exponent = np.clip(slope * (np.asarray(sinr_db) - half_db), -700.0, 700.0)  # avoids overflow of exp
     return np.asarray(1.0 / (1.0 + np.exp(exponent)))
 
 
 def sinr_for_error_rate(target: float, ten_percent_db: Any, width_db: Any) -> Array:
-    """SINR at which blocks fail with this probability: the inverse of `block_error_rate`, [...] dB.
+    """SINR for a given block error probability: the inverse of `block_error_rate`, [...] dB.
 
     Raises:
         ConfigError: the probability does not lie in (0, 1).
@@ -65,7 +65,7 @@ def sinr_for_error_rate(target: float, ten_percent_db: Any, width_db: Any) -> Ar
 
 
 def chase_combined_db(sinr_db: Array) -> Array:
-    """SINR after every further copy of a block: [n_blocks, n_copies] dB -> [n_blocks, n_copies] dB.
+    """SINR after each received copy of a block: [n_blocks, n_copies] dB -> [n_blocks, n_copies] dB.
 
     Maximum ratio combining of equal copies adds linear SINR.
     """
@@ -75,15 +75,15 @@ def chase_combined_db(sinr_db: Array) -> Array:
 def transmit_blocks(
     sinr_db: Array, ten_percent_db: float, width_db: float, draws: np.random.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Send blocks, each again until it is decoded or has had all its copies.
+    """Transmission of blocks, each repeated until it is decoded or all its copies are used.
 
     Args:
-        sinr_db: [n_blocks, n_copies] that each copy would be received with.
-        ten_percent_db, width_db: of their code, see `block_error_rate`.
-        draws: advances by n_blocks * n_copies numbers, whatever happens.
+        sinr_db: [n_blocks, n_copies] received SINR of each copy.
+        ten_percent_db, width_db: see `block_error_rate`.
+        draws: advances by n_blocks * n_copies numbers, for any outcome.
 
     Returns:
-        [n_blocks] copies sent, and [n_blocks] True where all of them together were not enough. The share of the latter
+        [n_blocks] copies sent, and [n_blocks] True where the block was not decoded. The probability of the latter
         is the product over m of the block error rates after m copies.
     """
     failed = draws.random(sinr_db.shape) < block_error_rate(chase_combined_db(sinr_db), ten_percent_db, width_db)

@@ -1,16 +1,15 @@
-"""Blockage model B: what boxes between two antennas cost, from their geometry.
+"""Blockage model B of TR 38.901: loss of a path to boxes between two antennas, from their geometry.
 
 A screen blocks a path by its four edges: seen from above, by the left and right one; from the side, by the upper and
 lower one. Every edge contributes F = atan(+-(pi/2) sqrt(pi/wavelength * detour)) / pi, where the detour is how much
 longer the way over the edge is, and the loss is -20 log10(1 - (F_h1 + F_h2) (F_w1 + F_w2)).
 
-A vehicle is a box. It costs the largest loss of three screens: its middle, as wide as its outline across the path, and
-the two parallel faces that look more along the path than the others. A pedestrian is one screen, as wide as the mean
-of its two extents. All screens stand
-upright and are turned around the vertical until they face along the path. Several boxes add their decibels.
+A vehicle is a box. Its loss is the largest of three screens: its middle, as wide as its outline across the path, and
+the two parallel faces whose normals are closer to the path. A pedestrian is one screen, as wide as the mean of its two
+extents. All screens are upright and turned around the vertical to face along the path. Losses of boxes add in dB.
 
-Source: 3GPP TR 38.901 clause 7.6.4.2, equations (7.6-28) and (7.6-29). One thing differs: reflected paths there end at
-infinity, because a drawn channel does not know where; ours end at the image of the antenna.
+Source: 3GPP TR 38.901 clause 7.6.4.2, equations (7.6-28) and (7.6-29). One difference: reflected paths end at
+infinity there, because a stochastic channel has no geometry; ours end at the image of the antenna.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from .waves import Array, wavelength_m
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-#: A box that is certain to cost less than this is left out, so that most boxes need no square roots.
+#: A box whose loss is certainly smaller is skipped, so that most boxes need no square roots.
 SKIPPED_BELOW_DB = 0.01
-#: A box whose lower side is closer to the ground than this leaves no gap for the ground's reflection.
+#: A box whose lower side is closer to the ground than this leaves no gap for the ground reflection.
 STANDING_BELOW_M = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Legs:
-    """Straight pieces of N paths, each seen on the path's unfolded line: reflections undone, first end to last.
+class PathSegments:
+    """Straight segments of N paths, each on the unfolded line of its path, with reflections undone.
 
     Attributes:
-        frame, path: [N] which path of which frame; a pair occurs once.
+        frame, path: [N] frame and path index; a pair occurs once.
         start_m, end_m: [N, 3] ends of the unfolded line.
-        first, last: [N] shares of that line between which the leg lies, 0 to 1.
+        first, last: [N] shares of that line between which the segment lies, 0 to 1.
         mirror_box: [N] box slot that reflects this path and so does not block it; -1: none.
         over_ground: [N] bool, the path that the ground reflects.
     """
@@ -57,7 +56,7 @@ class Legs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Views:
-    """Lines from above and from the side: where they begin, where they point, how far.
+    """Lines in top view and side view: start, direction and length.
 
     Attributes:
         x_m, y_m: [...] first end; along_x, along_y: [...] unit vector seen from above; length_m: [...] seen from above.
@@ -76,7 +75,7 @@ class _Views:
         return _Views(*(getattr(self, name)[index] for name in self.__slots__))
 
     def place(self, x_m: Array, y_m: Array) -> tuple[Array, Array]:
-        """[...] how far along the line, and how far beside it, a point lies seen from above."""
+        """[...] coordinates of a point in top view: along the line, and across it."""
         from_x, from_y = x_m - self.x_m, y_m - self.y_m
         return from_x * self.along_x + from_y * self.along_y, from_x * self.along_y - from_y * self.along_x
 
@@ -101,28 +100,28 @@ def screen_loss_db(start_m: Any, end_m: Any, center_m: Any, width_m: Any, height
     return _loss_db(views, along, beside - half_width, beside + half_width, lower, upper, carrier_hz)
 
 
-def legs_loss_db(legs: Legs, scene: Scene, carrier_hz: float) -> Array:
-    """Loss of every box on every leg: [N, B] dB, 0 for boxes that are absent or carry the transmitter themselves.
+def segments_loss_db(segments: PathSegments, scene: Scene, carrier_hz: float) -> Array:
+    """Loss of every box on every segment: [N, B] dB, 0 for boxes that are absent or carry the transmitter.
 
-    Boxes that are certain to cost less than `SKIPPED_BELOW_DB` count 0.
+    Boxes whose loss is certainly below `SKIPPED_BELOW_DB` count 0.
     """
-    boxes = _Boxes.of(scene, legs)
-    views = _views(legs.start_m[:, None], legs.end_m[:, None])
+    boxes = _Boxes.of(scene, segments)
+    views = _views(segments.start_m[:, None], segments.end_m[:, None])
     along, beside = views.place(boxes.x_m, boxes.y_m)
     half_outline = _half_outline_m(views, boxes)
     half_depth = 0.5 * (boxes.x_size_m * np.abs(views.along_x) + boxes.y_size_m * np.abs(views.along_y))
-    matters = boxes.blocks & (along + half_depth > legs.first[:, None] * views.length_m)
-    matters &= along - half_depth < legs.last[:, None] * views.length_m
+    matters = boxes.blocks & (along + half_depth > segments.first[:, None] * views.length_m)
+    matters &= along - half_depth < segments.last[:, None] * views.length_m
     matters &= _may_cost(np.abs(beside), half_outline, views.length_m, carrier_hz)
-    leg, box = np.nonzero(matters)
+    segment, box = np.nonzero(matters)
     loss_db = np.zeros(matters.shape)
-    loss_db[leg, box] = _box_loss_db(
-        views.picked((leg, 0)),
-        boxes.picked((leg, box)),
-        along[leg, box],
-        beside[leg, box],
-        legs.first[leg],
-        legs.last[leg],
+    loss_db[segment, box] = _box_loss_db(
+        views.picked((segment, 0)),
+        boxes.picked((segment, box)),
+        along[segment, box],
+        beside[segment, box],
+        segments.first[segment],
+        segments.last[segment],
         carrier_hz,
     )
     return loss_db
@@ -130,7 +129,7 @@ def legs_loss_db(legs: Legs, scene: Scene, carrier_hz: float) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Boxes:
-    """Boxes as the legs meet them, [N, B] each: centers and sizes seen from above, lower and upper side, and roles."""
+    """Boxes of the frame of each segment, [N, B] each: centers and sizes in top view, lower and upper side, roles."""
 
     x_m: Array
     y_m: Array
@@ -142,24 +141,24 @@ class _Boxes:
     is_screen: Mask
 
     @classmethod
-    def of(cls, scene: Scene, legs: Legs) -> _Boxes:
-        """The boxes of each leg's frame; absent ones, whose numbers mean nothing, become points at the origin."""
+    def of(cls, scene: Scene, segments: PathSegments) -> _Boxes:
+        """The boxes of each segment's frame; absent ones, whose values are undefined, become points at the origin."""
         blocks = scene.present & (scene.kind != Kind.NONE) & (scene.kind != Kind.TARGET)
         center = np.where(blocks[..., None], scene.center_m, 0.0)
         size = np.where(blocks[..., None], scene.size_m, 0.0)
         lower, upper = center[..., 2] - size[..., 2] / 2, center[..., 2] + size[..., 2] / 2
-        lower, upper = lower[legs.frame], upper[legs.frame]
-        # On the unfolded line of the ground's reflection, a box that stands on the ground and its image are one.
-        with_image = legs.over_ground[:, None] & (lower < STANDING_BELOW_M)
+        lower, upper = lower[segments.frame], upper[segments.frame]
+        # on the unfolded line of the ground reflection, a box that stands on the ground and its image form one box
+        with_image = segments.over_ground[:, None] & (lower < STANDING_BELOW_M)
         return cls(
-            x_m=center[..., 0][legs.frame],
-            y_m=center[..., 1][legs.frame],
-            x_size_m=size[..., 0][legs.frame],
-            y_size_m=size[..., 1][legs.frame],
+            x_m=center[..., 0][segments.frame],
+            y_m=center[..., 1][segments.frame],
+            x_size_m=size[..., 0][segments.frame],
+            y_size_m=size[..., 1][segments.frame],
             lower_m=np.where(with_image, -upper, lower),
             upper_m=upper,
-            blocks=blocks[legs.frame] & (legs.mirror_box[:, None] != np.arange(blocks.shape[1])),
-            is_screen=(scene.kind == Kind.PEDESTRIAN)[legs.frame],
+            blocks=blocks[segments.frame] & (segments.mirror_box[:, None] != np.arange(blocks.shape[1])),
+            is_screen=(scene.kind == Kind.PEDESTRIAN)[segments.frame],
         )
 
     def picked(self, index: Any) -> _Boxes:
@@ -169,7 +168,7 @@ class _Boxes:
 def _views(start_m: Array, end_m: Array) -> _Views:
     across_x, across_y = end_m[..., 0] - start_m[..., 0], end_m[..., 1] - start_m[..., 1]
     length = np.hypot(across_x, across_y)
-    safe = np.maximum(length, 1e-9)  # a vertical line points nowhere and meets no screen
+    safe = np.maximum(length, 1e-9)  # a vertical line has no direction in top view and crosses no screen
     return _Views(
         x_m=start_m[..., 0],
         y_m=start_m[..., 1],
@@ -188,7 +187,7 @@ def _half_outline_m(views: _Views, boxes: _Boxes) -> Array:
 
 
 def _may_cost(beside_m: Array, half_outline_m: Array, length_m: Array, carrier_hz: float) -> Mask:
-    """Whether a box may cost `SKIPPED_BELOW_DB`; where False it certainly does not.
+    """Whether the loss of a box may reach `SKIPPED_BELOW_DB`; where False it certainly does not.
 
     With t the distance beside the line and z = (pi/2) sqrt(pi/wavelength * detour(t)), the share of the two sides is
     the integral of F' = z' / (pi (1 + z^2)) < z' / (pi z^2) over the box's outline. Since detour' / detour <= 2 / t and
@@ -204,13 +203,13 @@ def _may_cost(beside_m: Array, half_outline_m: Array, length_m: Array, carrier_h
 def _box_loss_db(
     views: _Views, boxes: _Boxes, along_m: Array, beside_m: Array, first: Array, last: Array, carrier_hz: float
 ) -> Array:
-    """[M] largest loss of the three screens of a box, M pairs of a leg and a box."""
+    """[M] largest loss of the three screens of a box, M pairs of a segment and a box."""
     x_half = 0.5 * boxes.x_size_m * np.abs(views.along_y)  # half widths across the path of the faces along x
     y_half = 0.5 * boxes.y_size_m * np.abs(views.along_x)
     x_wider = x_half >= y_half
     outline = _half_outline_m(views, boxes)
     face = np.where(boxes.is_screen, 0.0, np.where(x_wider, x_half, y_half))
-    # From the middle to the face: along y for the faces along x, and the other way round.
+    # offset from the middle to the face: along y for the faces along x, and vice versa
     to_face_along = 0.5 * np.where(x_wider, boxes.y_size_m * views.along_y, boxes.x_size_m * views.along_x)
     to_face_beside = 0.5 * np.where(x_wider, -boxes.y_size_m * views.along_x, boxes.x_size_m * views.along_y)
     worst = np.zeros_like(along_m)
@@ -219,8 +218,8 @@ def _box_loss_db(
         loss_db = _loss_db(
             views, along, beside - half_width, beside + half_width, boxes.lower_m, boxes.upper_m, carrier_hz
         )
-        on_leg = (along > first * views.length_m) & (along < last * views.length_m)
-        np.maximum(worst, loss_db, out=worst, where=on_leg)
+        on_segment = (along > first * views.length_m) & (along < last * views.length_m)
+        np.maximum(worst, loss_db, out=worst, where=on_segment)
     return worst
 
 
@@ -246,10 +245,12 @@ def _loss_db(
         return _edge_share(detour, edge_m - height_m, scale)
 
     share = (beside(right_m) - beside(left_m)) * (above(upper_m) - above(lower_m))
-    return np.asarray(-20.0 * np.log10(1.0 - np.maximum(share, 0.0)))  # rounding can bring an edge past its twin
+    return np.asarray(
+        -20.0 * np.log10(1.0 - np.maximum(share, 0.0))
+    )  # rounding can make the difference of two edges negative
 
 
 def _edge_share(detour_m: Array, signed_side_m: Array, scale: float) -> Array:
-    """F of an edge, with the sign of the side on which it lies: far minus near is then right for hits and misses."""
+    """F of an edge, signed by its side of the line, so that far minus near is correct in and beside a screen."""
     share = np.arctan(np.pi / 2 * np.sqrt(scale * np.maximum(detour_m, 0.0))) / np.pi
     return np.copysign(share, signed_side_m)

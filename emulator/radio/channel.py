@@ -1,8 +1,8 @@
-"""The few paths between a user and a base station, from the scene that all sensors share.
+"""Few-ray channel between a user and a base station, from the scene that all sensors share.
 
 Line of sight, ground, facades and the sides of vehicles, each with its length, direction, reflection and blockage.
-Nothing is drawn: the same scene has the same channel, and phases follow from path lengths. Antennas are vertically
-polarized, so walls and vehicles reflect as TE and the ground as TM; that is exact for level paths and close for others.
+The channel is deterministic: phases follow from path lengths. Antennas are vertically polarized, so walls and vehicles
+reflect as TE and the ground as TM, which is exact for horizontal paths and a good approximation for others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..contracts import ConfigError, DataError
 from ..world.scene import Scene
-from .blockage import Legs, legs_loss_db
+from .blockage import PathSegments, segments_loss_db
 from .images import Images, PathKind, Surfaces, candidate_images
 from .pathloss import oxygen_db
 from .waves import SPEED_OF_LIGHT_M_PER_S, Array, wavelength_m
@@ -27,14 +27,14 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
-    """How paths are found; checked when made.
+    """Settings of the path search.
 
     Attributes:
-        carrier_hz: where all materials of the scene must be specified.
-        orientation_deg: where the array looks, clockwise from +y seen from above.
+        carrier_hz: carrier frequency; all materials of the scene must be specified there.
+        orientation_deg: direction of the array's broadside, clockwise from +y seen from above.
         double_facade: follow paths over two facades.
         vehicle_sides: follow paths over the upright faces of cars, vans and buses.
-        vehicle_loss_db: of such a path against a flat metal mirror, because bodywork is curved and broken up.
+        vehicle_loss_db: loss of such a path against a flat metal mirror, because bodywork is curved and uneven.
         ground_roughness_m, facade_roughness_m: standard deviation of the surfaces' heights; asphalt has 0.3 to 1 mm.
         oxygen: include its absorption, 0.2 dB at 12 m and 60 GHz.
 
@@ -78,9 +78,9 @@ class Paths:
         valid: [F, P] bool, the path exists and arrives in front of the array.
         gain: [F, P] complex amplitude between isotropic antennas, 0 where not valid.
         delay_s: [F, P] time of flight.
-        azimuth_rad: [F, P] of arrival at the array, from where it looks, positive towards +x.
+        azimuth_rad: [F, P] azimuth of arrival from the broadside of the array, positive towards +x.
         direction_sine: [F, P] sine of the angle off the array's broadside, sin(azimuth) cos(elevation).
-        blockage_db: [F, P] loss to boxes, 0 where not valid.
+        blockage_db: [F, P] blockage loss by boxes, 0 where not valid.
     """
 
     carrier_hz: float
@@ -94,7 +94,7 @@ class Paths:
 
     @property
     def los_blockage_db(self) -> Array:
-        """[F] loss of the line of sight to boxes: what the geometric label is made of."""
+        """[F] blockage loss of the line of sight, from which the geometric label is made."""
         return self.blockage_db[:, 0]
 
 
@@ -114,7 +114,7 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
     across = image_m - scene.base_station_m
     length_m = np.sqrt((across**2).sum(axis=-1))
     _check_apart(scene, length_m[:, 0], settings.carrier_hz)
-    length_m = np.where(valid, length_m, 1.0)  # where there is no path, any length that divides
+    length_m = np.where(valid, length_m, 1.0)  # any length above 0 where there is no path
 
     sideways, ahead = _in_array_frame(across, settings.orientation_deg)
     valid &= ahead > 0.0
@@ -157,7 +157,7 @@ def _check_apart(scene: Scene, length_m: Array, carrier_hz: float) -> None:
 
 
 def _in_array_frame(across_m: Array, orientation_deg: float) -> tuple[Array, Array]:
-    """[...] components of vectors [..., 3] along the array and along where it looks."""
+    """[...] components of vectors [..., 3] along the array, and along its broadside."""
     turn_rad = np.radians(orientation_deg)
     sine, cosine = np.sin(turn_rad), np.cos(turn_rad)
     x_m, y_m = across_m[..., 0], across_m[..., 1]
@@ -165,16 +165,16 @@ def _in_array_frame(across_m: Array, orientation_deg: float) -> tuple[Array, Arr
 
 
 def _blockage_db(scene: Scene, images: list[Images], valid: Mask, length_m: Array, carrier_hz: float) -> Array:
-    """[F, P] loss of every path: the decibels of the boxes added, each box counted on its worst leg."""
+    """[F, P] blockage loss: sum over boxes in dB, each box on the segment where its loss is largest."""
     per_box = np.zeros((*valid.shape, scene.present.shape[1]))
-    for legs in _legs(scene, images, valid, length_m):
-        where = (legs.frame, legs.path)
-        per_box[where] = np.maximum(per_box[where], legs_loss_db(legs, scene, carrier_hz))
+    for segments in _segments(scene, images, valid, length_m):
+        where = (segments.frame, segments.path)
+        per_box[where] = np.maximum(per_box[where], segments_loss_db(segments, scene, carrier_hz))
     return np.asarray(per_box.sum(axis=-1))
 
 
-def _legs(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> Iterator[Legs]:
-    """The legs of the valid paths: group by group, and in a group one leg number after another."""
+def _segments(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> Iterator[PathSegments]:
+    """Segments of all valid paths, by group of paths and by position in the path."""
     first_column = 0
     for group in images:
         columns = slice(first_column, first_column + group.valid.shape[1])
@@ -187,7 +187,7 @@ def _legs(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> I
             piece_m = np.sqrt(((end - start) ** 2).sum(axis=-1, keepdims=True))
             along = (end - start) / piece_m
             unfolded_start = start - along * before_m
-            yield Legs(
+            yield PathSegments(
                 frame=frame,
                 path=column + first_column,
                 start_m=unfolded_start,

@@ -1,7 +1,7 @@
-"""Paths by mirror images: which flat surfaces can carry a signal from the user to the base station, and where.
+"""Image method: reflected paths from the user to the base station over flat surfaces.
 
-The image of the user behind a surface sees the base station along a straight line; where the line meets the surface the
-signal bounces, if it meets it at all.
+A straight line from the image of the user behind a surface to the base station crosses the surface at the reflection
+point; without a crossing there is no path.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_BOX = -1
 
 
 class PathKind(IntEnum):
-    """What a path bounces off."""
+    """Reflecting surfaces of a path."""
 
     LOS = 0
     GROUND = 1
@@ -43,8 +43,8 @@ class Images:
     Attributes:
         kind: of all of them.
         valid: [F, P] bool, the path exists.
-        image_m: [F, P, 3] the user as the base station sees it, reflections undone.
-        hits_m: [n_bounces] arrays [F, P, 3], from the base station on; numbers mean nothing where not valid.
+        image_m: [F, P, 3] image of the user as observed from the base station.
+        hits_m: [n_bounces] arrays [F, P, 3], reflection points, from the base station on; undefined where not valid.
         reflection: [F, P] product of the reflection coefficients.
         mirror_box: [P] int64 box slot that reflects, or `NO_BOX`.
     """
@@ -63,9 +63,9 @@ class Mirrors:
 
     Attributes:
         axis: X, Y or Z: their normal.
-        plane_m: [F, S] where they stand on it.
-        side: [F, S] +1 or -1: on which side of the plane they reflect.
-        lower_m, upper_m: [F, S, 3] how far they reach; the entry of their own axis is ignored.
+        plane_m: [F, S] coordinate of the surface on this axis.
+        side: [F, S] +1 or -1: reflecting side of the plane.
+        lower_m, upper_m: [F, S, 3] extent; the entry of their own axis is ignored.
     """
 
     axis: int
@@ -77,7 +77,7 @@ class Mirrors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bounce:
-    """What one reflection makes of it: [F, S] each, [F, S, 3] for points."""
+    """Result of one reflection: [F, S] each, [F, S, 3] for points."""
 
     valid: Mask
     image_m: Array
@@ -87,7 +87,7 @@ class Bounce:
 
 @dataclass(frozen=True, slots=True)
 class Surfaces:
-    """What reflects, and how.
+    """Settings of the reflecting surfaces.
 
     Attributes:
         carrier_hz: sets permittivities and roughness.
@@ -106,7 +106,7 @@ class Surfaces:
 
 
 def bounced(observer_m: Array, source_m: Array, mirrors: Mirrors) -> Bounce:
-    """Reflections of a source in mirrors as an observer sees them.
+    """Reflections of a source in mirrors, for an observer.
 
     Args:
         observer_m, source_m: [F or 1, S or 1, 3].
@@ -151,7 +151,7 @@ def _ground_image(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Ar
 
 
 def _facade_mirrors(scene: Scene, indices: list[int], seen_from_y_m: Array) -> Mirrors:
-    """Facades that face whoever stands at y; seen_from_y_m: [S]."""
+    """Facades as mirrors that reflect towards y positions `seen_from_y_m` [S]."""
     facades = [scene.surroundings.facades[index] for index in indices]
     plane = np.array([facade.y_m for facade in facades])
     lower = np.array([[facade.x_min_m, -np.inf, 0.0] for facade in facades])
@@ -202,7 +202,7 @@ def _double_facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, us
 
 
 def _vehicle_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array, axis: int) -> Images:
-    """The face of every vehicle across this axis that looks at the base station."""
+    """Paths over the vehicle faces across this axis that face the base station."""
     mirrors = scene.present & np.isin(scene.kind, MIRRORING_KINDS)
     center = np.where(mirrors[..., None], scene.center_m, 0.0)
     half = np.where(mirrors[..., None], 0.5 * scene.size_m, 0.0)

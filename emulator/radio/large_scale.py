@@ -1,4 +1,4 @@
-"""Statistics of a street canyon that change slowly with place: spreads, shadowing, and how far they reach."""
+"""Large-scale parameters of a street canyon: spreads, shadow fading, and their spatial correlation."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..contracts import ConfigError
-from .correlation import correlated_normal
+from ..world.gauss_markov import gauss_markov
 from .tables import table
 from .waves import Array
 
 
 @dataclass(frozen=True, slots=True)
 class LargeScale:
-    """Distribution of one parameter: normal in the unit that its name ends in.
+    """Normal distribution of one parameter, in the unit that its name ends in.
 
     Attributes:
-        mean, sigma: of the normal distribution.
-        correlation_m: distance over which likeness falls to 1/e; NaN where the standard gives none.
+        mean, sigma: mean and standard deviation.
+        correlation_m: correlation distance; NaN where the standard has none.
     """
 
     mean: float
@@ -54,16 +54,36 @@ def umi_large_scale(parameter: str, carrier_hz: float, *, is_los: bool) -> Large
     )
 
 
+def correlated_normal(step_m: Array, correlation_m: float, n_tracks: int, draws: np.random.Generator) -> Array:
+    """Standard normal at every point of a track; two points d apart along it correlate as e^(-d / correlation_m).
+
+    Exact for steps of any length, because exponentials multiply.
+
+    Args:
+        step_m: [n_points] distance from the previous point, at least 0; the first is ignored.
+        correlation_m: above 0.
+        n_tracks: independent repetitions.
+        draws: advances by n_tracks * n_points normals.
+
+    Returns:
+        [n_tracks, n_points].
+
+    Source: 3GPP TR 38.901 clause 7.4.4, R(d) = e^(-d / d_cor).
+    """
+    start = draws.standard_normal(n_tracks)
+    return np.vstack([start, gauss_markov(step_m[1:], correlation_m, start, draws)]).T
+
+
 def shadow_fading_db(
     step_m: Array, carrier_hz: float, draws: np.random.Generator, *, is_los: bool, n_tracks: int = 1
 ) -> Array:
-    """Shadowing along tracks, in dB to add to the path loss.
+    """Shadow fading along tracks, in dB to add to the path loss.
 
     Args:
-        step_m: [n_points] way from the point before; [0.0] for a link whose ends do not move.
+        step_m: [n_points] distance from the previous point; [0.0] for a link with fixed ends.
         carrier_hz: for the table.
-        draws: of this link.
-        is_los: picks sigma and correlation distance: 4 dB and 10 m, or 7.82 dB and 13 m.
+        draws: random stream of this link.
+        is_los: selects sigma and correlation distance: 4 dB and 10 m, or 7.82 dB and 13 m.
         n_tracks: independent repetitions.
 
     Returns:

@@ -1,8 +1,8 @@
-"""How fast a radio dares to send: channel quality indicators, and the outer loop that corrects the choice.
+"""Link adaptation: rates by channel quality indicator (CQI), and outer-loop link adaptation (OLLA).
 
-The inner loop takes the highest rate whose block error rate at the reported SINR meets the target. Reports are old and
-curves are models, so an outer loop adds an offset to the report: a failed block lowers it by one step, a good one
-raises it by as much less as there may be more of those. In the long run that meets the target, whatever was wrong.
+The inner loop selects the highest rate whose block error rate at the reported SINR meets the target. Reports are
+delayed and curves are models, so an outer loop adds an offset to the report: a failed block lowers it by one step, a
+decoded one raises it by a smaller step. In the long run this meets the target despite systematic errors.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from .block_error import capacity_gap_db, sinr_for_error_rate, width_db
 from .tables import table
 from .waves import Array
 
-#: Past this the outer loop stops: a link that is better than its highest rate, or worse than its lowest, would go on
-#: for ever, and take as long to come back.
+#: Limit of the offset: for a link better than its highest rate, or worse than its lowest, it would grow without bound
+#: and take as long to return.
 LARGEST_OFFSET_DB = 6.0
-#: Blocks below this length have no curve.
+#: Shortest block with a block error curve, bits.
 FEWEST_BITS = 24
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockRates:
-    """What a block can carry at each of the 15 indicators, worst first.
+    """Rates and required SINR of a block at each of the 15 CQI values, lowest first.
 
     Attributes:
         efficiency: [15] bit/s/Hz.
         block_bytes: [15] payload of one block.
         ten_percent_db: [15] SINR at which one block in ten fails.
         width_db: [15] from 50 to 10 %.
-        needed_db: [15] SINR at which blocks fail as often as they may.
+        needed_db: [15] SINR at which the block error rate equals the target.
     """
 
     efficiency: Array
@@ -49,8 +49,8 @@ class BlockRates:
 
         Args:
             symbols_per_block: bandwidth times duration, without overhead.
-            target: block error rate that the choice aims at.
-            implementation_loss_db: that receivers need beyond the curves.
+            target: target block error rate.
+            implementation_loss_db: additional SINR that receivers need.
 
         Raises:
             ConfigError: blocks of the lowest rate would have fewer than 24 bits.
@@ -70,34 +70,34 @@ class BlockRates:
         return cls(efficiency, n_bytes, needed_db, width, sinr_for_error_rate(target, needed_db, width))
 
     def choose(self, sinr_db: float) -> int:
-        """Index of the highest rate that meets the target at this SINR; the lowest where none does."""
+        """Index of the highest rate that meets the target at this SINR; 0 if none does."""
         return max(0, int(np.searchsorted(self.needed_db, sinr_db, side="right")) - 1)
 
 
 def ten_percent_sinr_db(efficiency: Array, gap_db: Array | float) -> Array:
-    """SINR at which blocks of this spectral efficiency fail one time in ten: [...] bit/s/Hz -> [...] dB.
+    """SINR for 10 % block errors at a spectral efficiency: [...] bit/s/Hz -> [...] dB.
 
-    Source: Shannon, 10 log10(2^efficiency - 1), plus the gap that a real code needs.
+    Source: Shannon, 10 log10(2^efficiency - 1), plus the gap to capacity of a real code.
     """
     return np.asarray(10.0 * np.log10(2.0**efficiency - 1.0) + gap_db)
 
 
 class OuterLoop:
-    """Offset to reported SINR that makes blocks fail as often as they may.
+    """Outer loop: offset to the reported SINR that keeps the block error rate at its target.
 
     Args:
         target: block error rate in (0, 1).
-        step_db: down for a failed block; up for a good one by step * target / (1 - target), 1/9 of it for 10 %.
+        step_db: step down for a failed block; the step up for a decoded one is step * target / (1 - target).
 
     Attributes:
-        offset_db: to add to what is reported; starts at 0 and stays within `LARGEST_OFFSET_DB`.
+        offset_db: offset to the reported SINR; starts at 0 and is limited to +-`LARGEST_OFFSET_DB`.
     """
 
     def __init__(self, target: float, step_db: float) -> None:
         self.offset_db = 0.0
         self._down_db, self._up_db = step_db, step_db * target / (1.0 - target)
 
-    def heard(self, n_good: int, n_failed: int) -> None:
-        """First copies of so many blocks were decoded, and of so many not."""
+    def update(self, n_good: int, n_failed: int) -> None:
+        """Update by the numbers of first copies that were decoded, and that failed."""
         offset_db = self.offset_db + n_good * self._up_db - n_failed * self._down_db
         self.offset_db = min(max(offset_db, -LARGEST_OFFSET_DB), LARGEST_OFFSET_DB)

@@ -1,4 +1,4 @@
-"""How much of a wave a surface sends back, and with which phase."""
+"""Reflection coefficients of surfaces."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def reflection_tm(permittivity: complex, cos_incidence: Any) -> Complex:
 
 
 def roughness_factor(roughness_m: float, cos_incidence: Any, carrier_hz: float) -> NDArray[np.float64]:
-    """What is left of the reflected amplitude where the surface is rough: e^(-8 (pi sigma cos / wavelength)^2).
+    """Amplitude factor of the reflection from a rough surface: e^(-8 (pi sigma cos / wavelength)^2).
 
     Args:
         roughness_m: standard deviation of the surface's height.
@@ -70,7 +70,7 @@ def roughness_factor(roughness_m: float, cos_incidence: Any, carrier_hz: float) 
         carrier_hz: sets the wavelength.
 
     Returns:
-        [...] in (0, 1]; scattered power is not followed.
+        [...] in (0, 1]; scattered power is neglected.
 
     Source: Ament's factor, as in Rappaport, Wireless Communications, section 4.8.
     """

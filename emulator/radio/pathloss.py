@@ -1,4 +1,4 @@
-"""Mean loss between two antennas: free space, air, and the street canyon of 3GPP."""
+"""Mean loss between two antennas: oxygen, and the street canyon of 3GPP."""
 
 from __future__ import annotations
 
@@ -8,29 +8,16 @@ import numpy as np
 
 from ..contracts import ConfigError
 from .tables import table
-from .waves import SPEED_OF_LIGHT_M_PER_S, Array
+from .waves import Array
 
-#: Height of the clutter that lifts the effective ground in a street canyon (h_E), m.
+#: Effective environment height of a street canyon (h_E), m.
 EFFECTIVE_GROUND_M = 1.0
 #: The standard rounds it (note 1 of its Table 7.4.1-1); 5 GHz at 1 km would differ by 0.006 dB.
 ROUNDED_SPEED_OF_LIGHT_M_PER_S = 3.0e8
 
 
-def free_space_db(distance_m: Any, carrier_hz: float) -> Array:
-    """Loss between isotropic antennas in vacuum: [...] m -> [...] dB.
-
-    Raises:
-        ConfigError: a distance that is not above 0.
-
-    Source: Friis, 20 log10(4 pi d f / c); 32.45 + 20 log10(f / GHz) + 20 log10(d / m) is the same rounded.
-    """
-    distance = np.asarray(distance_m, dtype=np.float64)
-    _check_all("distance_m", distance, "must be above 0", distance > 0.0)
-    return np.asarray(20.0 * np.log10(4.0 * np.pi * distance * carrier_hz / SPEED_OF_LIGHT_M_PER_S))
-
-
 def oxygen_db(distance_m: Any, carrier_hz: float) -> Array:
-    """Loss to oxygen on the way: [...] m -> [...] dB.
+    """Absorption by oxygen: [...] m -> [...] dB.
 
     Raises:
         ConfigError: a carrier above 100 GHz, where the table ends.
@@ -55,13 +42,13 @@ def umi_pathloss_db(
         carrier_hz: 0.5 to 100 GHz.
         is_los: [...] or one bool.
         user_height_m: 1.5 to 22.5 m.
-        bs_height_m: 10 m, the only height that the fit is for.
+        bs_height_m: 10 m, the only valid height.
 
     Returns:
         [...] dB.
 
     Raises:
-        ConfigError: a value outside the range of validity; use `free_space_db` for shorter links.
+        ConfigError: a value outside the range of validity.
 
     Source: 3GPP TR 38.901 V16.1.0, Table 7.4.1-1, UMi - Street Canyon. The breakpoint belongs to the effective
     heights, 1 m below the antennas (its note 1).
@@ -91,7 +78,7 @@ def umi_pathloss_db(
 
 
 def los_probability(distance_2d_m: Any) -> Array:
-    """Chance that nothing stands between the antennas in a street canyon: [...] m along the ground -> [...].
+    """Line-of-sight probability in a street canyon: [...] m along the ground -> [...].
 
     Raises:
         ConfigError: a distance that is not above 0.

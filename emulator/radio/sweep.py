@@ -1,4 +1,4 @@
-"""What a base station measures when it sweeps its beams over the paths of a scene: one power per beam."""
+"""Beam sweep of a base station: one measured power per beam."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BANDWIDTH_HZ = 100e6
 
 @dataclass(frozen=True, slots=True)
 class SweepNoise:
-    """How far a measured power is from the true one; checked when made.
+    """Measurement noise of a beam sweep.
 
     Attributes:
         reference_power: linear power of the best beam with a clear view, on the scale of `beam_powers`.
         floor_db: noise lies this far below it.
-        n_snapshots: independent looks that a reading averages; more of them, less noise in the reading.
+        n_snapshots: independent snapshots that a reading averages; more snapshots, less noise.
         nan_row_share: share of sweeps in which one beam, drawn at random, is missing (NaN).
 
     Raises:
@@ -51,12 +51,12 @@ class SweepNoise:
 
     @property
     def mean_power(self) -> float:
-        """Linear, what a beam reads on average where there is no signal."""
+        """Mean linear power of a beam reading without signal."""
         return float(self.reference_power * 10.0 ** (-self.floor_db / 10.0))
 
 
 def clear_power(distance_m: float, carrier_hz: float, n_antennas: int) -> float:
-    """Linear power of a perfectly aimed beam over a clear line of sight in free space, per unit of sent power."""
+    """Linear power of a perfectly aligned beam over free-space line of sight, per unit of transmit power."""
     return float(n_antennas * (wavelength_m(carrier_hz) / (4.0 * np.pi * distance_m)) ** 2)
 
 
@@ -68,7 +68,7 @@ def beam_powers(
     noise: SweepNoise | None = None,
     draws: np.random.Generator | None = None,
 ) -> Array:
-    """Power of every beam, averaged over the band.
+    """Received power of every beam, averaged over the band.
 
     With h[k] = sum_p g_p a(s_p) e^(-j 2 pi (k - (K - 1) / 2) B / K tau_p) the power is mean_k |f_q^H h[k]|^2. The mean
     over k of two paths' phases is a Dirichlet kernel of the difference of their delays, so the sum runs over pairs of
@@ -102,14 +102,14 @@ def beam_powers(
     parts = amplitude.view(np.float64).reshape(n_frames, n_paths, -1)  # [F, P, 2 n_beams], real and imaginary
     kernel = _band_kernel(delay_s[:, :, None] - delay_s[:, None, :], n_subcarriers, bandwidth_hz / n_subcarriers)
     power_parts = (parts * (kernel @ parts)).sum(axis=1)
-    powers = np.maximum(power_parts[:, 0::2] + power_parts[:, 1::2], 0.0)  # rounding can leave a null below 0
+    powers = np.maximum(power_parts[:, 0::2] + power_parts[:, 1::2], 0.0)  # rounding can make a null slightly negative
     return powers if noise is None else measured_powers(powers, noise, draws)
 
 
 def measured_powers(powers: Array, noise: SweepNoise, draws: np.random.Generator | None) -> Array:
     """Mean of |signal + complex Gaussian noise|^2 over the snapshots, and gaps: [F, n_beams] true -> measured.
 
-    The gaps come from the same stream after the noise, so that turning them on does not move the noise.
+    Gaps are drawn from the same stream after the noise, so that switching them on does not change the noise.
 
     Raises:
         ConfigError: no `draws`.
@@ -125,7 +125,7 @@ def measured_powers(powers: Array, noise: SweepNoise, draws: np.random.Generator
 
 
 def _valid_first(valid: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """[F, n] columns that hold every frame's valid paths, n the most that any frame has, at least 1."""
+    """[F, n] column indices, valid paths first; n is the largest number of valid paths of a frame, at least 1."""
     n_columns = max(1, int(valid.sum(axis=1).max(initial=1)))
     return np.argsort(~valid, axis=1, kind="stable")[:, :n_columns]
 
@@ -134,6 +134,6 @@ def _band_kernel(delay_s: Array, n_subcarriers: int, spacing_hz: float) -> Array
     """mean_k e^(-j 2 pi (k - (K - 1) / 2) spacing delay): [...] -> [...], real because the band is centered."""
     half_turn = np.pi * spacing_hz * delay_s
     bottom = np.sin(half_turn)
-    is_peak = np.abs(bottom) < 1e-9  # both are 0 there, and the ratio of their slopes takes over
+    is_peak = np.abs(bottom) < 1e-9  # numerator and denominator are both 0: use the ratio of their derivatives
     top = np.where(is_peak, np.cos(n_subcarriers * half_turn), np.sin(n_subcarriers * half_turn) / n_subcarriers)
     return np.asarray(top / np.where(is_peak, np.cos(half_turn), bottom))

@@ -1,4 +1,4 @@
-"""The numbers of standards, read from `tables/`: one file per table, its clause in the first line."""
+"""Tables of standards, read from `tables/`: one CSV file per table, with its clause in the first line."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Table:
     """One table of a standard.
 
     Attributes:
-        name: of its file.
-        clause: where it stands in the standard.
+        name: file name without ending.
+        clause: clause of the standard.
         labels: [n_rows] first column as text.
         columns: [n_rows] float64 each, read-only, NaN where a cell is empty; the first column too where it is numeric.
     """

@@ -1,1 +1,1 @@
-"""The world that sensors and radio share."""
+"""Emulated worlds: streets and skies as scenes that sensors and radio share."""

@@ -1,4 +1,4 @@
-"""First-order Gauss-Markov processes: errors and wind that drift, and forget where they were."""
+"""First-order Gauss-Markov processes, for drifting errors, wind and velocities."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .scene import Array
 
 
 def gauss_markov(steps: Array, constant: float, start: Any, draws: np.random.Generator) -> Array:
-    """Unit-variance drift b <- b e^(-dt / tau) + sqrt(1 - e^(-2 dt / tau)) w at points any steps apart.
+    """Unit-variance process b <- b e^(-dt / tau) + sqrt(1 - e^(-2 dt / tau)) w at points any steps apart.
 
-    Exact for every step, so a process sampled twice as often has the same statistics. Drawing in pieces that start
-    where the piece before ended gives the same numbers as drawing at once.
+    Exact for every step, so statistics do not depend on the sampling rate. Drawing in pieces, each starting from the
+    last value of the previous piece, gives the same numbers as drawing at once.
 
     Args:
-        steps: [n] time, or way, since the point before, at least 0; the first counts from `start`.
+        steps: [n] time, or distance, from the previous point, at least 0; the first is from `start`.
         constant: tau, above 0, in the same unit; the correlation time of an Ornstein-Uhlenbeck process.
-        start: [k] values before the first step; standard normal where the process has always been running.
+        start: [k] values before the first step; standard normal for a stationary process.
         draws: advances by n * k normals.
 
     Returns:

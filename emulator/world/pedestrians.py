@@ -1,4 +1,4 @@
-"""People on foot: along the kerbs, and across the street when the lanes leave them time to."""
+"""Pedestrians: along the kerbs, and across the street in gaps of the traffic."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .street_settings import (
 from .tracks import Way
 from .traffic import busy_times
 
-#: People keep this far from kerbs, antennas and walls, and walk at most so far behind the user.
+#: Distance of people from kerbs, antennas and walls; largest distance behind the user.
 MARGIN_M, BEHIND_USER_M = 0.5, 2.5
-#: Crossing people want the lane to be free this long before and after; who has waited so long stays on the kerb.
+#: A crossing needs a lane that is free this long before and after; after the longest wait a person stays on the kerb.
 CROSSING_MARGIN_S, PATIENCE_S = 0.5, 60.0
 CROSSWALK_HALF_WIDTH_M = 2.0
 
@@ -28,7 +28,7 @@ Strip = tuple[float, float]
 
 
 def kerb_strips(settings: StreetSettings, near: bool) -> list[Strip]:
-    """Where people walk along a kerb: lowest and highest y of their centers, in front of the user and behind it."""
+    """Strips where people walk along a kerb: lowest and highest y of centers, in front of the user and behind it."""
     if near:
         return [(MARGIN_M, settings.roadway_offset_m - MARGIN_M)]
     wall_y_m = settings.far_kerb_y_m + settings.facade_setback_m if settings.facade_setback_m else np.inf
@@ -56,8 +56,8 @@ def crossers(
 
     Args:
         lanes: vehicles of each lane; they do not brake for people.
-        draws: of this kind of people.
-        duration_s: of the recording.
+        draws: random stream of crossing people.
+        duration_s: length of the recording.
     """
     near_strips, far_strips = kerb_strips(settings, near=True), kerb_strips(settings, near=False)
     for start_s, size_m, speed in _passers(settings, settings.crossings_per_s, draws, duration_s):
@@ -87,7 +87,7 @@ def _departure_s(
     half_width_m: float,
     speed: float,
 ) -> float:
-    """First instant from which a walk (x, from y, to y) meets no vehicle in any lane."""
+    """First departure time in s at which a walk (x, from y, to y) meets no vehicle in any lane."""
     x_m, from_y_m, to_y_m = way_m
     latest_s = earliest_s + PATIENCE_S + abs(to_y_m - from_y_m) / speed + CROSSING_MARGIN_S
     forbidden = []
@@ -108,7 +108,7 @@ def _departure_s(
 def _passers(
     settings: StreetSettings, per_s: float, draws: np.random.Generator, duration_s: float
 ) -> Iterator[tuple[float, tuple[float, float, float], float]]:
-    """Poisson arrivals: instant, size and speed of everybody who may still be there at 0."""
+    """Poisson arrivals: (start in s, size, speed) of all people who may be present at 0 or later."""
     if per_s == 0.0:
         return
     slowest_m_per_s = PEDESTRIAN_SPEED_M_PER_S - PEDESTRIAN_CUT * PEDESTRIAN_SPREAD_M_PER_S

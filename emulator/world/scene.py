@@ -1,8 +1,8 @@
-"""One scene for everybody: the boxes, walls and antennas of a site at some instants.
+"""`Scene`: boxes, walls and antennas of a site at some instants, shared by all sensors.
 
-LiDAR, camera, radio and plots are all drawn from this value, so they cannot disagree about who stands where.
-Frame of reference: x along the street, y across it, z up, all in metres; the base station stands at x = y = 0 and looks
-along +y. Time is in seconds from 0. Whatever moves or blocks is a box with faces along the axes.
+LiDAR, camera, radio and plots are all computed from this value, so they are always consistent.
+Frame of reference: x along the street, y across it, z up, all in metres; the base station is at x = y = 0 and faces
++y. Time is in seconds from 0. Everything that moves or blocks is a box with faces along the axes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class Kind(IntEnum):
-    """What a box is."""
+    """Kind of a box."""
 
     NONE = 0
     CAR = 1
@@ -33,9 +33,9 @@ class Facade:
     """A wall along the street.
 
     Attributes:
-        y_m: where it stands.
-        x_min_m, x_max_m: how far it reaches.
-        height_m: from the ground.
+        y_m: position.
+        x_min_m, x_max_m: extent along the street.
+        height_m: height above the ground.
         material: a name of `radio.materials`.
     """
 
@@ -48,11 +48,11 @@ class Facade:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What never moves.
+    """Static parts of a scene.
 
     Attributes:
-        facades: walls that reflect and are seen.
-        ground_material: of the plane z = 0.
+        facades: walls, which reflect and are visible.
+        ground_material: material of the plane z = 0.
         kerbs_y_m: near and far edge of the roadway; empty in the open.
         lanes_y_m: centers of the lanes.
     """
@@ -72,7 +72,7 @@ class Scene:
         center_m, size_m: [F, B, 3] box centers and extents along x, y, z.
         velocity_m_per_s: [F, B, 3].
         kind: [F, B] uint8 of `Kind`.
-        present: [F, B] bool; the rest of a slot means nothing where it is False.
+        present: [F, B] bool; all other values of a slot are undefined where it is False.
         base_station_m: [3] antenna of the base station.
         user_m: [F, 3] antenna at the other end.
         surroundings: walls, ground, kerbs.
@@ -110,3 +110,24 @@ class Scene:
                 for field in fields(self)
             }
         )
+
+
+def blockers(scene: Scene, start_m: Array | None = None) -> NDArray[np.bool_]:
+    """[F, B] bool: whether a box intersects the straight line to the user.
+
+    The box that carries the transmitter never blocks it.
+
+    Args:
+        scene: F instants with B boxes.
+        start_m: [3] start of the line; None: antenna of the base station.
+
+    Returns:
+        [F, B] bool.
+    """
+    start_m = scene.base_station_m if start_m is None else start_m
+    way_m = (scene.user_m - start_m)[:, None, :]
+    way_m = np.where(way_m == 0.0, 1e-12, way_m)
+    one, other = (scene.lower_m - start_m) / way_m, (scene.upper_m - start_m) / way_m
+    enters = np.maximum(np.minimum(one, other).max(axis=-1), 0.0)
+    leaves = np.minimum(np.maximum(one, other).min(axis=-1), 1.0)
+    return np.asarray(scene.present & (scene.kind != Kind.TARGET) & (enters < leaves))

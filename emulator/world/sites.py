@@ -1,4 +1,4 @@
-"""Streets unlike each other: what makes the base stations of a run see different worlds."""
+"""Different streets for the base stations of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .street_settings import (
 LANES_OF_SITES = (2, 3, 2, 4, 2, 2, 6, 2, 3, 4, 2, 3, 2, 4, 2, 2, 4, 2, 3, 4)
 #: Limits in m/s, lowest and highest: 30-40 km/h where streets are narrow, 60-72 km/h on six lanes.
 SPEED_LIMITS_M_PER_S = {2: (8.4, 11.1), 3: (9.7, 12.5), 4: (11.1, 13.9), 6: (16.7, 20.0)}
-#: The user stands within so many degrees of where the base station looks.
+#: Largest bearing of the user from the broadside of the base station.
 USER_BEARING_DEG = 30.0
 #: Share of time with something on the line of sight, lowest and highest; measured shares then lie in 5-15 %.
 BLOCKED_SHARES = (0.07, 0.115)
@@ -37,9 +37,9 @@ FACADE_MATERIALS: tuple[Literal["concrete", "glass"], ...] = ("concrete", "glass
 
 
 def site_street(index: int, draws: np.random.Generator, base: StreetSettings | None = None) -> StreetSettings:
-    """A street unlike its neighbors in number: lanes, width, heights, walls, bearing of the user, speeds and traffic.
+    """Street of one site: lanes, width, heights, walls, bearing of the user, speeds and traffic differ between sites.
 
-    Multiples of irrational numbers spread any number of sites evenly over the ranges; the draws move each a little.
+    Multiples of irrational numbers spread any number of sites evenly over the ranges; small random offsets are added.
     Streets are 10.6 to 24 m wide from antenna to antenna, and traffic is such that the line of sight is blocked in 5 to
     15 % of the time, as far as the range of arrival rates allows.
 
@@ -78,9 +78,9 @@ def site_street(index: int, draws: np.random.Generator, base: StreetSettings | N
 
 
 def tracked_street(index: int, draws: np.random.Generator, base: StreetSettings | None = None) -> StreetSettings:
-    """A street on which cars are tracked, unlike its neighbors in number; the base station stands back from the road.
+    """Street of one site where cars are tracked; the base station is farther from the road.
 
-    Nearer base stations have slower cars, so that the best beam changes about as often at every site.
+    Base stations nearer to the road have slower cars, so that the best beam changes about equally often at all sites.
 
     Args:
         index: from 0.
@@ -109,9 +109,9 @@ def tracked_street(index: int, draws: np.random.Generator, base: StreetSettings 
 
 
 def expected_blocked_share(settings: StreetSettings) -> float:
-    """Share of time in which the straight line between the two antennas meets a box, those who cross the street aside.
+    """Share of time with a box on the line of sight, without people who cross the street.
 
-    Every lane and every kerb blocks on its own: mean number of passers times how long each is in the way.
+    Lanes and kerbs block independently: arrival rate times mean blocking time.
     """
     clear = (1.0 - settings.walkers_per_s * _walker_blocks_s(settings, near=True)) * (
         1.0 - settings.walkers_per_s * _walker_blocks_s(settings, near=False)
@@ -135,7 +135,7 @@ def _fitting_arrivals_per_s(street: StreetSettings, blocked: tuple[float, float]
 
 
 def _vehicle_blocks_s(settings: StreetSettings, y_m: float) -> float:
-    """Mean time for which a vehicle in the middle of a lane is in the way, among those that come."""
+    """Mean blocking time of a vehicle in the middle of a lane."""
     mean_s_per_m = (1.0 + SPEED_SPREAD**2) / settings.mean_speed_m_per_s
     total_s = 0.0
     for kind, share in settings.vehicle_shares.items():
@@ -146,7 +146,7 @@ def _vehicle_blocks_s(settings: StreetSettings, y_m: float) -> float:
 
 
 def _walker_blocks_s(settings: StreetSettings, near: bool) -> float:
-    """Mean time for which somebody on a kerb is in the way; who walks behind the user never is."""
+    """Mean blocking time of a pedestrian on a kerb; people behind the user never block."""
     strips = kerb_strips(settings, near)
     if _line_height_m(settings, strips[0][0]) >= PEDESTRIAN_HEIGHT_M:
         return 0.0
@@ -156,7 +156,7 @@ def _walker_blocks_s(settings: StreetSettings, near: bool) -> float:
 
 
 def _shadow_m(settings: StreetSettings, length_m: float, width_m: float) -> float:
-    """Way along the street for which a box is on the slanted line."""
+    """Distance along the street over which a box is on the line of sight."""
     return length_m + width_m * abs(settings.user_x_m) / settings.user_y_m
 
 

@@ -1,4 +1,4 @@
-"""A drone that flies over a sector, one flight after another."""
+"""`SkyWorld`: a drone that flies over a sector, one flight after another."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ PEAK_OVER_MEAN = 1.5
 
 @dataclass(frozen=True, slots=True)
 class SkySettings:
-    """One sector and how a drone flies in it.
+    """Geometry of a sector, and flight parameters of the drone.
 
     Attributes:
         base_station_height_m: of its antenna.
-        sector_deg: flights stay within so many degrees of where the base station looks.
+        sector_deg: largest bearing of the drone from the broadside of the base station.
         min_distance_m, max_distance_m: from the base station, on the ground.
         min_height_m, max_height_m: above the ground.
         max_elevation_deg: flights stay below, where a camera tilted upwards still sees them.
         min_speed_m_per_s, max_speed_m_per_s: highest speeds of the legs are uniform between them; wind comes on top.
         hover_share: of waypoints where the drone stays for a while.
         max_hover_s: for how long at most.
-        wobble_m, wobble_time_s: standard deviation per axis of what the wind does, and how long it lasts.
+        wobble_m, wobble_time_s: standard deviation per axis of the displacement by wind, and its correlation time.
         min_flight_s, max_flight_s: flights last a uniform time between the two, the last one until the end.
         drone_size_m: edge of the box.
 
@@ -103,7 +103,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """Where waypoints may lie. It is convex, so that straight legs never leave it."""
+    """Region of waypoints; convex, so that straight legs never leave it."""
 
     margin_m: float
     base_height_m: float
@@ -130,7 +130,7 @@ class _Room:
 
     @property
     def is_roomy(self) -> bool:
-        """Whether waypoints are found soon: what holds at the middle distance holds farther out as well."""
+        """Whether waypoints are found quickly: a region valid at the middle distance is valid farther out as well."""
         middle_m = (self.nearest_m + self.farthest_m) / 2.0
         return (
             self.nearest_m < self.farthest_m
@@ -161,15 +161,15 @@ class _Room:
 
 
 class SkyWorld:
-    """One sector for a while: flights follow each other at once, and all of them are drawn when it is made.
+    """One sector for some time: consecutive flights without pauses, all drawn in advance.
 
-    A drone flies from waypoint to waypoint, starting and stopping softly, and wind pushes it around. Positions are
-    formulas of the instant, so instants can be asked for in any order. What is kept grows by some 250 bytes per second
-    of flight; a scene costs memory for its own instants only.
+    The drone flies from waypoint to waypoint with smooth acceleration, displaced by wind. Positions are closed-form
+    functions of time, so instants can be evaluated in any order. Memory grows by about 250 bytes per second of flight,
+    plus the instants of one scene.
 
     Attributes:
         settings: of the sector.
-        duration_s: instants from 0 to here can be asked for.
+        duration_s: last valid instant; the first is 0.
         flights_s: [n_flights] first instant of each flight; it lasts until the next one begins.
     """
 
@@ -225,7 +225,7 @@ class SkyWorld:
     def _motion(self, times_s: Array, flight: Index) -> tuple[Array, Array]:
         """[F, 3] positions and velocities, wind included."""
         leg = np.searchsorted(self._leg_s, times_s, side="right") - 1
-        # The last instant of all belongs to the last leg, and an instant that begins a flight to that flight.
+        # the last instant belongs to the last leg, and the first instant of a flight to that flight
         leg = np.clip(leg, 0, len(self._from_m) - 1)
         lasts_s = self._leg_s[leg + 1] - self._leg_s[leg]
         done = np.clip((times_s - self._leg_s[leg]) / lasts_s, 0.0, 1.0)[:, None]
@@ -278,7 +278,7 @@ def _legs(settings: SkySettings, draws: np.random.Generator, borders_s: list[flo
             if lasts_s == 0.0:
                 continue
             left_s = end_s - leg_s[-1]
-            if lasts_s > left_s:  # as far as it comes in the time that is left
+            if lasts_s > left_s:  # shortened to the time that is left
                 there, lasts_s = here + (there - here) * (left_s / lasts_s), left_s
             from_m.append(here)
             to_m.append(there)

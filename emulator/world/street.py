@@ -1,4 +1,4 @@
-"""A street at any instant: everybody who drives and walks on it, the base station, and whom it talks to."""
+"""`StreetWorld`: a street with traffic, pedestrians, a base station and its user, at any instant."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from .traffic import vehicles
 
 #: A tracked car carries its antenna this far above its roof.
 ROOF_ANTENNA_M = 0.1
-#: It is tracked while within so many degrees of where the base station looks.
+#: It is tracked while its bearing from the base station is within so many degrees of broadside.
 TRACKED_SECTOR_DEG = 45.0
 BETWEEN_SEQUENCES = -1
 
 
 class StreetWorld:
-    """One street for a while: all arrivals are drawn at once, all positions are formulas of the instant.
+    """One street for some time: all arrivals are drawn in advance, and positions are closed-form functions of time.
 
-    Boxes are drawn anew from none of the instants asked for, so any of them can be asked for in any order and the
-    answer is the same. What is kept grows with the number of passers, about 200 bytes each; a scene costs memory for
-    its own instants only.
+    So scenes can be computed for any instants in any order, always with the same result. Memory grows with the number
+    of passing vehicles and people, about 200 bytes each, plus the instants of one scene.
 
     Attributes:
         settings: of the street.
-        duration_s: instants from 0 to here can be asked for.
-        user: "kerb" has the user stand on the far kerb; "car" makes one car after the other the user.
+        duration_s: last valid instant; the first is 0.
+        user: "kerb": the user stands on the far kerb; "car": one car after the other is the user.
         passes_s: [n_passes, 2] first and last instant of each tracked car inside the sector; none with a user on the
             kerb. Passes do not overlap; between them there is nothing to track.
     """
@@ -59,13 +58,13 @@ class StreetWorld:
 
     @property
     def n_boxes(self) -> int:
-        """Room for boxes in every scene: the largest number at once in the whole duration."""
+        """Number of box slots in every scene: the largest number of simultaneous boxes."""
         return len(self._slots)
 
     def scene(self, times_s: Array) -> Scene:
         """The street at some instants.
 
-        A box keeps its column from its coming to its going.
+        A box keeps its column while it is present.
 
         Args:
             times_s: [F] in any order, each from 0 to the duration; with a tracked car also inside a pass.
@@ -129,7 +128,7 @@ class StreetWorld:
         if between.any():
             raise ConfigError(
                 f"times_s[{int(between.argmax())}] = {times_s[between.argmax()]} lies between two passes, where no car "
-                "is tracked; ask for instants inside passes_s"
+                "is tracked; use instants inside passes_s"
             )
         return times_s
 

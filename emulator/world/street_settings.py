@@ -1,4 +1,4 @@
-"""What a street looks like and who uses it: one frozen value that checks itself."""
+"""`StreetSettings`: geometry and traffic of a street, as one frozen value that checks itself."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class StreetSettings:
         min_headway_s: between the fronts of two vehicles of a lane at any point.
         van_share, bus_share: of the vehicles; the others are cars.
         walkers_per_s: people who walk along each kerb.
-        crossings_per_s: people who cross the street, when the lanes leave them time to.
-        crosswalk_x_m: where they do.
+        crossings_per_s: people who cross the street in gaps of the traffic.
+        crosswalk_x_m: position of the crosswalk.
         reach_m: boxes exist where |x| is below this.
 
     Raises:
@@ -123,12 +123,12 @@ class StreetSettings:
 
     @property
     def user_y_m(self) -> float:
-        """Where the user stands; with a base station at 0 also the width of the street between them."""
+        """Y position of the user, which is also the distance across the street from the base station."""
         return self.far_kerb_y_m + self.user_setback_m
 
     @property
     def mean_speed_m_per_s(self) -> float:
-        """What drivers aim at on average."""
+        """Mean desired speed of vehicles."""
         return MEAN_SPEED_SHARE * self.speed_limit_m_per_s
 
     @property

@@ -1,7 +1,7 @@
-"""Boxes on their ways through a scene, known for all time once drawn.
+"""Trajectories of boxes through a scene.
 
-A way is a chain of straight pieces at constant speed, so that a position is a formula of the instant: no state to step,
-no order in which instants must be asked for.
+A trajectory consists of straight pieces at constant speed, so that a position is a closed-form function of time:
+there is no state to step, and instants can be evaluated in any order.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How one box passes.
+    """Trajectory of one box.
 
     Attributes:
         kind: what it is.
         size_m: extents along x, y, z; it stands on the ground.
-        knots: (time s, x m, y m) of its center, at least two, times ascending; there is no box before or after.
+        knots: (time s, x m, y m) of its center, at least two, times ascending; the box is absent before and after.
     """
 
     kind: Kind
@@ -92,9 +92,9 @@ class Tracks:
 
 
 class Slots:
-    """Which track stands in which column of a scene: a track keeps one column from its beginning to its end.
+    """Assignment of tracks to columns of a scene: a track keeps one column from its start to its end.
 
-    There are as many columns as boxes are ever present at once between two instants, and no more.
+    The number of columns is the largest number of simultaneous boxes.
     """
 
     def __init__(self, tracks: Tracks, first_s: float, last_s: float) -> None:
@@ -120,7 +120,7 @@ class Slots:
         return len(self._columns)
 
     def tracks_at(self, time_s: Array) -> tuple[Index, Mask]:
-        """[F, B] track in each column, any number where there is none, and [F, B] whether there is one."""
+        """[F, B] track in each column (arbitrary where there is none), and [F, B] whether there is one."""
         track = np.zeros((len(time_s), len(self)), dtype=np.int64)
         present = np.zeros(track.shape, dtype=np.bool_)
         for column, (members, begin_s, end_s) in enumerate(self._columns):

@@ -1,4 +1,4 @@
-"""Vehicles of a lane: when they come, what they are, how fast they drive without ever touching."""
+"""Vehicles of a lane: arrival times, kinds, and speeds without collisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from .street_settings import SPEED_CUT, SPEED_SPREAD, VEHICLE_SIZES_M, StreetSettings
 from .tracks import Way
 
-#: Vehicles keep to the middle of their lane this well (standard deviation), and never leave it.
+#: Standard deviation of the lateral position in the lane; vehicles never leave it.
 LANE_KEEPING_M = 0.2
 
 
@@ -18,8 +18,8 @@ def vehicles(settings: StreetSettings, lane: int, draws: np.random.Generator, du
 
     Arrivals are Poisson with a dead time: the gap between two fronts is the shortest allowed one plus an exponential
     one, whose mean makes the rate right. A vehicle that would come closer than the shortest gap to the one before it
-    anywhere on the street drives as fast as just avoids that. Speeds are constant, so gaps change evenly on the way
-    and it is enough to look at both ends.
+    anywhere on the street drives slower, so that it just keeps the shortest gap. Speeds are constant, so gaps change
+    linearly and it is sufficient to check both ends.
 
     Args:
         lane: from 0, the nearest.
@@ -29,10 +29,10 @@ def vehicles(settings: StreetSettings, lane: int, draws: np.random.Generator, du
     direction, middle_y_m = settings.direction(lane), settings.lanes_y_m[lane]
     kinds, shares = list(settings.vehicle_shares), list(settings.vehicle_shares.values())
     spare_mean_s = 1.0 / settings.arrivals_per_s - settings.mean_least_gap_s
-    # From a front's entry until the longest vehicle's rear has left.
+    # from the entry of a front until the rear of the longest vehicle has left
     street_m = 2.0 * settings.reach_m + max(size[0] for size in VEHICLE_SIZES_M.values())
     slowest_s_per_m = 1.0 / (settings.mean_speed_m_per_s * (1.0 - SPEED_CUT * SPEED_SPREAD))
-    entry_s = -street_m * slowest_s_per_m  # whoever came before has left at 0
+    entry_s = -street_m * slowest_s_per_m  # vehicles that came earlier have left at 0
     leader_s_per_m, leader_lasts_s = 0.0, 0.0
     while True:
         spare_s = draws.exponential(spare_mean_s)
@@ -41,8 +41,8 @@ def vehicles(settings: StreetSettings, lane: int, draws: np.random.Generator, du
             return
         kind = kinds[draws.choice(len(kinds), p=shares)]
         speed_share = 1.0 + SPEED_SPREAD * np.clip(draws.standard_normal(), -SPEED_CUT, SPEED_CUT)
-        wished_s_per_m = 1.0 / (settings.mean_speed_m_per_s * float(speed_share))
-        s_per_m = max(wished_s_per_m, leader_s_per_m - spare_s / street_m)
+        desired_s_per_m = 1.0 / (settings.mean_speed_m_per_s * float(speed_share))
+        s_per_m = max(desired_s_per_m, leader_s_per_m - spare_s / street_m)
         length_m, width_m, _ = VEHICLE_SIZES_M[kind]
         aside_m = min(3.0 * LANE_KEEPING_M, (settings.lane_width_m - width_m) / 2.0)
         y_m = middle_y_m + float(np.clip(LANE_KEEPING_M * draws.standard_normal(), -aside_m, aside_m))
@@ -55,7 +55,7 @@ def vehicles(settings: StreetSettings, lane: int, draws: np.random.Generator, du
 
 
 def busy_times(traffic: list[Way], x_m: float, half_width_m: float, margin_s: float) -> list[tuple[float, float]]:
-    """When the strip |x - x_m| < half_width_m of a lane holds a vehicle, each time longer by a margin at both ends."""
+    """Intervals in s with a vehicle in the strip |x - x_m| < half_width_m of a lane, extended by a margin."""
     times = []
     for way in traffic:
         (entry_s, from_x_m, _), (exit_s, to_x_m, _) = way.knots

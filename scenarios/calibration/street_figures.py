@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from ...datasets.windows.sensed_frames import SensedFrames
-from ...emulator.world.line_of_sight import blockers
-from ...emulator.world.scene import Kind
+from ...emulator.world.scene import Kind, blockers
 from ..recording.recorded_site import RecordedSite
 from ..schema.world_section import WorldFile, parse_world
 

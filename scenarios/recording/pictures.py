@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modality
 from ...emulator.whole_file import replacing
-from ...emulator.world.line_of_sight import blockers
-from ...emulator.world.scene import Array, Facade, Kind, Scene
+from ...emulator.world.scene import Array, Facade, Kind, Scene, blockers
 from .sensor_panels import BLOCKED, CLEAR, draw_image, draw_map, draw_powers, letter
 
 if TYPE_CHECKING:

@@ -45,7 +45,6 @@ _OF_LINKS = frozenset(
         "emulator/radio/block_error.py",
         "emulator/radio/link_adaptation.py",
         "emulator/radio/link_budget.py",
-        "emulator/radio/site_layout.py",
         "emulator/radio/tables/block_error.csv",
     }
 )

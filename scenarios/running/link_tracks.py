@@ -12,8 +12,7 @@ import numpy as np
 from ...emulator.contracts import NodeId
 from ...emulator.network.channels.link_state import LinkState
 from ...emulator.network.channels.recorded_blockage import BlockedTimes
-from ...emulator.world.line_of_sight import blockers
-from ...emulator.world.scene import Array, Kind, Scene
+from ...emulator.world.scene import Array, Kind, Scene, blockers
 from ..recording.pictures import save_picture
 from ..recording.recorded_site import RecordedSite
 from ..schema.world_section import WorldFile

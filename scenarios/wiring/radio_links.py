@@ -18,7 +18,7 @@ from ...emulator.network.channels.packet_channel import RepeatedChannel
 from ...emulator.network.channels.radio import Fade, RadioChannel
 from ...emulator.network.channels.radio_settings import RadioSettings
 from ...emulator.network.channels.recorded_blockage import BlockedTimes, RecordedFade
-from ...emulator.radio.site_layout import distances_m, lattice_places_m, station_loss_db
+from ...emulator.radio.link_budget import distances_m, lattice_places_m, station_loss_db
 from ...emulator.radio.waves import Array
 from ...emulator.saved_state import SavedState
 

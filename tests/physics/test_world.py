@@ -15,8 +15,7 @@ from sheafedge.emulator.radio.sweep import beam_powers, measured_powers
 from sheafedge.emulator.sensors.camera import pixels_of
 from sheafedge.emulator.sensors.gps import GpsReceiver, GpsSettings
 from sheafedge.emulator.sensors.lidar import Lidar
-from sheafedge.emulator.world.line_of_sight import blockers
-from sheafedge.emulator.world.scene import Kind, Scene
+from sheafedge.emulator.world.scene import Kind, Scene, blockers
 from sheafedge.emulator.world.sky import SkyWorld
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
 from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection

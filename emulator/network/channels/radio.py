@@ -144,5 +144,5 @@ class RadioChannel:
             decoded_s=now_s + int(decoded_slots.max()) * settings.slot_s,
         )
         n_failed = int(np.count_nonzero(stretch.failed))
-        self.outer_loop.heard(n_blocks - n_failed, n_failed)
+        self.outer_loop.update(n_blocks - n_failed, n_failed)
         return stretch

@@ -47,7 +47,7 @@ class RadioSettings:
         front_to_back_db: how much weaker a beam gets off its axis, at most.
         noise_figure_db: of receivers.
         implementation_loss_db: SINR that receivers need beyond the block error curves.
-        inter_site_distance_m: of the layout, see `emulator.radio.site_layout`.
+        inter_site_distance_m: of the layout, see `emulator.radio.link_budget`.
         neighbors_in_sight: neighbors were placed so that they see each other; False: with the standard's probability.
         shadowing: add the standard's shadow fading to the path loss, drawn once for each pair.
         vehicle_loss_db: depth of a fade where a recording knows only that its line of sight is blocked.

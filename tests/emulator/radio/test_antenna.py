@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.radio.antenna import (
     angle_codebook,
-    beam_gains,
     dft_codebook,
     steering_vector,
     with_element_errors,
@@ -21,6 +20,12 @@ PRINTED_DB = 0.05  # golden values are printed with one digit
 PRINTED_DEG = 0.05
 EXACT = 1e-12
 BEAMS_DEG = np.linspace(-45, 45, 64)
+
+
+def beam_gains(codebook: np.ndarray, direction_sine: float | np.ndarray) -> np.ndarray:
+    """[..., n_beams] linear power |f^H a|^2 for a wave of power 1 per element; [...] direction sines."""
+    response = steering_vector(direction_sine, codebook.shape[1]) @ codebook.conj().T
+    return response.real**2 + response.imag**2
 
 
 def gains_db(azimuth_deg: float | np.ndarray) -> np.ndarray:

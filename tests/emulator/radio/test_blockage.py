@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sheafedge.emulator.radio import blockage
-from sheafedge.emulator.radio.blockage import Legs, legs_loss_db, screen_loss_db
+from sheafedge.emulator.radio.blockage import PathSegments, screen_loss_db, segments_loss_db
 from sheafedge.emulator.world.scene import Kind, Scene
 
 PRINTED_DB = 0.011  # golden values are printed with two digits, one of them from rounded intermediate values
@@ -33,10 +33,10 @@ GOLDEN = {
 }
 
 
-def los_legs(scene: Scene) -> Legs:
+def los_segments(scene: Scene) -> PathSegments:
     """The line of sight of every frame."""
     n = len(scene)
-    return Legs(
+    return PathSegments(
         frame=np.arange(n),
         path=np.zeros(n, dtype=np.int64),
         start_m=np.broadcast_to(scene.base_station_m, (n, 3)),
@@ -50,7 +50,7 @@ def los_legs(scene: Scene) -> Legs:
 
 def los_loss_db(*boxes: object, user: tuple[float, float, float] = USER, **kwargs: object) -> float:
     scene = street(boxes, user=user, **kwargs)  # type: ignore[arg-type]
-    return float(legs_loss_db(los_legs(scene), scene, CARRIER_HZ).sum())
+    return float(segments_loss_db(los_segments(scene), scene, CARRIER_HZ).sum())
 
 
 def printed(value: float) -> float:
@@ -168,7 +168,7 @@ def test_a_street_that_runs_the_other_way_is_no_different(x_m: float, y_m: float
 def test_a_box_seen_from_its_end_is_as_wide_as_its_end() -> None:
     """Along the street a car shows 1.8 m, not 4.8 m: a path 2 m beside its middle passes."""
     along_the_street = street([(Kind.CAR, 15.0, 2.0)], user=(30.0, 0.0, 1.2))
-    assert float(legs_loss_db(los_legs(along_the_street), along_the_street, CARRIER_HZ).sum()) < 1.0
+    assert float(segments_loss_db(los_segments(along_the_street), along_the_street, CARRIER_HZ).sum()) < 1.0
     assert los_loss_db((Kind.CAR, 2.0, 6.0)) > 10.0
 
 
@@ -192,7 +192,7 @@ def test_the_carrier_of_the_transmitter_and_absent_boxes_do_not_block() -> None:
     scene.present[:] = False
     scene.center_m[:] = np.nan  # the rest of an absent slot means nothing
     scene.size_m[:] = np.inf
-    assert legs_loss_db(los_legs(scene), scene, CARRIER_HZ).sum() == 0.0
+    assert segments_loss_db(los_segments(scene), scene, CARRIER_HZ).sum() == 0.0
 
 
 @pytest.mark.parametrize("y_m", [-5.0, 17.0])
@@ -202,18 +202,24 @@ def test_boxes_beyond_the_ends_do_not_block(y_m: float) -> None:
 
 def test_a_box_blocks_its_leg_only() -> None:
     scene = street([(Kind.CAR, 0.0, 6.0)])
-    legs = los_legs(scene)
-    first_half = Legs(**{name: getattr(legs, name) for name in legs.__slots__} | {"last": np.array([0.3])})
-    assert legs_loss_db(legs, scene, CARRIER_HZ).sum() > 15.0
-    assert legs_loss_db(first_half, scene, CARRIER_HZ).sum() == 0.0
+    segments = los_segments(scene)
+    first_half = PathSegments(
+        **{name: getattr(segments, name) for name in segments.__slots__} | {"last": np.array([0.3])}
+    )
+    assert segments_loss_db(segments, scene, CARRIER_HZ).sum() > 15.0
+    assert segments_loss_db(first_half, scene, CARRIER_HZ).sum() == 0.0
 
 
 def test_no_gap_below_a_car_for_the_ground_reflection() -> None:
     """On its unfolded line a standing car and its image are one box: taller, so never cheaper."""
     scene = street([(Kind.CAR, 0.0, 6.0)], user=(0.0, 12.0, -1.2))
-    legs = los_legs(scene)
-    unfolded = Legs(**{name: getattr(legs, name) for name in legs.__slots__} | {"over_ground": np.array([True])})
-    assert float(legs_loss_db(unfolded, scene, CARRIER_HZ)[0, 0]) > float(legs_loss_db(legs, scene, CARRIER_HZ)[0, 0])
+    segments = los_segments(scene)
+    unfolded = PathSegments(
+        **{name: getattr(segments, name) for name in segments.__slots__} | {"over_ground": np.array([True])}
+    )
+    assert float(segments_loss_db(unfolded, scene, CARRIER_HZ)[0, 0]) > float(
+        segments_loss_db(segments, scene, CARRIER_HZ)[0, 0]
+    )
 
 
 @given(
@@ -237,17 +243,17 @@ def test_a_vehicle_in_the_path_always_costs_and_a_larger_one_costs_more(
 
 def test_boxes_that_are_left_out_cost_less_than_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = busy_street(2000, 12, seed=1)
-    legs = los_legs(scene)
-    found = legs_loss_db(legs, scene, CARRIER_HZ)
+    segments = los_segments(scene)
+    found = segments_loss_db(segments, scene, CARRIER_HZ)
     monkeypatch.setattr(blockage, "SKIPPED_BELOW_DB", 0.0)
-    complete = legs_loss_db(legs, scene, CARRIER_HZ)
+    complete = segments_loss_db(segments, scene, CARRIER_HZ)
     left_out = (found == 0.0) & (complete > 0.0)
     assert left_out.mean() > 0.3  # or the rule would save nothing
     assert complete[left_out].max() < 0.01
     assert complete[left_out].max() > 0.002  # the bound is of use, not a wild overestimate
     assert_allclose(found[~left_out], complete[~left_out])
     monkeypatch.setattr(blockage, "SKIPPED_BELOW_DB", 0.1)
-    assert (complete - legs_loss_db(legs, scene, CARRIER_HZ)).max() > 0.01  # a laxer rule would be caught
+    assert (complete - segments_loss_db(segments, scene, CARRIER_HZ)).max() > 0.01  # a laxer rule would be caught
 
 
 @given(near_m=st.floats(0.05, 60), width_m=st.floats(0.1, 12), length_m=st.floats(1, 200), share=st.floats(0.01, 0.99))

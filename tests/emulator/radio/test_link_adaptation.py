@@ -57,9 +57,9 @@ def test_the_outer_loop_meets_its_target_in_spite_of_wrong_reports(report_error_
 
 def test_the_outer_loop_stops_where_the_highest_rate_is_too_easy() -> None:
     loop = OuterLoop(0.1, 0.1)
-    loop.heard(1_000_000, 0)
+    loop.update(1_000_000, 0)
     assert loop.offset_db == LARGEST_OFFSET_DB
-    loop.heard(0, 1_000_000)
+    loop.update(0, 1_000_000)
     assert loop.offset_db == -LARGEST_OFFSET_DB
 
 
@@ -72,6 +72,6 @@ def _failed_share(report_error_db: float, step_db: float) -> float:
     for now_db, chance in zip(sinr_db.tolist(), draws.random(N_BLOCKS).tolist(), strict=True):
         rate = rates.choose(now_db + report_error_db + loop.offset_db)
         failed = chance < block_error_rate(now_db, rates.ten_percent_db[rate], rates.width_db[rate])
-        loop.heard(int(not failed), int(failed))
+        loop.update(int(not failed), int(failed))
         n_failed += int(failed)
     return n_failed / N_BLOCKS

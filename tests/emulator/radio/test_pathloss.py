@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.radio.correlation import correlated_normal
-from sheafedge.emulator.radio.large_scale import shadow_fading_db, umi_large_scale
-from sheafedge.emulator.radio.pathloss import free_space_db, los_probability, oxygen_db, umi_pathloss_db
+from sheafedge.emulator.radio.large_scale import correlated_normal, shadow_fading_db, umi_large_scale
+from sheafedge.emulator.radio.pathloss import los_probability, oxygen_db, umi_pathloss_db
 
 PRINTED_DB = 1e-4 / 2 * 1.01  # golden values are printed with four digits
 PRINTED = 6e-4  # and probabilities with three
@@ -66,7 +65,6 @@ def test_the_two_slopes_meet_at_the_breakpoint() -> None:
         (lambda: umi_pathloss_db(20.0, 60e9, is_los=True, user_height_m=23.0), "user_height_m"),
         (lambda: umi_pathloss_db(20.0, 60e9, is_los=True, bs_height_m=25.0), "bs_height_m must be 10"),
         (lambda: umi_pathloss_db(np.nan, 60e9, is_los=True), "distance_2d_m"),
-        (lambda: free_space_db(0.0, 60e9), "distance_m must be above 0"),
         (lambda: los_probability(-1.0), "distance_2d_m must be above 0"),
         (lambda: oxygen_db(10.0, 101e9), "carrier_hz"),
     ],
@@ -84,11 +82,6 @@ def test_views_are_as_frequent_as_their_probability() -> None:
     expected = 18 / 50 + np.exp(-50 / 36) * (1 - 18 / 50)
     seen = np.random.default_rng(1).random(N_DRAWS) < los_probability(50.0)
     assert seen.mean() == pytest.approx(expected, abs=3 * np.sqrt(expected * (1 - expected) / N_DRAWS))
-
-
-def test_free_space_at_12_m_and_60_ghz_costs_89_6_db() -> None:
-    assert free_space_db(12.0, 60e9) == pytest.approx(89.6, abs=0.05)
-    assert free_space_db(12.0, 60e9) == pytest.approx(32.45 + 20 * np.log10(60) + 20 * np.log10(12), abs=0.05)
 
 
 def test_oxygen_costs_what_the_table_says() -> None:

@@ -14,8 +14,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.sensors.camera import CameraSettings, pixels_of, render
-from sheafedge.emulator.world.line_of_sight import blockers
-from sheafedge.emulator.world.scene import Kind, Scene, Surroundings
+from sheafedge.emulator.world.scene import Kind, Scene, Surroundings, blockers
 from sheafedge.scenarios.recording.pictures import KIND_COLORS, draw_moments, draw_scene, save_picture
 from sheafedge.scenarios.recording.sensor_panels import BLOCKED, CLEAR
 
