@@ -35,8 +35,12 @@ class RecordingTransport(MemoryTransport):
 def runs(values: NDArray[Any]) -> set[bytes]:
     """All runs of `RUN_LENGTH` successive values, as float32; constant runs, such as zeros, tell nothing."""
     single = np.ascontiguousarray(values, dtype=np.float32).ravel()
-    pieces = (single[at : at + RUN_LENGTH] for at in range(len(single) - RUN_LENGTH + 1))
-    return {piece.tobytes() for piece in pieces if np.ptp(piece) > 0.0}
+    if len(single) < RUN_LENGTH:
+        return set()
+    pieces = np.lib.stride_tricks.sliding_window_view(single, RUN_LENGTH)
+    content = pieces[np.ptp(pieces, axis=1) > 0.0].tobytes()
+    n_bytes = RUN_LENGTH * single.itemsize
+    return {content[at : at + n_bytes] for at in range(0, len(content), n_bytes)}
 
 
 def leaks(secrets: Mapping[str, set[bytes]], frames: Frames) -> set[tuple[str, str]]:

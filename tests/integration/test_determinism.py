@@ -53,17 +53,6 @@ def test_one_seed_gives_one_run_and_another_seed_another(tmp_path: Path, algorit
     assert [row["loss"] for row in rows(first)] != [row["loss"] for row in rows(other)]
 
 
-def test_pool_and_transport_leave_the_trace_as_it_is(tmp_path: Path) -> None:
-    everywhere = {
-        f"{executor} {transport}": ran(
-            tmp_path / f"{executor}-{transport}", {"compute.executor": executor, "network.transport": transport}
-        ).summary["trace_hash"]
-        for executor in ("serial", "threads")
-        for transport in ("memory", "zmq")
-    }
-    assert len(set(everywhere.values())) == 1, everywhere
-
-
 def test_the_run_folder_repeats_its_run_in_another_process(tmp_path: Path) -> None:
     """With other hashes of strings, so that no order of a set decides about anything."""
     first = ran(tmp_path / "first", {"network.transport": "zmq"})

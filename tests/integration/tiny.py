@@ -34,6 +34,7 @@ TINY = {
     "compute.device": "cpu",
     "compute.executor": "serial",
     "export.onnx": False,
+    "export.pictures": 0,
 }
 """Small enough for milliseconds, large enough that every message but a projection takes several packets."""
 
