@@ -60,8 +60,8 @@ class BlockageScores:
 
     Attributes:
         accuracy: share of samples that are right.
-        balanced_accuracy: mean of the shares among blocked and among clear samples; 0.5 for whoever always says the
-            same. The share of the one kind where the labels hold only one.
+        balanced_accuracy: mean of the shares among blocked and among clear samples; 0.5 for one that never
+            changes its answer. The share of the one kind where the labels hold only one.
         f1: harmonic mean of precision and recall of warnings; 0 where nothing was rightly warned of.
     """
 

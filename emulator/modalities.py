@@ -6,7 +6,7 @@ replay read the row, so that what a modality is stands in one place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -218,6 +218,11 @@ MODALITY_SPECS: Mapping[Modality, ModalitySpec] = {
     "gps": _GPS,
     "radar": _RADAR,
 }
+
+
+def has_images(modalities: Iterable[Modality]) -> bool:
+    """Whether one of these modalities is an image."""
+    return any(MODALITY_SPECS[modality].picture == "image" for modality in modalities)
 
 
 @dataclass(frozen=True, slots=True)

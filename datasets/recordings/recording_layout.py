@@ -99,9 +99,7 @@ def standard_field(name: str, shape: tuple[int, ...] = (), **changes: Any) -> Fi
     if complaint := complaint_about_shape(name, shape):
         raise DataError(f"recording field {name}: {complaint}")
     if name in _SENSED and _SENSED[name].needs_columns and not made.columns:
-        raise DataError(
-            f"recording field {name} needs columns, such as ('east_m', 'north_m'); nobody could read it without"
-        )
+        raise DataError(f"recording field {name} needs columns, such as ('east_m', 'north_m'), to be read")
     if made.columns and (not shape or len(made.columns) != shape[-1]):
         raise DataError(f"recording field {name} has {len(made.columns)} column names for frames of shape {shape}")
     return made

@@ -71,7 +71,7 @@ def partition(
         test_fraction: share held out, in (0, 1).
         train_fraction: share of the training samples that is kept, in (0, 1]; never fewer than 8 if there are 8.
         gap_frames: between training and held-out frames with "time"; 0: just so many that no frame is used by both.
-        validation_fraction: None tests on what is held out. Otherwise nobody sees that: this share of a client's
+        validation_fraction: None tests on what is held out. Otherwise that is set aside: this share of a client's
             training samples is held out in the same manner and takes its place.
 
     Returns:
@@ -170,7 +170,7 @@ def _deal_time(
             )
         rows = _stretch(n_rows[index], clients.index(client), len(clients))
         train_stop, test_start = time_boundaries(rows, test_fraction, gap_frames or least)
-        # the frames of a stretch are nobody else's
+        # no other client has frames of the stretch
         own = (samples.end - samples.n_before >= rows.start) & (samples.end + samples.n_after < rows.stop)
         train = np.flatnonzero(own & (samples.end < train_stop))
         test = np.flatnonzero(own & (samples.end >= test_start))

@@ -1,7 +1,7 @@
 """The samples of a base station in the numbers that it has given its beams.
 
-An array may be mounted upside down, its codebook may begin elsewhere or be listed in any order: nobody but the base
-station knows its numbers, and nothing that it measures changes.
+An array may be mounted upside down, its codebook may begin elsewhere or be listed in any order: only the base station
+knows its numbers, and nothing that it measures changes.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 class ClockDrift:
     """How far a sensor's clock is ahead of the one that labels and other sensors follow.
 
-    A clock that falls behind is no case of its own: whoever takes the newest frame that there is sees no older ones.
+    A clock that falls behind is no case of its own: a reader of the newest frame that there is sees no older ones.
 
     Attributes:
         ppm: parts per million that it runs too fast, from the start of the recording on.

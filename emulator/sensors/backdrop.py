@@ -1,4 +1,4 @@
-"""What a camera sees of a site when nobody is there: sky, facades, pavement, road, kerbs and lane marks."""
+"""What a camera sees of a site when it is empty: sky, facades, pavement, road, kerbs and lane marks."""
 
 from __future__ import annotations
 

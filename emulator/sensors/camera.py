@@ -2,7 +2,7 @@
 
 The camera is a pinhole whose picture plane stands upright, like an architect's shift lens: a tilt moves the picture up
 or down and leaves vertical edges vertical. A column of the image is then one horizontal ray. In each column a box
-covers one stretch of rows from its near and far end, so that the image is exact, whoever stands before whom.
+covers one stretch of rows from its near and far end, so that the image is exact, whatever stands before what.
 """
 
 from __future__ import annotations

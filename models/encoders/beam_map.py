@@ -41,7 +41,7 @@ def beam_map_encoder(
     Source: Ghalkha et al. 2025, scenario I; channels and rate are our choice where the paper is silent.
     """
     one_channel: MapShape = (1, *shape)
-    blocks, left = conv_blocks("rf", one_channel, CHANNELS, POOLS, width)
+    blocks, left = conv_blocks(one_channel, CHANNELS, POOLS, width)
     return nn.Sequential(
         AsMap() if channels_last else nn.Unflatten(1, (1, shape[0])),
         blocks,

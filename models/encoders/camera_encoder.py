@@ -39,7 +39,7 @@ def camera_encoder(
 
     Source: Ghalkha et al. 2025, scenario I; hidden layer and rate are our choice where the paper is silent.
     """
-    blocks, left = conv_blocks("camera", shape, CHANNELS, POOLS, width)
+    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width)
     hidden_dim = max(round(HIDDEN_DIM * width), 1)
     return nn.Sequential(
         ChannelsLast() if channels_last else nn.Identity(),

@@ -13,6 +13,10 @@ from ...emulator.contracts import ConfigError
 MapShape = tuple[int, int, int]
 
 
+class SampleSizeError(ConfigError):
+    """Samples are too small for an encoder; `EncoderRequest` adds their modality to the message."""
+
+
 class ChannelsLast(nn.Module):
     """Maps with their channels side by side in memory, where convolutions run 1.3 to 1.8 times faster on a CPU.
 
@@ -46,12 +50,11 @@ def conv_block(n_in: int, n_out: int, pool: tuple[int, int]) -> nn.Sequential:
 
 
 def conv_blocks(
-    modality: str, shape: MapShape, channels: Sequence[int], pools: Sequence[tuple[int, int]], width: float
+    shape: MapShape, channels: Sequence[int], pools: Sequence[tuple[int, int]], width: float
 ) -> tuple[nn.Sequential, MapShape]:
     """Several blocks one after the other.
 
     Args:
-        modality: for the error.
         shape: of one sample.
         channels: of every block at full width.
         pools: height and width by which every block shrinks the map.
@@ -61,7 +64,7 @@ def conv_blocks(
         the blocks, and the shape of what comes out of them.
 
     Raises:
-        ConfigError: the map is too small: two positions must be left, or one row has no variance to normalise with.
+        SampleSizeError: the map is too small: two positions must be left, or one row has no variance to normalise with.
     """
     n_in, high, wide = shape
     blocks = nn.Sequential()
@@ -70,8 +73,8 @@ def conv_blocks(
         blocks.append(conv_block(n_in, n_out, pool))
         n_in, high, wide = n_out, high // pool[0], wide // pool[1]
     if high * wide < 2:
-        raise ConfigError(
-            f"{modality} samples of shape {shape} are too small for {len(pools)} pooling blocks, which leave a map of"
+        raise SampleSizeError(
+            f"samples of shape {shape} are too small for {len(pools)} pooling blocks, which leave a map of"
             f" {high} x {wide}; at least 2 positions must be left, so use a longer window or more rays, pixels or beams"
         )
     return blocks, (n_in, high, wide)

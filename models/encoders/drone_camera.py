@@ -38,7 +38,7 @@ def drone_camera_encoder(
 
     Source: our choice for 64 x 64 images; Ghalkha et al. 2025 use a pretrained ResNet-50, see `resnet`.
     """
-    blocks, left = conv_blocks("camera", shape, CHANNELS, POOLS, width)
+    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width)
     return nn.Sequential(
         ChannelsLast() if channels_last else nn.Identity(),
         blocks,

@@ -16,9 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ...emulator.contracts import ConfigError, Modality
 from ..settings import ModelSettings
 from .beam_map import beam_map_encoder
 from .camera_encoder import camera_encoder
+from .conv_block import SampleSizeError
 from .drone_camera import drone_camera_encoder
 from .lidar_encoder import lidar_encoder
 from .mlp import window_mlp
@@ -44,6 +46,7 @@ class EncoderRequest:
     """An encoder to be made.
 
     Attributes:
+        modality: of the input.
         settings: of the model.
         shape: of one input.
         samples: indices [n] -> training inputs [n, *shape] that the encoder will see.
@@ -51,6 +54,7 @@ class EncoderRequest:
         dropout_draws: of its dropout.
     """
 
+    modality: Modality
     settings: ModelSettings
     shape: tuple[int, ...]
     samples: Callable[[NDArray[np.int64]], NDArray[np.float32]]
@@ -71,10 +75,17 @@ class EncoderRequest:
         return window_mlp(self.shape, self.settings.hidden_dim, self.settings.embedding_dim)
 
     def convolutional(self, make: Callable[..., nn.Module]) -> nn.Module:
-        """A convolutional encoder, with the dropout of the settings where they name one."""
+        """A convolutional encoder, with the dropout of the settings where they name one.
+
+        Raises:
+            ConfigError: the inputs are too small for it.
+        """
         settings = self.settings
         given = {} if settings.dropout is None else {"dropout": settings.dropout}
-        return make(self.shape, settings.embedding_dim, self.dropout_draws, width=settings.width, **given)
+        try:
+            return make(self.shape, settings.embedding_dim, self.dropout_draws, width=settings.width, **given)
+        except SampleSizeError as error:
+            raise ConfigError(f"{self.modality} {error}") from None
 
 
 #: Makes normalizer and encoder. Layers draw their first values from torch's global generator.

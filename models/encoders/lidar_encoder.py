@@ -37,7 +37,7 @@ def lidar_encoder(
 
     Source: Ghalkha et al. 2025, scenario I; channels, sectors and rates are our choice where the paper is silent.
     """
-    blocks, (n_channels, _, _) = conv_blocks("lidar", shape, CHANNELS, POOLS, width)
+    blocks, (n_channels, _, _) = conv_blocks(shape, CHANNELS, POOLS, width)
     return nn.Sequential(
         ChannelsLast() if channels_last else nn.Identity(),
         blocks,

@@ -39,7 +39,7 @@ def radar_encoder(
 
     Source: blocks of Ghalkha et al. 2025; input and pooling are our choice.
     """
-    blocks, left = conv_blocks("radar", shape, CHANNELS, POOLS, width)
+    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width)
     return nn.Sequential(
         ChannelsLast() if channels_last else nn.Identity(),
         blocks,

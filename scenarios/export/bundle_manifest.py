@@ -9,6 +9,7 @@ from ...emulator.edge.bundle import golden_file
 from ...emulator.edge.manifest import Golden, Manifest, OutputSpec, Runtime
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import PRECISIONS
+from ...emulator.modalities import has_images
 from ...models.export.onnx_facts import answer_flops, n_parameters
 from ...version import __version__
 from ..wiring.data import IMAGES
@@ -69,7 +70,7 @@ def bundle_manifest(
         "sheafedge": run.summary.environment.sheafedge,
         "torch": run.summary.environment.torch,
     }
-    if "camera" in member.modalities and scenario.data.images != "plain":
+    if has_images(member.modalities) and scenario.data.images != "plain":
         trained[IMAGES] = scenario.data.images
     if PRECISIONS[request.precision].is_calibrated:
         trained |= {"calibration": request.calibration, "calibration_windows": request.calibration_windows}

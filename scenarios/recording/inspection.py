@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...datasets.recordings.recording_layout import Field
 from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from ...emulator.contracts import MODALITY_SPECS, ConfigError, Modality
+from ...emulator.modalities import has_images
 from ...emulator.sensors.camera import pixels_of
 from ..schema.world_section import WorldFile, parse_world
 from .recorded_site import RecordedSite
@@ -151,7 +152,7 @@ def _facts(station: RecordedStation) -> StationFacts:
         n_events=len(_events(next(iter(labels.values())), sequence)) if labels else 0,
         disagreement=_disagreement(labels),
         beam_persistence=None if beams is None or not inside.any() else float((np.diff(beams) == 0)[inside].mean()),
-        nan_sweep_share=_nan_share(station) if "rf" in names else None,
+        nan_sweep_share=next((_nan_share(station, one) for one in station.modalities if _is_swept(one)), None),
     )
 
 
@@ -162,10 +163,14 @@ def _disagreement(labels: dict[str, NDArray[np.bool_]]) -> float | None:
     return float((other != labels["blocked_power"]).mean())
 
 
-def _nan_share(station: RecordedStation) -> float:
+def _is_swept(modality: Modality) -> bool:
+    return MODALITY_SPECS[modality].per_beam
+
+
+def _nan_share(station: RecordedStation, modality: Modality) -> float:
     n_missing = 0
     for first in range(0, station.n_frames, ROWS_AT_ONCE):
-        n_missing += int(np.isnan(station.read("rf", slice(first, first + ROWS_AT_ONCE))).any(axis=1).sum())
+        n_missing += int(np.isnan(station.read(modality, slice(first, first + ROWS_AT_ONCE))).any(axis=1).sum())
     return n_missing / station.n_frames
 
 
@@ -211,7 +216,7 @@ def _from_world(file: WorldFile, station: RecordedStation, rows: slice, moments:
     scene = site.scene(station.read("time_s", rows))
     readings = _readings(station, rows)
     pixels = None
-    if any(MODALITY_SPECS[modality].picture == "image" for modality in readings):
+    if has_images(readings):
         column, row, depth_m = pixels_of(scene.user_m, scene, site.camera)
         in_front = bool((depth_m > 0.0).all())
         pixels = np.stack([column, row], axis=-1) if in_front else None

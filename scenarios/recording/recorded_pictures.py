@@ -1,4 +1,4 @@
-"""Pictures of what sensors recorded, where nobody knows the scene: measured data sets."""
+"""Pictures of what sensors recorded, where the scene is not known: measured data sets."""
 
 from __future__ import annotations
 

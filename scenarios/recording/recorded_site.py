@@ -168,7 +168,7 @@ def _codebook(settings: CodebookSection, seed: int, index: int) -> NDArray[np.co
 def _clear_power(
     section: WorldSection, world: StreetWorld | SkyWorld, channel: ChannelSettings, codebook: NDArray[np.complex128]
 ) -> float:
-    """Linear power of the best beam when nobody is in the way and the user is where it usually is.
+    """Linear power of the best beam when nothing is in the way and the user is where it usually is.
 
     For a standing user that is the empty street with its reflections, which can take some decibels.
     """

@@ -133,7 +133,7 @@ def _remove_leftovers(folder: Path) -> None:
         try:
             if now_s - partial.stat().st_mtime > LEFTOVER_S and not _is_being_written(partial):
                 partial.unlink()
-        except OSError:  # somebody else was faster
+        except OSError:  # another process was faster
             continue
 
 

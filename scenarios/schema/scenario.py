@@ -17,6 +17,7 @@ from pydantic import Field
 
 from ...emulator.contracts import MODALITIES, ConfigError, Modality
 from ...emulator.edge.profile_file import profile_of, profile_table, read_profile, read_table
+from ...emulator.modalities import has_images
 from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from ..tasks.task_spec import TaskSpec
 from ..tasks.task_table import TASKS
@@ -265,7 +266,7 @@ class Scenario(Section):
                 f"model.camera_encoder = {self.model.camera_encoder!r} takes single images, which task {self.task!r}"
                 " does not have; set it to 'small'"
             )
-        if self.data.images != "plain" and not any("camera" in group.modalities for group in self.clients.groups):
+        if self.data.images != "plain" and not any(has_images(group.modalities) for group in self.clients.groups):
             raise ConfigError(
                 f"data.images = {self.data.images!r} changes what cameras see, but no group of clients.groups has a"
                 " camera; set it to 'plain'"

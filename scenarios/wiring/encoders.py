@@ -54,6 +54,7 @@ def make_encoder(
         client_id: of the client.
     """
     request = EncoderRequest(
+        modality=modality,
         settings=settings,
         shape=train.input_shapes[modality],
         samples=lambda indices: train.inputs(indices)[modality],

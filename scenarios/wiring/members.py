@@ -15,6 +15,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality, NodeId
 from ...emulator.engine import named_stream
+from ...emulator.modalities import has_images
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
 from ..tasks.task_spec import TaskSpec
@@ -102,7 +103,7 @@ def image_change(
 
     Source: the settings of scenario II of Ghalkha et al. 2025; strengths are our choice, the paper gives none.
     """
-    if not any(MODALITY_SPECS[modality].picture == "image" for modality in owned):
+    if not has_images(owned):
         return None
     if images == "occluded":
         return Occlusion(int(named_stream(seed, "occlusion", client_id).integers(2**31)))

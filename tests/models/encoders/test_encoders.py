@@ -25,6 +25,7 @@ from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders import beam_map, drone_camera
 from sheafedge.models.encoders import camera_encoder as camera
 from sheafedge.models.encoders import lidar_encoder as lidar
+from sheafedge.models.encoders import radar_encoder as radar
 from sheafedge.models.encoders.dropout import SeededDropout
 from sheafedge.models.encoders.mlp import position_mlp
 from sheafedge.models.encoders.normalize import CameraScale, LidarScale, StandardizeColumns, StandardizePower
@@ -85,6 +86,7 @@ KINDS = {
     "drone": Kind(
         drone_camera.drone_camera_encoder, drone_camera.SHAPE, conv_parameters(3, 16, 32, 64, 128) + 2048 * 64 + 64
     ),
+    "radar": Kind(radar.radar_encoder, radar.SHAPE, conv_parameters(16, 16, 32, 64) + 64 * 8 * 8 * 64 + 64),
 }
 every_kind = pytest.mark.parametrize("name", KINDS)
 
@@ -152,7 +154,8 @@ def test_the_drone_encoder_tells_where_in_the_image_the_drone_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shape"), [("lidar", (2, 8, 8)), ("camera", (16, 8, 8)), ("rf", (4, 16)), ("drone", (3, 16, 16))]
+    ("name", "shape"),
+    [("lidar", (2, 8, 8)), ("camera", (16, 8, 8)), ("rf", (4, 16)), ("drone", (3, 16, 16)), ("radar", (4, 16, 8))],
 )
 def test_samples_too_small_to_pool_are_refused_by_name(name: str, shape: tuple[int, ...]) -> None:
     with pytest.raises(ConfigError, match=r"samples of shape .* are too small .* longer window"):
@@ -454,6 +457,7 @@ def deployable(name: str, modality: Modality) -> ClientModel:
         "camera": CameraScale(rows),
         "drone": CameraScale(),
         "rf": StandardizePower(rows),
+        "radar": StandardizePower(rows),
     }
     encoders: dict[Modality, nn.Module] = {modality: encoder(name)}
     model = ClientModel(
@@ -468,7 +472,7 @@ def deployable(name: str, modality: Modality) -> ClientModel:
 
 def physical(name: str, batch: int) -> np.ndarray:
     shape = (batch, *KINDS[name].shape)
-    low, high = {"lidar": (0.0, 16.0), "rf": (-90.0, -50.0)}.get(name, (0.0, 255.0))
+    low, high = {"lidar": (0.0, 16.0), "rf": (-90.0, -50.0), "radar": (0.0, 60.0)}.get(name, (0.0, 255.0))
     return np.random.default_rng(9).uniform(low, high, size=shape).astype(np.float32)
 
 
