@@ -21,7 +21,7 @@ LARGEST = 2**63
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SavedState:
-    """A part of a state that was saved, in a file perhaps: nothing in it is believed before it was checked.
+    """A part of a state that was saved, in a file perhaps: every value is checked when it is read.
 
     Attributes:
         state: the part, as it was found.

@@ -27,6 +27,11 @@ class ClientModel(nn.Module):
         fusion: a name of `FUSIONS`.
         embedding_dim: l.
         n_outputs: C.
+
+    >>> parts = {"gps": nn.Identity()}, {"gps": nn.Linear(2, 4)}
+    >>> model = ClientModel(*parts, fusion="mean", embedding_dim=4, n_outputs=3)
+    >>> model({"gps": torch.zeros(5, 2)}).shape, model.layout.dim
+    (torch.Size([5, 3]), 15)
     """
 
     def __init__(
@@ -63,11 +68,11 @@ class ClientModel(nn.Module):
         return apply_head(self.head, fused, self.layout.n_outputs)
 
     def tensors(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> dict[str, Tensor]:
-        """Its inputs as tensors of its own device and type."""
+        """Modality -> [n, ...] inputs as tensors of the model's device and type."""
         return {str(m): torch.as_tensor(inputs[m]).to(self.head.device, self.head.dtype) for m in self.modalities}
 
     def state(self) -> State:
-        """All that learns; normalizers stay as they were made, and may be a large frozen network."""
+        """Parameters and buffers that training changes; normalizers never do, and may be a large frozen network."""
         return {
             "head": to_array(self.head),
             "fusion": module_state(self.fusion),
@@ -75,7 +80,6 @@ class ClientModel(nn.Module):
         }
 
     def restore(self, saved: SavedState) -> None:
-        """Take that in, in place."""
         parts = saved.parts("head", "fusion", "encoders")
         restore_tensor(self.head, parts["head"])
         restore_module(self.fusion, parts["fusion"])

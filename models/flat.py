@@ -10,9 +10,13 @@ class FlatModule:
     """Re-homes a module's parameters and floating buffers onto one vector; the module keeps working on views of it.
 
     Args:
-        module: to look at as one vector.
+        module: whose parameters are to lie in one vector.
         share_buffers: whether floating buffers are part of the vector, and so of what neighbors average; without them
             every client keeps the running statistics of its own view.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> FlatModule(layer).vector.zero_().shape, layer.bias.item()  # the module sees the change
+    (torch.Size([3]), 0.0)
 
     Attributes:
         vector: [n] parameters first, then the floating buffers (running statistics). Change it in place only.

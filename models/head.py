@@ -20,6 +20,10 @@ class HeadLayout:
         n_outputs: number of classes C.
         blocks: (name, width) of the column blocks of the weight matrix, in order. Attention and mean fusion have one
             block, "fused"; concatenation has one per modality.
+
+    >>> layout = HeadLayout(2, (("fused", 3),))
+    >>> layout.dim, layout.coordinates()["bias"]
+    (8, array([6, 7]))
     """
 
     n_outputs: int

@@ -13,7 +13,7 @@ from torch.nn import functional
 #: Logits [batch, n_outputs], labels [batch] int64, weight of every class [n_classes] or None -> mean loss [].
 Objective = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
-#: A class of a handful of rows must not decide every step that one of them is part of.
+#: Limit, so that a class of a handful of rows does not decide every step that one of them is part of.
 MAX_CLASS_WEIGHT = 20.0
 
 
@@ -40,14 +40,14 @@ def class_logits(logits: Tensor) -> Tensor:
 
 
 def n_classes(objective: Objective, n_outputs: int) -> int:
-    """Classes that this many logits tell apart."""
+    """Number of classes of this many logits."""
     return 2 if objective is binary_cross_entropy else n_outputs
 
 
 def balanced_weights(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
-    """[classes] weights that give every class the same say: n / (classes * rows of the class), at most 20.
+    """[classes] weights by which all classes count alike: n / (classes * rows of the class), at most 20.
 
-    A class without rows gets 1; it is never looked up.
+    A class without rows gets 1; it is never used.
     """
     counts = np.bincount(labels, minlength=classes)
     weights = np.ones(classes)

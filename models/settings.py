@@ -1,4 +1,4 @@
-"""What a scenario can say about learning: frozen values that check themselves. No torch, so that they load at once."""
+"""Settings of learning in a scenario: frozen values that check themselves. No torch, so that they load at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TrainingSettings:
         head_step_size: alpha of (11).
         encoder_step_size, encoder_optimizer: of (15); Adam keeps its moments local.
         attention_step_size: of (17).
-        class_weights: "balanced" gives every class of a client's rows the same say in the loss, "none" every row.
+        class_weights: "balanced" gives every class of a client's rows the same weight in the loss, "none" every row.
         local_statistics: keep running statistics of normalization layers out of encoder averaging; for base stations
             whose views differ much.
         personal_encoders: modalities whose encoders never leave their client, whole models included; for sensors whose

@@ -1,4 +1,4 @@
-"""Two models of one client that answer together: one that its neighbors shaped, one that only its own rows did."""
+"""Two models of one client that predict together: one trained with its neighbors, one on its own rows only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEMPERATURES = (1.0, 2.0, 4.0)
 
 
 class TwinModel(nn.Module):
-    """The mixture of what two models of the same shape believe.
+    """Mixture of the class probabilities of two models of the same shape.
 
     Args:
         shared: trained together with neighbors.
@@ -62,28 +62,27 @@ class TwinModel(nn.Module):
         """Logits [batch, n_outputs] of the mixture, inputs in physical units."""
         return blended(self.shared(inputs), self.own(inputs), self.share, self.temperatures)
 
-    def choose_share(self, shared: Tensor, own: Tensor, surprise: Callable[[Tensor], Tensor]) -> None:
-        """Take the mixture that is least surprised by rows which neither twin was trained on.
+    def choose_share(self, shared: Tensor, own: Tensor, loss: Callable[[Tensor], Tensor]) -> None:
+        """Take the mixture with the smallest loss on rows that neither twin was trained on.
 
         Args:
             shared, own: [n, n_outputs] logits of the twins on these rows.
-            surprise: logits [n, n_outputs] -> mean loss [].
+            loss: logits [n, n_outputs] -> mean loss [].
         """
         best = math.inf
         for share, first, second in itertools.product(SHARES, TEMPERATURES, TEMPERATURES):
             tried = shared.new_tensor(share), shared.new_tensor([first, second])  # on the logits' device
-            found = float(surprise(blended(shared, own, *tried)))
+            found = float(loss(blended(shared, own, *tried)))
             if found < best:
                 best = found
                 self.share.copy_(tried[0])
                 self.temperatures.copy_(tried[1])
 
     def state(self) -> State:
-        """How the twins are weighed; what they learned is remembered by those who train them."""
+        """Weights of the twins; their parameters belong to the state of their training."""
         return {"share": to_array(self.share), "temperatures": to_array(self.temperatures)}
 
     def restore(self, saved: SavedState) -> None:
-        """Weigh them so."""
         parts = saved.parts("share", "temperatures")
         restore_tensor(self.share, parts["share"])
         restore_tensor(self.temperatures, parts["temperatures"])
@@ -96,6 +95,10 @@ def blended(shared: Tensor, own: Tensor, share: Tensor, temperatures: Tensor) ->
         shared, own: [batch, n_outputs] logits.
         share: [] of the first, in (0, 1).
         temperatures: [2] that their logits are divided by.
+
+    >>> logits = blended(torch.tensor([[4.0]]), torch.tensor([[-4.0]]), torch.tensor(0.5), torch.ones(2))
+    >>> logits.item()  # the twins contradict each other
+    0.0
     """
     first = _log_probabilities(shared / temperatures[0]) + torch.log(share)
     second = _log_probabilities(own / temperatures[1]) + torch.log1p(-share)

@@ -1,6 +1,6 @@
-"""All rows in one place: the reference that no decentralised method can be asked to beat.
+"""All rows in one place: an upper reference for decentralised methods.
 
-No link carries the rows: they are pooled by fiat, so traffic is 0 and simulated time is that of one machine.
+No link carries the rows, so traffic is 0 and simulated time is that of one machine.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
 from ..state.tensors import restore_tensor, to_array
 from ..training.client_setup import ClientSetup
-from ..training.local_training import answers, encoder_optimizer, refuse_infinite
+from ..training.local_training import encoder_optimizer, predict_at_rest, refuse_infinite
 from ..training.minibatches import Minibatches
 
-#: Nothing happens in it, but it ends when everybody's last round has been observed: only then may the model move on.
+#: A phase without work: it ends when the last round of all clients was observed, and only then may the model change.
 READY = "ready"
 TRAIN = "train"
 
@@ -37,7 +37,7 @@ class _Pool:
     """The pooled model. A step takes a minibatch of every client and one mean gradient: a batch of all of theirs.
 
     Every client's rows keep its own normalization, so that all methods see the same inputs. Dropout and running
-    statistics rest except while training, so that several members may be asked at once, on several threads.
+    statistics rest except while training, so that several threads may predict at once.
     """
 
     def __init__(self, setups: Sequence[ClientSetup]) -> None:
@@ -68,7 +68,7 @@ class _Pool:
         self._rest(True)
 
     def train(self, round_index: int) -> None:
-        """A round of steps, for everybody."""
+        """A round of steps, for all clients."""
         self._rest(False)
         for _ in range(self._settings.local_steps):
             self._clear_gradients()
@@ -94,7 +94,6 @@ class _Pool:
         }
 
     def restore(self, saved: SavedState) -> None:
-        """Train on from there."""
         parts = saved.parts("encoders", "heads", "fusions", "optimizer", "minibatches", "losses")
         encoders, leaders = parts["encoders"].parts(*self._firsts), self._leaders()
         heads, fusions = parts["heads"].parts(*leaders), parts["fusions"].parts(*leaders)
@@ -111,7 +110,7 @@ class _Pool:
             self.losses[client] = losses[str(client)].number()
 
     def _leaders(self) -> dict[str, ClientModel]:
-        """The model of every group whose head and fusion all its members have."""
+        """Model of the first client of every group, whose head and fusion all members share."""
         return {group: self.models[members[0]] for group, members in self._members.items()}
 
     def _rest(self, at_rest: bool) -> None:
@@ -164,7 +163,7 @@ def _member(setup: ClientSetup, pool: _Pool) -> Learner:
         client,
         [ChainPhase(READY), train],
         parts=pool if hosts else _NoState(),
-        models=lambda inputs: {name: answers(pool.models[client], inputs)},
+        models=lambda inputs: {name: predict_at_rest(pool.models[client], inputs)},
         figures=lambda: {"loss": pool.losses[client]},
     )
 

@@ -1,7 +1,7 @@
 """Decentralised multimodal learning with knowledge distillation between modalities: an approximation.
 
-Ghalkha et al. 2025 compare with DMML-KD (Yin, Chen, Tao) and give no details; this follows what the abstract of that
-work tells, with prototypes in the place of its generator. Results of it must say so.
+Ghalkha et al. 2025 compare with DMML-KD (Yin, Chen, Tao) and give no details; this follows the abstract of that work,
+with prototypes in the place of its generator. Reports of its results must state this.
 
 Every embedding has two halves: common features [l/2], which a classifier common to all modalities and clients reads,
 and specific ones. Local loss = fused + common classifier per modality + distillation from the client's other modalities

@@ -9,8 +9,7 @@ from torch import Tensor
 from ...emulator.contracts import Learner, Message, MessageKind, MessageSlot, State
 from ...emulator.saved_state import Parts, SavedState
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
-from ..sharing.train_then_mix import MIX, train_then_mix
-from ..sharing.uncoupled import UncoupledModels
+from ..sharing.train_then_mix import MIX, UncoupledModels, train_then_mix
 from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_model
 from ..state.tensors import restored_tensor, to_array
 from ..training.client_setup import ClientSetup

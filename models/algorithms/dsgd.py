@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ...emulator.contracts import MODALITIES, Learner
-from ..sharing.train_then_mix import MIX, train_then_mix
-from ..sharing.uncoupled import UncoupledModels
+from ..sharing.train_then_mix import MIX, UncoupledModels, train_then_mix
 from ..sharing.vector_gossip import shared_encoders, shared_head
 from ..training.client_setup import ClientSetup
 

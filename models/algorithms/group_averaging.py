@@ -1,10 +1,9 @@
-"""Whole models averaged over everybody of the same group, as if groups were known and all their members were linked."""
+"""Whole models averaged over all clients of a group, as if groups were known and all their members were linked."""
 
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..sharing.train_then_mix import MIX, train_then_mix
-from ..sharing.uncoupled import UncoupledModels
+from ..sharing.train_then_mix import MIX, UncoupledModels, train_then_mix
 from ..sharing.vector_gossip import shared_encoders, shared_model
 from ..training.client_setup import ClientSetup
 
@@ -14,7 +13,7 @@ GROUP = "group"
 def group_averaging(setup: ClientSetup) -> Learner:
     """First the mean model of the group, then encoders averaged with neighbors of other groups too.
 
-    A reference rather than a rival: the wiring links all members of a group with each other, whatever the graph.
+    A reference rather than a method: the wiring links all members of a group with each other, whatever the graph.
     """
     models = UncoupledModels(setup)
     (name,) = setup.models

@@ -1,10 +1,9 @@
-"""The plainest rival of the sheaf: the same models, encoders averaged, and heads averaged instead of coupled."""
+"""The simplest alternative to the sheaf: the same models, encoders averaged, and heads averaged instead of coupled."""
 
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..sharing.train_then_mix import MIX, train_then_mix
-from ..sharing.uncoupled import UncoupledModels
+from ..sharing.train_then_mix import MIX, UncoupledModels, train_then_mix
 from ..sharing.vector_gossip import shared_encoders, shared_head
 from ..training.client_setup import ClientSetup
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...emulator.saved_state import Parts
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
-from ..sharing.uncoupled import UncoupledModels
+from ..sharing.train_then_mix import UncoupledModels
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.head_diffusion import HeadDiffusion
 from ..training.client_setup import ClientSetup

@@ -1,10 +1,10 @@
-"""Ours: Sheaf-DMFL-Att whose clients also draw what their heads read towards class means that neighbors agree on.
+"""Ours: Sheaf-DMFL-Att whose clients also draw what their heads read towards class means over the neighborhood.
 
 Coupled heads agree on little while the embeddings that they read differ from client to client; the class means (of the
 fused embedding, over the last round's rows of a client and its neighbors) give all of them one place per class. Local
 loss = loss + prototype_pull * squared distance of the fused embedding to the mean of its class, mean over rows and
 features as in FedProto (Tan et al. 2022), which has a server and no coupling. The means travel with the encoders, one
-vector per neighbor. A strong pull is also met by embeddings that shrink, and then slows learning.
+vector per neighbor. Embeddings that shrink satisfy a strong pull too, and then learning is slow.
 
 Privacy: beside what Sheaf-DMFL sends, neighbors learn the class means of a client's embeddings and *how many of its
 rows have which class*, which is the distribution of its labels. Classes are matched by their numbers, so clients that

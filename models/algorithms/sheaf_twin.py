@@ -1,9 +1,9 @@
-"""Ours: every client trains a shared and an own model, and learns from rows kept aside how much to trust each.
+"""Ours: every client trains a shared and an own model, and weighs the two on rows kept aside.
 
-The shared twin is trained by sheaf diffusion, the own twin by nobody else. How much of the coupling a client wants is
-so decided where it shows, in its answers, and per client: whoever gains from the neighbors listens to them, whoever
-loses answers alone. It costs a second model; messages are those of sheaf diffusion. After half of the rounds the choice
-stands, and both twins train on the rows that were kept aside too.
+The shared twin is trained by sheaf diffusion, the own twin on the client's rows alone. So every client weighs the
+coupling by its effect on predictions: the more the neighbors help, the larger the share of the shared twin. It costs a
+second model; messages are those of sheaf diffusion. After half of the rounds the shares are fixed, and both twins train
+on the rows that were kept aside too.
 Related: mixtures of local and federated models (Deng et al. 2020, APFL), which have a server and mix parameters.
 """
 
@@ -16,7 +16,7 @@ import torch
 
 from ...emulator.saved_state import Parts
 from ..sharing.chained_learner import ChainedLearner, Inputs, Logits
-from ..sharing.uncoupled import UncoupledModels
+from ..sharing.train_then_mix import UncoupledModels
 from ..training.client_setup import ClientSetup
 from ..training.local_training import predict
 from ..training.minibatches import class_weights

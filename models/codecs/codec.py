@@ -16,7 +16,7 @@ WORD = np.dtype("<u8")
 
 
 class Decoded(NamedTuple):
-    """What a receiver knows of a neighbor's vector.
+    """Values of a neighbor's vector at a receiver.
 
     Attributes:
         values: [n] the neighbor's numbers; anything where they are not known.
@@ -30,16 +30,16 @@ class Decoded(NamedTuple):
 class Codec(Protocol):
     """One shared vector's way onto the wire and off it.
 
-    A message says what numbers *are*, never how they changed, so that a receiver needs nothing that came before and a
-    lost message spoils none that follows. What a codec remembers is on the sender's side, for all neighbors at once.
+    A message holds values, never differences, so that a receiver needs no earlier message and a lost one spoils none
+    that follows. The state of a codec is the sender's, for all neighbors at once.
     """
 
     def encode(self, values: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """Payload for the vector [n] as it is now; remembers what the payload does not say."""
+        """Payload for the vector [n] as it is now; the state keeps what the payload leaves out."""
         ...
 
     def decode(self, payload: NDArray[Any], received: NDArray[np.bool_] | None, n_values: int) -> Decoded:
-        """What such a payload, with the same shape of `received`, says of a vector of so many numbers.
+        """Values of a vector of so many numbers in such a payload; `received` has the payload's shape.
 
         Raises:
             DataError: it was made by another codec, or for another vector.
@@ -63,7 +63,7 @@ def check_payload(payload: NDArray[Any], dtype: np.dtype[Any], size: int) -> Non
     """Refuse what was not made by the same codec for a vector of the same size.
 
     Raises:
-        DataError: as said.
+        DataError: the payload has another type or size.
     """
     if payload.dtype != dtype or payload.shape != (size,):
         raise DataError(

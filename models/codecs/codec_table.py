@@ -1,4 +1,7 @@
-"""All codecs by the name that scenarios use."""
+"""Codecs by the name that `sharing.codec` uses.
+
+A new one is a file beside this, a row here, and its name in `settings.SharingSettings`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from numpy.typing import NDArray
 
 from ..settings import SharingSettings
 from .codec import Codec
-from .float16 import Float16
+from .floats import Float16, Plain
 from .int8 import Int8
-from .plain import Plain
 from .top_k import TopK
 
 #: Name -> makes the codec of one shared vector from its start [n].

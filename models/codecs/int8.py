@@ -61,6 +61,9 @@ def to_words(values: NDArray[np.floating[Any]]) -> NDArray[Any]:
 
     The step of a word is the smallest power of two of which its largest number is at most 127, and numbers are
     rounded to the nearest step. A word with a number that is not finite comes out as NaN.
+
+    >>> from_words(to_words(np.array([1.0, 0.5, 0.001])), 3)
+    array([1. , 0.5, 0. ], dtype=float32)
     """
     rows = np.zeros((-(-len(values) // PER_WORD), PER_WORD), dtype=values.dtype)
     rows.reshape(-1)[: len(values)] = values

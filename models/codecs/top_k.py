@@ -23,10 +23,14 @@ class TopK:
     neighbor's vector, which the first lost packet makes wrong for good.
 
     Under loss a coordinate is missing until its sender sends it again, which is when it has changed again. Clients
-    hear of different coordinates, so their mean moves a little, as it does when whole packets are lost.
+    receive different coordinates, so their mean moves a little, as it does when whole packets are lost.
 
     Source: to choose by the change since the last time, and to average only what arrived, is JWINS (Dhasade et al.
     2023) without its wavelets and drawn fractions. Differences to public copies are CHOCO-SGD (Koloskova et al. 2019).
+
+    >>> codec = TopK(np.zeros(4, dtype=np.float32), fraction=0.25)
+    >>> codec.decode(codec.encode(np.array([0.1, -3.0, 0.2, 0.0], dtype=np.float32)), None, 4)
+    Decoded(values=array([ 0., -3.,  0.,  0.], dtype=float32), known=array([False,  True, False, False]))
 
     Args:
         start: [n] what neighbors hold before the first message, as clients that start alike do.

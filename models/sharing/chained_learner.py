@@ -84,6 +84,13 @@ class ChainPhase:
 class ChainedLearner:
     """The `Learner` that plays a chain of phases.
 
+    >>> from sheafedge.emulator.saved_state import Parts
+    >>> train = ChainPhase("mix", work=lambda round_index: print("trained in round", round_index))
+    >>> learner = ChainedLearner(0, [train], Parts(), models=lambda inputs: {}, figures=dict)
+    >>> learner.compute("mix", 3)
+    trained in round 3
+    []
+
     Attributes:
         client_id: node id of the client.
         chain: phases, in the order in which a round has them.

@@ -19,6 +19,10 @@ def metropolis_hastings_weights(adjacency: NDArray[np.bool_]) -> NDArray[np.floa
     Returns:
         [n_clients, n_clients] symmetric, non-negative; every row and column sums to 1.
 
+    >>> metropolis_hastings_weights(np.array([[False, True], [True, False]]))
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+
     Source: Metropolis-Hastings weights of Ghalkha et al. 2025, (6); degrees counted inside the modality's subgraph.
     """
     degrees = adjacency.sum(axis=1)
@@ -39,6 +43,9 @@ def mix(own: Tensor, arrived: Sequence[tuple[Tensor, Tensor | None]], weights: S
 
     Returns:
         [n] new vector; `own` itself is left as it was.
+
+    >>> mix(torch.tensor([0.0, 0.0]), [(torch.tensor([4.0, 4.0]), torch.tensor([True, False]))], [0.5])
+    tensor([2., 0.])
     """
     whole = sum(weight for weight, (_, mask) in zip(weights, arrived, strict=True) if mask is None)
     mixed = own * (1.0 - whole)

@@ -60,7 +60,7 @@ def from_neighbors(
 
 
 class _Writable:
-    """An array that claims to be writable: torch has no read-only tensors, and warns of arrays that are."""
+    """View of an array that claims to be writable: torch has no read-only tensors, and warns of arrays that are."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self._array = array  # keeps the memory alive

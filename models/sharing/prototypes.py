@@ -1,4 +1,4 @@
-"""Mean features of every class, agreed on with neighbors."""
+"""Mean features of every class over a client and its neighbors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .payload import from_neighbors, to_neighbors, to_payload, to_tensor
 
 
 class Prototypes:
-    """Class means of one client: those of its own last round, and those that it agreed on with its neighbors.
+    """Class means of one client: those of its own last round, and those over the neighborhood.
 
     A message of them holds n_classes * n_features means, then the rows that each stands for: neighbors learn how often
-    a client saw each class, which nothing of the sheaf's messages tells them.
+    a client saw each class, which no message of the sheaf reveals.
 
     Args:
         n_classes, n_features: of what is averaged.
-        like: tells type and device.
+        like: tensor of the wanted type and device.
     """
 
     def __init__(self, n_classes: int, n_features: int, *, like: Tensor) -> None:
@@ -33,7 +33,7 @@ class Prototypes:
         self._sums, self._counts = torch.zeros_like(self.means), self.means.new_zeros(n_classes)
 
     def begin_round(self) -> None:
-        """Forget the own rows of the round before."""
+        """Reset the sums over the client's own rows."""
         self._sums, self._counts = torch.zeros_like(self._sums), torch.zeros_like(self._counts)
 
     def count(self, features: Tensor, labels: Tensor) -> None:
@@ -43,18 +43,18 @@ class Prototypes:
         self._counts.index_add_(0, labels, self._counts.new_full(labels.shape, float(views)))
 
     def distance(self, features: Tensor, labels: Tensor) -> Tensor:
-        """Mean squared distance [] of features [batch, n_views, n_features] to what was agreed on for their class."""
+        """Mean squared distance [] of features [batch, n_views, n_features] to the mean of their class."""
         known = self.known[labels].to(features.dtype)  # [batch]
         gaps = (features - self.means[labels].unsqueeze(1)).square().sum(dim=2).sum(dim=1)
         return (known * gaps).sum() / len(labels)
 
     def payload(self) -> NDArray[np.floating[Any]]:
-        """[n_classes * n_features + n_classes] the own round's means, and rows."""
+        """[n_classes * n_features + n_classes] means and row counts of the own round."""
         means = self._sums / self._counts.clamp_min(1.0).unsqueeze(1)
         return to_payload(torch.cat([means.view(-1), self._counts]))
 
     def absorb(self, arrived: Sequence[NDArray[Any]]) -> None:
-        """Agree: means over the own and the neighbors' rows; a class that nobody saw keeps what was agreed before."""
+        """Means over the own and the neighbors' rows; a class without rows keeps its mean of before."""
         sums, counts = self._sums.clone(), self._counts.clone()
         n_means = self.means.numel()
         for payload in arrived:
@@ -67,11 +67,10 @@ class Prototypes:
         self.known |= seen
 
     def state(self) -> State:
-        """What was agreed on, and the own rows of the round."""
+        """Means of the neighborhood, and sums over the own rows of the round."""
         return {name: to_array(values) for name, values in self._held().items()}
 
     def restore(self, saved: SavedState) -> None:
-        """Go on with those."""
         held = self._held()
         for name, one in saved.parts(*held).items():
             restore_tensor(held[name], one)
@@ -86,7 +85,7 @@ class PrototypeExchange:
     Args:
         client_id: sender of the messages.
         neighbors: receivers.
-        prototypes: of the client; `begin_round` is up to whoever counts its rows.
+        prototypes: of the client; `begin_round` is called by the work that counts rows.
     """
 
     kinds = frozenset({MessageKind.PROTOTYPES})

@@ -1,16 +1,57 @@
-"""The chain that most baselines are: local training, then averages with neighbors."""
+"""The chain that most baselines are: models trained side by side, then averages with neighbors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...emulator.saved_state import Parts
+import numpy as np
+
+from ...emulator.contracts import Modality, State
+from ...emulator.saved_state import Parts, SavedState
+from ..flat import FlatModule
 from ..training.client_setup import ClientSetup
-from .chained_learner import ChainedLearner, ChainPhase
-from .uncoupled import UncoupledModels
+from ..training.local_training import local_training
+from .chained_learner import ChainedLearner, ChainPhase, Inputs, Logits
 from .vector_gossip import SharedVector, VectorGossip
 
 MIX = "mix"
+
+
+class UncoupledModels:
+    """All models of a client (the fused one, or one per modality), each with its own batches and optimizer.
+
+    Attributes:
+        models: as the client was set up with, by name.
+        encoders: modality -> the one encoder of it that any of the models has.
+        flops: of one round of local steps.
+    """
+
+    def __init__(self, setup: ClientSetup) -> None:
+        self.models = setup.models
+        self._trainings = {name: local_training(setup, name) for name in setup.models}
+        self._parts = Parts(**self._trainings)
+        trainings = self._trainings.values()
+        self.encoders: dict[Modality, FlatModule] = {m: flat for one in trainings for m, flat in one.encoders.items()}
+        self.flops = setup.training.local_steps * sum(training.flops_per_step for training in trainings)
+
+    def train(self, round_index: int) -> None:
+        """A round of minibatch steps: encoders (15), attention (17), and heads by their own gradient alone."""
+        for training in self._trainings.values():
+            training.train(round_index)
+
+    def predict(self, inputs: Inputs) -> Logits:
+        """Logits of every model, by name."""
+        return {name: training.predict(inputs) for name, training in self._trainings.items()}
+
+    def health(self) -> Mapping[str, float]:
+        """Mean training loss of the models."""
+        return {"loss": float(np.mean([training.loss for training in self._trainings.values()]))}
+
+    def state(self) -> State:
+        return self._parts.state()
+
+    def restore(self, saved: SavedState) -> None:
+        self._parts.restore(saved)
 
 
 def train_then_mix(

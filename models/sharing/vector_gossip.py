@@ -51,7 +51,7 @@ def shared_encoders(
 def shared_head(
     model: ClientModel, weights: Mapping[NodeId, float], modality: Modality | None = None
 ) -> list[SharedVector]:
-    """The head of a model; `modality` tells the heads of unimodal models apart."""
+    """The head of a model; `modality` distinguishes the heads of unimodal models."""
     return [SharedVector(MessageKind.HEAD, modality, model.head.data, weights)]
 
 
@@ -84,7 +84,7 @@ class _Averaged:
 
     @property
     def name(self) -> str:
-        """Tells it from the other vectors of its gossip."""
+        """Name that is unique among the vectors of its gossip."""
         return f"{self.one.kind}.{self.one.modality or 'all'}"
 
 
@@ -93,7 +93,7 @@ class VectorGossip:
 
     Args:
         client_id: the sender of its messages.
-        shared: what is averaged; those without neighbors stay at home.
+        shared: what is averaged; those without neighbors are never sent.
         sharing: how often and in how many bits; in the rounds between, nothing is sent or expected.
     """
 
@@ -111,12 +111,12 @@ class VectorGossip:
 
     @property
     def shared(self) -> list[SharedVector]:
-        """What is averaged with anybody."""
+        """Vectors that are averaged with at least one neighbor."""
         return [each.one for each in self._averaged]
 
     @property
     def kinds(self) -> frozenset[MessageKind]:
-        """Kinds of the vectors that are averaged with anybody."""
+        """Kinds of the vectors that are averaged."""
         return frozenset(each.one.kind for each in self._averaged)
 
     def messages(self, phase: str, round_index: int) -> list[Message]:

@@ -1,4 +1,4 @@
-"""What a monitor wants to know of one client's coupling, from numbers that its rounds compute anyway.
+"""Health of one client's coupling, from numbers that its rounds compute anyway.
 
 Nothing pins the maps: P = 0 makes the energy of the sheaf vanish, so a coupling can come to compare nothing. Norms are
 followed by the algebra of rank-one steps, because a factored map is never built.
@@ -16,8 +16,8 @@ from ...emulator.contracts import State
 from ...emulator.saved_state import SavedState
 from .stability import UNSTABLE_FROM
 
-#: A residual below this share of its projections says nothing about the step before it: rounding of float32 is in it.
-TELLING_RESIDUAL = 1e-3
+#: Share of its projections below which a residual is rounding of float32, from which no step size can be derived.
+LEAST_RESIDUAL = 1e-3
 
 
 class CouplingHealth:
@@ -39,27 +39,27 @@ class CouplingHealth:
         self._share_now = self._share_at_start
         self._energy, self._largest_map_step, self.overshot = 0.0, 0.0, 0.0
 
-    def saw_projection(self, image: Tensor, norm_sq: Tensor) -> None:
-        """A head of this squared norm has this image [n_rows]."""
+    def record_projection(self, image: Tensor, norm_sq: Tensor) -> None:
+        """Image [n_rows] of a head with this squared norm []."""
         self._share_now = self._share(image, norm_sq)
 
-    def saw_residual(self, residual: Tensor) -> None:
-        """Own less peer's projections, 0 on rows of neighbors that were not heard; the peer counts the other half."""
+    def record_residual(self, residual: Tensor) -> None:
+        """Own less peer's projections [n_rows], 0 on rows that did not arrive; the peer counts the other half."""
         self._energy = 0.5 * float(residual @ residual)
 
-    def saw_map_step(self, scaled_residual: Tensor, image: Tensor, norm_sq: Tensor) -> None:
-        """Maps step by - s w^T, s [n_rows]; `image` is P w before the step, `norm_sq` is |w|^2."""
+    def record_map_step(self, scaled_residual: Tensor, image: Tensor, norm_sq: Tensor) -> None:
+        """A step of the maps by - s w^T, s [n_rows]; `image` is P w before the step, `norm_sq` is |w|^2."""
         change = (scaled_residual @ scaled_residual) * norm_sq - 2.0 * (scaled_residual @ image)
         self._map_norm_sq += float(change)
-        self.saw_projection(image - scaled_residual * norm_sq, norm_sq)
+        self.record_projection(image - scaled_residual * norm_sq, norm_sq)
 
-    def saw_maps(self, norm_sq: float, image: Tensor, head_norm_sq: Tensor) -> None:
-        """Maps of this squared Frobenius norm, after a step of another kind, make this image [n_rows] of the head."""
+    def record_maps(self, norm_sq: float, image: Tensor, head_norm_sq: Tensor) -> None:
+        """Squared Frobenius norm of the maps after a step of another kind, and the head's image [n_rows] under them."""
         self._map_norm_sq = norm_sq
-        self.saw_projection(image, head_norm_sq)
+        self.record_projection(image, head_norm_sq)
 
-    def saw_step_sizes(self, strengths: Iterable[float]) -> None:
-        """The edges that stepped did so by these eta * lambda * s_e."""
+    def record_step_sizes(self, strengths: Iterable[float]) -> None:
+        """Values of eta * lambda * s_e of the edges whose maps stepped."""
         self._largest_map_step = max(map(finite, strengths), default=0.0)
         if not self.overshot and self._largest_map_step >= UNSTABLE_FROM:
             self.overshot = self._largest_map_step
@@ -76,7 +76,7 @@ class CouplingHealth:
         return {name: finite(value) for name, value in figures.items()}
 
     def state(self) -> State:
-        """The figures as they are followed; how they started is known to a new one too."""
+        """Figures as they are followed; their first values follow from the scenario."""
         return {
             "map_norm_sq": float(self._map_norm_sq),
             "share_now": self._share_now,
@@ -86,7 +86,6 @@ class CouplingHealth:
         }
 
     def restore(self, saved: SavedState) -> None:
-        """Follow them on."""
         names = ("map_norm_sq", "share_now", "energy", "largest_map_step", "overshot")
         parts = saved.parts(*names)
         self._map_norm_sq, self._share_now, self._energy, self._largest_map_step, self.overshot = (
@@ -100,21 +99,21 @@ class CouplingHealth:
 
 
 def step_strengths(before: Tensor, after: Tensor, images: Tensor, rows: Iterable[slice]) -> list[float]:
-    """What eta * lambda * s_e was on every edge: a map step leaves 1 - eta * lambda * s_e of its residual, exactly.
+    """Values of eta * lambda * s_e, one per edge: a map step leaves 1 - eta * lambda * s_e of its residual, exactly.
 
     Args:
-        before, after: [n_rows] residuals of the same heads under the old and the new maps; 0 where not heard.
+        before, after: [n_rows] residuals of the same heads under the old and the new maps; 0 where nothing arrived.
         images: [n_rows] own projections under the old maps, for scale.
-        rows: of every edge. Edges with residuals too small to tell are left out.
+        rows: of every edge. Edges whose residuals are rounding are left out.
     """
     strengths = []
     for edge in rows:
         square, scale = float(before[edge] @ before[edge]), float(images[edge] @ images[edge])
-        if square > TELLING_RESIDUAL**2 * scale:
+        if square > LEAST_RESIDUAL**2 * scale:
             strengths.append(1.0 - float(after[edge] @ before[edge]) / square)
     return strengths
 
 
 def finite(value: float) -> float:
-    """The value, or the largest number there is in place of none: what diverges is still to be written down."""
+    """The value, or the largest float in its place: figures of a diverging run must still be written to JSON."""
     return value if math.isfinite(value) else sys.float_info.max

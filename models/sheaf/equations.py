@@ -28,6 +28,9 @@ def edge_stalk_dim(compression: float, own_dim: int, peer_dim: int, n_shared: in
         own_dim, peer_dim: head sizes of the two ends.
         n_shared: how many coordinates the heads have in common; a structured map cannot have more rows. None: no limit
             but the smaller head.
+
+    >>> edge_stalk_dim(0.1, 40, 60)
+    5
     """
     limit = min(own_dim, peer_dim) if n_shared is None else min(own_dim, peer_dim, n_shared)
     wanted = math.floor(compression * (own_dim + peer_dim) / 2 + 1e-9)  # 0.1 * 4160 must not fall to 415
@@ -143,20 +146,23 @@ def head_step(head: Tensor, gradient: Tensor, pull: Tensor, *, step_size: float,
         pull: [d_i] sum over neighbors of P_ij^T (P_ij w_i - P_ji w_j).
         step_size: alpha.
         coupling: lambda.
+
+    >>> head_step(torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([4.0]), step_size=0.25, coupling=0.5)
+    tensor([0.])
     """
     return head - step_size * (gradient + coupling * pull)  # (11)
 
 
 def edge_trust(own: Tensor, peer: Tensor, scale: float) -> Tensor:
-    """How much of its pull an edge may use, []: 1 for images that agree, less the more they differ, both ends alike.
+    """Share of its pull that an edge uses, []: 1 for images that agree, less the more they differ, both ends alike.
 
     1 / (1 + rho / kappa)^2 with rho = |u - v|^2 / (|u|^2 + |v|^2), which is 0 in agreement, about 1 for unrelated
     images and 2 in opposition. The pull falls again for neighbors that are far away, so an outlier loses its hold on
-    the others; both ends know u and v, so no word is needed and mixing stays symmetric.
+    the others; both ends know u and v, so nothing more is sent and mixing stays symmetric.
 
     Args:
         own, peer: [d_ij] images u and v.
-        scale: kappa, the relative residual at which a quarter of the pull is left; 0 trusts everybody.
+        scale: kappa, the relative residual at which a quarter of the pull is left; 0 trusts all neighbors alike.
 
     Source: weights of the robust loss of Geman and McClure (1985), here of a relative residual.
     """
@@ -181,6 +187,9 @@ def map_step_sizes(step_size: float, coupling: float, own_norm_sq: Tensor, peer_
 
     Returns:
         [n_edges] step sizes.
+
+    >>> map_step_sizes(0.1, 1.0, torch.tensor(10.0), torch.tensor([0.0, 10.0]))
+    tensor([0.1000, 0.0500])
     """
     if coupling == 0.0:
         return torch.full_like(peer_norms_sq, step_size)

@@ -1,7 +1,7 @@
 """One client's side of the sheaf coupling: projections out, neighbors' projections in, pull on the head, map steps.
 
 Everything is stacked over the client's edges, in the row order of its restriction maps. A coordinate of an edge that
-was not heard from the other end neither pulls nor changes its row of the map. With `edge_trust` an edge pulls less the
+did not arrive from the other end neither pulls nor changes its row of the map. With `edge_trust` an edge pulls less the
 more its ends differ; the map steps remain those of (12).
 """
 
@@ -26,14 +26,14 @@ from .map_storage import stored_maps
 from .stability import UNSTABLE_FROM, map_norm_sq
 
 
-class _Heard(NamedTuple):
-    """What came from the neighbors, stacked over edges.
+class _Arrived(NamedTuple):
+    """Messages of the neighbors, stacked over edges.
 
     Attributes:
         values: [n_rows] their projections, 0 where nothing came.
         rows: [n_rows] 1 where a coordinate came, else 0.
         edges: [n_edges] 1 where anything of an edge came that can be used, else 0.
-        norms_sq: [n_edges] squared norms of the neighbors' heads, 0 where none was told.
+        norms_sq: [n_edges] squared norms of the neighbors' heads, 0 where none came.
     """
 
     values: Tensor
@@ -43,20 +43,20 @@ class _Heard(NamedTuple):
 
 
 class HeadCoupling:
-    """Restriction maps of one client, and what it last heard from the other ends.
+    """Restriction maps of one client, and the projections that last arrived from the other ends.
 
     Args:
         client_id: the sender of its messages.
         starts: neighbor -> initial map, see `restriction_maps`.
-        head: [d_i] initial head; tells size, dtype and device.
+        head: [d_i] initial head, for size, dtype and device.
         settings: of the scenario.
-        n_outputs: of the head; only Kronecker maps need to know.
+        n_outputs: of the head; needed by Kronecker maps only.
         redrawn: round -> maps that every later round starts from, of the same sizes; None: maps stay and learn.
 
     Attributes:
         maps: its restriction maps.
-        relative_residual: |residual|^2 as a share of both ends' |projection|^2, over the edges heard last.
-        health: what a monitor wants to know.
+        relative_residual: |residual|^2 as a share of both ends' |projection|^2, over the edges of the last exchange.
+        health: figures for monitors.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class HeadCoupling:
         self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(head.device)
         self._edge = {neighbor: index for index, neighbor in enumerate(self.maps.rows)}
         self._peer = head.new_zeros(self.maps.n_rows)  # neighbors' projections, held during the local steps
-        self._trust = head.new_zeros(self.maps.n_rows)  # of the neighbor of each row, 0 where it was not heard
+        self._trust = head.new_zeros(self.maps.n_rows)  # of the neighbor of each row, 0 where nothing arrived
         self._projection = head.new_zeros(self.maps.n_rows)
         self._reprojection = head.new_zeros(self.maps.n_rows)
         self._stepped_residual = head.new_zeros(self.maps.n_rows)  # what the last map step was made from
@@ -96,23 +96,23 @@ class HeadCoupling:
         if self._redrawn is not None and round_index > 0:
             self.maps = stored_maps(self._settings.map_storage, self._redrawn(round_index), head, self._n_outputs)
         self._projection = self.maps.project(head)
-        self.health.saw_projection(self._projection, head @ head)
+        self.health.record_projection(self._projection, head @ head)
         stacked = to_payload(self._projection)
         parts = {neighbor: stacked[rows] for neighbor, rows in self.maps.rows.items()}
         return to_neighbors(MessageKind.PROJECTION, self._client_id, parts, phase, round_index)
 
     def hold(self, arrived: Sequence[Message]) -> None:
         """Hold the neighbors' projections; coordinates that are not among them do not pull this round."""
-        self._peer, heard, _, _ = self._stacked(arrived)
-        self._trust = heard * self._trusts(heard * self._projection, self._peer)
-        residual = heard * (self._projection - self._peer)
-        self.health.saw_residual(residual)
-        if not self.sends_norm:  # then nobody knows s_e, but the last step shows in what it left
-            before = heard * self._stepped_residual
-            self.health.saw_step_sizes(step_strengths(before, residual, self._reprojection, self.maps.rows.values()))
+        self._peer, came, _, _ = self._stacked(arrived)
+        self._trust = came * self._trusts(came * self._projection, self._peer)
+        residual = came * (self._projection - self._peer)
+        self.health.record_residual(residual)
+        if not self.sends_norm:  # then s_e is not sent, but follows from the residual that the last step left
+            before = came * self._stepped_residual
+            self.health.record_step_sizes(step_strengths(before, residual, self._reprojection, self.maps.rows.values()))
 
     def pull(self, head: Tensor) -> Tensor:
-        """Sum over heard neighbors of P_ij^T (P_ij w_i - P_ji w_j), [d_i]: the sheaf term of (11).
+        """Sum over neighbors whose projections arrived of P_ij^T (P_ij w_i - P_ji w_j), [d_i]: the sheaf term of (11).
 
         Each term counts with the trust in its edge, found from what both ends sent and held like the projections.
         """
@@ -127,11 +127,11 @@ class HeadCoupling:
         return to_neighbors(MessageKind.REPROJECTION, self._client_id, parts, phase, round_index)
 
     def step_maps(self, arrived: Sequence[Message], head: Tensor) -> None:
-        """Step G, equation (12) on every heard coordinate; with the single exchange also the next round's `hold`."""
-        peer, heard, edges_heard, norms_sq = self._stacked(arrived)
+        """Step G: equation (12) on coordinates that arrived; with the single exchange also `hold` of the next round."""
+        peer, came, edges_arrived, norms_sq = self._stacked(arrived)
         own = self._reprojection
-        residual = heard * (own - peer)
-        scale = float(heard @ (own * own + peer * peer))
+        residual = came * (own - peer)
+        scale = float(came @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
         eta, coupling = self._settings.map_step_size, self._settings.coupling
         steps = torch.full_like(norms_sq, eta)
@@ -141,20 +141,20 @@ class HeadCoupling:
         scaled = step_of_row * coupling * residual
         self.maps.step(scaled, head)  # (12)
         self._stepped_residual = residual
-        self.health.saw_residual(residual)
+        self.health.record_residual(residual)
         if isinstance(self.maps, KroneckerMaps):
-            self.health.saw_maps(self.maps.norm_sq, self.maps.project(head), head @ head)
+            self.health.record_maps(self.maps.norm_sq, self.maps.project(head), head @ head)
         else:
-            self.health.saw_map_step(scaled, own, head @ head)
+            self.health.record_map_step(scaled, own, head @ head)
         if self.sends_norm:
-            self.health.saw_step_sizes((edges_heard * steps * coupling * (head @ head + norms_sq)).tolist())
+            self.health.record_step_sizes((edges_arrived * steps * coupling * (head @ head + norms_sq)).tolist())
         if self._settings.exchange == "single":
             norm_of_row = norms_sq[self._edge_of_row]
             self._peer = reproject_locally(
                 peer, -residual, step_size=step_of_row, coupling=coupling, norm_sq=norm_of_row
             )
             own = reproject_locally(own, residual, step_size=step_of_row, coupling=coupling, norm_sq=head @ head)
-            self._trust = heard * self._trusts(own, self._peer)
+            self._trust = came * self._trusts(own, self._peer)
 
     def _trusts(self, own: Tensor, peer: Tensor) -> Tensor:
         """[n_rows] trust in every edge, on its rows."""
@@ -179,7 +179,7 @@ class HeadCoupling:
         return ""
 
     def state(self) -> State:
-        """Maps, what is held of the last exchanges, and health."""
+        """Maps, projections of the last exchanges, and health."""
         return {
             "maps": self.maps.state(),
             "peer": to_array(self._peer),
@@ -192,7 +192,6 @@ class HeadCoupling:
         }
 
     def restore(self, saved: SavedState) -> None:
-        """Go on with those."""
         held = ("peer", "trust", "projection", "reprojection", "stepped_residual")
         parts = saved.parts("maps", *held, "health", "relative_residual")
         self.maps.restore(parts["maps"])
@@ -202,17 +201,17 @@ class HeadCoupling:
         self.health.restore(parts["health"])
         self.relative_residual = parts["relative_residual"].number()
 
-    def _stacked(self, arrived: Sequence[Message]) -> _Heard:
-        peer, rows_heard = torch.zeros_like(self._peer), torch.zeros_like(self._peer)
+    def _stacked(self, arrived: Sequence[Message]) -> _Arrived:
+        peer, rows_arrived = torch.zeros_like(self._peer), torch.zeros_like(self._peer)
         norms_sq = self._peer.new_zeros(len(self.maps.rows))
-        edges_heard = torch.zeros_like(norms_sq)
+        edges_arrived = torch.zeros_like(norms_sq)
         for message in arrived:
             rows, edge = self.maps.rows[message.sender], self._edge[message.sender]
             n_values = rows.stop - rows.start
             if message.received is not None and not message.received[n_values:].all():
-                continue  # without the norm behind the coordinates nobody knows how far a map step may go
-            peer[rows], rows_heard[rows] = arrived_values(message, n_values, peer)
-            edges_heard[edge] = 1.0
+                continue  # without the norm behind the coordinates, the largest safe map step is unknown
+            peer[rows], rows_arrived[rows] = arrived_values(message, n_values, peer)
+            edges_arrived[edge] = 1.0
             if len(message.payload) > n_values:
                 norms_sq[edge] = float(message.payload[n_values])
-        return _Heard(peer, rows_heard, edges_heard, norms_sq)
+        return _Arrived(peer, rows_arrived, edges_arrived, norms_sq)

@@ -1,4 +1,4 @@
-"""One client's side of diffusion along the sheaf: projections out, and a weighted step towards the neighbors' ones."""
+"""One client's side of diffusion along the sheaf: projections, and a weighted step towards those that arrive."""
 
 from __future__ import annotations
 
@@ -58,23 +58,23 @@ class HeadDiffusion:
         return from_neighbors(MessageKind.PROJECTION, self.maps.rows, phase, round_index)
 
     def absorb(self, arrived: Sequence[Message]) -> None:
-        """Step towards what was heard of the neighbors; the weight of all else stays with the own head.
+        """Step towards the projections that arrived; the weight of all others stays with the own head.
 
-        So does what is not trusted of a weight: both ends of an edge trust alike, so the mean of heads stays.
+        So does the part of a weight that `edge_trust` takes away; both ends take the same, so the mean of heads stays.
         """
         own, weights = self._projected, self._row_weights()
-        peer, heard = torch.zeros_like(own), torch.zeros_like(own)
+        peer, came = torch.zeros_like(own), torch.zeros_like(own)
         for message in arrived:  # copied first: a sum over a received buffer may depend on where in memory it lies
             rows = self.maps.rows[message.sender]
-            peer[rows], heard[rows] = arrived_values(message, rows.stop - rows.start, own)
+            peer[rows], came[rows] = arrived_values(message, rows.stop - rows.start, own)
             if self._trust_scale > 0.0:
-                weights[rows] *= edge_trust(heard[rows] * own[rows], peer[rows], self._trust_scale)
-        residual, scale = heard * (own - peer), float(heard @ (own * own + peer * peer))
+                weights[rows] *= edge_trust(came[rows] * own[rows], peer[rows], self._trust_scale)
+        residual, scale = came * (own - peer), float(came @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
         self._head.sub_(self.maps.pull(weights * residual))
 
     def state(self) -> State:
-        """Maps and what was last sent; the head belongs to the model."""
+        """Maps and the projection last sent; the head belongs to the model."""
         return {
             "maps": self.maps.state(),
             "projected": to_array(self._projected),
@@ -82,14 +82,13 @@ class HeadDiffusion:
         }
 
     def restore(self, saved: SavedState) -> None:
-        """Go on with those."""
         parts = saved.parts("maps", "projected", "relative_residual")
         self.maps.restore(parts["maps"])
         self._projected = restored_tensor(parts["projected"], self._projected)
         self.relative_residual = parts["relative_residual"].number()
 
     def _row_weights(self) -> Tensor:
-        """[n_rows] share of every neighbor's way that is gone in this round."""
+        """[n_rows] share of the way to every neighbor that a round goes."""
         parts = [
             self._head.new_full((rows.stop - rows.start,), self._mixing[neighbor] * self._diffusion)
             for neighbor, rows in self.maps.rows.items()

@@ -1,4 +1,4 @@
-"""The ways in which a client can hold its restriction maps, by the name that a scenario gives them."""
+"""Representations of restriction maps, by the name that `sheaf.map_storage` gives them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAP_STORAGES: dict[str, type[DenseMaps] | type[FactoredMaps]] = {"dense": DenseM
 
 
 def stored_maps(storage: str, starts: Mapping[NodeId, Tensor], head: Tensor, n_outputs: int) -> RestrictionMaps:
-    """Maps that start like this.
+    """Restriction maps in one of the representations.
 
     Args:
         storage: as in `sheaf.map_storage`; "kronecker" holds maps that treat all outputs alike, the others any.
         starts: neighbor -> initial map, see `restriction_maps`.
-        head: [d_i] tells size, dtype and device.
+        head: [d_i] for size, dtype and device.
         n_outputs: C, of the head.
     """
     if storage == "kronecker":

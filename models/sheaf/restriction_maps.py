@@ -90,6 +90,12 @@ class DenseMaps:
         starts: neighbor -> initial map, [d_ij] int64 rows of the identity or a matrix [d_ij, head_dim].
         head_dim: d_i.
         dtype, device: of the arithmetic.
+
+    >>> maps = DenseMaps({7: torch.tensor([0, 2])}, head_dim=3)
+    >>> maps.project(torch.tensor([1.0, 2.0, 3.0]))
+    tensor([1., 3.])
+    >>> maps.pull(torch.tensor([1.0, 1.0]))
+    tensor([1., 0., 1.])
     """
 
     def __init__(
@@ -138,6 +144,12 @@ class FactoredMaps:
     When the history outgrows the dense matrix it is folded into a dense P0, exactly.
 
     Args: as of `DenseMaps`.
+
+    >>> maps = FactoredMaps({7: torch.tensor([0, 2])}, head_dim=3)
+    >>> maps.step(torch.tensor([0.5, 0.0]), torch.tensor([1.0, 0.0, 0.0]))
+    >>> maps.dense(7)
+    tensor([[0.5000, 0.0000, 0.0000],
+            [0.0000, 0.0000, 1.0000]])
     """
 
     def __init__(

@@ -22,14 +22,18 @@ from .restriction_maps import RestrictionMaps
 
 #: Step size times curvature from which on a quadratic diverges.
 UNSTABLE_FROM = 2.0
-#: Iterates before an estimate is believed: the first ones may lie close to a smaller eigenvalue.
+#: Iterates before an estimate counts as converged: the first ones may lie close to a smaller eigenvalue.
 LEAST_PRODUCTS = 12
-#: Of the estimate: what is left of an iterate that says nothing new.
-NOTHING_NEW = 1e-12
+#: Share of the estimate below which the rest of an iterate is rounding.
+ROUNDING_SHARE = 1e-12
 
 
 def head_step_limit(smoothness: float, coupling: float, laplacian_norm: float) -> float:
-    """Largest stable alpha; with a smoothness of 0, what no alpha may exceed whatever the losses are."""
+    """Largest stable alpha; with a smoothness of 0, the limit for losses of any smoothness.
+
+    >>> head_step_limit(smoothness=1.0, coupling=0.5, laplacian_norm=2.0)
+    1.0
+    """
     curvature = smoothness + coupling * laplacian_norm
     return UNSTABLE_FROM / curvature if curvature > 0.0 else math.inf
 
@@ -69,8 +73,8 @@ def sheaf_laplacian_norm(
 def sheaf_laplacian_bound(starts: Mapping[NodeId, Mapping[NodeId, Tensor]]) -> float:
     """What the norm of L_F never exceeds, from the maps one by one: 2 max_i sum_j |P_ij|^2.
 
-    For rows of the identity that is twice the largest degree, as for the Laplacian of any graph. Costs a look at every
-    map, where the norm itself takes dozens of products and keeps as many vectors over all clients.
+    For rows of the identity that is twice the largest degree, as for the Laplacian of any graph. Costs one pass over
+    every map, where the norm itself takes dozens of products and keeps as many vectors over all clients.
 
     Args:
         starts: as for `sheaf_laplacian_norm`.
@@ -85,7 +89,7 @@ def map_norm_sq(maps: RestrictionMaps, head: Tensor, *, tolerance: float = 1e-2)
 
     Args:
         maps: of the client.
-        head: tells size, dtype and device.
+        head: for size, dtype and device.
     """
     if maps.n_rows == 0:
         return 0.0
@@ -97,7 +101,7 @@ def largest_eigenvalue(
 ) -> float:
     """Upper estimate of the largest eigenvalue of a symmetric operator without negative ones.
 
-    Power iteration that keeps what it has seen (Lanczos with full orthogonalization): the best combination of all
+    Power iteration that keeps all iterates (Lanczos with full orthogonalization): the best combination of all
     iterates instead of the last one. Returned is its Rayleigh quotient plus the norm of its residual, which bounds how
     far the eigenvalue can be away.
 
@@ -125,8 +129,8 @@ def largest_eigenvalue(
             return math.inf
         values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
         largest, residual = float(values[-1]), rest * abs(float(vectors[-1, -1]))
-        believed = len(basis) >= LEAST_PRODUCTS and residual <= tolerance * largest
-        if believed or rest <= NOTHING_NEW * largest or len(basis) == min(size, most_products):
+        converged = len(basis) >= LEAST_PRODUCTS and residual <= tolerance * largest
+        if converged or rest <= ROUNDING_SHARE * largest or len(basis) == min(size, most_products):
             return largest + residual
         basis.append(image / rest)
         beside.append(rest)

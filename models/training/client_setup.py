@@ -1,4 +1,4 @@
-"""Everything a learner is made from; the wiring fills it in, the algorithms read it."""
+"""Parts and settings of one client, from which an algorithm makes its learner."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class ClientSetup:
     Attributes:
         client_id: its node id.
         group: name of its group; clients of a group own the same modalities.
-        models: the fused model as {"fused": model}, or one unimodal model per modality, as the algorithm asks.
-        twin: the fused model with a second one of the same start, for algorithms that ask.
+        models: the fused model as {"fused": model}, or one unimodal model per modality, as the algorithm needs.
+        twin: the fused model with a second one of the same start, for algorithms that need it.
         rows: training rows.
-        private: rows kept aside from them, for algorithms that ask.
+        private: rows kept aside from them, for algorithms that need it.
         private_rounds: for so many rounds.
         objective: what local training minimizes.
         batch_draws: model name -> stream that its minibatches come from.

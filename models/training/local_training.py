@@ -21,20 +21,20 @@ from .client_setup import ClientSetup
 from .minibatches import Minibatches, PassedBatch
 from .training_rows import TrainingRows
 
-#: Rows that a prediction looks at together: a window of images has a quarter of a megabyte.
+#: Rows of one forward pass of a prediction: a window of images has a quarter of a megabyte.
 PREDICTED_AT_ONCE = 128
 
 
 def predict(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Logits [n, n_outputs] of a model on rows in physical units, in pieces; dropout and running statistics rest."""
+    """Logits [n, n_outputs] of a model on rows in physical units, in pieces, in evaluation mode."""
     model.eval()
-    logits = answers(model, inputs)
+    logits = predict_at_rest(model, inputs)
     model.train()
     return logits
 
 
-def answers(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
-    """The same of a model that is at rest already, and may be asked by several threads at once."""
+def predict_at_rest(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Logits [n, n_outputs] of a model that is in evaluation mode already, so that several threads may share it."""
     n_rows = len(inputs[model.modalities[0]])
     with torch.no_grad():
         pieces = [
@@ -46,7 +46,7 @@ def answers(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) 
 
 
 def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Of (15), over all of a client's encoders at once."""
+    """Optimizer of (15), over all of a client's encoders at once."""
     vectors = [flat.trainable for flat in flats]
     if settings.encoder_optimizer == "adam":
         return torch.optim.Adam(vectors, lr=settings.encoder_step_size, fused=True)  # one kernel, on CPU too
@@ -161,16 +161,16 @@ class LocalTraining:
             scoring.data.sub_(scoring.grad, alpha=self.settings.attention_step_size)
 
     def step_head(self) -> None:
-        """A head that nobody pulls at follows its own gradient."""
+        """Gradient step of a head without coupling."""
         self.set_head(self.head - self.settings.head_step_size * self.head_gradient)
 
     def check_finite(self, loss: Tensor, round_index: int, reason: Callable[[], str] = str) -> None:
-        """Remember the round's last loss, and stop a run whose numbers have left the finite ones.
+        """Keep the round's last loss, and stop a run whose numbers have left the finite ones.
 
         Args:
             loss: of the round's last minibatch.
             round_index: of this round.
-            reason: is asked for what else is known about why, as a part of a sentence.
+            reason: gives the known cause, as a part of a sentence.
 
         Raises:
             DivergedError: they have.
@@ -193,7 +193,6 @@ class LocalTraining:
         }
 
     def restore(self, saved: SavedState) -> None:
-        """Train on from there."""
         parts = saved.parts("model", "optimizer", "minibatches", "loss")
         self.model.restore(parts["model"])
         restore_optimizer(self._optimizer, parts["optimizer"])

@@ -22,6 +22,10 @@ class BatchOrder:
     """Endless minibatches, without repeats inside an epoch; a short last batch is dropped, a tiny set is one batch.
 
     More rows begin a new epoch.
+
+    >>> order = BatchOrder(5, 2, np.random.default_rng(0))
+    >>> [order.next(5).tolist() for _ in range(3)]  # the fifth row waits for the next epoch
+    [[2, 4], [3, 0], [4, 1]]
     """
 
     def __init__(self, n_rows: int, batch_size: int, draws: np.random.Generator) -> None:
@@ -38,11 +42,10 @@ class BatchOrder:
         return batch
 
     def state(self) -> State:
-        """The epoch, how far it has got, and where its stream stands."""
+        """Order and position of the epoch, and position of the stream."""
         return {"order": self._order.copy(), "at": self._at, "draws": numpy_stream_state(self._draws)}
 
     def restore(self, saved: SavedState) -> None:
-        """Go on in that epoch."""
         parts = saved.parts("order", "at", "draws")
         order = parts["order"].array(np.dtype(np.int64), None)
         if not np.array_equal(np.sort(order), np.arange(len(order))):
@@ -73,7 +76,7 @@ class PassedBatch:
 
 
 class Minibatches:
-    """A client's rows, one minibatch after the other, through whatever model is asked.
+    """A client's rows, one minibatch after the other, through a model that the caller chooses.
 
     Args:
         rows: training rows.
@@ -103,11 +106,10 @@ class Minibatches:
         return PassedBatch(embeddings, fused, logits, labels, weights, self._objective(logits, labels, weights))
 
     def state(self) -> State:
-        """Of the order; class weights follow from the rows."""
+        """State of the order; class weights follow from the rows."""
         return self._order.state()
 
     def restore(self, saved: SavedState) -> None:
-        """Go on in that order."""
         self._order.restore(saved)
 
     def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
@@ -119,5 +121,5 @@ class Minibatches:
 
 
 def class_weights(label: NDArray[np.int64], objective: Objective, logits: Tensor) -> Tensor:
-    """[n_classes] weights that give every class among these labels the same say, for logits [batch, n_outputs]."""
+    """[n_classes] weights by which all classes among these labels count alike, for logits [batch, n_outputs]."""
     return torch.from_numpy(balanced_weights(label, n_classes(objective, logits.shape[1]))).to(logits)

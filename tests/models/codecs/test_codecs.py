@@ -16,7 +16,7 @@ from sheafedge.emulator.network.transport.wire_header import header_bytes
 from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.codecs.codec import Codec
 from sheafedge.models.codecs.codec_table import CODECS
-from sheafedge.models.codecs.float16 import Float16
+from sheafedge.models.codecs.floats import Float16
 from sheafedge.models.codecs.int8 import PER_WORD, Int8, from_words, to_words
 from sheafedge.models.codecs.top_k import TopK
 from sheafedge.models.settings import SharingSettings
