@@ -142,12 +142,12 @@ def report_lines(found: Mapping[str, Any], task: TaskSpec) -> dict[str, str]:
     if "scores" in found:
         lines["scores"] = _scores_line(found["scores"], task)
     if "persistence" in found:
-        lines["repeating"] = f"{_scores_line(found['persistence'], task)}, by repeating the last one"
+        lines["baseline"] = f"{_scores_line(found['persistence'], task)} (persistence)"
     if events := found.get("foresight"):
         lines["onsets"] = _onsets_line(events)
         lines["alarms"] = (
             f"{events['alarms']}, of which {events['false_alarms']} false:"
-            f" {events['false_alarms_per_min']:.2f} a minute of clear sight"
+            f" {events['false_alarms_per_min']:.2f} per minute of clear line of sight"
         )
     return lines
 
@@ -158,14 +158,14 @@ def _frames_line(found: Mapping[str, Any]) -> str:
     if late_ms["max"]:
         line += f", {late_ms['mean']:.1f} ms late on average, {late_ms['max']:.0f} ms at most"
     if frames["lost"]:
-        line += f"; {frames['lost']:,} lost on the way"
+        line += f"; {frames['lost']:,} lost at random"
     if frames["broken"]:
-        line += f"; {frames['broken']:,} not given by broken sensors"
+        line += f"; {frames['broken']:,} missing because of sensor failures"
     return line
 
 
 def _answers_line(asked: Mapping[str, int]) -> str:
-    return f"{asked['answered']:,} of {asked['asked']:,} asked; " + ", ".join(
+    return f"{asked['answered']:,} of {asked['asked']:,} requests; " + ", ".join(
         f"{asked[outcome]:,} {outcome}"
         for outcome in ("awaited", "dropped", "refused", "unanswered", "withheld")
         if asked[outcome] or outcome in {"dropped", "refused"}
@@ -191,7 +191,7 @@ def _onsets_line(events: Mapping[str, Any]) -> str:
         line += f", {events[outcome]} {said}" if events[outcome] else ""
     if lead := events["lead_ms"]:
         beyond = f", {events['standing']} beyond the horizon" if events["standing"] else ""
-        line += f"; {lead['median']:.0f} ms ahead ({lead['min']:.0f} to {lead['max']:.0f}{beyond})"
+        line += f"; median lead {lead['median']:.0f} ms ({lead['min']:.0f} to {lead['max']:.0f}{beyond})"
     if usable := events["usable_ms"]:
-        line += f", {usable['median']:.0f} ms when the answer is there"
+        line += f", {usable['median']:.0f} ms after the answer latency"
     return line

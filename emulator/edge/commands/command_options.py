@@ -18,18 +18,18 @@ DEFAULT_ADDRESS = "tcp://127.0.0.1:5570"
 _SETTINGS = ServingSettings()
 #: Measuring time of `bench`, all contenders together.
 DEFAULT_SECONDS = 10.0
-#: More than any device has; beyond them lies a slip of the finger.
+#: Larger values are treated as typing errors.
 MOST_THREADS, MOST_BATCH = 256, 4096
-#: Command -> what it does, in one line.
+#: Command -> summary of one line.
 SUMMARIES: Mapping[str, str] = {
-    "serve": "Serve a bundle: sensor frames in, answers out.",
-    "bench": "Measure how fast a bundle answers here, beside its other precisions, torch, and other devices.",
-    "verify": "Check that a bundle is whole and answers here as it should.",
+    "serve": "Serve a bundle: receive sensor frames over ZeroMQ, and answer with predictions.",
+    "bench": "Measure latency and memory of a bundle on this machine; compare precisions, torch, and other devices.",
+    "verify": "Check the hashes of a bundle, and its outputs on the test samples.",
 }
 
 
 class OneSentenceParser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, as all commands here do.
+    """Argument parser that reports an error in one sentence, as all commands do.
 
     Args:
         command: a name of `SUMMARIES`.
@@ -57,19 +57,23 @@ def _bench_parser() -> argparse.ArgumentParser:
     parser = OneSentenceParser("bench")
     add = parser.add_argument
     add(
-        "bundles", nargs="+", type=Path, metavar="BUNDLE", help="folder or .zip; of one, other precisions beside it too"
+        "bundles",
+        nargs="+",
+        type=Path,
+        metavar="BUNDLE",
+        help="folder or .zip of a bundle; of a single one, other precisions in its folder are included",
     )
-    add("--threads", type=int, default=1, help="inside one answer, on a CPU (1)")
+    add("--threads", type=int, default=1, help="threads of the model on a CPU (1)")
     add("--batch", type=int, default=1, help="samples per call (1)")
-    add("--seconds", type=float, help=f"measure for so long, all together ({DEFAULT_SECONDS:g})")
-    add("--repeats", type=int, help="or: so many calls of each at least")
-    add("--cuda", action="store_true", help="on a GPU if that can be; the table says what really ran")
-    add("--no-memory", action="store_true", help="start no extra processes that measure memory and session start")
-    add("--no-torch", action="store_true", help="leave torch out")
-    add("--devices", default="", help="all, or names or profile files with commas: what it would take there, modelled")
+    add("--seconds", type=float, help=f"total measuring time in seconds ({DEFAULT_SECONDS:g})")
+    add("--repeats", type=int, help="smallest number of calls of each, in place of --seconds")
+    add("--cuda", action="store_true", help="run on a GPU if possible; the table has the execution provider")
+    add("--no-memory", action="store_true", help="do not measure memory and session start, which needs extra processes")
+    add("--no-torch", action="store_true", help="do not measure torch")
+    add("--devices", default="", help="all, or comma-separated names or profile files: estimate times on these devices")
     add("--save-profile", type=Path, metavar="FILE.toml", help="write a device profile of this machine")
-    add("--name", help="of that device (the file's)")
-    add("--power-w", type=float, help="what that device draws while computing, for energy; a meter tells")
+    add("--name", help="name of that device (default: name of the file)")
+    add("--power-w", type=float, help="measured power of that device while computing, for energy")
     add("--json", action="store_true", help="print one JSON object")
     return parser
 
@@ -116,35 +120,50 @@ def serve_options(arguments: Sequence[str]) -> argparse.Namespace:
 def _serve_parser() -> OneSentenceParser:
     parser = OneSentenceParser("serve")
     add, default = parser.add_argument, _SETTINGS
-    add("bundle", type=Path, help="folder or .zip that sheafedge export made")
+    add("bundle", type=Path, help="folder or .zip made by sheafedge export")
     add("--bind", default=DEFAULT_ADDRESS, help="tcp://HOST:PORT or ipc://FILE (default: %(default)s)")
-    add("--keys", type=Path, help="folder of keys, as made by sheafedge keys; needed beyond this host")
-    add("--metrics", metavar="[HOST:]PORT", help="show /metrics (Prometheus) and /healthz there, over HTTP")
+    add("--keys", type=Path, help="folder of CURVE keys, made by sheafedge keys; needed beyond this host")
+    add("--metrics", metavar="[HOST:]PORT", help="serve /metrics (Prometheus) and /healthz at this address over HTTP")
     add(
         "--watch",
         type=float,
         metavar="SECONDS",
-        help="look so often for a new bundle at the same path; SIGHUP asks, too",
+        help="interval in seconds to check for a new bundle at the same path; SIGHUP checks at once",
     )
-    add("--threads", type=int, default=1, help="of the model, on a CPU (default: %(default)s)")
-    add("--cuda", action="store_true", help="run the model on a GPU if that can be")
-    add("--batch", type=int, default=default.batch, help="most answers of one run of the model (default: %(default)s)")
+    add("--threads", type=int, default=1, help="threads of the model on a CPU (default: %(default)s)")
+    add("--cuda", action="store_true", help="run the model on a GPU if possible")
+    add("--batch", type=int, default=default.batch, help="largest batch of requests (default: %(default)s)")
     add(
         "--hold",
         type=int,
         default=default.hold,
-        help="frames lost in a row that the one before stands in for (%(default)s)",
+        help="largest number of consecutive lost frames replaced by the last one (%(default)s)",
     )
-    add("--waiting", type=int, default=default.waiting, help="questions of one stream that may wait (%(default)s)")
-    add("--waiting-in-all", type=int, default=default.waiting_in_all, help="of all streams (%(default)s)")
-    add("--streams", type=int, default=default.streams, help="most streams at once (default: %(default)s)")
+    add(
+        "--waiting",
+        type=int,
+        default=default.waiting,
+        help="largest number of queued requests per stream (%(default)s)",
+    )
+    add(
+        "--waiting-in-all",
+        type=int,
+        default=default.waiting_in_all,
+        help="largest number of queued requests of all streams (%(default)s)",
+    )
+    add("--streams", type=int, default=default.streams, help="largest number of streams (default: %(default)s)")
     add(
         "--idle",
         type=float,
         default=default.idle_s,
-        help="seconds of silence after which a stream gives way (%(default)s)",
+        help="seconds without a packet after which a stream can be replaced (%(default)s)",
     )
-    add("--finish", type=float, default=default.finish_s, help="longest end, in seconds (default: %(default)s)")
+    add(
+        "--finish",
+        type=float,
+        default=default.finish_s,
+        help="longest time in seconds to answer queued requests at shutdown (default: %(default)s)",
+    )
     return parser
 
 

@@ -136,7 +136,7 @@ def _signals() -> Iterator[_Signals]:
 
 def _verify(arguments: Sequence[str]) -> None:
     parser = OneSentenceParser("verify")
-    parser.add_argument("bundle", type=Path, help="folder or .zip that sheafedge export made")
+    parser.add_argument("bundle", type=Path, help="folder or .zip made by sheafedge export")
     chosen = parser.parse_args(arguments)
     bundle = load_bundle(chosen.bundle)
     _say(

@@ -572,7 +572,7 @@ def test_the_summary_of_a_real_session_is_plain_text(
 ) -> None:
     assert not command(monkeypatch, str(corner), "--to", served, "--speed", "max", "--from", "1", "--seconds", "2")
     said = capsys.readouterr().out
-    assert re.search(r"^answers +\d+ of 17 asked; ", said, re.MULTILINE)
+    assert re.search(r"^answers +\d+ of 17 requests; ", said, re.MULTILINE)
     assert re.search(r"^latency +p50 \d+\.\d ms, p99 \d+\.\d ms; in the server", said, re.MULTILINE)
     assert re.search(r"^onsets +1: 1 predicted in time, 0 missed", said, re.MULTILINE)
 
