@@ -41,6 +41,11 @@ class RunResult:
         folder: the run folder.
         summary: content of its `summary.json`.
         warnings: what became unstable on the way; with those from before the first round, they are in the summary too.
+
+    Examples:
+        >>> result = RunResult(Path("runs/street"), {"groups": {"camera+rf": {"f1": 0.83}}})
+        >>> result.summary["groups"]["camera+rf"]["f1"]
+        0.83
     """
 
     folder: Path
@@ -80,6 +85,13 @@ def run_scenario(
     Raises:
         WorkerLost: a worker died.
         SheafedgeError: a field, a file, the training or an export is wrong; the message says which and what to do.
+
+    Examples:
+        >>> from sheafedge import load_scenario, run_scenario
+        >>> small = {"clients.n_clients": 3, "world.n_sites": 1, "world.duration_s": 300, "export.onnx": False}
+        >>> result = run_scenario(load_scenario("beam_tracking").edited({**small, "rounds": 1, "export.pictures": 0}))
+        >>> sorted(result.summary["groups"])
+        ['both', 'gps', 'rf']
     """
     find_algorithm(scenario.algorithm)  # before reading or recording any data
     check_weights(scenario.model)

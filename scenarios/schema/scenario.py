@@ -205,6 +205,12 @@ class Scenario(Section):
         world: what is recorded, for `data.source = "world"`.
         data, live, clients, topology, mobility, model, training, sheaf, sharing: see there.
         link, links, network, compute, export, decision, faults: see there.
+
+    Examples:
+        >>> from sheafedge import load_scenario
+        >>> lossy = load_scenario("blockage").edited({"link.loss_probability": 0.2})
+        >>> lossy.link.loss_probability, lossy.rounds
+        (0.2, 20)
     """
 
     name: str
@@ -465,6 +471,11 @@ def load_scenario(name_or_path: str) -> Scenario:
 
     Raises:
         ConfigError: no such scenario, not TOML, or an impossible value.
+
+    Examples:
+        >>> from sheafedge import load_scenario
+        >>> load_scenario("blockage").algorithm
+        'sheaf_dmfl_att'
     """
     shipped = shipped_scenarios()
     path = shipped.get(name_or_path, Path(name_or_path))

@@ -1,0 +1,50 @@
+"""Examples in docstrings do what they show, and every name of the Python API has one."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import sheafedge
+
+ROOT = Path(sheafedge.__file__).resolve().parent
+PACKAGES = ("datasets", "emulator", "models", "scenarios")
+PROMPT = ">>> "
+
+
+def modules_with_examples() -> list[str]:
+    paths = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+    with_prompt = [path for path in paths if PROMPT in path.read_text(encoding="utf-8")]
+    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in with_prompt]
+
+
+def failures(name: str, docstring: str, names: dict[str, object]) -> list[str]:
+    """What is printed of every example of a docstring that does not do what it shows."""
+    found = doctest.DocTestParser().get_doctest(docstring, names, name, None, None)
+    said: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(found, out=said.append)
+    return said
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
+def test_examples_do_what_they_show(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # runs leave their folders where they are started
+    found = [test for test in doctest.DocTestFinder().find(import_module(f"sheafedge.{module}")) if test.examples]
+    assert found, "the examples are in no docstring"
+    said: list[str] = []
+    for test in found:
+        doctest.DocTestRunner(verbose=False).run(test, out=said.append)
+    assert "".join(said) == ""
+
+
+def test_an_example_that_shows_something_else_is_found() -> None:
+    assert failures("right", ">>> 1 + 1\n2\n", {}) == []
+    assert "Got:\n    2" in "".join(failures("wrong", ">>> 1 + 1\n3\n", {}))
+
+
+@pytest.mark.parametrize("name", [name for name in sheafedge.__all__ if name != "__version__"])
+def test_every_name_of_the_python_api_has_an_example(name: str) -> None:
+    assert PROMPT in (inspect.getdoc(getattr(sheafedge, name)) or "")
