@@ -95,7 +95,7 @@ def run_scenario(
     """
     find_algorithm(scenario.algorithm)  # before reading or recording any data
     check_weights(scenario.model)
-    target = out or default_target(scenario)
+    target = out or default_target(scenario.name, scenario.algorithm, scenario.seed)
     refuse_unusable(target)
     # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.
     every = scenario.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
@@ -149,7 +149,7 @@ def _played(
             opened as folder,
         ):
             if checkpoint is None:
-                folder.write_scenario(scenario)
+                folder.write_scenario(scenario.tables())
             played = player.play(folder)
             summary = run_summary(played, folder, progress)
             folder.write_summary(summary)

@@ -40,9 +40,9 @@ class RunFolder:
         self.path, self.target = path, target
         self.metrics: TextIO = (path / "metrics.jsonl").open("a", encoding="utf-8")
 
-    def write_scenario(self, scenario: Scenario) -> None:
-        """The resolved scenario, enough to repeat the run."""
-        text = tomli_w.dumps(scenario.tables())
+    def write_scenario(self, tables: Mapping[str, Any]) -> None:
+        """`scenario.toml`: all tables of the scenario, enough to repeat the run."""
+        text = tomli_w.dumps(tables)
         with self.writing():
             write_whole(self.path / "scenario.toml", text)
 
@@ -89,9 +89,9 @@ class RunFolder:
             raise _unwritable(self.target, error) from error
 
 
-def default_target(scenario: Scenario) -> Path:
-    """A new name under `runs/`."""
-    stem = f"{scenario.name}-{scenario.algorithm}-seed{scenario.seed}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+def default_target(name: str, algorithm: str, seed: int) -> Path:
+    """A new name under `runs/`, from those of the scenario and its algorithm, the seed and the time."""
+    stem = f"{name}-{algorithm}-seed{seed}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     names = (Path("runs") / (stem if n == 1 else f"{stem}-{n}") for n in range(1, 1000))
     return next(path for path in names if not path.exists())
 

@@ -28,7 +28,7 @@ from ..schema.scenario import Scenario
 from ..schema.world_section import WorldFile
 from .faults import shown_frames
 from .live import LiveRows, live_rows
-from .members import Member, image_change, kept_frames, members_of
+from .members import ImageChangeName, Member, image_change, kept_frames, members_of
 
 #: Keys of `Manifest.trained` in a bundle; the last, where images were changed before training.
 FROM_S, SEQUENCES, IMAGES = "held_out_from_s", "held_out_sequences", "images"
@@ -104,20 +104,11 @@ def recording_paths(scenario: Scenario, progress: Progress | None = None) -> tup
 def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> list[ClientData]:
     data, members = scenario.data, members_of(scenario)
     assignment = assign_clients([_size(station, data) for station in stations], len(members))
-    frames: dict[tuple[int, int | None], SensedFrames] = {}
-    sensed: list[SensedFrames] = []
+    sensed = _sensed_frames(data.images, scenario.seed, members, stations, assignment)
     samples: list[Samples] = []
     of_every_frame: list[Samples] = []
-    for index, member in zip(assignment, members, strict=True):
-        client_id = member.client_id
-        change = image_change(data.images, scenario.seed, client_id, member.modalities)
-        key = (index, None if change is None else client_id)  # clients of one base station share unchanged frames
-        if key not in frames:
-            sharers = [client_id] if change else [c for c, theirs in enumerate(assignment) if theirs == index]
-            kept = kept_frames(scenario.task_spec, [members[sharer].modalities for sharer in sharers])
-            frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
-        sensed.append(frames[key])
-        shown = shown_frames(scenario.faults, scenario.task, member, frames[key])
+    for member, frames in zip(members, sensed, strict=True):
+        shown = shown_frames(scenario.faults, scenario.task, member, frames)
         samples.append(member.samples(shown))
         of_every_frame.append(samples[-1] if data.stride == 1 else member.samples_of_every_frame(shown))
     shares = _partition(data, scenario.seed, samples, assignment)
@@ -145,6 +136,37 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
         )
         for client_id, rows in enumerate(shares)
     ]
+
+
+def _sensed_frames(
+    images: ImageChangeName,
+    seed: int,
+    members: Sequence[Member],
+    stations: Sequence[RecordedStation],
+    assignment: Sequence[int],
+) -> list[SensedFrames]:
+    """Frames of every client; clients of one base station share them, as long as nothing changes their images.
+
+    Args:
+        images: value of `data.images`.
+        seed: of the run.
+        members: all clients.
+        stations: of all recordings.
+        assignment: station of every client.
+    """
+    frames: dict[tuple[int, int | None], SensedFrames] = {}
+    sensed = []
+    for index, member in zip(assignment, members, strict=True):
+        change = image_change(images, seed, member.client_id, member.modalities)
+        key = (index, None if change is None else member.client_id)
+        if key not in frames:
+            sharers = (
+                [member] if change else [one for one, its in zip(members, assignment, strict=True) if its == index]
+            )
+            kept = kept_frames(member.task, [one.modalities for one in sharers])
+            frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
+        sensed.append(frames[key])
+    return sensed
 
 
 def held_out_part(split: Split, test: Samples, sensed: SensedFrames) -> Mapping[str, str | float]:

@@ -21,6 +21,9 @@ from ..schema.scenario import Scenario
 from ..tasks.task_spec import TaskSpec
 from .groups import assign_groups, modalities_of
 
+#: A value of `data.images`.
+ImageChangeName = Literal["plain", "occluded", "views"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
@@ -91,7 +94,7 @@ def _numbering(beam_order: str, n_clients: int, seed: int, client_id: NodeId, n_
 
 
 def image_change(
-    images: Literal["plain", "occluded", "views"], seed: int, client_id: NodeId, owned: Sequence[Modality]
+    images: ImageChangeName, seed: int, client_id: NodeId, owned: Sequence[Modality]
 ) -> ImageChange | None:
     """What happens to the images of one client; the same in training and test, and in every run of this seed.
 

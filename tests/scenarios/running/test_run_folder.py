@@ -52,7 +52,7 @@ def test_a_complete_run_appears_under_its_own_name_and_nothing_else_does(tmp_pat
     target = tmp_path / "run"
     with open_run_folder(target) as folder:
         assert not target.exists()
-        folder.write_scenario(tiny)
+        folder.write_scenario(tiny.tables())
         folder.add_row({"round": 0, "client": 3})
         folder.add_row({"round": 1, "client": 3})
         folder.write_summary({"seed": 0})
@@ -181,8 +181,8 @@ def test_without_a_name_a_run_gets_a_new_one_under_runs(
     tmp_path: Path, tiny: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    first = default_target(tiny)
+    first = default_target(tiny.name, tiny.algorithm, tiny.seed)
     assert first.parent == Path("runs")
     assert first.name.startswith("beam_tracking-sheaf_dmfl_att-seed0-")
     first.mkdir(parents=True)
-    assert not default_target(tiny).exists()
+    assert not default_target(tiny.name, tiny.algorithm, tiny.seed).exists()
