@@ -11,11 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pydantic
-from pydantic import ConfigDict
-
 from ...emulator.contracts import ConfigError, DataError
 from ...version import __version__
+from ..running.stored_run import StoredMetrics, StoredSummary
 from ..schema.former_names import with_former_names
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
@@ -23,43 +21,6 @@ from ..schema.toml_file import read_toml
 #: Fields that cannot change a result, of the scenario and of its section `compute`.
 WITHOUT_EFFECT = ("name", "summary", "export")
 WITHOUT_EFFECT_IN_COMPUTE = ("executor", "threads")
-
-
-class _SummaryGroup(pydantic.BaseModel):
-    """A group of a summary; all other keys are figures."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, float | None]
-    clients: int
-    model: str
-
-
-class _Summary(pydantic.BaseModel):
-    """Fields of `summary.json` that a comparison reads."""
-
-    model_config = ConfigDict(extra="allow")
-    task: str
-    clients: int
-    rounds: int
-    virtual_time_s: float
-    energy_j: float
-    wall_time_s: float
-    groups: dict[str, _SummaryGroup]
-    baselines: dict[str, dict[str, dict[str, float | None]]]
-    traffic: dict[str, Any]
-    warnings: list[str]
-    environment: dict[str, Any]
-
-
-class _MetricsLine(pydantic.BaseModel):
-    """Fields of a line of `metrics.jsonl` that a comparison reads."""
-
-    model_config = ConfigDict(extra="allow")
-    round: int
-    group: str
-    bytes_sent: int
-    time_s: float
-    models: dict[str, dict[str, float | None]] = {}
 
 
 def run_name(scenario: Scenario) -> str:
@@ -103,7 +64,7 @@ def stored_summary(folder: Path) -> dict[str, Any]:
     path = folder / "summary.json"
     with _refusing(path):
         summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        _Summary.model_validate(summary)
+        StoredSummary.model_validate(summary)
     return summary
 
 
@@ -117,7 +78,7 @@ def stored_metrics(folder: Path) -> list[dict[str, Any]]:
     with _refusing(path), path.open(encoding="utf-8") as lines:
         metrics: list[dict[str, Any]] = [json.loads(line) for line in lines]
         for line_of_client in metrics:
-            _MetricsLine.model_validate(line_of_client)
+            StoredMetrics.model_validate(line_of_client)
     return metrics
 
 

@@ -7,51 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pydantic
-from pydantic import ConfigDict
-
 from ...emulator.contracts import ConfigError, DataError, NodeId
+from ..running.stored_run import StoredMetrics, StoredSummary
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
-
-
-class _Loose(pydantic.BaseModel):
-    """Part of a stored object; fields that an export does not read are ignored."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class Exported(_Loose):
-    """One exported model, as the summary lists it."""
-
-    client: int
-    path: str
-
-
-class _ReportedGroup(_Loose):
-    model: str
-
-
-class _Environment(_Loose):
-    sheafedge: str
-    torch: str
-
-
-class Summary(_Loose):
-    """Fields of `summary.json` that an export reads."""
-
-    rounds: int
-    test_windows: int
-    trace_hash: str
-    groups: dict[str, _ReportedGroup]
-    exports: list[Exported]
-    environment: _Environment
-
-
-class _MetricsRow(_Loose):
-    round: int
-    client: int
-    models: dict[str, dict[str, float]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +28,8 @@ class FinishedRun:
     folder: Path
     scenario: Scenario
     scenario_text: str
-    summary: Summary
-    last_scores: dict[NodeId, dict[str, dict[str, float]]]
+    summary: StoredSummary
+    last_scores: dict[NodeId, dict[str, dict[str, float | None]]]
 
     def model_file(self, client: NodeId) -> Path:
         """Path of the exported model of a client.
@@ -102,9 +61,9 @@ def finished_run(folder: Path) -> FinishedRun:
         )
     path = folder / "scenario.toml"
     try:
-        summary = Summary.model_validate_json((folder / "summary.json").read_bytes())
+        summary = StoredSummary.model_validate_json((folder / "summary.json").read_bytes())
         lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        rows = [_MetricsRow.model_validate(row) for row in map(_without_undefined, lines)]
+        rows = [StoredMetrics.model_validate(row) for row in map(_without_undefined, lines)]
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # pydantic's is a ValueError
         reason = " ".join(str(error).splitlines()[:3])
