@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-from sheafedge.emulator.contracts import ConfigError, State
-from sheafedge.emulator.saved_state import SavedState, restore_whole
+from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.encoders.dropout import SeededDropout
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.sheaf.restriction_maps import FactoredMaps
@@ -117,18 +115,7 @@ def test_what_was_folded_can_go_back_to_a_history() -> None:
     assert maps.n_bytes < 30 * HEAD_DIM * 4
 
 
-# --- what is read ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("number", [10**400, -(2**63), True, "1", None, [1.0]])
-def test_what_is_no_number_is_refused(number: Any) -> None:
-    with pytest.raises(ConfigError, match="the whole must be a number, got"):
-        SavedState(number).number()
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -0.0, 3, 1e-300])
-def test_any_other_number_is_taken(number: float) -> None:
-    assert repr(SavedState(number).number()) == repr(float(number))
+# --- tensors as arrays ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [">f4", "f8", "i4", "O", "U4"])
@@ -137,48 +124,9 @@ def test_an_array_of_another_type_is_refused(dtype: str) -> None:
         restore_tensor(torch.zeros(2), SavedState(np.zeros(2, dtype=dtype)))
 
 
-def test_parts_that_are_missing_or_too_many_are_named() -> None:
-    saved = SavedState({"head": {"a": 1, "b": 2}}).parts("head")["head"]
-    with pytest.raises(ConfigError, match=r"head must have a part 'c', got none"):
-        saved.parts("a", "b", "c")
-    with pytest.raises(ConfigError, match=r"head must have no part 'b', got one"):
-        saved.parts("a")
-
-
 def test_arrays_are_copies_in_row_order() -> None:
     values = torch.arange(6.0).view(2, 3).T
     array = to_array(values)
     assert array.flags.c_contiguous
     values.zero_()
     assert array.tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
-
-
-# --- half a state ---------------------------------------------------------------------------------------------------
-
-
-class Two:
-    """Remembers two numbers, and falls over the second one if it is negative."""
-
-    def __init__(self) -> None:
-        self.first, self.second = 1.0, 2.0
-
-    def state(self) -> State:
-        return {"first": self.first, "second": self.second}
-
-    def restore(self, saved: SavedState) -> None:
-        parts = saved.parts("first", "second")
-        self.first = parts["first"].number()
-        if parts["second"].number() < 0.0:
-            raise MemoryError("no room")
-        self.second = parts["second"].number()
-
-
-@pytest.mark.parametrize(("second", "error"), [("x", ConfigError), (-1.0, MemoryError)])
-def test_half_a_state_is_taken_back(second: Any, error: type[Exception]) -> None:
-    """Whatever went wrong with the other half."""
-    two = Two()
-    with pytest.raises(error):
-        restore_whole(two, {"first": 5.0, "second": second})
-    assert (two.first, two.second) == (1.0, 2.0)
-    restore_whole(two, {"first": 5.0, "second": 6.0})
-    assert (two.first, two.second) == (5.0, 6.0)
