@@ -192,6 +192,12 @@ def test_nonsense_is_refused_and_the_conversation_goes_on(server: OutsideServer,
     assert (server.counts(3)["refused"], server.n_strangers) == (1, 1)
 
 
+def test_a_header_that_is_longer_than_an_outside_client_needs_is_refused(server: OutsideServer) -> None:
+    with OutsidePlayer(server.address) as player:
+        player.join(3, "x" * (1 << 16))
+        assert "has at most 65536 bytes" in player.hear("refused").fields["sentence"]
+
+
 def test_an_answer_that_is_none_is_not_waited_for(server: OutsideServer) -> None:
     def refuse(_: Packet) -> None:
         raise WireError("not what was asked")

@@ -278,6 +278,33 @@ def test_another_worker_takes_the_seat_of_the_lost_one() -> None:
         assert [host.state().result() for host in hosts] == [states[node] for node in RING]
 
 
+def test_a_reply_to_a_request_that_was_given_up_is_dropped() -> None:
+    with (
+        serving(2, PATIENT) as (server, address),
+        closing(BareWorker(address)) as lost,
+        closing(BareWorker(address)) as late,
+    ):
+        filling = threading.Thread(target=server.fill, args=("",))
+        filling.start()
+        lost.sit(seat=0)
+        late.sit(seat=1)
+        filling.join()
+        hosts = remote_hosts(server)
+        requests = [hosts[0].state(), hosts[1].state()]
+        ticket = late.hear("state").fields["ticket"]
+        lost.say("leaving", sentence="of a whim")
+        for request in requests:
+            with pytest.raises(WorkerLost):
+                request.result()
+        late.say("state_done", ticket=ticket, tree="1", arrays=[])
+        WorkerThread(address, learners_of_ring())
+        server.fill("")
+        request = hosts[1].state()
+        late.say("state_done", ticket=late.hear("state").fields["ticket"], tree="2", arrays=[])
+        assert request.result() == 2
+        assert server.n_refused == 0
+
+
 def test_an_engine_to_which_too_few_come_gives_up_with_the_command_to_start_more() -> None:
     with serving(2, HASTY) as (server, address):
         worker = WorkerThread(address, learners_of_ring())
