@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .contracts import State
 
-_ARRAY, _LIST = "array", "list"  # how JSON lists begin, to be told apart
+_ARRAY, _LIST = "array", "list"  # first items of JSON lists, which distinguish the two
 _MAX_DEPTH = 64  # far deeper than any state; what is nested deeper was not made here
 
 

@@ -1,11 +1,11 @@
-"""A client of a running emulation, in a process of its own and without sheafedge: numpy, msgpack and pyzmq suffice.
+"""A client of a running emulation in its own process, without sheafedge: it needs numpy, msgpack and pyzmq.
 
     sheafedge run beam_tracking --set algorithm=dsgd --set network.deadline_s=0.5 \
         --realtime 1.0 --outside 3 --hub tcp://127.0.0.1:5555
     python outside_client.py tcp://127.0.0.1:5555 3
 
-It averages what it hears with the weights that it is told, as all clients of this algorithm do, and between two
-averages trains the encoders that are small perceptrons, here on made-up rows. docs/protocol.md tells what is said.
+It averages received vectors with the given mixing weights, as all clients of this algorithm do. Between two averages it
+trains those encoders that are small perceptrons, here on synthetic samples. docs/protocol.md specifies the protocol.
 """
 
 import argparse
@@ -20,14 +20,14 @@ import numpy as np
 import zmq
 
 VERSION = 1
-N_ROWS, N_STEPS, STEP_SIZE = 64, 5, 0.05
+N_SAMPLES, N_STEPS, STEP_SIZE = 64, 5, 0.05
 
 
-# --- what is said ----------------------------------------------------------------------------------------------------
+# --- packets ---------------------------------------------------------------------------------------------------------
 
 
 def packed(kind, fields, frames=()):
-    """The frames of a packet: a header, and the numbers that it refers to."""
+    """Frames of a packet: header, and the numbers that it refers to."""
     checksum = 0
     for frame in frames:
         checksum = zlib.crc32(frame, checksum)
@@ -38,28 +38,28 @@ def unpacked(parts):
     """Header and frames of a packet."""
     header, frames = msgpack.unpackb(parts[0]), parts[1:]
     if header["version"] != VERSION:
-        raise SystemExit(f"the emulation speaks version {header['version']}, this client {VERSION}")
+        raise SystemExit(f"the emulation uses protocol version {header['version']}, this client {VERSION}")
     if header["checksum"] != zlib.crc32(b"".join(frames)):
-        raise SystemExit("numbers were changed on their way")
+        raise SystemExit("a packet has a wrong checksum")
     return header, frames
 
 
-# --- what is learned -------------------------------------------------------------------------------------------------
+# --- learning --------------------------------------------------------------------------------------------------------
 
 
 class Vector:
     """A vector that is averaged with neighbors, such as all parameters of an encoder."""
 
-    def __init__(self, told, frames, draws):
-        self.phase, self.kind, self.modality, self.dtype, self.length, self.parts, frame, weights = told
+    def __init__(self, description, frames, draws):
+        self.phase, self.kind, self.modality, self.dtype, self.length, self.parts, frame, weights = description
         self.values = np.frombuffer(frames[frame], self.dtype).copy()
         self.weights = dict(weights)
         shapes = [tuple(shape) for _, shape in self.parts]
         self.is_perceptron = len(shapes) == 4 and [len(shape) for shape in shapes] == [2, 1, 2, 1]
-        if self.is_perceptron:  # weight, bias, weight, bias; the task is made up: which side of a plane is it on?
-            self.inputs = draws.normal(size=(N_ROWS, shapes[0][1]))
+        if self.is_perceptron:  # weight, bias, weight, bias; synthetic task: on which side of a plane is a point?
+            self.inputs = draws.normal(size=(N_SAMPLES, shapes[0][1]))
             self.answers = (self.inputs @ draws.normal(size=shapes[0][1]) > 0).astype(float)
-            self.head = np.zeros(shapes[2][0])  # stays here
+            self.head = np.zeros(shapes[2][0])  # not shared
 
     def train(self):
         """A few steps of gradient descent; returns the loss before the last one."""
@@ -70,7 +70,7 @@ class Vector:
             embedding = hidden @ w2.T + b2
             chance = 1.0 / (1.0 + np.exp(-(embedding @ self.head)))
             loss = -np.mean(np.log(np.where(self.answers > 0, chance, 1.0 - chance) + 1e-12))
-            error = (chance - self.answers) / N_ROWS
+            error = (chance - self.answers) / N_SAMPLES
             to_embedding = np.outer(error, self.head)
             to_hidden = (to_embedding @ w2) * (hidden > 0)
             gradients = (to_hidden.T @ self.inputs, to_hidden.sum(0), to_embedding.T @ hidden, to_embedding.sum(0))
@@ -88,69 +88,71 @@ class Vector:
             at += n
         return arrays
 
-    def mix(self, heard):
-        """Average with those that were heard, {neighbor: (values, mask)}; who is missing leaves its weight here."""
+    def mix(self, received):
+        """Average with {neighbor: (values, mask)}; the weight of a missing neighbor stays with the own values."""
         mixed = self.values.astype(float)
-        for neighbor, (values, mask) in heard.items():
+        for neighbor, (values, mask) in received.items():
             mixed += self.weights[neighbor] * np.where(mask, values - self.values, 0.0)
         self.values = mixed.astype(self.dtype)
 
 
 class Client:
-    """One client among the others."""
+    """State of the client: its vectors, and figures of the current round."""
 
     def __init__(self, place, frames):
         self.client, self.n_rounds = place["client"], place["rounds"]
         draws = np.random.default_rng(self.client)
-        self.vectors = [Vector(told, frames, draws) for told in place["shared"]]
+        self.vectors = [Vector(description, frames, draws) for description in place["shared"]]
         self.first_phase = place["phases"][0][0]
-        self.loss, self.n_heard = 0.0, 0
+        self.loss, self.n_received = 0.0, 0
 
-    def turn(self, asked, frames):
-        """Train where a round begins, and tell neighbors; returns fields and frames of the answer."""
-        self.hear(asked, frames)
-        if asked["phase"] == self.first_phase:
+    def turn(self, request, frames):
+        """Train at the start of a round, and send vectors to neighbors; returns fields and frames of the reply."""
+        self.absorb(request, frames)
+        if request["phase"] == self.first_phase:
             losses = [vector.train() for vector in self.vectors if vector.is_perceptron]
-            self.loss, self.n_heard = float(np.mean(losses)) if losses else 0.0, 0
+            self.loss, self.n_received = float(np.mean(losses)) if losses else 0.0, 0
         messages, numbers = [], []
-        for vector in (vector for vector in self.vectors if vector.phase == asked["phase"]):
+        for vector in (vector for vector in self.vectors if vector.phase == request["phase"]):
             frame = len(numbers)
             numbers.append(vector.values.tobytes())
             for neighbor in vector.weights:
-                about = [vector.kind, self.client, neighbor, asked["round"], asked["phase"]]
+                about = [vector.kind, self.client, neighbor, request["round"], request["phase"]]
                 messages.append([*about, vector.modality, vector.dtype, frame, None])
         return {"messages": messages, "expected": []}, numbers
 
-    def look(self, asked, frames):
-        """The last of a round: hear once more, and tell figures for the table of the run."""
-        self.hear(asked, frames)
-        print(f"round {asked['round'] + 1}/{self.n_rounds}  heard {self.n_heard}  loss {self.loss:.4f}", flush=True)
-        return {"row": {"loss": self.loss, "heard": self.n_heard}, "phases": []}, []
+    def look(self, request, frames):
+        """End of a round: absorb the last messages, and report figures for metrics.jsonl."""
+        self.absorb(request, frames)
+        print(
+            f"round {request['round'] + 1}/{self.n_rounds}  heard {self.n_received}  loss {self.loss:.4f}", flush=True
+        )
+        return {"row": {"loss": self.loss, "heard": self.n_received}, "phases": []}, []
 
-    def hear(self, asked, frames):
-        """Average what came in the phase that has ended."""
+    def absorb(self, request, frames):
+        """Average the messages received in the phase that has ended."""
         for vector in self.vectors:
-            heard = {}
-            for kind, sender, _, _, phase, modality, dtype, frame, mask in asked["messages"]:
+            received = {}
+            for kind, sender, _, _, phase, modality, dtype, frame, mask in request["messages"]:
                 if (kind, phase, modality) == (vector.kind, vector.phase, vector.modality):
                     bits = None if mask is None else np.frombuffer(frames[mask], np.uint8)
-                    there = True if bits is None else np.unpackbits(bits, count=vector.length).astype(bool)
-                    heard[sender] = np.frombuffer(frames[frame], dtype), there
-            vector.mix(heard)
-            self.n_heard += len(heard)
+                    mask_values = True if bits is None else np.unpackbits(bits, count=vector.length).astype(bool)
+                    received[sender] = np.frombuffer(frames[frame], dtype), mask_values
+            vector.mix(received)
+            self.n_received += len(received)
 
 
-# --- the conversation ------------------------------------------------------------------------------------------------
+# --- main loop -------------------------------------------------------------------------------------------------------
 
 
-def converse(socket, number, patience_s):
-    """Take part until the emulation ends."""
+def run(socket, number, timeout_s):
+    """Join, answer requests until the emulation ends."""
     socket.send_multipart(packed("join", {"name": f"outside_client.py, pid {os.getpid()}", "client": number}))
-    client, heard_s, beat_s = None, time.monotonic(), time.monotonic()
+    client, received_s, beat_s = None, time.monotonic(), time.monotonic()
     while True:
         if socket.poll(500):
             header, frames = unpacked(socket.recv_multipart())
-            heard_s = time.monotonic()
+            received_s = time.monotonic()
             kind = header["type"]
             if kind == "place":
                 client = Client(header, frames)
@@ -163,31 +165,33 @@ def converse(socket, number, patience_s):
             elif kind == "stop":
                 return
         now_s = time.monotonic()
-        if now_s - beat_s > 1.0:  # else another may take our place after a while
+        if now_s - beat_s > 1.0:  # heartbeat: otherwise another program may take this place
             socket.send_multipart(packed("alive", {}))
             beat_s = now_s
-        if now_s - heard_s > patience_s:
-            raise SystemExit(f"the emulation has been silent for {patience_s:g} s")
+        if now_s - received_s > timeout_s:
+            raise SystemExit(f"no packet from the emulation for {timeout_s:g} s")
 
 
 def main():
-    """Join, take part, leave."""
-    parser = argparse.ArgumentParser(description="Play one client of a running emulation.")
+    """Command line: connect, run, disconnect."""
+    parser = argparse.ArgumentParser(description="Take the place of one client of a running emulation.")
     parser.add_argument("hub", help="as given to sheafedge run --hub, such as tcp://127.0.0.1:5555")
     parser.add_argument("client", type=int, help="as given to sheafedge run --outside")
     parser.add_argument("--keys", type=Path, help="folder made by sheafedge keys; needed beyond this host")
-    parser.add_argument("--patience-s", type=float, default=60.0, help="longest silence of the emulation")
-    asked = parser.parse_args()
+    parser.add_argument(
+        "--patience-s", type=float, default=60.0, help="give up after this many seconds without a packet"
+    )
+    options = parser.parse_args()
     context = zmq.Context()
     socket = context.socket(zmq.DEALER)
     socket.linger = 500
-    if asked.keys:
-        socket.curve_publickey = (asked.keys / "worker.public").read_bytes().strip()
-        socket.curve_secretkey = (asked.keys / "worker.secret").read_bytes().strip()
-        socket.curve_serverkey = (asked.keys / "engine.public").read_bytes().strip()
-    socket.connect(asked.hub)
+    if options.keys:
+        socket.curve_publickey = (options.keys / "worker.public").read_bytes().strip()
+        socket.curve_secretkey = (options.keys / "worker.secret").read_bytes().strip()
+        socket.curve_serverkey = (options.keys / "engine.public").read_bytes().strip()
+    socket.connect(options.hub)
     try:
-        converse(socket, asked.client, asked.patience_s)
+        run(socket, options.client, options.patience_s)
     finally:
         socket.send_multipart(packed("leaving", {"sentence": "done"}))
         socket.close()

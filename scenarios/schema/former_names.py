@@ -1,8 +1,8 @@
 """Former names of scenario fields.
 
-A user who writes a former name is answered with the present one: scenario files are edited by hand, and two names for
-one field would both stay in use for ever. Files that a run wrote are read on: nobody edits those, and a run folder must
-open in every later version.
+A user who writes a former name gets an error with the present one: scenario files are edited by hand, and two names for
+one field would both stay in use forever. Files written by a run may still have former names, because they are not
+edited, and a run folder must open in every later version.
 """
 
 from __future__ import annotations

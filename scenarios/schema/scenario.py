@@ -109,7 +109,7 @@ class NetworkSection(Section):
         address: of the ZeroMQ hub; empty picks an in-process one.
         missing: "skip" does without, "stale" uses the neighbor's last words, "wait" repeats until delivered.
             Asynchronous clients use a message once, or with "stale" until a newer one comes.
-        deadline_s: simulated time after the start of a phase when missing messages are given up; nobody waits in
+        deadline_s: simulated time after the start of a phase when missing messages are given up; not used in
             asynchronous mode.
     """
 
@@ -384,7 +384,7 @@ class Scenario(Section):
         if self.network.mode == "synchronous":
             return self
         refused = {
-            "network.missing = 'wait'": (self.network.missing == "wait", "nobody waits; use 'skip' or 'stale'"),
+            "network.missing = 'wait'": (self.network.missing == "wait", "it has no barrier; use 'skip' or 'stale'"),
             "sheaf.exchange = 'single'": (
                 self.sheaf.exchange == "single",
                 "the ends of an edge do not see the same residual; use 'double'",
@@ -395,7 +395,7 @@ class Scenario(Section):
             ),
             "topology.kind = 'mobile'": (
                 self.topology.kind == "mobile",
-                "rounds have no beginning in common at which neighbors could be told; choose another",
+                "rounds have no common start at which neighbors are determined; choose another",
             ),
         }
         for said, (is_asked, reason) in refused.items():

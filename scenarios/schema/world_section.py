@@ -91,13 +91,13 @@ class WorldSection(Section):
         duration_s, rate_hz: of the recording, and its frames per second.
         carrier_hz: of the radio.
         double_facade: follow paths over two facades.
-        codebook, sweep: of the radio. On streets a reading averages more looks, unless told otherwise.
+        codebook, sweep: settings of the beam sweep; on streets the default number of snapshots is larger.
         sensors: that are recorded; empty: lidar, camera, rf on streets with a standing user, these and gps with a
             tracked car, camera, rf, gps in the sky.
         night_share: share of base stations that record at night.
         street, sky: where they stand; the one of `kind` counts.
-        lidar, camera, gps, radar: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy,
-            unless told otherwise.
+        lidar, camera, gps, radar: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy
+            by default.
     """
 
     kind: Literal["street", "sky"] = "street"

@@ -140,8 +140,8 @@ class StabilityWatch:
             return {}
         ends = {"first": self._first, "last": self._last}
         figures = ("energy", "map_norm", "projection_share")
-        told = {f"{name}_{end}": values[name] for name in figures for end, values in ends.items()}
-        return {**told, "largest_map_step": self._largest_map_step}
+        figures_by_end = {f"{name}_{end}": values[name] for name in figures for end, values in ends.items()}
+        return {**figures_by_end, "largest_map_step": self._largest_map_step}
 
     def state(self) -> State:
         """What it knows between two rounds."""

@@ -19,9 +19,9 @@ def client_devices(scenario: Scenario) -> dict[NodeId, DeviceProfile]:
         ConfigError: a profile that there is not.
     """
     known = known_devices(scenario)
-    everybody = _profile(known, "compute.profile", scenario.compute.profile)
+    default = _profile(known, "compute.profile", scenario.compute.profile)
     of_group = {
-        group.name: everybody if group.profile is None else _profile(known, "clients.groups: profile", group.profile)
+        group.name: default if group.profile is None else _profile(known, "clients.groups: profile", group.profile)
         for group in scenario.clients.groups
     }
     slow, factor = stragglers(scenario), scenario.compute.stragglers.factor

@@ -84,7 +84,7 @@ class Pacing:
         """How well the clock kept its pace, and what came of the outside clients."""
         assert self._clock is not None
         lag = self._clock.lag
-        told: dict[str, Any] = {
+        figures: dict[str, Any] = {
             "realtime": {
                 "speed": self._real_time.speed,
                 "events": lag.n_events,
@@ -93,10 +93,10 @@ class Pacing:
             }
         }
         if self._server is not None:
-            told["outside"] = [self._told(self._server, client) for client in sorted(self.outside)]
-        return told
+            figures["outside"] = [self._client_figures(self._server, client) for client in sorted(self.outside)]
+        return figures
 
-    def _told(self, server: OutsideServer, client: NodeId) -> dict[str, Any]:
+    def _client_figures(self, server: OutsideServer, client: NodeId) -> dict[str, Any]:
         station = self._stations[client]
         turns = {"turns": station.n_turns, "turns_in_time": station.n_in_time}
         return {"client": client, "name": server.name(client), **turns, **server.counts(client)}
@@ -104,8 +104,9 @@ class Pacing:
     def _place(self, learner: Learner, client: Client) -> OutsidePlace:
         if not isinstance(learner, ChainedLearner) or learner.shared is None:
             raise ConfigError(
-                f"algorithm {self._scenario.algorithm!r} asks a client for more than averages, which --outside clients"
-                " are not told how to do; use one that trains, then averages, such as dsgd, dsgd_heads or"
+                f"algorithm {self._scenario.algorithm!r} needs more than averaging from a client, which "
+                "--outside clients"
+                " do not support; use one that trains, then averages, such as dsgd, dsgd_heads or"
                 " head_averaging"
             )
         vectors = [

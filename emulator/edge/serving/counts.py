@@ -32,7 +32,7 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "answers_without": ("Answers for which this modality was missing.", "modality", MODALITIES),
     "refused": ("Packets and questions refused.", "code", tuple(REFUSALS)),
     "refused_questions": ("Questions among those that were refused.", "", ()),
-    "dropped": ("Questions that gave way; their clients were told.", "reason", DROPS),
+    "dropped": ("Requests dropped from the queue, with a reply to their clients.", "reason", DROPS),
     "unsent": ("Replies that did not reach their client: gone, or it takes nothing.", "reason", UNSENT),
     "streams_evicted": ("Idle streams that gave their place to new ones.", "", ()),
     "batches": ("Runs of the model.", "", ()),

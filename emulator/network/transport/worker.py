@@ -1,4 +1,4 @@
-"""The end of the nodes at the hub: a ZeroMQ DEALER of one process, whose nodes are told apart by ids in the headers."""
+"""The nodes' end of the hub: a ZeroMQ DEALER of one process; ids in the headers distinguish its nodes."""
 
 from __future__ import annotations
 

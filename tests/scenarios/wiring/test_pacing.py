@@ -138,7 +138,7 @@ UNFIT: dict[str, tuple[dict[str, Any], tuple[int, ...], str]] = {
     "waiting for ever": ({"network.missing": "wait"}, (3,), "'skip' or 'stale'"),
     "fewer bits": ({"sharing.codec": "float16"}, (3,), "sharing.codec = 'float32'"),
     "not in every round": ({"sharing.every": 2}, (3,), "and sharing.every = 1"),
-    "more than averages": ({"algorithm": "sheaf_dmfl"}, (3,), "asks a client for more than averages"),
+    "more than averages": ({"algorithm": "sheaf_dmfl"}, (3,), "needs more than averaging from a client"),
 }
 
 
