@@ -44,11 +44,13 @@ class ClientModel(nn.Module):
         n_outputs: int,
     ) -> None:
         super().__init__()
+        # canonical order, whatever order the scenario names them in: fusions index by it
         self.modalities: tuple[Modality, ...] = tuple(m for m in MODALITIES if m in encoders)
         self.normalizers = nn.ModuleDict({str(m): normalizers[m] for m in self.modalities})
         self.encoders = nn.ModuleDict({str(m): encoders[m] for m in self.modalities})
         self.fusion = FUSIONS[fusion](self.modalities, embedding_dim)
         self.layout = head_layout(self.fusion, n_outputs)
+        # zeros until the wiring fills in the initial head, common or not
         self.head = nn.Parameter(torch.zeros(self.layout.dim))
 
     def embeddings(self, inputs: Mapping[str, Tensor]) -> Tensor:

@@ -64,6 +64,7 @@ class AttentionFusion(nn.Module):
 
     def weights(self, embeddings: Tensor) -> Tensor:
         """Share of every modality [batch, n_modalities]; rows sum to 1."""
+        # tanh bounds the scores: no modality is ever switched off
         scores = torch.tanh((embeddings * self.scoring).sum(dim=-1))
         return torch.softmax(scores, dim=1)
 

@@ -44,6 +44,7 @@ class HeadLayout:
         weights = np.arange(self.n_outputs * self.width, dtype=np.int64).reshape(self.n_outputs, self.width)
         ends = np.cumsum([width for _, width in self.blocks])
         named = {name: weights[:, end - width : end] for (name, width), end in zip(self.blocks, ends, strict=True)}
+        # biases lie behind all weights, so that weights of one output are contiguous
         named["bias"] = np.arange(self.n_outputs * self.width, self.dim, dtype=np.int64)
         return named
 
@@ -70,6 +71,7 @@ def shared_coordinates(
     shared = [(number, place[output]) for number, output in enumerate(_outputs(own, own_outputs)) if output in place]
     own_numbers, peer_numbers = np.array(shared, dtype=np.int64).reshape(-1, 2).T
     widths = dict(peer.blocks)
+    # blocks of the same name but another width mean something else
     names = [name for name, width in own.blocks if widths.get(name) == width] + ["bias"]
     own_at, peer_at = own.coordinates(), peer.coordinates()
     return (

@@ -103,6 +103,7 @@ def blended(shared: Tensor, own: Tensor, share: Tensor, temperatures: Tensor) ->
     first = _log_probabilities(shared / temperatures[0]) + torch.log(share)
     second = _log_probabilities(own / temperatures[1]) + torch.log1p(-share)
     mixture = torch.logsumexp(torch.stack([first, second]), dim=0)
+    # back to one logit: the difference of the two classes
     return mixture[:, 1:] - mixture[:, :1] if shared.shape[1] == 1 else mixture
 
 

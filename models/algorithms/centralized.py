@@ -69,9 +69,11 @@ class _Pool:
 
     def train(self, round_index: int) -> None:
         """A round of steps, for all clients."""
+        # dropout and running statistics are active inside this call only
         self._rest(False)
         for _ in range(self._settings.local_steps):
             self._clear_gradients()
+            # gradients add up in shared encoders and heads; `_step` divides them into means
             for client, model in self.models.items():
                 passed = self._batches[client].next(model)
                 passed.loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -127,6 +127,7 @@ def distillation(logits: Tensor, temperature: float) -> Tensor:
         return logits.new_zeros(())
     students = functional.log_softmax(class_logits(logits) / temperature, dim=2)
     shares = students.detach().exp()
+    # mean of the others, by taking the own share off the sum
     teachers = (shares.sum(dim=1, keepdim=True) - shares) / (n_modalities - 1)
     divergence = functional.kl_div(students, teachers, reduction="none").sum(dim=2)  # [batch, n_modalities]
     return temperature**2 * divergence.mean(dim=0).sum()

@@ -24,6 +24,7 @@ def sheaf_diffusion(setup: ClientSetup) -> ChainedLearner:
     (model,) = setup.models.values()
     gossip = VectorGossip(setup.client_id, shared_encoders(models.encoders, setup.mixing), setup.sharing)
     diffusion = HeadDiffusion(setup, model.head.data)
+    # two products with the maps: one projects, one pulls
     mix = ChainPhase(
         MIX, [gossip, diffusion], work=models.train, flops=lambda: models.flops + 2.0 * diffusion.product_flops
     )

@@ -34,6 +34,7 @@ def sheaf_prototypes(setup: ClientSetup) -> ChainedLearner:
 
     def penalty(passed: PassedBatch) -> Tensor:
         """Distance to the class means, [], while the rows are counted towards the next ones."""
+        # one view per row: the head reads modalities fused
         fused = passed.fused.unsqueeze(1)  # [batch, 1, width]
         prototypes.count(fused.detach(), passed.labels)
         return setup.training.prototype_pull / width * prototypes.distance(fused, passed.labels)

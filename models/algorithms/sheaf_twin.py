@@ -32,6 +32,7 @@ def sheaf_twin(setup: ClientSetup) -> ChainedLearner:
     assert setup.private is not None
     twin, private, rows = setup.twin, setup.private, PartlyPrivateRows(setup.rows, setup.private)
     setup = replace(setup, rows=rows)
+    # spawned, so that draws of the own twin do not move those of the shared one
     draws = {"own": setup.batch_draws[name].spawn(1)[0]}
     own = UncoupledModels(replace(setup, models={"own": twin.own}, batch_draws=draws))
     shared = sheaf_diffusion(setup)

@@ -40,6 +40,7 @@ class Float16:
         Raises:
             ConfigError: a finite number is too large for one.
         """
+        # overflow is refused below with a sentence of our own
         with np.errstate(over="ignore"):
             halves = values.astype(HALF)
         if (too_large := np.isinf(halves) & np.isfinite(values)).any():

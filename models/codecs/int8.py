@@ -41,6 +41,7 @@ class Int8:
     def encode(self, values: NDArray[np.floating[Any]]) -> NDArray[Any]:
         wanted = values + self._unsent
         words = to_words(np.where(np.sign(values) * wanted <= 0.0, 0.0, wanted))
+        # error feedback: added to the next vector before it is rounded
         self._unsent = wanted - from_words(words, len(values))
         return words
 

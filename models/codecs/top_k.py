@@ -44,6 +44,7 @@ class TopK:
     def encode(self, values: NDArray[np.floating[Any]]) -> NDArray[Any]:
         n_sent = n_chosen(len(values), self._fraction)
         changes = np.abs(values - self._sent)
+        # ascending, so that receivers can check that no coordinate comes twice
         chosen = np.sort(np.argpartition(-changes, max(0, n_sent - 1))[:n_sent])
         entries = np.empty(n_sent, dtype=_ENTRY)
         entries["index"], entries["value"] = chosen, values[chosen]
@@ -59,6 +60,7 @@ class TopK:
                 f"a neighbor names coordinates that are not in ascending order within the {n_values} of a shared"
                 " vector; give all clients models of one size"
             )
+        # coordinates that were not sent are unknown, not 0
         values, known = np.zeros(n_values, dtype=np.float32), np.zeros(n_values, dtype=np.bool_)
         values[index], known[index] = entries["value"], True
         return Decoded(values, known)

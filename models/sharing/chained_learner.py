@@ -123,6 +123,7 @@ class ChainedLearner:
     def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
         played = self._named(phase)
         for exchange in played.exchanges:
+            # by kind and not by slot: a stale message keeps the round of its sender
             exchange.absorb([message for message in arrived if message.kind in exchange.kinds])
         played.finish()
 

@@ -25,8 +25,10 @@ def metropolis_hastings_weights(adjacency: NDArray[np.bool_]) -> NDArray[np.floa
 
     Source: Metropolis-Hastings weights of Ghalkha et al. 2025, (6); degrees counted inside the modality's subgraph.
     """
+    # degrees inside the subgraph of one modality: neighbors without it do not count
     degrees = adjacency.sum(axis=1)
     weights = np.where(adjacency, 1.0 / (1.0 + np.maximum.outer(degrees, degrees)), 0.0)
+    # the rest of the weight stays with the own vector, so that rows sum to 1
     np.fill_diagonal(weights, 1.0 - weights.sum(axis=1))
     return weights
 
@@ -48,6 +50,7 @@ def mix(own: Tensor, arrived: Sequence[tuple[Tensor, Tensor | None]], weights: S
     tensor([2., 0.])
     """
     whole = sum(weight for weight, (_, mask) in zip(weights, arrived, strict=True) if mask is None)
+    # vectors with lost coordinates take their share below, coordinate by coordinate
     mixed = own * (1.0 - whole)
     for weight, (vector, mask) in zip(weights, arrived, strict=True):
         if mask is None:

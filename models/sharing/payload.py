@@ -33,6 +33,7 @@ def arrived_values(message: Message, n_values: int, like: Tensor) -> tuple[Tenso
     if message.received is None:
         return values, 1.0
     came = to_tensor(message.received[:n_values], like)
+    # a lost coordinate may hold anything, NaN too, and 0 * NaN is NaN
     return torch.where(came, values, 0.0), came.to(like.dtype)
 
 

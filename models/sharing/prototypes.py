@@ -38,6 +38,7 @@ class Prototypes:
 
     def count(self, features: Tensor, labels: Tensor) -> None:
         """Count features [batch, n_views, n_features] of rows with these labels [batch]."""
+        # every modality of a row counts as a row of its own
         views = features.shape[1]
         self._sums.index_add_(0, labels, features.sum(dim=1))
         self._counts.index_add_(0, labels, self._counts.new_full(labels.shape, float(views)))
@@ -50,6 +51,7 @@ class Prototypes:
 
     def payload(self) -> NDArray[np.floating[Any]]:
         """[n_classes * n_features + n_classes] means and row counts of the own round."""
+        # a class without rows has sum 0 and count 0, and is sent as 0, not NaN
         means = self._sums / self._counts.clamp_min(1.0).unsqueeze(1)
         return to_payload(torch.cat([means.view(-1), self._counts]))
 
@@ -60,9 +62,11 @@ class Prototypes:
         for payload in arrived:
             values = to_tensor(payload, self.means)
             rows = values[n_means:]
+            # a mean times its rows is the sum again
             sums.add_(values[:n_means].view_as(sums) * rows.unsqueeze(1))
             counts.add_(rows)
         seen = counts > 0
+        # in place: the penalty of the next round reads the same tensor
         self.means[seen] = sums[seen] / counts[seen].unsqueeze(1)
         self.known |= seen
 

@@ -30,6 +30,7 @@ class UncoupledModels:
         self.models = setup.models
         self._trainings = {name: local_training(setup, name) for name in setup.models}
         self._parts = Parts(**self._trainings)
+        # unimodal models have one modality each, so no encoder is there twice
         trainings = self._trainings.values()
         self.encoders: dict[Modality, FlatModule] = {m: flat for one in trainings for m, flat in one.encoders.items()}
         self.flops = setup.training.local_steps * sum(training.flops_per_step for training in trainings)

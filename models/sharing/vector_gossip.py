@@ -106,6 +106,7 @@ class VectorGossip:
         self._averaged = [
             _Averaged(one, one.weights, make_codec(to_payload(one.vector), self._sharing))
             for one in shared
+            # vectors without neighbors are never sent, and need no codec
             if one.weights
         ]
 
@@ -125,6 +126,7 @@ class VectorGossip:
             return []
         sent = []
         for each in self._averaged:
+            # encoded once for all neighbors: a codec with error feedback changes its state every time
             one, payload = each.one, each.codec.encode(to_payload(each.one.vector))
             sent += [
                 Message(one.kind, self._client_id, neighbor, round_index, phase, payload, one.modality)
@@ -156,6 +158,7 @@ class VectorGossip:
                 values, known = each.codec.decode(message.payload, message.received, len(one.vector))
                 mask = None if known is None else to_tensor(known, one.vector)
                 vectors.append((to_tensor(values, one.vector), mask))
+                # looked up only now, because weights change where neighbors move
                 shares.append(each.weights[message.sender])
             if vectors:
                 one.vector.copy_(mix(one.vector, vectors, shares))
@@ -165,6 +168,7 @@ class VectorGossip:
         return {f"{each.name}.{name}": values for each in self._averaged for name, values in each.codec.state().items()}
 
     def restore(self, saved: SavedState) -> None:
+        # names are checked all at once, before the first codec changes
         saved.parts(*self.state())
         for each in self._averaged:
             each.codec.restore(saved.prefixed(each.name))

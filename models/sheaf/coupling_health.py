@@ -34,6 +34,7 @@ class CouplingHealth:
 
     def __init__(self, starts: Iterable[Tensor], image: Tensor, head: Tensor) -> None:
         self._map_norm_sq = sum(float(len(s) if s.ndim == 1 else s.square().sum()) for s in starts)
+        # so that figures of clients with few and with many edges compare
         self._rows_per_coordinate = len(image) / len(head)
         self._share_at_start = self._share(image, head @ head)
         self._share_now = self._share_at_start

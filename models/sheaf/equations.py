@@ -193,6 +193,7 @@ def map_step_sizes(step_size: float, coupling: float, own_norm_sq: Tensor, peer_
     """
     if coupling == 0.0:
         return torch.full_like(peer_norms_sq, step_size)
+    # clamped below by the smallest float, because norms of zero heads would divide by 0
     limits = 1.0 / (coupling * (own_norm_sq + peer_norms_sq)).clamp_min(torch.finfo(peer_norms_sq.dtype).tiny)
     return limits.clamp_max(step_size)
 

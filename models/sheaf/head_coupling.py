@@ -120,6 +120,7 @@ class HeadCoupling:
 
     def reprojections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
         """Step F: the new head's image under the old maps, with |w|^2 appended where it is needed."""
+        # kept: the map step needs it under the same maps
         self._reprojection = self.maps.project(head)
         stacked = to_payload(self._reprojection)
         tail = to_payload((head @ head).reshape(1)) if self.sends_norm else stacked[:0]
@@ -137,6 +138,7 @@ class HeadCoupling:
         steps = torch.full_like(norms_sq, eta)
         if self._settings.clamp_map_step:
             steps = map_step_sizes(eta, coupling, head @ head, norms_sq)
+        # a step size belongs to an edge; rows of an edge share it
         step_of_row = steps[self._edge_of_row]
         scaled = step_of_row * coupling * residual
         self.maps.step(scaled, head)  # (12)
@@ -153,6 +155,7 @@ class HeadCoupling:
             self._peer = reproject_locally(
                 peer, -residual, step_size=step_of_row, coupling=coupling, norm_sq=norm_of_row
             )
+            # trust of the next round is found from projections that both ends can derive
             own = reproject_locally(own, residual, step_size=step_of_row, coupling=coupling, norm_sq=head @ head)
             self._trust = came * self._trusts(own, self._peer)
 

@@ -71,6 +71,7 @@ class HeadDiffusion:
                 weights[rows] *= edge_trust(came[rows] * own[rows], peer[rows], self._trust_scale)
         residual, scale = came * (own - peer), float(came @ (own * own + peer * peer))
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
+        # from the projections as they were sent: an update in between would break the symmetry of mixing
         self._head.sub_(self.maps.pull(weights * residual))
 
     def state(self) -> State:

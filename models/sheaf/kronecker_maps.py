@@ -109,6 +109,7 @@ class KroneckerMaps:
 
     def _by_output(self, stacked: Tensor) -> Tensor:
         """Residuals [n_rows] as [C, columns of all edges]."""
+        # rows are stacked edge by edge, the product needs them output by output
         sorted_out = torch.empty_like(stacked)
         sorted_out[self._places] = stacked  # every place once, so no order of writing matters
         return sorted_out.view(self._n_outputs, len(self.matrix))

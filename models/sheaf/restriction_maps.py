@@ -194,6 +194,7 @@ class FactoredMaps:
 
     def step(self, scaled_residual: Tensor, head: Tensor) -> None:
         self._remember(head, scaled_residual)
+        # the history needs more memory than the dense matrix from here on
         if self.n_steps * (self.head_dim + self.n_rows) > self.n_rows * self.head_dim:
             self.fold()
 
@@ -231,6 +232,7 @@ class FactoredMaps:
         heads = restored_tensor(parts["heads"], self._heads, None, self.head_dim)
         residuals = restored_tensor(parts["residuals"], self._residuals, len(heads), self.n_rows)
         self._forget()
+        # step by step, so that the room of the history grows as it did
         for head, residual in zip(heads, residuals, strict=True):
             self._remember(head, residual)
 

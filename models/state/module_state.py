@@ -69,6 +69,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, saved: SavedState) -> No
     vectors = _vectors(optimizer)
     for vector, one in zip(vectors, saved.listed(len(vectors)), strict=True):
         if not one.named():  # no step yet
+            # the saved optimizer has made no step, this one may have
             optimizer.state.pop(vector, None)
             continue
         kept = one.parts(*_kept(optimizer))

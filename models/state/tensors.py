@@ -29,6 +29,7 @@ def restored_tensor(saved: SavedState, like: Tensor, *shape: int | None) -> Tens
         ConfigError: the saved array has another type or shape.
     """
     array = saved.array(numpy_type(like), *(shape or like.shape))
+    # memory of torch and not of numpy: sums depend on alignment in the last bit
     return torch.empty(array.shape, dtype=like.dtype, device=like.device).copy_(torch.from_numpy(array))
 
 

@@ -27,6 +27,7 @@ PREDICTED_AT_ONCE = 128
 
 def predict(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
     """Logits [n, n_outputs] of a model on rows in physical units, in pieces, in evaluation mode."""
+    # dropout must not draw here, or an evaluation would move the streams of training
     model.eval()
     logits = predict_at_rest(model, inputs)
     model.train()
@@ -102,6 +103,7 @@ class LocalTraining:
         share = not settings.local_statistics
         self.encoders = {m: FlatModule(model.encoders[m], share_buffers=share) for m in model.modalities}
         self._optimizer = encoder_optimizer(list(self.encoders.values()), settings)
+        # work is proportional to rows, so one is counted and scaled
         self.flops_per_step = model.training_flops(model.tensors(rows.inputs(np.arange(1)))) * min(
             settings.batch_size, len(rows.label)
         )
@@ -120,6 +122,7 @@ class LocalTraining:
 
     def set_head(self, head: Tensor) -> None:
         """Replace the head's values."""
+        # in place: shared vectors and the diffusion of heads hold views of it
         self.model.head.data.copy_(head)
 
     def backward(self) -> Tensor:
@@ -201,6 +204,7 @@ class LocalTraining:
 
     def _clear_gradients(self) -> None:
         for flat in self.encoders.values():
+            # zeroed, not dropped: parameters accumulate into views of this vector
             flat.gradient.zero_()
         self.model.head.grad = None
         for scoring in self.model.fusion.parameters():

@@ -35,6 +35,7 @@ class BatchOrder:
     def next(self, n_rows: int) -> NDArray[np.int64]:
         """Row indices [batch] of the next minibatch, of the rows that there are now."""
         size = min(self._batch_size, n_rows)
+        # rows have grown, or too few are left for a whole batch
         if len(self._order) != n_rows or self._at + size > n_rows:
             self._order, self._at = self._draws.permutation(n_rows), 0
         batch = self._order[self._at : self._at + size]
@@ -102,6 +103,7 @@ class Minibatches:
         fused = model.fusion(embeddings)
         logits = model.read(fused)
         labels = torch.from_numpy(label[batch]).to(logits.device)
+        # of all rows, not of the minibatch: the loss would otherwise change from batch to batch
         weights = self._weights(label, logits)
         return PassedBatch(embeddings, fused, logits, labels, weights, self._objective(logits, labels, weights))
 
@@ -114,6 +116,7 @@ class Minibatches:
 
     def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
         """[n_classes] of the rows that there are now, or None."""
+        # counted again only where rows have grown: it is a pass over all labels
         if self._balanced and self._n_weighted != len(label):
             self._class_weights = class_weights(label, self._objective, logits)
             self._n_weighted = len(label)

@@ -74,8 +74,10 @@ class PartlyPrivateRows:
         """Modality -> [n_indices, ...] in physical units, in the order of the indices."""
         n_first = len(self._rows.label)
         behind = indices >= n_first
+        # one gather instead of two, and no copy
         if not behind.any():
             return self._rows.inputs(indices)
         first, second = self._rows.inputs(indices[~behind]), self.private.inputs(indices[behind] - n_first)
+        # rows were gathered part by part; this puts them back into the order of the indices
         back = np.argsort(np.concatenate([np.flatnonzero(~behind), np.flatnonzero(behind)]))
         return {modality: np.concatenate([first[modality], second[modality]])[back] for modality in first}
