@@ -15,7 +15,7 @@ class BeamHistory(Protocol):
 
     @property
     def n_beams(self) -> int:
-        """Size of the codebook."""
+        """Number of beams of the codebook."""
         ...
 
     @property

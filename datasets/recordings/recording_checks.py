@@ -112,11 +112,11 @@ class Attributes:
         return content.decode("utf-8")
 
     def integer(self, name: str) -> int:
-        """A whole number."""
+        """Value of an attribute that is a whole number."""
         return int(self._scalar(name, h5py.h5t.TypeIntegerID))
 
     def real(self, name: str) -> float:
-        """A floating-point number."""
+        """Value of an attribute that is a floating-point number."""
         return float(self._scalar(name, h5py.h5t.TypeFloatID))
 
     def json(self, name: str, kind: type[_Json]) -> _Json:

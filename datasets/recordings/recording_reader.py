@@ -152,12 +152,12 @@ class RecordedStation:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the base station, for people."""
         return self.description.name
 
     @property
     def rate_hz(self) -> float:
-        """Frames per second, nominal."""
+        """Nominal frame rate of the base station, in frames per second."""
         return self.description.rate_hz
 
     @property

@@ -185,7 +185,7 @@ def _deal_time(
 
 
 def _members(assignment: Sequence[int]) -> dict[int, list[int]]:
-    """Clients of every recording."""
+    """Recording -> ids of the clients that share it, ascending."""
     members: dict[int, list[int]] = {}
     for client, index in enumerate(assignment):
         members.setdefault(index, []).append(client)

@@ -28,7 +28,7 @@ class Samples(Protocol):
 
     @property
     def label(self) -> NDArray[np.int64]:
-        """[n] class."""
+        """[n] class of every sample, from 0."""
         ...
 
     @property
@@ -58,12 +58,12 @@ class Samples(Protocol):
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
-        """Those of the inputs."""
+        """Modalities that a sample has inputs of."""
         ...
 
     @property
     def input_shapes(self) -> Mapping[Modality, tuple[int, ...]]:
-        """Of one sample."""
+        """Modality -> shape of one input, without the batch."""
         ...
 
     def __len__(self) -> int: ...

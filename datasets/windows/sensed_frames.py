@@ -247,6 +247,7 @@ class SensedFrames:
         piece: dict[str, NDArray[Any]] = {
             name: fields[name].astype(dtype) for name, dtype in _COLUMNS.items() if name in fields
         }
+        # A modality without a way of its own is kept as it is recorded: a new one needs nothing here.
         for modality in self.modalities:
             keep = self._keepers.get(modality)
             rows = fields[modality] if keep is None else keep(fields[modality])

@@ -57,7 +57,7 @@ class BlockageWindows:
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
-        """Those of the inputs."""
+        """Modalities that a sample has inputs of."""
         return tuple(self.frames)
 
     @property
@@ -145,6 +145,7 @@ def blockage_windows(
             f"base station {sensed.name!r} has no unbroken stretch of {length + horizon} frames (longest: "
             f"{(stop - begin).max(initial=0)}), which data.window = {length} and data.horizon = {horizon} need"
         )
+    # A difference of running counts tells whether any frame of a stretch is blocked, without a window per sample.
     n_blocked = np.concatenate([[0], np.cumsum(blocked)])  # [n + 1], before each row
     return BlockageWindows(
         frames={name: sensed.frames(name) for name in modalities},
@@ -197,12 +198,12 @@ class BeamWindows:
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
-        """Those of the inputs."""
+        """Modalities that a sample has inputs of."""
         return tuple(self.frames)
 
     @property
     def n_beams(self) -> int:
-        """Size of the codebook."""
+        """Number of beams of the codebook."""
         return int(self.measured.shape[1])
 
     @property

@@ -32,12 +32,12 @@ class Pinhole:
 
     @property
     def n_samples(self) -> int:
-        """Rows and columns."""
+        """Number of rows, and of columns, in samples."""
         return self.n_pixels * self.supersampling
 
     @property
     def focal_length(self) -> float:
-        """Samples per unit of slope."""
+        """Focal length in samples: how many there are per unit of slope."""
         return self.n_samples / (2.0 * self.half_width)
 
     @property

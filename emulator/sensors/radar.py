@@ -152,7 +152,9 @@ def power_map(scene: Scene, settings: RadarSettings, draws: np.random.Generator 
     steering = np.exp(-1j * np.pi * np.outer(lags, settings.sines))
     steering[1:] *= 2.0  # the same pairs the other way round
     power = (correlation @ steering).real / settings.n_antennas
-    return np.asarray(np.maximum(power + (draws is None), np.finfo(np.float64).tiny))
+    mean_noise = 1.0 if draws is None else 0.0  # so that a map without draws is the mean of those with
+    # Few chirps and normal noise can fall below 0, where a power cannot be.
+    return np.asarray(np.maximum(power + mean_noise, np.finfo(np.float64).tiny))
 
 
 def echoes(scene: Scene, settings: RadarSettings) -> tuple[Array, Array, Array]:
@@ -166,6 +168,7 @@ def echoes(scene: Scene, settings: RadarSettings) -> tuple[Array, Array, Array]:
     """
     points_m = _reflectors_m(scene)  # [F, B, K, 3]
     way_m = points_m - scene.base_station_m
+    # Nearer than a cell the equation for far fields says nothing, and would divide by 0.
     range_m = np.maximum(np.linalg.norm(way_m, axis=-1), settings.range_cell_m)
     reflectivity = np.zeros(len(Kind))
     for kind, value in REFLECTIVITY.items():

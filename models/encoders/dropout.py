@@ -42,7 +42,7 @@ class SeededDropout(nn.Module):
         return values * kept.div_(1.0 - self.p)
 
     def state(self) -> State:
-        """Where its stream stands."""
+        """State of its random stream."""
         return torch_stream_state(self._generator)
 
     def restore(self, saved: SavedState) -> None:

@@ -172,7 +172,7 @@ def _collected(turn: tuple[int, int, Future[Frames]]) -> tuple[int, int, Frames]
 
 
 class _Tally:
-    """Counts of one base station."""
+    """Running counts of what one base station records, for its report."""
 
     def __init__(self, name: str) -> None:
         self._name = name

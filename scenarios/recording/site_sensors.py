@@ -87,7 +87,7 @@ def _rf_field(site: RecordedSite) -> Field:
 
 
 def _rf(_site: RecordedSite) -> Sense:
-    return lambda moment: moment.swept  # swept for the labels in any case
+    return lambda moment: moment.swept
 
 
 def _gps_field(_site: RecordedSite) -> Field:
@@ -139,6 +139,7 @@ class SiteSensors:
         section = site.file.section
         self._site = site
         self._sensors = {modality: SENSORS[modality].sensor(site) for modality in section.recorded}
+        # Labels need the sweeps whether or not they are recorded, so their noise is drawn in any case.
         self._sweep_noise = site.stream("rf")
         self._power_blockage = PowerBlockage() if section.has_clear_level else None
 

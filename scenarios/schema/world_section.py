@@ -189,6 +189,7 @@ class WorldFile:
 
     def text(self) -> str:
         """TOML with everything that decides a recording; `parse_world` gives the same value back."""
+        # Their settings decide nothing here, and files of worlds without them keep the bytes that they had.
         left_out = {str(modality) for modality in ON_REQUEST.difference(self.section.recorded)}
         world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
