@@ -8,13 +8,15 @@ from typing import Literal
 
 import zmq
 
+from ...contracts import MODALITIES
 from ...network.transport.curve_keys import CurveKeys, KeyAuthenticator, use_keys
 from ...network.transport.errors import TransportError
 from ...network.transport.packets import Packet, pack_packet
 from ...network.transport.sockets import allow_connections, open_socket
 from ..frame_packets import MOST_HEADER_BYTES, TO_CLIENT
 
-_MOST_PARTS = 6  # identity, header, and a frame of every modality
+#: Header, a frame of every modality, and one more, which shows that there are too many.
+_MOST_PARTS = 2 + len(MODALITIES)
 #: Packets of one client that wait inside ZeroMQ; more wait at the client.
 _QUEUED_OF_A_CLIENT = 64
 _BEAT_MS = 5000
