@@ -46,7 +46,7 @@ class DivergedError(SheafedgeError, ArithmeticError):
     """Training left the finite numbers; the message names the client, the round and the step size to lower."""
 
 
-#: What a learner, a link or an inbox remembers, as a plain tree: dicts with text keys, lists, numpy arrays, numbers,
+#: The state of a learner, a link or an inbox as a plain tree: dicts with text keys, lists, numpy arrays, numbers,
 #: texts, truth values and None. It can be written as arrays and JSON (`state_tree`), and read without running code.
 #: Whole numbers stay below 2^63, longer ones are hexadecimal text; floats may be none of the finite ones.
 State: TypeAlias = Any
@@ -155,7 +155,7 @@ class Learner(Protocol):
         ...
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        """What `absorb` would like to have, from every neighbor that sends in this phase."""
+        """Slots of the messages that `absorb` uses, from every neighbor that sends in this phase."""
         ...
 
     def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
@@ -167,11 +167,11 @@ class Learner(Protocol):
         ...
 
     def health(self) -> Mapping[str, float]:
-        """What a monitor wants to know of the state: training loss, norms, residuals."""
+        """Figures for monitors by name: training loss, norms, residuals."""
         ...
 
     def state(self) -> State:
-        """A copy of all that the learner remembers, between any two calls; what it does later does not reach it.
+        """A copy of the learner's state between any two calls; later calls do not change it.
 
         A learner that was built from the same scenario for the same client and takes this in goes on exactly as this
         one would: same messages, same predictions, same health, bit for bit. Rows that are trained on are no part of
@@ -180,7 +180,7 @@ class Learner(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Go on from a state of the same client in the same scenario; the state itself is only read.
+        """Take over a state of the same client in the same scenario, whole or not at all; the tree is only read.
 
         Raises:
             ConfigError: its names, types or shapes are not those of this learner, which is then left as it was.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -118,18 +116,6 @@ def test_a_neighbor_that_was_not_heard_leaves_its_weight_with_the_own_encoder(to
     vectors, weight = town.vectors("rf"), mixing("rf")[1][2]
     town.absorb(1, sent)
     assert_allclose(town.vectors("rf")[1], (1 - weight) * vectors[1] + weight * vectors[2], atol=EXACT)
-
-
-def test_lost_coordinates_keep_the_own_value(town: Neighborhood) -> None:
-    (whole,) = [m for m in town.messages() if (m.sender, m.receiver, m.modality) == (1, 0, "gps")]
-    received = np.arange(whole.payload.size) % 3 != 0
-    partial = replace(whole, payload=np.where(received, whole.payload, 0.0), received=received)
-    vectors, weight = town.vectors("gps"), mixing("gps")[0][1]
-    town.absorb(0, [partial])
-    mixed = (1 - weight) * vectors[0] + weight * vectors[1]
-    assert_allclose(town.vectors("gps")[0], np.where(received, mixed, vectors[0]), atol=EXACT)
-    assert received.any()
-    assert not received.all()
 
 
 def test_silence_changes_nothing(town: Neighborhood) -> None:
