@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import MODALITY_SPECS
 from .samples import Samples
 from .sensor_windows import BeamWindows
 
@@ -24,6 +23,9 @@ def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
     Args:
         samples: of beams, in the order of the codebook.
         numbering: [n_beams] beam that each new number stands for; every beam once.
+
+    Returns:
+        Samples that put their sweeps in this order when inputs are gathered; frames stay shared.
     """
     assert isinstance(samples, BeamWindows), "there are no beams in other samples"
     if np.array_equal(numbering, np.arange(len(numbering))):
@@ -31,10 +33,6 @@ def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
     number_of = np.argsort(numbering)
     return replace(
         samples,
-        frames={
-            modality: frames[..., numbering] if MODALITY_SPECS[modality].per_beam else frames
-            for modality, frames in samples.frames.items()
-        },
         numbering=numbering,
         label=number_of[samples.label],
         previous_beam=number_of[samples.previous_beam],

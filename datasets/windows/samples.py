@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import InputWindow, Modality
+from ...emulator.contracts import MODALITY_SPECS, InputWindow, Modality
 
 #: Modality -> [n_frames, ...], every frame once, in the layout of `SensedFrames.frames`.
 Frames = Mapping[Modality, NDArray[Any]]
@@ -85,3 +85,21 @@ def input_shapes(frames: Frames, windows: Windows) -> dict[Modality, tuple[int, 
 def gathered_inputs(frames: Frames, windows: Windows, now: NDArray[np.int64]) -> dict[Modality, NDArray[np.float32]]:
     """Modality -> [n, ...] inputs of the samples that belong to these frames [n], oldest frame first."""
     return {modality: windows[modality].gathered(rows, now) for modality, rows in frames.items()}
+
+
+def in_own_order(inputs: dict[Modality, NDArray[Any]], numbering: NDArray[np.int64]) -> dict[Modality, NDArray[Any]]:
+    """The same inputs with sweeps [n, frames, n_beams] in a base station's own numbers of its beams.
+
+    Args:
+        inputs: modality -> [n, ...].
+        numbering: [n_beams] beam of the codebook that each number stands for.
+    """
+    if np.array_equal(numbering, np.arange(len(numbering))):
+        return inputs
+    # Beams before frames in memory: float32 sums run in the order of memory, and normalizers must keep their bits.
+    return {
+        name: np.ascontiguousarray(values[..., numbering].swapaxes(1, -1)).swapaxes(1, -1)
+        if MODALITY_SPECS[name].per_beam
+        else values
+        for name, values in inputs.items()
+    }

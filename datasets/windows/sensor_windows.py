@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, DataError, InputWindow, Modality
-from .samples import Frames, Windows, gathered_inputs, input_shapes
+from .samples import Frames, Windows, gathered_inputs, in_own_order, input_shapes
 from .sensed_frames import SensedFrames, measured_powers
 
 BlockageLabel = Literal["blocked_geometric", "blocked_labeled", "blocked_power"]
@@ -165,7 +165,7 @@ class BeamWindows:
 
     Attributes:
         frames: per modality, every frame once: gps [n_frames, k] float32, camera [n_frames, 3, h, w] uint8,
-            rf [n_frames, n_beams] float32 in dB, its beams in the base station's own numbers.
+            rf [n_frames, n_beams] float32 in dB, its beams in the order of the codebook.
         windows: which of them make an input. A window of rf ends before now: the sweep of now holds the label.
         measured: [n_frames, n_beams] linear received power in the order of the codebook, NaN where a beam was not
             measured.
@@ -223,7 +223,7 @@ class BeamWindows:
             of one frame: gps [b, k], camera [b, 3, h, w] RGB, 0 to 255; of several, oldest first: gps [b, length, 2],
             rf [b, length, n_beams] received power in dB.
         """
-        return gathered_inputs(self.frames, self.windows, self.end[indices])
+        return in_own_order(gathered_inputs(self.frames, self.windows, self.end[indices]), self.numbering)
 
     def owned_by(self, modalities: Sequence[Modality]) -> Self:
         """The same samples for a client with these sensors."""
