@@ -12,8 +12,8 @@ from functools import partial
 import networkx as nx
 import torch
 from sheafedge.emulator.contracts import Modality, NodeId
-from sheafedge.emulator.engine import named_stream
 from sheafedge.emulator.nodes.compute_pool import ComputePool
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.models.sheaf.restriction_maps import FactoredMaps
 from sheafedge.models.training.minibatches import BatchOrder
 from sheafedge.scenarios.schema.scenario import Scenario

@@ -6,7 +6,7 @@ The model, its rows and `BatchOrder` are the project's; loss, optimizer and the 
 from __future__ import annotations
 
 import torch
-from sheafedge.emulator.engine import named_stream
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.models.objectives import balanced_weights
 from sheafedge.models.training.minibatches import BatchOrder
 from sheafedge.scenarios.schema.scenario import Scenario

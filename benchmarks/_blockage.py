@@ -12,7 +12,7 @@ import torch
 from sheafedge.benchmarks._bare_steps import BareSteps
 from sheafedge.emulator.nodes.compute_pool import ComputePool
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.wiring.assembly import find_algorithm, make_clients
+from sheafedge.scenarios.wiring.assembly import make_clients
 from sheafedge.scenarios.wiring.data import ClientData, load_data
 from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
 
@@ -37,7 +37,7 @@ class Workload:
 
     def bare(self, dtype: torch.dtype = torch.float32) -> list[BareSteps]:
         """The same clients without learners; nobody has touched their models."""
-        algorithm = find_algorithm(self.scenario.algorithm)
+        algorithm = self.scenario.algorithm_spec
         clients = make_clients(self.scenario, algorithm, self.data, torch.device("cpu"), dtype)
         return [BareSteps(self.scenario, client) for client in clients]
 

@@ -23,7 +23,7 @@ from typing import Any
 import networkx as nx
 import torch
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
-from sheafedge.emulator.engine import named_stream
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.models.head import HeadLayout, initial_head
 from sheafedge.models.sheaf.equations import head_step, structured_starts
 from sheafedge.models.sheaf.map_storage import MAP_STORAGES

@@ -26,7 +26,7 @@ from sheafedge.emulator.saved_state import Parts
 from sheafedge.models.sharing.chained_learner import ChainedLearner
 from sheafedge.models.training.local_training import LocalTraining
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.wiring.assembly import find_algorithm, make_clients
+from sheafedge.scenarios.wiring.assembly import make_clients
 from sheafedge.scenarios.wiring.data import ClientData, load_data
 from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
 from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
@@ -144,7 +144,7 @@ def _bare_torch(workload: Workload, edits: Mapping[str, Any], rounds: int) -> It
     emulation = workload.emulation({**edits, "network.transport": "memory"})  # for its graph and its pool
     clients = make_clients(
         workload.scenario,
-        find_algorithm(workload.scenario.algorithm),
+        workload.scenario.algorithm_spec,
         workload.data,
         torch.device("cpu"),
         torch.float32,
@@ -159,7 +159,7 @@ def _agreement(workload: Workload) -> dict[str, float]:
     """Largest difference of any parameter between the emulator on perfect links and each bare loop."""
     perfect = {"compute.executor": "serial", "link.loss_probability": 0.0, "network.missing": "wait"}
     emulated, learners = workload.emulation(perfect), workload.emulation(perfect)
-    algorithm = find_algorithm(workload.scenario.algorithm)
+    algorithm = workload.scenario.algorithm_spec
     models = make_clients(workload.scenario, algorithm, workload.data, torch.device("cpu"), torch.float32)
     bare = bare_clients(workload.scenario, models, emulated.graph)
     try:

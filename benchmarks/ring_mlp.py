@@ -24,7 +24,7 @@ from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.contracts import Learner, Message, MessageKind, MessageSlot, Modality, NodeId, Phase, State
 from sheafedge.emulator.edge.device_profiles import DEVICE_PROFILES
-from sheafedge.emulator.engine import Barrier, EmulatorEnvironment, named_stream
+from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss
@@ -37,6 +37,7 @@ from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import Wait
 from sheafedge.emulator.nodes.station_context import StationContext
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.emulator.recorder import Recorder
 from sheafedge.emulator.saved_state import Parts, restore_whole
 from sheafedge.models.flat import FlatModule

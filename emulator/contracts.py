@@ -7,7 +7,7 @@ below.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -32,6 +32,19 @@ class SheafedgeError(Exception):
 
 class ConfigError(SheafedgeError, ValueError):
     """A field of a scenario is wrong or contradicts another; the message names the field and the remedy."""
+
+
+class ScenarioError(ConfigError):
+    """Everything that is wrong with a scenario, one sentence each.
+
+    Args:
+        sentences: at least one.
+        where: put before every sentence, such as the name of the file.
+    """
+
+    def __init__(self, sentences: Iterable[str], where: str = "") -> None:
+        self.sentences = tuple(f"{where}{sentence}" for sentence in sentences)
+        super().__init__("\n".join(self.sentences))
 
 
 class DataError(SheafedgeError, ValueError):

@@ -5,7 +5,6 @@ Nothing here is global: two environments live side by side in one process.
 
 from __future__ import annotations
 
-import hashlib
 from heapq import heappush
 
 import numpy as np
@@ -13,41 +12,11 @@ import simpy
 from simpy.events import NORMAL, EventPriority
 
 from .contracts import State
+from .random_streams import named_stream, restore_stream, stream_state
 from .saved_state import SavedState
 
 #: Behind SimPy's own priorities, urgent (0) and normal (1).
 _LAST = EventPriority(2)
-
-
-def named_stream(seed: int, *name: object) -> np.random.Generator:
-    """Random stream of a component, derived from its name.
-
-    Draws of one component do not shift those of another: adding a sensor leaves the losses of links as they were.
-
-    Args:
-        seed: root seed of the run.
-        name: parts of the name, such as ("link", 3, 7).
-    """
-    label = "/".join(str(part) for part in name).encode()
-    entropy = int.from_bytes(hashlib.blake2b(label, digest_size=16).digest(), "little")
-    return np.random.default_rng(np.random.SeedSequence([seed, entropy]))
-
-
-def stream_state(draws: np.random.Generator) -> State:
-    """Position of a stream; its integers have 128 bits, and are kept as texts."""
-    state = draws.bit_generator.state
-    numbers = {name: hex(number) for name, number in state["state"].items()}
-    return {**state, "state": numbers}
-
-
-def restore_stream(draws: np.random.Generator, saved: SavedState) -> None:
-    """Move a stream to a saved position.
-
-    Raises:
-        ConfigError, ValueError: no stream of this kind has it.
-    """
-    numbers = {name: int(number.text(), 16) for name, number in saved.part("state").named().items()}
-    draws.bit_generator.state = {**saved.state, "state": numbers}
 
 
 class EmulatorEnvironment(simpy.Environment):

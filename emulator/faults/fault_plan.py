@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import InFlight, NodeId
-from ..engine import named_stream
+from ..random_streams import named_stream
 from .outages import Outages, Timetable
 
 Edge = tuple[NodeId, NodeId]

@@ -19,7 +19,7 @@ from ...datasets.scores import BeamScores, score_ranking
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
 from ...emulator.contracts import ConfigError, Modality
-from ...emulator.engine import named_stream
+from ...emulator.random_streams import named_stream
 from ...emulator.sensors.gps import METERS_PER_DEGREE
 from ..recording.recording_cache import cached_recording
 from ..schema.world_section import WorldSection

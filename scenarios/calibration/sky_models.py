@@ -16,7 +16,7 @@ from ...datasets.scores import BeamScores, score_ranking
 from ...datasets.windows.perturb import ImageChange
 from ...datasets.windows.sensor_windows import BeamWindows
 from ...emulator.contracts import DataError
-from ...emulator.engine import named_stream
+from ...emulator.random_streams import named_stream
 from ...models.encoders.drone_camera import drone_camera_encoder
 from ...models.encoders.dropout import SeededDropout
 from ...models.encoders.mlp import position_mlp

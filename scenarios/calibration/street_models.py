@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...emulator.contracts import ConfigError, Modality
-from ...emulator.engine import named_stream
+from ...emulator.random_streams import named_stream
 from ...models.encoders.beam_map import beam_map_encoder
 from ...models.encoders.camera_encoder import camera_encoder
 from ...models.encoders.lidar_encoder import lidar_encoder

@@ -74,12 +74,16 @@ def execute(
         raise ConfigError(f"--jobs must be at least 1, got {jobs}; 2 makes two runs at a time")
     progress = progress or NoComparisonProgress()
     different = {run.name: run for run in reversed(runs)}  # the first of the runs that share a name
-    missing = [run for run in runs if different[run.name] is run and not is_stored(folder / run.name, run.scenario)]
-    progress.begun(len(different), len(different) - len(missing))
+    refused = [run for run in different.values() if run.refusal]
+    possible = [run for run in runs if different[run.name] is run and not run.refusal]
+    missing = [run for run in possible if not is_stored(folder / run.name, run.scenario)]
+    progress.begun(len(different), len(possible) - len(missing))
     here = jobs == 1 and engine == "processes"
     queue = JobQueue.of(missing if here else [_with_share_of_processors(run, jobs, engine) for run in missing], folder)
-    failed = {}
-    for job, outcome in _one_by_one(queue) if here else _in_parallel(queue, min(jobs, len(missing)), engine):
+    failed = {run.name: JobOutcome(0.0, "ConfigError", run.refusal) for run in refused}
+    for run in refused:
+        progress.ended(run, folder / run.name, failed[run.name])
+    for job, outcome in _one_by_one(queue) if here else _in_parallel(queue, max(1, min(jobs, len(missing))), engine):
         if job.folder is None:
             progress.recorded(job.scenario.seed, outcome)
             continue

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...emulator.contracts import ConfigError
+from ...emulator.contracts import ConfigError, ScenarioError
+from ..schema.compatibility import IncompatibleError
 from ..schema.scenario import Scenario
-from ..wiring.assembly import find_algorithm
 from .comparison import Comparison
 from .stored_runs import run_name
 
@@ -25,6 +25,7 @@ class PlannedRun:
         seed: root seed of the run.
         scenario: resolved scenario.
         name: name of the run folder; methods with the same resolved scenario share one.
+        refusal: why the run cannot take place; empty: it can.
     """
 
     method: str
@@ -32,10 +33,14 @@ class PlannedRun:
     seed: int
     scenario: Scenario
     name: str
+    refusal: str = ""
 
 
 def planned_runs(comparison: Comparison) -> tuple[PlannedRun, ...]:
     """All runs, ordered by seed, then by varied value, then by method.
+
+    A method that does not go together with the scenario is part of the results: a comparison of all algorithms shows
+    which of them cannot run.
 
     Raises:
         ConfigError: an unknown algorithm or field, or an invalid value.
@@ -51,10 +56,16 @@ def planned_runs(comparison: Comparison) -> tuple[PlannedRun, ...]:
 
 def _planned(comparison: Comparison, base: Scenario, method: str, value: Any, seed: int) -> PlannedRun:
     varied = {comparison.varied_key: value} if comparison.vary else {}
+    edits = {**comparison.methods[method], **varied, "seed": seed, **NO_EXPORTS}
+    refusal = ""
     try:
-        scenario = base.edited({**comparison.methods[method], **varied, "seed": seed, **NO_EXPORTS})
-        find_algorithm(scenario.algorithm)
+        scenario = base.edited(edits)
+    except IncompatibleError as error:
+        scenario, refusal = base.unchecked(edits), "; ".join(error.sentences)
+    except ScenarioError as error:
+        at = "".join(f" at {key} = {value}" for key in varied)
+        raise ScenarioError(error.sentences, f"method {method!r}{at}: ") from None
     except ConfigError as error:
         at = "".join(f" at {key} = {value}" for key in varied)
         raise ConfigError(f"method {method!r}{at}: {error}") from None
-    return PlannedRun(method, value, seed, scenario, run_name(scenario))
+    return PlannedRun(method, value, seed, scenario, run_name(scenario), refusal)

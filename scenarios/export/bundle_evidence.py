@@ -16,7 +16,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.shifts import SHIFTS
 from ...emulator.contracts import PRESENT_NAME, Modality
 from ...emulator.edge.onnx_session import OnnxSession
-from ...emulator.engine import named_stream
+from ...emulator.random_streams import named_stream
 from ..tasks.task_spec import Scores, TaskSpec
 from ..wiring.evaluation import in_pieces
 

@@ -17,7 +17,6 @@ from ...emulator.contracts import PRESENT_NAME
 from ...emulator.edge.bench_bundles import Entry
 from ...emulator.edge.bundle import MODEL_FILE, Bundle
 from ...emulator.edge.commands.bench_commands import TorchModel
-from ...models.algorithms.algorithm_table import ALGORITHMS
 from ...models.client_model import ClientModel
 from ...models.export.onnx_export import DeployedModel, DeployedTwins
 from ...models.twin_model import TwinModel
@@ -91,7 +90,6 @@ def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
     """The empty model with the values of the ONNX file, whose initializers carry the names of a state dict."""
     manifest = entry.bundle.manifest
     data = scenario.data_of(str(manifest.trained["group"]))
-    fusion = scenario.model.fusion
     rows = _SampleRows(entry.inputs)
     made = {
         modality: make_encoder(scenario.task_spec, scenario.model, scenario.seed, modality, rows, 0)
@@ -100,7 +98,7 @@ def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
     model = ClientModel(
         {modality: normalizer for modality, (normalizer, _) in made.items()},
         {modality: encoder for modality, (_, encoder) in made.items()},
-        fusion=ALGORITHMS[scenario.algorithm].fusion if fusion == "default" else fusion,
+        fusion=scenario.fusion,
         embedding_dim=scenario.model.embedding_dim,
         n_outputs=scenario.task_spec.n_outputs(data),
     )

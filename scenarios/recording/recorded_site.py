@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.engine import named_stream
 from ...emulator.radio.antenna import angle_codebook, dft_codebook, with_element_errors, with_quantized_phases
 from ...emulator.radio.channel import ChannelSettings, trace_paths
 from ...emulator.radio.sweep import SweepNoise, beam_powers, clear_power
+from ...emulator.random_streams import named_stream
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
 from ...emulator.world.scene import Scene

@@ -25,7 +25,7 @@ LEFTOVER_S = 86_400.0
 _PACKAGE = Path(__file__).parents[2]
 #: Code that decides what a recording holds; a change makes recordings anew.
 _SOURCES = (
-    "emulator/engine.py",
+    "emulator/random_streams.py",
     "emulator/modalities.py",
     "emulator/world/*.py",
     "emulator/radio/*.py",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modality
-from ...emulator.engine import named_stream
+from ...emulator.random_streams import named_stream
 
 #: Sensors whose losses come from one stream, an instant after the other. Those that worlds record on request have one
 #: each, so that a new modality leaves the losses of the others as they were.

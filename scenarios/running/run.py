@@ -11,8 +11,6 @@ from typing import Any
 from ...emulator.contracts import SheafedgeError
 from ...emulator.network.transport.errors import WorkerLost
 from ..schema.scenario import Scenario
-from ..wiring.assembly import find_algorithm
-from ..wiring.encoders import check_weights
 from ..wiring.pacing import pacing_of
 from ..wiring.real_time_options import RealTime
 from ..wiring.torch_setup import one_torch_thread
@@ -20,6 +18,7 @@ from ..workers.worker_options import Workers
 from ..workers.worker_pool import open_worker_pool
 from .checkpoint import Checkpoint
 from .progress import NoRunProgress, RunProgress
+from .run_checks import check_run
 from .run_folder import (
     Interrupted,
     RunFolder,
@@ -93,11 +92,9 @@ def run_scenario(
         >>> sorted(result.summary["groups"])
         ['both', 'gps', 'rf']
     """
-    find_algorithm(scenario.algorithm)  # before reading or recording any data
-    check_weights(scenario.model)
     target = out or default_target(scenario.name, scenario.algorithm, scenario.seed)
     refuse_unusable(target)
-    # What can be wrong with a scenario is found while building it: nothing is on disk before the first round.
+    # All that can be wrong is found before the first round, and nothing is on disk until then.
     every = scenario.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
     conditions = _Conditions(progress or NoRunProgress(), workers, real_time)
     return _played(scenario, every, conditions, open_run_folder(target))
@@ -138,6 +135,7 @@ def _played(
     checkpoint: Checkpoint | None = None,
 ) -> RunResult:
     """A run from building to summary; its folder is opened once nothing of the scenario can be wrong any more."""
+    check_run(scenario, conditions.workers, conditions.real_time)
     folder: RunFolder | None = None
     progress = conditions.progress
     try:

@@ -13,7 +13,7 @@ import torch
 
 from ...version import __version__
 from ..recording.inspection import plot_recording
-from ..schema.scenario import ComputeSection
+from ..schema.compute_section import ComputeSection
 from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
 from ..wiring.evaluation import baseline_scores, best_model, by_group

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-import pydantic
 from pydantic import Field
 
 from ...datasets.windows.sensor_windows import BlockageLabel
-from ...emulator.contracts import ConfigError
 from .section import Fraction, Section
 
 CodebookSize = Literal[64, 32, 16, 8]
@@ -61,49 +59,6 @@ class DataSection(Section):
     train_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     scored: Literal["held_out", "validation"] = "held_out"
     validation_fraction: Fraction = 0.25
-
-    @pydantic.model_validator(mode="after")
-    def _has_its_source(self) -> Self:
-        if self.source == "recording" and not self.recordings:
-            raise ConfigError("data.recordings is empty; give files: --set 'data.recordings=[\"FILE.h5\"]'")
-        if again := first_repeated(self.recordings):
-            raise ConfigError(
-                f"data.recordings names {again} twice, so that one client would be tested on what another trains on;"
-                " name each file once"
-            )
-        if self.source == "deepsense" and not self.root:
-            raise ConfigError("data.root is empty; give the folder with the DeepSense .npy files: --set data.root=DIR")
-        if self.source == "deepsense" and not self.scenarios:
-            raise ConfigError("data.scenarios is empty; name at least one, such as --set 'data.scenarios=[1,5,8]'")
-        if again := first_repeated(self.scenarios):
-            raise ConfigError(
-                f"data.scenarios names {again} twice, so that one client would be tested on what another trains on;"
-                " name each scenario once"
-            )
-        return self
-
-    @pydantic.model_validator(mode="after")
-    def _can_be_live(self) -> Self:
-        if self.mode == "live" and self.source != "world":
-            raise ConfigError(
-                f"data.mode = 'live' senses a world, but data.source is {self.source!r}; set data.source = 'world', or"
-                " data.mode = 'replay'"
-            )
-        if self.mode == "live" and self.train_fraction < 1.0:
-            raise ConfigError(
-                f"data.mode = 'live' learns from all that it senses, so data.train_fraction must be 1, got"
-                f" {self.train_fraction:g}"
-            )
-        if self.mode == "live" and self.scored == "validation":
-            raise ConfigError(
-                "data.mode = 'live' learns up to the held-out time, so data.scored must be 'held_out', got"
-                " 'validation'; choose settings with data.mode = 'replay'"
-            )
-        if self.mode == "live" and self.split != "time":
-            raise ConfigError(
-                f"data.mode = 'live' learns from the past, so data.split must be 'time', got {self.split!r}"
-            )
-        return self
 
 
 class LiveSection(Section):

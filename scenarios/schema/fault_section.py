@@ -219,39 +219,6 @@ class FaultSection(Section):
             yield from group
 
 
-def check_faults(faults: Sequence[FaultSection], *, n_clients: int, waits: bool, in_step: bool) -> None:
-    """Refuse faults of clients that there are not, and those that a run would wait for without end.
-
-    Args:
-        faults: of the scenario.
-        n_clients: of the run.
-        waits: for lost messages, without a deadline.
-        in_step: rounds end for all together, also without those that are off.
-
-    Raises:
-        ConfigError: names the fault and the remedy.
-    """
-    for fault in faults:
-        if unknown := [client for client in fault.clients if client >= n_clients]:
-            raise ConfigError(
-                f"faults: {fault.kind!r} names client {unknown[0]}, but the clients are 0 to {n_clients - 1}; change"
-                " it, or clients.n_clients"
-            )
-        if waits and fault.spec.loses_messages:
-            raise ConfigError(
-                f"faults: {fault.kind!r} loses messages for which network.missing = 'wait' would wait without end; set"
-                " it to 'skip' or 'stale'"
-            )
-    off_for_good = {node for fault in faults if fault.spec.stops_nodes and fault.is_for_good for node in fault.nodes}
-    if off_for_good and not in_step:
-        raise ConfigError(
-            f"faults: client {min(off_for_good)} is off for good, and in network.mode = 'asynchronous' it would never"
-            " finish its rounds; give the fault for_s"
-        )
-    if len(off_for_good) == n_clients:
-        raise ConfigError("faults: in the end all clients are off for good, and no round ever ends; give one for_s")
-
-
 def _examples() -> dict[str, str]:
     """Field -> how it is written, of the fields that say what fails."""
     fields = FaultSection.model_fields.items()

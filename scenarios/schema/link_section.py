@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -11,7 +10,7 @@ import pydantic
 from pydantic import Field
 
 from ...emulator.contracts import ConfigError, NodeId
-from .link_models import LINK_MODELS, EdgeUse, LinkModel
+from .link_models import LINK_MODELS, LinkModel
 from .link_numbers import LinkSection
 from .section import Probability, Section
 
@@ -150,64 +149,3 @@ def edge_model(links: LinksSection, link: LinkSection, exception: EdgeSection | 
     name = exception.model or links.model
     own = getattr(exception, name, None)
     return EdgeModel(LINK_MODELS[name], links.settings_of(name) if own is None else own, numbers)
-
-
-def check_links(
-    links: LinksSection, link: LinkSection, *, n_clients: int, groups: Sequence[str], waits: bool, is_live: bool
-) -> None:
-    """Refuse links that the rest of the scenario cannot have.
-
-    Args:
-        links, link: the two tables.
-        n_clients: of the run.
-        groups: names of all groups.
-        waits: a missing message is repeated until it is delivered.
-        is_live: the simulated length of the run is known.
-
-    Raises:
-        ConfigError: in one sentence, the first thing that is wrong.
-    """
-    if waits and links.queue_bytes > 0:
-        raise ConfigError(
-            f"network.missing = 'wait' never ends for a message that a queue of links.queue_bytes = {links.queue_bytes}"
-            " refuses; set it to 0, or use 'skip'"
-        )
-    for where, model in _models(links, link, n_clients, groups):
-        try:
-            _check_model(model, waits=waits, is_live=is_live)
-        except ConfigError as error:
-            raise ConfigError(f"{where}{error}") from None
-
-
-def _models(
-    links: LinksSection, link: LinkSection, n_clients: int, groups: Sequence[str]
-) -> Iterator[tuple[str, EdgeModel]]:
-    """Every combination of model and numbers that an edge can have, with the place in the file that says so."""
-    yield "", edge_model(links, link)
-    for index, exception in enumerate(links.edges):
-        where = f"links.edges.{index}: "
-        for client in exception.clients or ():
-            if not 0 <= client < n_clients:
-                raise ConfigError(f"{where}there is no client {client}; give ids from 0 to {n_clients - 1}")
-        for group in exception.groups or ():
-            if group not in groups:
-                raise ConfigError(f"{where}there is no group {group!r}; choose among {', '.join(groups)}")
-        try:
-            yield where, edge_model(links, link, exception)
-        except ConfigError as error:
-            raise ConfigError(f"{where}{error}") from None
-
-
-def _check_model(edge: EdgeModel, *, waits: bool, is_live: bool) -> None:
-    edge.model.check(edge.settings, EdgeUse(edge.link, waits=waits, is_live=is_live))
-    if not waits:
-        return
-    if edge.link.loss_probability >= 1.0:
-        raise ConfigError(
-            "network.missing = 'wait' never ends with link.loss_probability = 1; use 'skip' or lower the loss"
-        )
-    if edge.link.blocked_loss_probability >= 1.0:
-        raise ConfigError(
-            "network.missing = 'wait' never ends for a message that meets link.blocked_loss_probability = 1; use 'skip'"
-            " or lower it"
-        )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pydantic
 
-from ...emulator.contracts import ConfigError
+from ...emulator.contracts import ConfigError, ScenarioError
 from .former_names import answer_to_former_name
 
 #: pydantic's word for a complaint -> ours, after the field's name.
@@ -26,21 +26,49 @@ _COMPLAINTS = {
     "string_type": "must be a string, got {got}; quote it: --set '{name}=\"...\"'",
 }
 _SHOWN_LENGTH = 60
+#: That one answer names; a person corrects no more at a time.
+MOST_FIELDS = 20
+
+
+def sentences(error: pydantic.ValidationError, scenario: type[pydantic.BaseModel]) -> tuple[str, ...]:
+    """Everything that pydantic found wrong in a scenario, one sentence for every field."""
+    errors = error.errors()
+    # pydantic counts a list without its wrong items, and then also finds it too short
+    around = {one["loc"][:depth] for one in errors for depth in range(len(one["loc"]))}
+    errors = [one for one in errors if one["loc"] not in around or isinstance(_cause(one), ScenarioError)]
+    said = [sentence for one in errors[:MOST_FIELDS] for sentence in _sentences(one, scenario)]
+    if len(errors) > MOST_FIELDS:
+        said.append(f"and {len(errors) - MOST_FIELDS} more fields are wrong; correct these first")
+    return tuple(dict.fromkeys(said))
 
 
 def one_sentence(error: pydantic.ValidationError, scenario: type[pydantic.BaseModel]) -> str:
-    """The first thing that pydantic found wrong in a scenario."""
-    first = error.errors()[0]
-    where = [str(part) for part in first["loc"]]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, ConfigError):
-        return _with_parents(str(cause), where)
-    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    """The first thing that pydantic found wrong in tables."""
+    return sentences(error, scenario)[0]
+
+
+def _cause(one: Any) -> object:
+    """The exception of a check of ours; None where pydantic itself found the error."""
+    return one.get("ctx", {}).get("error")
+
+
+def _sentences(one: Any, scenario: type[pydantic.BaseModel]) -> tuple[str, ...]:
+    """What pydantic, or a check of ours, found wrong in one field."""
+    cause = _cause(one)
+    if isinstance(cause, ScenarioError):
+        return cause.sentences
+    where = [str(part) for part in one["loc"]]
+    return (_with_parents(str(cause), where) if isinstance(cause, ConfigError) else _sentence(one, where, scenario),)
+
+
+def _sentence(one: Any, where: Sequence[str], scenario: type[pydantic.BaseModel]) -> str:
+    """What pydantic found wrong in one field."""
+    if one["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return _unknown(where, scenario)
-    name, got = ".".join(where), shown(first["input"])
-    complaint = _COMPLAINTS.get(first["type"])
+    name, got = ".".join(where), shown(one["input"])
+    complaint = _COMPLAINTS.get(one["type"])
     if complaint is None:
-        return f"{name} {_requirement(first['msg'])}, got {got}"
+        return f"{name} {_requirement(one['msg'])}, got {got}"
     child = next(iter(_fields_at(where, scenario)), "")
     return f"{name} {complaint.format(name=name, got=got, child=child)}"
 

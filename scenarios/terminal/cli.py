@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from ...emulator.contracts import ConfigError, SheafedgeError
+from ...emulator.contracts import ConfigError, ScenarioError, SheafedgeError
 from ...version import __version__
 from .calibration_commands import add_calibration_commands
 from .compare_commands import add_comparison_commands
@@ -189,7 +189,8 @@ def main() -> None:
     try:
         sys.exit(app(prog_name="sheafedge", standalone_mode=False))
     except SheafedgeError as error:
-        typer.echo(_one_line(f"error: {error}", error), err=True)
+        for sentence in _sentences(error):
+            typer.echo(f"error: {sentence}", err=True)
         sys.exit(2)
     except CommandLineError as error:
         if complaint := _complaint(error):  # empty without arguments, because the help was printed
@@ -198,6 +199,12 @@ def main() -> None:
     except MemoryError:
         typer.echo("error: out of memory; make the scenario smaller (fewer clients, samples or units)", err=True)
         sys.exit(2)
+
+
+def _sentences(error: SheafedgeError) -> list[str]:
+    """One line for everything that is wrong; the last also holds the notes that the error collected on its way."""
+    *others, last = error.sentences if isinstance(error, ScenarioError) else (str(error),)
+    return [*others, _one_line(last, error)]
 
 
 def _complaint(error: Exception) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 import networkx as nx
 from torch import Tensor
 
-from ...emulator.contracts import ConfigError, NodeId, State
+from ...emulator.contracts import NodeId, State
 from ...emulator.saved_state import SavedState
-from ...models.algorithms.algorithm_table import ALGORITHMS
 from ...models.settings import SheafSettings
 from ...models.sheaf.stability import (
     UNSTABLE_FROM,
@@ -20,6 +19,7 @@ from ...models.sheaf.stability import (
     sheaf_laplacian_bound,
     sheaf_laplacian_norm,
 )
+from ..schema.learning_rules import coupling_strength
 from ..schema.scenario import Scenario
 
 #: Of the first value: what a client's maps still show of its head when they count as collapsed.
@@ -32,26 +32,9 @@ Starts = Mapping[NodeId, Mapping[NodeId, Tensor]]
 
 
 def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str, ...]:
-    """What is risky about the step sizes, before any step is made.
-
-    With held projections a client's own step is stable only while alpha * lambda * degree * |P|^2 < 2.
-
-    Raises:
-        ConfigError: that bound is broken.
-    """
-    if not ALGORITHMS[scenario.algorithm].couples_heads or graph.number_of_edges() == 0:
-        return ()
-    sheaf = scenario.sheaf
-    norm_sq = 1.0 if sheaf.map_start != "random" else (1.0 + math.sqrt(sheaf.compression)) ** 2
-    degree = max(degree for _, degree in graph.degree)
-    strength = scenario.training.head_step_size * sheaf.coupling * degree * norm_sq
-    said = (
-        f"training.head_step_size {scenario.training.head_step_size:g} * sheaf.coupling {sheaf.coupling:g} * largest"
-        f" degree {degree} * map norm squared {norm_sq:.2g} = {strength:.2g}"
-    )
-    if strength >= 2.0:
-        raise ConfigError(f"{said}, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size")
-    return (f"{said}: above 1 heads overshoot their neighbors",) if strength > 1.0 else ()
+    """What is risky about the step sizes, before any step is made; what is unstable is refused with the scenario."""
+    strength, account = coupling_strength(scenario, graph)
+    return (f"{account}: above 1 heads overshoot their neighbors",) if strength > 1.0 else ()
 
 
 def limit_warnings(

@@ -19,8 +19,8 @@ from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
 from ...datasets.windows.track_windows import tracking_windows
 from ...emulator.contracts import DataError
-from ...emulator.engine import named_stream
 from ...emulator.network.channels.recorded_blockage import BlockedTimes
+from ...emulator.random_streams import named_stream
 from ..recording.record import Progress
 from ..recording.recording_cache import cached_recording
 from ..schema.data_section import DataSection
@@ -108,7 +108,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
     samples: list[Samples] = []
     of_every_frame: list[Samples] = []
     for member, frames in zip(members, sensed, strict=True):
-        shown = shown_frames(scenario.faults, scenario.task, member, frames)
+        shown = shown_frames(scenario.faults, member, frames)
         samples.append(member.samples(shown))
         of_every_frame.append(samples[-1] if data.stride == 1 else member.samples_of_every_frame(shown))
     shares = _partition(data, scenario.seed, samples, assignment)

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...emulator.contracts import ConfigError, NodeId
+from ...emulator.contracts import NodeId
 from ...emulator.edge.device_profiles import DEVICE_PROFILES, DeviceProfile
 from ...emulator.edge.profile_file import profile_of
-from ...emulator.engine import named_stream
+from ...emulator.random_streams import named_stream
 from ..schema.scenario import Scenario
 from .members import members_of
 
 
 def client_devices(scenario: Scenario) -> dict[NodeId, DeviceProfile]:
-    """Device of every client.
-
-    Raises:
-        ConfigError: a profile that there is not.
-    """
+    """Device of every client."""
     known = known_devices(scenario)
-    default = _profile(known, "compute.profile", scenario.compute.profile)
+    default = known[scenario.compute.profile]
     of_group = {
-        group.name: default if group.profile is None else _profile(known, "clients.groups: profile", group.profile)
-        for group in scenario.clients.groups
+        group.name: default if group.profile is None else known[group.profile] for group in scenario.clients.groups
     }
     slow, factor = stragglers(scenario), scenario.compute.stragglers.factor
     return {
@@ -42,9 +37,3 @@ def known_devices(scenario: Scenario) -> Mapping[str, DeviceProfile]:
     """Devices that a scenario can name: those that come with sheafedge, and its own."""
     own = {name: profile_of(name, dict(table)) for name, table in scenario.compute.profiles.items()}
     return {**DEVICE_PROFILES, **own}
-
-
-def _profile(known: Mapping[str, DeviceProfile], field: str, name: str) -> DeviceProfile:
-    if name not in known:
-        raise ConfigError(f"unknown {field} {name!r}; choose one of: {', '.join(sorted(known))}")
-    return known[name]

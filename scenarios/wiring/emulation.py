@@ -26,7 +26,8 @@ from ...emulator.nodes.missing import MISSING_POLICIES
 from ...emulator.nodes.sensing import SensorClock, sensing
 from ...emulator.nodes.station_context import RoundPace, StationContext
 from ...emulator.recorder import ObservationSink, Recorder
-from ..schema.scenario import NetworkSection, Scenario
+from ..schema.network_section import NetworkSection
+from ..schema.scenario import Scenario
 from .assembly import Assembly, assemble
 from .client import Client
 from .data import ClientData
@@ -143,7 +144,12 @@ def _start_sensing(env: EmulatorEnvironment, client: Client, handover_s: float) 
     return rows.begin_round
 
 
-def _make_transport(section: NetworkSection, wire: Wire) -> Transport:
+def make_transport(section: NetworkSection, wire: Wire) -> Transport:
+    """The transport that the section names.
+
+    Raises:
+        ConfigError: its address cannot be used.
+    """
     if section.transport == "memory":
         return MemoryTransport(wire)
     try:
@@ -176,7 +182,7 @@ def _connect(
     links = make_links(
         scenario.links, scenario.link, graph, env, ends, radio, until_delivered=policy.waits, run_s=run_s
     )
-    transport = _make_transport(scenario.network, Wire(algorithm.kinds))
+    transport = make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
     context = StationContext(
         env=env,

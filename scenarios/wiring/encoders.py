@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ...emulator.contracts import MODALITY_SPECS, Modality, NodeId
-from ...emulator.engine import named_stream
+from ...emulator.random_streams import named_stream
 from ...models.encoders.encoder_table import ENCODERS, EncoderRequest, pretrained_image
 from ...models.objectives import Objective, binary_cross_entropy, cross_entropy
 from ...models.settings import ModelSettings

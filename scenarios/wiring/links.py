@@ -149,11 +149,9 @@ def make_links(
         run_s: simulated length of the run, which traces can be stretched to; None: not known.
 
     Raises:
-        ConfigError: losses are to follow blockages, but a recording does not say when the line of sight is blocked; an
-            exception that names no edge.
+        ConfigError: losses are to follow blockages, but a recording does not say when the line of sight is blocked.
         DataError: a trace that cannot be read.
     """
-    _check_exceptions(links, graph)
     senders = _Senders(env, links)
     shared = _Shared(env, ends, TraceFiles(), radio, until_delivered, run_s)
     made: dict[tuple[NodeId, NodeId], Link] = {}
@@ -209,13 +207,3 @@ def _exception(links: LinksSection, ends: Mapping[NodeId, LinkEnd], one: NodeId,
     """The last one that names this edge."""
     groups = sorted((ends[one].group, ends[other].group)) if links.edges else []
     return next((edge for edge in reversed(links.edges) if edge.joins(frozenset((one, other)), groups)), None)
-
-
-def _check_exceptions(links: LinksSection, graph: nx.Graph[NodeId]) -> None:
-    for index, exception in enumerate(links.edges):
-        if exception.clients is not None and not graph.has_edge(*exception.clients):
-            one, other = exception.clients
-            near = ", ".join(str(node) for node in sorted(graph[one])) or "no client"
-            raise ConfigError(
-                f"links.edges.{index}: clients {one} and {other} are no neighbors; {one} has edges to {near}"
-            )

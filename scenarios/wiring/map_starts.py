@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import networkx as nx
 from torch import Tensor
 
-from ...emulator.contracts import ConfigError, NodeId
-from ...emulator.engine import named_stream
-from ...models.algorithms.algorithm_table import Algorithm
+from ...emulator.contracts import NodeId
+from ...emulator.random_streams import named_stream
 from ...models.settings import SheafSettings
 from ...models.sheaf.equations import aligned_starts, kronecker_starts, random_starts, structured_starts
-from ..schema.scenario import Scenario
 from .client import Client
 
 MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "aligned" needs the outputs as well
@@ -54,22 +52,3 @@ def redrawn_maps(
         return {peer.client_id: edge_starts(sheaf, seed, client, peer, round_index)[0] for peer in neighbors}
 
     return of_round
-
-
-def check_maps(scenario: Scenario, algorithm: Algorithm) -> None:
-    """Refuse maps that are to learn and to be drawn anew, and maps along which averages would grow.
-
-    Raises:
-        ConfigError: either is asked for.
-    """
-    sheaf = scenario.sheaf
-    if algorithm.maps_heads and not algorithm.couples_heads and sheaf.map_start == "random":
-        raise ConfigError(
-            f"algorithm {scenario.algorithm!r} averages along its maps, which sheaf.map_start = 'random' makes longer"
-            " than 1, so that heads can diverge; use 'structured' or 'aligned'"
-        )
-    if sheaf.rotate_index and algorithm.couples_heads and sheaf.learns_maps:
-        raise ConfigError(
-            f"sheaf.rotate_index draws maps anew every round, and what is redrawn cannot learn with sheaf.map_step_size"
-            f" = {sheaf.map_step_size:g}; set it to 0"
-        )

@@ -14,12 +14,12 @@ from ...datasets.windows.perturb import ImageChange, Occlusion, View
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality, NodeId
-from ...emulator.engine import named_stream
 from ...emulator.modalities import has_images
+from ...emulator.random_streams import named_stream
 from ..schema.data_section import DataSection
+from ..schema.neighborhood import assign_groups
 from ..schema.scenario import Scenario
 from ..tasks.task_spec import TaskSpec
-from .groups import assign_groups, modalities_of
 
 #: A value of `data.images`.
 ImageChangeName = Literal["plain", "occluded", "views"]
@@ -72,11 +72,11 @@ class Member:
 def members_of(scenario: Scenario) -> list[Member]:
     """All clients, ordered by client id."""
     members = []
-    for client_id, group in enumerate(assign_groups(scenario)):
+    for client_id, group in enumerate(assign_groups(scenario.clients, scenario.seed)):
         data = scenario.data_of(group)
         n_outputs = scenario.task_spec.n_outputs(data)
         numbering = _numbering(data.beam_order, scenario.clients.n_clients, scenario.seed, client_id, n_outputs)
-        owned = modalities_of(scenario, group)
+        owned = scenario.clients.group(group).owned
         members.append(Member(client_id, group, owned, scenario.task_spec, data, numbering))
     return members
 

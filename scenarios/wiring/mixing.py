@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import networkx as nx
 import numpy as np
 
 from ...emulator.contracts import Modality, NodeId
 from ...emulator.network.topology import modality_subgraph
 from ...models.sharing.gossip import metropolis_hastings_weights
+from ..schema.neighborhood import members_by_group
 from .client import Client
 from .mobility import MixingWeights
 
@@ -59,21 +58,6 @@ def neighbor_weights(graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float
 def group_weights(clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
     """Metropolis-Hastings weights inside every group's own subgraph, which need not be connected."""
     weights: dict[NodeId, dict[NodeId, float]] = {}
-    for members in _members(clients).values():
+    for members in members_by_group([client.group for client in clients]).values():
         weights |= neighbor_weights(graph.subgraph(members))
     return weights
-
-
-def with_groups_linked(graph: nx.Graph[NodeId], clients: tuple[Client, ...]) -> nx.Graph[NodeId]:
-    """The graph, and an edge between any two clients of one group."""
-    linked: nx.Graph[NodeId] = graph.copy()
-    for members in _members(clients).values():
-        linked.add_edges_from(itertools.combinations(members, 2))
-    return linked
-
-
-def _members(clients: tuple[Client, ...]) -> dict[str, list[NodeId]]:
-    groups: dict[str, list[NodeId]] = {}
-    for client in clients:
-        groups.setdefault(client.group, []).append(client.client_id)
-    return groups

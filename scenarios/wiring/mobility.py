@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import Modality, NodeId
-from ...emulator.engine import named_stream
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.network.topology import MovingGraph
+from ...emulator.random_streams import named_stream
 from ...emulator.world.wandering import Wanderer, distances_m
-from ..schema.mobility_section import MobilitySection
+from ..schema.network_section import MobilitySection
 
 
 class RoundWeights(Mapping[NodeId, float]):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from ...emulator.contracts import ConfigError, Learner, MessageKind, NodeId
+from ...emulator.contracts import Learner, MessageKind, NodeId
 from ...emulator.nodes.inbox import Inbox
 from ...emulator.nodes.outside_place import OutsidePlace, OutsideVector, VectorName
 from ...emulator.nodes.outside_server import OutsideServer
@@ -53,11 +53,7 @@ class Pacing:
     def stations(
         self, assembly: Assembly, inboxes: Mapping[NodeId, Inbox], context: StationContext
     ) -> Mapping[NodeId, OutsideStation]:
-        """Client -> its base station, of those that are played outside.
-
-        Raises:
-            ConfigError: the algorithm asks for more than averages.
-        """
+        """Client -> its base station, of those that are played outside."""
         if self._server is None:
             return {}
         assert self._clock is not None
@@ -102,13 +98,8 @@ class Pacing:
         return {"client": client, "name": server.name(client), **turns, **server.counts(client)}
 
     def _place(self, learner: Learner, client: Client) -> OutsidePlace:
-        if not isinstance(learner, ChainedLearner) or learner.shared is None:
-            raise ConfigError(
-                f"algorithm {self._scenario.algorithm!r} needs more than averaging from a client, which "
-                "--outside clients"
-                " do not support; use one that trains, then averages, such as dsgd, dsgd_heads or"
-                " head_averaging"
-            )
+        assert isinstance(learner, ChainedLearner), "refused before the run: `Algorithm.only_averages`"
+        assert learner.shared is not None, "as above"
         vectors = [
             OutsideVector(
                 VectorName(phase, shared.kind, shared.modality),
@@ -134,7 +125,6 @@ def pacing_of(scenario: Scenario, real_time: RealTime | None) -> Iterator[Pacing
     """The pacing of a run; where outside clients join is open meanwhile.
 
     Raises:
-        ConfigError: the scenario has no such client, or would wait for it for ever.
         TransportError: the address cannot be used.
     """
     if real_time is None:
@@ -143,38 +133,12 @@ def pacing_of(scenario: Scenario, real_time: RealTime | None) -> Iterator[Pacing
     if not real_time.outside:
         yield Pacing(scenario, real_time, None)
         return
-    _check(scenario, real_time.outside)
     assert real_time.hub is not None
     server = OutsideServer(real_time.hub, real_time.outside, real_time.silence_s, real_time.curve_keys)
     try:
         yield Pacing(scenario, real_time, server)
     finally:
         server.close()
-
-
-def _check(scenario: Scenario, outside: Sequence[NodeId]) -> None:
-    n_clients = scenario.clients.n_clients
-    for client in outside:
-        if not 0 <= client < n_clients:
-            raise ConfigError(
-                f"--outside {client} is no client of this scenario; its {n_clients} clients are 0 to {n_clients - 1}"
-            )
-    if len(outside) == n_clients:
-        raise ConfigError("--outside names all clients, and one at least must be emulated; leave one out")
-    if (scenario.sharing.codec, scenario.sharing.every) != ("float32", 1):
-        raise ConfigError(
-            "--outside clients send vectors whole and in every round; set sharing.codec = 'float32' and sharing.every ="
-            " 1"
-        )
-    if scenario.network.mode != "synchronous" or scenario.topology.kind == "mobile" or scenario.faults:
-        raise ConfigError(
-            "--outside clients keep to the rounds of all and to one set of neighbors; set network.mode = 'synchronous',"
-            " choose a topology.kind that stays, and leave faults out"
-        )
-    if scenario.network.missing == "wait":
-        raise ConfigError(
-            "network.missing = 'wait' would wait for ever for an --outside client that is gone; use 'skip' or 'stale'"
-        )
 
 
 def _parts(shared: SharedVector, client: Client) -> list[tuple[str, tuple[int, ...]]]:

@@ -14,13 +14,12 @@ from typing import Protocol
 
 import tomli_w
 
-from ...emulator.contracts import ConfigError, Learner
+from ...emulator.contracts import Learner
 from ...emulator.nodes.learner_host import LearnerHost
 from ...emulator.nodes.remote_host import RemoteHost
 from ...emulator.nodes.worker_processes import WorkerProcesses
 from ...emulator.nodes.worker_server import WorkerServer
 from ...emulator.state_tree import state_digest
-from ...models.algorithms.algorithm_table import ALGORITHMS
 from ...version import __version__
 from ..schema.scenario import Scenario
 from ..wiring.assembly import Assembly
@@ -127,15 +126,10 @@ class WorkerPool:
 
 @contextmanager
 def open_worker_pool(scenario: Scenario, workers: Workers | None) -> Iterator[WorkerPool | None]:
-    """The workers of a run, started or waited for; afterwards no process and no file of theirs is left.
-
-    Raises:
-        ConfigError: the scenario cannot be played by workers, or by so many.
-    """
+    """The workers of a run, started or waited for; afterwards no process and no file of theirs is left."""
     if workers is None:
         yield None
         return
-    _check(scenario, workers)
     clients = range(scenario.clients.n_clients)
     seats = [clients[seat :: workers.n_workers] for seat in range(workers.n_workers)]
     with ExitStack() as stack:
@@ -175,29 +169,6 @@ def collect_learners(emulation: Emulation) -> None:
     tickets = [host.state() for host in emulation.hosts]
     for learner, ticket in zip(emulation.learners, tickets, strict=True):
         learner.restore(ticket.result())
-
-
-def _check(scenario: Scenario, workers: Workers) -> None:
-    n_clients = scenario.clients.n_clients
-    if workers.n_workers > n_clients:
-        raise ConfigError(
-            f"--workers {workers.n_workers} is more than clients.n_clients = {n_clients}; use at most one per client"
-        )
-    if ALGORITHMS[scenario.algorithm].pooled:
-        raise ConfigError(
-            f"algorithm {scenario.algorithm!r} trains all clients as one, which cannot be shared among --workers; leave"
-            " it out"
-        )
-    if scenario.topology.kind == "mobile":
-        raise ConfigError(
-            "topology.kind = 'mobile' changes mixing weights on the engine's clock, which --workers do not have; leave"
-            " --workers out, or choose another kind"
-        )
-    if scenario.data.mode == "live":
-        raise ConfigError(
-            "data.mode = 'live' senses on the engine's clock, which --workers do not have; leave it out, or set"
-            " data.mode = 'replay'"
-        )
 
 
 @contextmanager

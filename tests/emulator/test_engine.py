@@ -9,7 +9,8 @@ import pytest
 import simpy
 from hypothesis import given
 from hypothesis import strategies as st
-from sheafedge.emulator.engine import Barrier, EmulatorEnvironment, named_stream
+from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.emulator.saved_state import SavedState
 
 N_DRAWS = 10_000

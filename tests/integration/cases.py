@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from reference.problems import random_problem
 from reference.sheaf_dmfl import Edge, ReferenceProblem, metropolis_hastings, modality_graph
 from sheafedge.emulator.contracts import Learner, Modality, NodeId
-from sheafedge.emulator.engine import named_stream
 from sheafedge.emulator.network.topology import build_topology
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp

@@ -10,7 +10,7 @@ import torch
 from integration.played import State, digest, maps_of, state_of_model
 from reference.sheaf_dmfl import ReferenceProblem
 from sheafedge.emulator.contracts import Learner, NodeId
-from sheafedge.emulator.engine import named_stream
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.data import load_data
 from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate

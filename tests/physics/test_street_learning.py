@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
-from sheafedge.emulator.engine import named_stream
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.scenarios.calibration.street_calibration import (
     LENGTH,
     TEST_FRACTION,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from doubles.camera_slots import seen_slots
 from numpy.typing import NDArray
-from sheafedge.emulator.engine import named_stream
 from sheafedge.emulator.radio.channel import ChannelSettings, trace_paths
 from sheafedge.emulator.radio.sweep import beam_powers, measured_powers
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.emulator.sensors.camera import pixels_of
 from sheafedge.emulator.sensors.gps import GpsReceiver, GpsSettings
 from sheafedge.emulator.sensors.lidar import Lidar

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from sheafedge.emulator.engine import named_stream
 from sheafedge.emulator.faults.outages import NEVER, Outage, RandomOutages, ScheduledOutages, Timetable
+from sheafedge.emulator.random_streams import named_stream
 
 MEAN_UP_S, MEAN_DOWN_S = 8.0, 2.0
 STANDARD_ERRORS = 4.0  # one test in 16,000 would fail by chance

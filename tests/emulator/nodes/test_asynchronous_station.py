@@ -11,10 +11,11 @@ from doubles.emulation import message, quiet_recorder
 from doubles.stations import DEVICES, HEAVY, LIGHT, Stations, out, plan
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.device_profiles import DeviceProfile
-from sheafedge.emulator.engine import EmulatorEnvironment, named_stream
+from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.faults.outages import RandomOutages, Timetable
 from sheafedge.emulator.nodes.inbox import Mailbox
 from sheafedge.emulator.nodes.missing import Skip, Stale
+from sheafedge.emulator.random_streams import named_stream
 
 ALIKE = {node: DeviceProfile("alike", flops_per_s=1.0, overhead_s=0.5, power_w=1.0) for node in range(3)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sheafedge.emulator.engine import named_stream
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.emulator.world.wandering import Wanderer, distances_m, mirrored
 
 AREA_M, SPEED_M_PER_S, MEMORY_S, STEP_S = (100.0, 40.0), 10.0, 5.0, 0.5

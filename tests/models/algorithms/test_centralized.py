@@ -12,7 +12,7 @@ import torch
 from doubles.hand_played import play_round, scattered
 from integration.tiny import tiny, walk, wired
 from sheafedge.datasets.windows.samples import Samples
-from sheafedge.emulator.engine import named_stream
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.client import Client
 from sheafedge.scenarios.wiring.data import load_data

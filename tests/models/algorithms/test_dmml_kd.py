@@ -14,7 +14,7 @@ from integration.played import parts_of
 from integration.tiny import Walk
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, Learner, Message, MessageKind, NodeId
-from sheafedge.emulator.engine import named_stream
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.models.algorithms.dmml_kd import DISTILLATION, PULL, TEMPERATURE, distillation
 from sheafedge.models.sharing.prototypes import Prototypes
 from sheafedge.models.state.tensors import TensorPart

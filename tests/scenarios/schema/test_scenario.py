@@ -29,9 +29,19 @@ def written_and_read(scenario: Scenario, path: Path) -> Scenario:
     return load_scenario(str(path))
 
 
-def assert_one_sentence(message: str, *fragments: str) -> None:
+def assert_sentences(message: str, *fragments: str) -> None:
+    """The message holds the fragments, and every line of it is a sentence for a user."""
     assert [fragment for fragment in fragments if fragment not in message] == [], message
+    for sentence in message.splitlines():
+        assert_is_a_sentence(sentence)
+
+
+def assert_one_sentence(message: str, *fragments: str) -> None:
     assert "\n" not in message
+    assert_sentences(message, *fragments)
+
+
+def assert_is_a_sentence(message: str) -> None:
     assert not message.endswith((".", " "))
     assert len(message) <= LONGEST_SENTENCE
     for jargon in ("Input should", "pydantic", "instance of", "validation", "dictionary", "tuple", "Error"):
@@ -87,7 +97,7 @@ def test_a_table_given_whole_starts_from_its_defaults() -> None:
 def test_a_written_scenario_is_read_back_to_the_last_bit(
     tmp_path_factory: pytest.TempPathFactory, loss: float, step: float, seed: int, summary: str
 ) -> None:
-    edits = {"link.loss_probability": loss, "training.head_step_size": step, "seed": seed, "summary": summary}
+    edits = {"link.loss_probability": loss, "training.encoder_step_size": step, "seed": seed, "summary": summary}
     scenario = load_scenario("beam_tracking").edited(edits)
     assert written_and_read(scenario, tmp_path_factory.getbasetemp() / "scenario.toml") == scenario
 
@@ -387,7 +397,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", WRONG_VALUES)
 def test_a_wrong_value_is_answered_with_field_value_and_remedy(case: str) -> None:
     edits, fragments = WRONG_VALUES[case]
-    assert_one_sentence(complaint(edits), *fragments)
+    assert_sentences(complaint(edits), *fragments)
 
 
 WRONG_FOR_DRONES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -414,7 +424,7 @@ WRONG_FOR_DRONES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", WRONG_FOR_DRONES)
 def test_what_does_not_fit_a_task_is_named_with_the_task(case: str) -> None:
     edits, fragments = WRONG_FOR_DRONES[case]
-    assert_one_sentence(complaint(edits, "drone_beam"), *fragments)
+    assert_sentences(complaint(edits, "drone_beam"), *fragments)
 
 
 STREET = {"name": "lidar", "modalities": ["lidar"], "share": 1.0}
@@ -434,7 +444,7 @@ WRONG_FOR_STREETS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", WRONG_FOR_STREETS)
 def test_what_is_no_question_about_blockages_is_refused(case: str) -> None:
     edits, fragments = WRONG_FOR_STREETS[case]
-    assert_one_sentence(complaint(edits, "blockage"), *fragments)
+    assert_sentences(complaint(edits, "blockage"), *fragments)
 
 
 def test_a_group_is_asked_with_its_own_numbers_and_else_with_those_of_all() -> None:
@@ -509,7 +519,7 @@ def test_a_bad_file_is_named_together_with_what_is_wrong_in_it(case: str, tmp_pa
     path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
         load_scenario(str(path))
-    assert_one_sentence(str(caught.value), str(path), *fragments)
+    assert_sentences(str(caught.value), str(path), *fragments)
 
 
 @pytest.mark.parametrize("name", ["beam_traking", "folder", ".", "", "none.toml", "a" * 5000])

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import pytest
 from integration.tiny import Walk, tiny, walk
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.running.run import run_scenario
-from sheafedge.scenarios.wiring.data import load_data
 from sheafedge.scenarios.wiring.devices import client_devices, stragglers
-from sheafedge.scenarios.wiring.emulation import build
 
 OWN_PACE = {"network.mode": "asynchronous"}
 STRAGGLERS = {"compute.stragglers.share": 0.4, "compute.stragglers.factor": 5.0}
@@ -111,29 +108,3 @@ def test_a_group_may_have_a_device_of_its_own() -> None:
     groups[0]["profile"] = "toaster"
     with pytest.raises(ConfigError, match=r"unknown clients\.groups: profile 'toaster'; choose one of: edge_cpu"):
         client_devices(tiny({"clients.groups": groups}))
-
-
-# --- what makes no sense ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("edits", "sentence"),
-    [
-        ({"network.missing": "wait"}, "network.missing = 'wait' does not go with"),
-        ({"network.missing": "wait", "sheaf.exchange": "single"}, "does not go with network.mode = 'asynchronous'"),
-        ({"sheaf.rotate_index": True, "sheaf.map_step_size": 0.0}, "sheaf.rotate_index = true does not go with"),
-        ({"faults": [{"kind": "node_off", "nodes": [3]}]}, "client 3 is off for good"),
-    ],
-)
-def test_what_needs_rounds_in_common_is_refused(edits: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ConfigError, match=sentence) as refused:
-        tiny({**OWN_PACE, **edits})
-    assert "\n" not in str(refused.value)
-    tiny({**edits})  # the control: in step it is fine
-
-
-@pytest.mark.parametrize("edits", [OWN_PACE, {"faults": [{"kind": "node_off", "nodes": [3], "for_s": 1.0}]}])
-def test_clients_that_share_one_model_stay_together(edits: dict[str, Any]) -> None:
-    scenario = tiny({"algorithm": "centralized", **edits})
-    with pytest.raises(ConfigError, match="'centralized' trains one model for all clients"):
-        build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None)

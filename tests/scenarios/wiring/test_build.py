@@ -14,14 +14,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.datasets.windows.sensor_windows import BeamWindows
-from sheafedge.emulator.contracts import ConfigError, TopologyError
+from sheafedge.emulator.contracts import ConfigError
+from sheafedge.scenarios.schema.learning_rules import coupling_strength
+from sheafedge.scenarios.schema.neighborhood import assign_groups
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario, shipped_scenarios
-from sheafedge.scenarios.wiring.assembly import find_algorithm
 from sheafedge.scenarios.wiring.client import Client
 from sheafedge.scenarios.wiring.coupling_watch import coupling_warnings
 from sheafedge.scenarios.wiring.data import ClientData, load_data
 from sheafedge.scenarios.wiring.emulation import Emulation, build
-from sheafedge.scenarios.wiring.groups import assign_groups
 from sheafedge.scenarios.wiring.mixing import group_weights, mixing_weights, neighbor_weights
 from sheafedge.scenarios.wiring.torch_setup import choose_device
 
@@ -61,6 +61,10 @@ def wire(tiny: Scenario, data_of: Callable[[Scenario], list[ClientData]]) -> Ite
         emulation.close()
 
 
+def dealt_groups(scenario: Scenario) -> list[str]:
+    return assign_groups(scenario.clients, scenario.seed)
+
+
 def with_groups(tiny: Scenario, n_clients: int, shares: list[float], seed: int = 0) -> Scenario:
     groups = [{"name": f"g{i}", "modalities": ["rf"], "share": share} for i, share in enumerate(shares)]
     return tiny.edited({"clients": {"n_clients": n_clients, "groups": groups}, "seed": seed})
@@ -83,7 +87,7 @@ def common_encoders(first: Client, second: Client) -> list[tuple[torch.Tensor, t
 def test_groups_get_their_share_of_clients_rounded_by_largest_remainder(
     tiny: Scenario, n_clients: int, weights: list[int]
 ) -> None:
-    names = assign_groups(with_groups(tiny, n_clients, [weight / sum(weights) for weight in weights]))
+    names = dealt_groups(with_groups(tiny, n_clients, [weight / sum(weights) for weight in weights]))
     counts = [names.count(f"g{index}") for index in range(len(weights))]
     assert len(names) == n_clients
     rounded_up, rounded_down = [sum(weights)], [0]
@@ -95,16 +99,16 @@ def test_groups_get_their_share_of_clients_rounded_by_largest_remainder(
 
 
 def test_twenty_base_stations_are_four_with_gps_six_with_rf_and_ten_with_both() -> None:
-    assert Counter(assign_groups(load_scenario("beam_tracking"))) == {"gps": 4, "rf": 6, "both": 10}
+    assert Counter(dealt_groups(load_scenario("beam_tracking"))) == {"gps": 4, "rf": 6, "both": 10}
 
 
 def test_twenty_base_stations_that_watch_a_street_are_seven_seven_and_six() -> None:
-    dealt = Counter(assign_groups(load_scenario("blockage")))
+    dealt = Counter(dealt_groups(load_scenario("blockage")))
     assert dealt == {"lidar+camera": 7, "lidar+rf": 7, "camera+rf": 6}
 
 
 def test_groups_are_dealt_in_an_order_that_the_seed_decides(tiny: Scenario) -> None:
-    dealt = [assign_groups(with_groups(tiny, 20, [0.5, 0.5], seed)) for seed in (0, 0, 1)]
+    dealt = [dealt_groups(with_groups(tiny, 20, [0.5, 0.5], seed)) for seed in (0, 0, 1)]
     assert dealt[0] == dealt[1]
     assert dealt[0] != dealt[2]
     assert dealt[0] != sorted(dealt[0])
@@ -221,12 +225,7 @@ def test_models_come_in_the_precision_that_is_asked_for(wire: Build) -> None:
 @pytest.mark.parametrize(
     ("edits", "fragments"),
     [
-        ({"algorithm": "sheaf_dmfl_at"}, ("unknown algorithm 'sheaf_dmfl_at'", "did you mean sheaf_dmfl_att?")),
-        ({"algorithm": "zzz"}, ("unknown algorithm 'zzz'", "known: centralized, dmml_kd, ", ", local, ")),
-        ({"compute.profile": "toaster"}, ("unknown compute.profile 'toaster'", "edge_cpu")),
-        ({"sheaf.coupling": 100}, ("sheaf.coupling 100", "largest degree 3", "lower sheaf.coupling")),
         ({"network.transport": "zmq", "network.address": "nowhere"}, ("network.address", "'nowhere'", "inproc://NAME")),
-        ({"topology.kind": "regular", "topology.degree": 9}, ("topology.degree", "got 9")),
         ({"topology.kind": "edge_list", "topology.edge_list": "/no/file"}, ("topology.edge_list '/no/file'",)),
     ],
 )
@@ -249,7 +248,7 @@ COARSE_AND_FINE: dict[str, Any] = {
 
 @pytest.mark.parametrize("algorithm", ["head_averaging", "dsgd_heads", "dmml_kd"])
 def test_what_is_about_other_numbers_of_beams_cannot_be_averaged(algorithm: str, wire: Build) -> None:
-    said = rf"^algorithm '{algorithm}' averages .* \d tells \d+ apart and \d \d+; give all of clients\.groups as many"
+    said = rf"^algorithm '{algorithm}' averages .* client \d has \d+ outputs and client \d has \d+; give all"
     with pytest.raises(ConfigError, match=said) as caught:
         wire({"algorithm": algorithm, **COARSE_AND_FINE})
     assert "\n" not in str(caught.value)
@@ -328,11 +327,6 @@ def test_groups_are_linked_for_those_who_ask_and_for_nobody_else(wire: Build) ->
     assert linked.number_of_edges() == 4
 
 
-def test_a_modality_whose_owners_cannot_meet_is_named(wire: Build) -> None:
-    with pytest.raises(TopologyError, match=r"modality '(gps|rf)'.*raise topology\.edge_probability"):
-        wire({"topology.kind": "erdos_renyi", "topology.edge_probability": 0.0})
-
-
 def test_an_edge_list_is_read_from_its_file(tmp_path: Any, wire: Build) -> None:
     (tmp_path / "edges").write_text("# a line of four\n0 1\n1 2\n2 3\n0 2\n1 3\n0 3\n")
     graph = wire({"topology.kind": "edge_list", "topology.edge_list": str(tmp_path / "edges")}).graph
@@ -364,11 +358,6 @@ def coupled(tiny: Scenario, strength: float, **edits: Any) -> tuple[str, ...]:
     return coupling_warnings(tiny.edited(settings), nx.star_graph(4))
 
 
-def test_a_coupling_that_makes_heads_diverge_is_refused(tiny: Scenario) -> None:
-    with pytest.raises(ConfigError, match=r"largest degree 4 .* = 2\.1, and from 2 on heads diverge; lower sheaf\."):
-        coupled(tiny, 2.1)
-
-
 def test_a_coupling_that_overshoots_is_warned_of(tiny: Scenario) -> None:
     (warning,) = coupled(tiny, 1.9)
     assert "= 1.9: above 1 heads overshoot" in warning
@@ -382,23 +371,21 @@ def test_random_maps_are_longer_and_count_for_more(tiny: Scenario) -> None:
     """(1 + sqrt(gamma))^2 is 4 at gamma 1."""
     assert coupled(tiny, 0.4) == ()
     assert len(coupled(tiny, 0.4, **{"sheaf.map_start": "random"})) == 1
-    with pytest.raises(ConfigError, match="diverge"):
-        coupled(tiny, 0.6, **{"sheaf.map_start": "random"})
+    strengths = [
+        coupling_strength(tiny.edited({"sheaf.map_start": start}), nx.star_graph(4))[0]
+        for start in ("structured", "random")
+    ]
+    assert strengths[1] == pytest.approx(4.0 * strengths[0])
 
 
 def test_without_coupled_heads_no_coupling_is_too_strong(tiny: Scenario) -> None:
     assert coupled(tiny, 50.0, algorithm="local") == ()
-    assert coupling_warnings(tiny.edited({"sheaf.coupling": 1000}), nx.empty_graph(4)) == ()
+    assert coupling_warnings(tiny.edited({"sheaf.coupling": 1}), nx.empty_graph(4)) == ()
 
 
 @pytest.mark.parametrize("name", shipped_scenarios())
 def test_no_shipped_scenario_is_refused_or_warned_of(name: str) -> None:
     assert coupling_warnings(load_scenario(name), nx.star_graph(9)) == ()
-
-
-def test_an_algorithm_is_found_by_its_name() -> None:
-    assert find_algorithm("sheaf_dmfl_att").couples_heads
-    assert not find_algorithm("local").couples_heads
 
 
 def test_a_recorded_street_says_when_its_links_are_dark(tiny: Scenario) -> None:

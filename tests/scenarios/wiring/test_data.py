@@ -18,10 +18,10 @@ from sheafedge.datasets.windows.sensor_windows import BeamWindows, BlockageWindo
 from sheafedge.datasets.windows.tracked_recording import tracked_recording
 from sheafedge.emulator.contracts import ConfigError, DataError, Learner
 from sheafedge.scenarios.recording.record import record_world
+from sheafedge.scenarios.schema.neighborhood import assign_groups
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.data import ClientData, load_data, recording_paths
 from sheafedge.scenarios.wiring.emulation import build, emulate
-from sheafedge.scenarios.wiring.groups import assign_groups, modalities_of
 
 N_MEASURED_ROWS = 60  # of a stand-in for measurements: six drive-bys of ten rows
 
@@ -79,8 +79,8 @@ def owners(clients: list[ClientData]) -> dict[tuple[str, int], set[str]]:
 
 
 def test_clients_have_inputs_of_their_own_sensors(tiny: Scenario, clients: list[ClientData]) -> None:
-    for client, group in zip(clients, assign_groups(tiny), strict=True):
-        owned = modalities_of(tiny, group)
+    for client, group in zip(clients, assign_groups(tiny.clients, tiny.seed), strict=True):
+        owned = tiny.clients.group(group).owned
         assert client.train.modalities == client.test.modalities == owned
         assert tuple(client.train.inputs()) == owned
 

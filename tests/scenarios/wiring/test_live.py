@@ -20,9 +20,8 @@ from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.data import ClientData, LoadedData, load_data, recording_paths
 from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
-from sheafedge.scenarios.wiring.groups import assign_groups, modalities_of
 from sheafedge.scenarios.wiring.live import LiveRows
-from sheafedge.scenarios.wiring.members import image_change, kept_frames
+from sheafedge.scenarios.wiring.members import image_change, kept_frames, members_of
 
 ROUNDING_S = 1e-9  # sums of a few times and rates
 SMALL: dict[str, Any] = {
@@ -98,7 +97,7 @@ class Play:
 
     def recorded(self, client_id: int, station: RecordedStation) -> Samples:
         """All samples of the finished recording, as a replay would make them."""
-        owned = modalities_of(self.scenario, assign_groups(self.scenario)[client_id])
+        owned = members_of(self.scenario)[client_id].modalities
         change = image_change(self.scenario.data.images, self.scenario.seed, client_id, owned)
         sensed = SensedFrames.of(station, **kept_frames(self.scenario.task_spec, [owned]), image_change=change)
         return self.scenario.task_spec.samples(sensed, owned, self.scenario.data)
@@ -160,7 +159,7 @@ def test_what_is_sensed_live_is_what_was_recorded_bit_for_bit(played: Play) -> N
 
 def test_a_live_buffer_holds_what_replay_reads(played: Play) -> None:
     for client_id, (_, watched, station) in enumerate(played.stations()):
-        owned = modalities_of(played.scenario, assign_groups(played.scenario)[client_id])
+        owned = members_of(played.scenario)[client_id].modalities
         kept = kept_frames(played.scenario.task_spec, [owned])
         replay, grown = SensedFrames.of(station, **kept), SensedFrames.like(station, **kept)
         for piece in watched.pieces:

@@ -181,28 +181,6 @@ def test_a_run_on_the_move_goes_on_from_a_checkpoint_as_if_it_had_never_stopped(
 # --- what makes no sense ----------------------------------------------------------------------------------------------
 
 
-def test_asynchronous_clients_cannot_be_told_who_is_there() -> None:
-    with pytest.raises(ConfigError, match=r"topology.kind = 'mobile' does not go with network.mode = 'asynchronous'"):
-        tiny({**MOVING, "network.mode": "asynchronous"})
-
-
-def built(edits: dict[str, Any]) -> None:
-    scenario = tiny({**MOVING, **edits})
-    build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None).close()
-
-
-def test_an_algorithm_that_links_whole_groups_cannot_move() -> None:
-    with pytest.raises(ConfigError, match="'group_averaging' links all members of a group"):
-        built({"algorithm": "group_averaging"})
-
-
-def test_maps_for_all_pairs_of_many_clients_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sheafedge.scenarios.wiring.assembly.MOST_MAPPED_CLIENTS", 7)
-    with pytest.raises(ConfigError, match=r"has a map for every edge .*; set clients\.n_clients to at most 7"):
-        built({"algorithm": "sheaf_diffusion"})
-    built({"algorithm": "head_averaging", "model.fusion": "mean"})  # has none
-
-
 @pytest.mark.parametrize("field", ["mobility.range_m", "mobility.memory_s", "mobility.step_s"])
 def test_a_way_to_move_that_cannot_be_is_refused(field: str) -> None:
     with pytest.raises(ConfigError, match=field):

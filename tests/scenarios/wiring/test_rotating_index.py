@@ -107,15 +107,8 @@ def test_in_time_a_rotating_index_brings_whole_heads_together_and_a_fixed_one_do
 # --- what does not go together --------------------------------------------------------------------------------------
 
 
-def test_maps_that_are_redrawn_cannot_learn_where_heads_are_coupled() -> None:
-    with pytest.raises(ConfigError, match=r"sheaf\.rotate_index .* sheaf\.map_step_size = 0\.001; set it to 0"):
-        wired(tiny({"sheaf.rotate_index": True, "algorithm": "sheaf_dmfl_att"}))
-    wired(tiny({"sheaf.rotate_index": True, "algorithm": "sheaf_diffusion"}))  # which has no map step
-
-
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "random maps": ({"sheaf.map_start": "random"}, r"use 'structured' or 'aligned'"),
-    "old words": ({"network.missing": "stale"}, r"use 'skip' or 'wait'"),
 }
 
 

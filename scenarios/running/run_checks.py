@@ -1,0 +1,56 @@
+"""What is checked when a run starts, before any data are read or recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...emulator.contracts import ConfigError, ScenarioError
+from ...emulator.network.transport.wire import Wire
+from ..schema.compatibility import run_complaints
+from ..schema.scenario import Scenario
+from ..wiring.emulation import make_transport
+from ..wiring.encoders import check_weights
+from ..wiring.real_time_options import RealTime
+from ..wiring.torch_setup import choose_device
+from ..workers.worker_options import Workers
+
+
+def check_run(scenario: Scenario, workers: Workers | None = None, real_time: RealTime | None = None) -> None:
+    """Refuse a run that cannot take place here, or not with these options.
+
+    Args:
+        scenario: what is to run.
+        workers: processes that share its clients; None: there are none.
+        real_time: how its clock keeps to the wall clock; None: it does not.
+
+    Raises:
+        ScenarioError: everything that stands in the way, one sentence each.
+    """
+    n_workers = None if workers is None else workers.n_workers
+    found = [*run_complaints(scenario, n_workers, () if real_time is None else real_time.outside)]
+    if not found:  # the next are slower, and some read files that may be missing
+        checks = (_device, _weights, _address)
+        found += [sentence for check in checks for sentence in _refused(check, scenario)]
+    if found:
+        raise ScenarioError(found)
+
+
+def _device(scenario: Scenario) -> None:
+    choose_device(scenario.compute.device)
+
+
+def _weights(scenario: Scenario) -> None:
+    check_weights(scenario.model)
+
+
+def _address(scenario: Scenario) -> None:
+    """Listen at the address of the hub for a moment."""
+    if scenario.network.transport == "zmq" and scenario.network.address:
+        make_transport(scenario.network, Wire(scenario.algorithm_spec.kinds)).close()
+
+
+def _refused(check: Callable[[Scenario], None], scenario: Scenario) -> Iterator[str]:
+    try:
+        check(scenario)
+    except ConfigError as error:
+        yield str(error)

@@ -1,0 +1,82 @@
+"""What a scenario says about computing: the real device, the emulated devices, and the files that models go into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pydantic
+from pydantic import Field
+
+from ...emulator.edge.profile_file import profile_of, profile_table, read_profile, read_table
+from .section import Probability, Section
+
+
+class StragglersSection(Section):
+    """Clients that are slow for no reason that anybody sees: other work, heat, a bad day.
+
+    Attributes:
+        share: of all clients, drawn once.
+        factor: that all their computing takes longer.
+    """
+
+    share: Probability = 0.0
+    factor: Annotated[float, Field(ge=1.0, le=1e6)] = 4.0
+
+
+class ComputeSection(Section):
+    """Where work runs, really and in simulated time.
+
+    Attributes:
+        device: torch device; "auto" takes a GPU where there is one.
+        executor, threads: pool of the real work; every job's arithmetic runs on one thread.
+        lost_worker: with --workers, when one dies: "stop" with a sentence, or "restart" them from the last checkpoint.
+        profile: emulated device that simulated compute time comes from; the name of one, or a file that
+            `sheafedge bench --save-profile` wrote.
+        profiles: devices of the scenario's own, name -> table or file; a file is read once, and its table kept here.
+        stragglers: clients that take longer than their device.
+    """
+
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    executor: Literal["threads", "serial"] = "threads"
+    threads: Annotated[int, Field(ge=1)] = 2
+    lost_worker: Literal["stop", "restart"] = "stop"
+    profile: str = "edge_cpu"
+    profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    stragglers: StragglersSection = StragglersSection()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _takes_files_in(cls, table: Any) -> Any:
+        """So that a run folder repeats a run where the file is not."""
+        if not isinstance(table, dict):
+            return table
+        profile, profiles = table.get("profile"), table.get("profiles", {})
+        if not isinstance(profiles, dict):
+            return table
+        own = {name: read_table(Path(found)) if isinstance(found, str) else found for name, found in profiles.items()}
+        if isinstance(profile, str) and profile.endswith(".toml"):
+            found = read_profile(Path(profile))
+            profile, own[found.name] = found.name, profile_table(found)
+        return {**table, "profiles": own} | ({} if profile is None else {"profile": profile})
+
+    @pydantic.field_validator("profiles")
+    @classmethod
+    def _are_devices(cls, profiles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for name, table in profiles.items():
+            profile_of(name, table)
+        return profiles
+
+
+class ExportSection(Section):
+    """Hand-out of trained models.
+
+    Attributes:
+        onnx: write one file per client.
+        max_abs_error: largest difference to torch on held-out rows that passes.
+        pictures: base stations whose scene is drawn into the run folder.
+    """
+
+    onnx: bool = True
+    max_abs_error: Annotated[float, Field(gt=0.0)] = 1e-4
+    pictures: Annotated[int, Field(ge=0)] = 1

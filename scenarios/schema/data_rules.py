@@ -1,0 +1,240 @@
+"""Rules about data: source, mode, task, sensors, and what the groups own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...emulator.contracts import ConfigError
+from ...emulator.modalities import has_images
+from .data_section import first_repeated
+from .neighborhood import assign_groups
+from .rule import Rule
+from .scenario_fields import ScenarioFields
+
+Case = Mapping[str, object]
+
+DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
+    # --- the source ---
+    Rule(
+        "world",
+        lambda s: s.data.source == "world" and s.world is None,
+        "data.source = 'world' needs a table [world], such as kind = \"street\"",
+    ),
+    Rule(
+        "data.recordings",
+        lambda s: s.data.source == "recording" and not s.data.recordings,
+        "data.recordings is empty; give files: --set 'data.recordings=[\"FILE.h5\"]'",
+    ),
+    Rule(
+        "data.recordings",
+        lambda s: _repeated(s.data.recordings),
+        "data.recordings names {again} twice, so that one client would be tested on what another trains on; name each"
+        " file once",
+    ),
+    Rule(
+        "data.root",
+        lambda s: s.data.source == "deepsense" and not s.data.root,
+        "data.root is empty; give the folder with the DeepSense .npy files: --set data.root=DIR",
+    ),
+    Rule(
+        "data.scenarios",
+        lambda s: s.data.source == "deepsense" and not s.data.scenarios,
+        "data.scenarios is empty; name at least one, such as --set 'data.scenarios=[1,5,8]'",
+    ),
+    Rule(
+        "data.scenarios",
+        lambda s: _repeated(s.data.scenarios),
+        "data.scenarios names {again} twice, so that one client would be tested on what another trains on; name each"
+        " scenario once",
+    ),
+    Rule(
+        "data.source",
+        lambda s: s.data.source == "deepsense" and s.task != "beam_tracking",
+        "data.source = 'deepsense' holds rows for task 'beam_tracking' only, got task {s.task!r}; import the folder"
+        " (sheafedge import deepsense) and set data.source = 'recording'",
+    ),
+    Rule(
+        "link.blocked_loss_probability",
+        lambda s: _largest_blocked_loss(s) if s.data.source == "deepsense" else False,
+        "link.blocked_loss_probability = {loss:g} needs to know when links are blocked, which data.source ="
+        " 'deepsense' does not say; use a world or a recording, or set it to 0",
+    ),
+    # --- live mode ---
+    Rule(
+        "data.source",
+        lambda s: s.data.mode == "live" and s.data.source != "world",
+        "data.mode = 'live' senses a world, but data.source is {s.data.source!r}; set data.source = 'world', or"
+        " data.mode = 'replay'",
+    ),
+    Rule(
+        "data.train_fraction",
+        lambda s: s.data.mode == "live" and s.data.train_fraction < 1.0,
+        "data.mode = 'live' learns from all that it senses, so data.train_fraction must be 1, got"
+        " {s.data.train_fraction:g}",
+    ),
+    Rule(
+        "data.scored",
+        lambda s: s.data.mode == "live" and s.data.scored == "validation",
+        "data.mode = 'live' learns up to the held-out time, so data.scored must be 'held_out', got 'validation'; choose"
+        " settings with data.mode = 'replay'",
+    ),
+    Rule(
+        "data.split",
+        lambda s: s.data.mode == "live" and s.data.split != "time",
+        "data.mode = 'live' learns from the past, so data.split must be 'time', got {s.data.split!r}",
+    ),
+    Rule(
+        "world.n_sites",
+        lambda s: s.data.mode == "live" and s.world is not None and s.world.n_sites < s.clients.n_clients,
+        "data.mode = 'live' has every client sense a base station of its own, but world.n_sites = {s.world.n_sites} for"
+        " clients.n_clients = {s.clients.n_clients}; make both equal",
+    ),
+    Rule(
+        "algorithm",
+        lambda s: s.data.mode == "live" and s.algorithm_spec.private_share > 0.0,
+        "algorithm {s.algorithm!r} keeps training rows aside, which data.mode = 'live' does not have yet; set data.mode"
+        " = 'replay'",
+    ),
+    # --- the task and its sensors ---
+    Rule("data", lambda s: _refused_by_the_task(s), "{reason}"),
+    Rule(
+        "clients.groups",
+        lambda s: (
+            {"group": group.name, "modality": modality, "possible": ", ".join(s.task_spec.modalities)}
+            for group in s.clients.groups
+            for modality in group.modalities
+            if modality not in s.task_spec.modalities
+        ),
+        "clients.groups: {group!r} has {modality!r}, which task {s.task!r} cannot use; choose among {possible}",
+    ),
+    Rule(
+        "clients.groups",
+        lambda s: (
+            {"group": group.name, "field": field, "value": value, "possible": ", ".join(s.task_spec.group_fields)}
+            for group in s.clients.groups
+            for field, value in (("n_beams", group.n_beams), ("horizon", group.horizon))
+            if value is not None and field not in s.task_spec.group_fields
+        ),
+        "clients.groups: {group!r} sets {field} = {value}, which task {s.task!r} does not ask about; its groups may set"
+        " {possible}",
+    ),
+    Rule(
+        "clients.groups",
+        lambda s: _sweeps_of_two_sizes(s),
+        "clients.groups: {one!r} has n_beams = {one_size} and {other!r} has n_beams = {other_size}, but both encode"
+        " sweeps of all their beams ({modality!r}), and encoders of one modality must have one size; give both the same"
+        " n_beams",
+    ),
+    Rule(
+        "world.sensors",
+        lambda s: _sensors_not_recorded(s),
+        "task {s.task!r} and its clients need {missing!r}, which this world does not record ({recorded}); set"
+        " world.sensors, or change clients.groups",
+    ),
+    Rule(
+        "model.camera_encoder",
+        lambda s: s.model.camera_encoder != "small" and s.task != "beam_prediction",
+        "model.camera_encoder = {s.model.camera_encoder!r} takes single images, which task {s.task!r} does not have;"
+        " set it to 'small'",
+    ),
+    Rule(
+        "data.images",
+        lambda s: s.data.images != "plain" and not any(has_images(group.modalities) for group in s.clients.groups),
+        "data.images = {s.data.images!r} changes what cameras see, but no group of clients.groups has a camera; set it"
+        " to 'plain'",
+    ),
+    # --- faults of sensors ---
+    Rule(
+        "faults",
+        lambda s: (
+            {"kind": fault.kind, "found": _without_recorded_frames(s)}
+            for fault in s.faults
+            if fault.spec.shown is not None and _without_recorded_frames(s)
+        ),
+        "faults: {kind!r} shifts recorded frames by their time stamps, which {found} does not allow; replay a world or"
+        " a recording, or leave it out",
+    ),
+    Rule(
+        "faults",
+        lambda s: _faults_of_absent_sensors(s),
+        "faults: {kind!r} names modality {modality!r} of client {client}, which has {owned}; choose one of these",
+    ),
+    Rule(
+        "faults",
+        lambda s: (
+            {"kind": fault.kind, "modality": fault.modality}
+            for fault in s.faults
+            if fault.spec.shown is not None and fault.modality in s.task_spec.swept
+        ),
+        "faults: {kind!r} of {modality!r} has nothing to shift in task {s.task!r}, whose answers come from the same"
+        " sweeps as its inputs; choose another modality, or leave it out",
+    ),
+)
+
+
+def _repeated(values: tuple[object, ...]) -> list[Case]:
+    again = first_repeated(values)
+    return [] if again is None else [{"again": again}]
+
+
+def _refused_by_the_task(s: ScenarioFields) -> Iterator[Case]:
+    for group in s.clients.groups:
+        try:
+            s.task_spec.check(s.data_of(group.name))
+        except ConfigError as error:
+            yield {"reason": error}
+
+
+def _sweeps_of_two_sizes(s: ScenarioFields) -> Iterator[Case]:
+    for modality in s.task_spec.swept:
+        owners = [group.name for group in s.clients.groups if modality in group.modalities]
+        sizes = {name: s.data_of(name).n_beams for name in owners}
+        one = next(iter(sizes), "")
+        other = next((name for name in sizes if sizes[name] != sizes[one]), None)
+        if other is not None:
+            yield {
+                "one": one,
+                "one_size": sizes[one],
+                "other": other,
+                "other_size": sizes[other],
+                "modality": modality,
+            }
+
+
+def _sensors_not_recorded(s: ScenarioFields) -> Iterator[Case]:
+    if s.data.source != "world" or s.world is None:
+        return
+    for modality in s.recorded_modalities:
+        is_usable = modality in {*s.task_spec.modalities, *s.task_spec.needs}  # another rule names the others
+        if is_usable and modality not in s.world.recordable:
+            yield {"missing": modality, "recorded": ", ".join(s.world.recordable)}
+
+
+def _largest_blocked_loss(s: ScenarioFields) -> list[Case]:
+    loss = max([s.link.blocked_loss_probability, *(edge.blocked_loss_probability or 0.0 for edge in s.links.edges)])
+    return [{"loss": loss}] if loss > 0.0 else []
+
+
+def _without_recorded_frames(s: ScenarioFields) -> str:
+    """The setting because of which there are no recorded frames with time stamps; empty where there are."""
+    if s.data.mode == "live":
+        return "data.mode = 'live'"
+    return "data.source = 'deepsense'" if s.data.source == "deepsense" else ""
+
+
+def _faults_of_absent_sensors(s: ScenarioFields) -> Iterator[Case]:
+    if not any(fault.spec.shown is not None for fault in s.faults):
+        return
+    groups = assign_groups(s.clients, s.seed)
+    for fault in s.faults:
+        for client in fault.nodes:
+            if fault.spec.shown is None or client >= len(groups):
+                continue
+            owned = s.clients.group(groups[client]).owned
+            if fault.modality not in owned:
+                yield {
+                    "kind": fault.kind,
+                    "modality": fault.modality,
+                    "client": client,
+                    "owned": ", ".join(owned),
+                }

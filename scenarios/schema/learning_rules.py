@@ -1,0 +1,217 @@
+"""Rules about learning: the algorithm, the coupling of heads, and what is shared how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ...emulator.contracts import MODALITIES
+from .neighborhood import Graph, Neighborhood
+from .rule import Rule
+from .scenario_fields import ScenarioFields
+
+Case = Mapping[str, object]
+T = TypeVar("T")
+
+#: Of clients that move and have a map for each other: with heads of 4160 numbers their maps grow by 16 MB per round.
+MOST_MAPPED_CLIENTS = 32
+
+LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
+    # --- all clients in step ---
+    Rule(
+        "network.mode",
+        lambda s: s.algorithm_spec.pooled and s.network.mode == "asynchronous",
+        "algorithm {s.algorithm!r} trains one model for all clients, which cannot go at a pace of their own; set"
+        " network.mode = 'synchronous'",
+    ),
+    Rule(
+        "faults",
+        lambda s: ({"kind": fault.kind} for fault in s.faults if s.algorithm_spec.pooled and fault.spec.stops_nodes),
+        "algorithm {s.algorithm!r} trains one model for all clients, which cannot be off; leave {kind!r} out of faults",
+    ),
+    Rule(
+        "network.missing",
+        lambda s: s.network.mode == "asynchronous" and s.network.missing == "wait",
+        "network.missing = 'wait' does not go with network.mode = 'asynchronous', which has no barrier; use 'skip' or"
+        " 'stale'",
+    ),
+    Rule(
+        "sheaf.exchange",
+        lambda s: s.network.mode == "asynchronous" and s.sheaf.exchange == "single",
+        "sheaf.exchange = 'single' does not go with network.mode = 'asynchronous', where the ends of an edge do not see"
+        " the same residual; use 'double'",
+    ),
+    Rule(
+        "sheaf.rotate_index",
+        lambda s: s.network.mode == "asynchronous" and s.sheaf.rotate_index,
+        "sheaf.rotate_index = true does not go with network.mode = 'asynchronous', where neighbors are in other rounds"
+        " and compare other coordinates; set it to false",
+    ),
+    Rule(
+        "topology.kind",
+        lambda s: s.network.mode == "asynchronous" and s.topology.kind == "mobile",
+        "topology.kind = 'mobile' does not go with network.mode = 'asynchronous', where rounds have no common"
+        " start at which neighbors are determined; choose another",
+    ),
+    # --- what a lost message does ---
+    Rule(
+        "sheaf.exchange",
+        lambda s: s.network.mode == "synchronous" and s.sheaf.exchange == "single" and s.network.missing != "wait",
+        "sheaf.exchange = 'single' needs network.missing = 'wait', got {s.network.missing!r}: both ends of an edge must"
+        " see the same residual",
+    ),
+    Rule(
+        "sheaf.rotate_index",
+        lambda s: s.sheaf.rotate_index and s.network.missing == "stale",
+        "sheaf.rotate_index compares other coordinates in every round, so network.missing = 'stale' would take a"
+        " projection for what it is not; use 'skip' or 'wait'",
+    ),
+    Rule(
+        "sharing.codec",
+        lambda s: s.sharing.codec == "top_k" and s.network.missing == "stale",
+        "sharing.codec = 'top_k' names other coordinates in every message, so network.missing = 'stale' cannot fill the"
+        " gaps of one with another; use 'skip' or 'wait'",
+    ),
+    # --- models and maps ---
+    Rule(
+        "training.personal_encoders",
+        lambda s: _personal_encoders_of_nobody(s),
+        "training.personal_encoders names {stranger!r}, which no group of clients.groups owns; choose among {owned}",
+    ),
+    Rule(
+        "model.embedding_dim",
+        lambda s: s.algorithm_spec.even_embedding and s.model.embedding_dim % 2 == 1,
+        "model.embedding_dim must be even for algorithm {s.algorithm!r}, which halves it, got {s.model.embedding_dim}",
+    ),
+    Rule(
+        "sheaf.map_start",
+        lambda s: s.algorithm_spec.maps_heads and not s.algorithm_spec.couples_heads and s.sheaf.map_start == "random",
+        "algorithm {s.algorithm!r} averages along its maps, which sheaf.map_start = 'random' makes longer than 1, so"
+        " that heads can diverge; use 'structured' or 'aligned'",
+    ),
+    Rule(
+        "sheaf.map_step_size",
+        lambda s: s.sheaf.rotate_index and s.algorithm_spec.couples_heads and s.sheaf.learns_maps,
+        "sheaf.rotate_index draws maps anew every round, and what is redrawn cannot learn with sheaf.map_step_size ="
+        " {s.sheaf.map_step_size:g}; set it to 0",
+    ),
+    # --- clients that move ---
+    Rule(
+        "algorithm",
+        lambda s: s.topology.kind == "mobile" and s.algorithm_spec.links_groups,
+        "algorithm {s.algorithm!r} links all members of a group, which topology.kind = 'mobile' cannot promise; use"
+        " another of either",
+    ),
+    Rule(
+        "clients.n_clients",
+        lambda s: (
+            [{"most": MOST_MAPPED_CLIENTS, "peers": s.clients.n_clients - 1}]
+            if s.topology.kind == "mobile" and s.algorithm_spec.maps_heads and s.clients.n_clients > MOST_MAPPED_CLIENTS
+            else False
+        ),
+        "algorithm {s.algorithm!r} has a map for every edge that topology.kind = 'mobile' can ever make, {peers} per"
+        " client; set clients.n_clients to at most {most}, or use an algorithm without maps",
+    ),
+)
+
+#: Of heads that neighbors compare or average.
+HEAD_RULES: tuple[Rule[Neighborhood], ...] = (
+    Rule(
+        "clients.groups",
+        lambda s: _neighbors_with_other_outputs(s) if _compares_classes(s.scenario) else False,
+        "algorithm {s.scenario.algorithm!r} averages values per class with neighbors, but client {one} has {n_one}"
+        " outputs and client {other} has {n_other}; give all of clients.groups as many outputs, or use 'sheaf_dmfl'",
+    ),
+    Rule(
+        "model.fusion",
+        lambda s: _neighbors_with_other_heads(s) if s.scenario.algorithm_spec.equal_heads else False,
+        "algorithm {s.scenario.algorithm!r} averages heads or what they read, but those of neighbors {one} and {other}"
+        " have {n_one} and {n_other} numbers that mean different things; set model.fusion to 'attention' or 'mean', or"
+        " use 'sheaf_dmfl'",
+    ),
+    Rule(
+        "sheaf.map_storage",
+        lambda s: (
+            _neighbors_with_other_outputs(s)
+            if s.scenario.algorithm_spec.maps_heads and s.scenario.sheaf.map_storage == "kronecker"
+            else False
+        ),
+        "sheaf.map_storage = 'kronecker' compares whole columns of heads, but neighbors {one} and {other} have {n_one}"
+        " and {n_other} outputs; use 'factored', or give all groups as many outputs",
+    ),
+    Rule(
+        "sheaf.coupling",
+        lambda s: _coupling_too_strong(s),
+        "{account}, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size",
+    ),
+)
+
+
+def coupling_strength(scenario: ScenarioFields, graph: Graph) -> tuple[float, str]:
+    """Strength of the coupling of heads, alpha * lambda * degree * |P|^2, and a text that shows its factors.
+
+    With held projections a client's own step is stable only below 2. Without edges, or where the algorithm does not
+    couple heads, it is 0.
+    """
+    if not scenario.algorithm_spec.couples_heads or graph.number_of_edges() == 0:
+        return 0.0, ""
+    sheaf, head_step_size = scenario.sheaf, scenario.training.head_step_size
+    norm_sq = 1.0 if sheaf.map_start != "random" else (1.0 + math.sqrt(sheaf.compression)) ** 2
+    degree = max(degree for _, degree in graph.degree)
+    strength = head_step_size * sheaf.coupling * degree * norm_sq
+    account = (
+        f"training.head_step_size {head_step_size:g} * sheaf.coupling {sheaf.coupling:g} * largest degree {degree} *"
+        f" map norm squared {norm_sq:.2g} = {strength:.2g}"
+    )
+    return strength, account
+
+
+def _coupling_too_strong(s: Neighborhood) -> Sequence[Case]:
+    strength, account = coupling_strength(s.scenario, s.graph)
+    return [{"account": account}] if strength >= 2.0 else []
+
+
+def _personal_encoders_of_nobody(s: ScenarioFields) -> Iterator[Case]:
+    owned = {modality for group in s.clients.groups for modality in group.modalities}
+    for modality in s.training.personal_encoders:
+        if modality not in owned:
+            yield {"stranger": modality, "owned": ", ".join(m for m in MODALITIES if m in owned)}
+
+
+def _compares_classes(s: ScenarioFields) -> bool:
+    return s.algorithm_spec.equal_outputs or s.algorithm_spec.equal_heads
+
+
+def _neighbors_with_other_outputs(s: Neighborhood) -> Sequence[Case]:
+    """The first neighbors with different numbers of outputs."""
+    n_outputs = _by_group(s, lambda group: s.scenario.task_spec.n_outputs(s.scenario.data_of(group)))
+    return _first_neighbors(s, n_outputs, lambda one, other: one != other)
+
+
+def _neighbors_with_other_heads(s: Neighborhood) -> Sequence[Case]:
+    """The first neighbors with as many outputs, but heads that read the embeddings of different modalities."""
+    if s.scenario.fusion != "concat" or s.scenario.algorithm_spec.unimodal:
+        return []  # what the head reads is one embedding, whatever the client owns
+    task, clients = s.scenario.task_spec, s.scenario.clients
+    read = _by_group(s, lambda group: (task.n_outputs(s.scenario.data_of(group)), clients.group(group).owned))
+    width = s.scenario.model.embedding_dim
+    dims = {group: n_outputs * (len(owned) * width + 1) for group, (n_outputs, owned) in read.items()}
+    found = _first_neighbors(s, read, lambda one, other: one[0] == other[0] and one[1] != other[1])
+    return [{**case, "n_one": dims[case["group"]], "n_other": dims[case["other_group"]]} for case in found]
+
+
+def _by_group(s: Neighborhood, value: Callable[[str], T]) -> dict[str, T]:
+    return {group.name: value(group.name) for group in s.scenario.clients.groups}
+
+
+def _first_neighbors(
+    s: Neighborhood, of_group: Mapping[str, T], do_not_match: Callable[[T, T], bool]
+) -> list[dict[str, Any]]:
+    """The first edge whose ends do not match, by what their groups have."""
+    for one, other in s.graph.edges:
+        group, other_group = s.groups[one], s.groups[other]
+        if group != other_group and do_not_match(of_group[group], of_group[other_group]):
+            values = {"n_one": of_group[group], "n_other": of_group[other_group]}
+            return [{"one": one, "other": other, "group": group, "other_group": other_group, **values}]
+    return []

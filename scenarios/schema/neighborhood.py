@@ -1,0 +1,114 @@
+"""Groups and neighbors of all clients: what the scenario alone decides about them, before any data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+import networkx as nx
+import numpy as np
+
+from ...emulator.contracts import Modality, NodeId, TopologyError
+from ...emulator.network.topology import build_topology
+from ...emulator.random_streams import named_stream
+from .clients_section import ClientsSection
+from .network_section import TopologySection
+from .scenario_fields import ScenarioFields
+
+Graph: TypeAlias = "nx.Graph[NodeId]"
+
+#: A graph of more clients is drawn when a run starts, not whenever a scenario is checked: with 2000 clients a hundred
+#: draws that do not connect them take two seconds.
+MOST_CHECKED_CLIENTS = 2000
+
+
+class Neighborhood(NamedTuple):
+    """A scenario with the graph of its clients.
+
+    Attributes:
+        scenario: which.
+        graph: of the topology, along which encoders and heads are shared.
+        groups: name of every client's group.
+    """
+
+    scenario: ScenarioFields
+    graph: Graph
+    groups: list[str]
+
+    @property
+    def links(self) -> Graph:
+        """The graph along which messages go: some algorithms also link all members of a group."""
+        linked = self.scenario.algorithm_spec.links_groups
+        return with_groups_linked(self.graph, self.groups) if linked else self.graph
+
+
+def neighborhood_of(scenario: ScenarioFields) -> Neighborhood:
+    """Groups and graph of a scenario; its file of edges is read, if it names one.
+
+    Raises:
+        TopologyError: the graph cannot carry the run, or the file of edges cannot be read.
+    """
+    clients = scenario.clients
+    groups = assign_groups(clients, scenario.seed)
+    owned = tuple(frozenset(clients.group(name).modalities) for name in groups)
+    kind = scenario.topology.kind
+    build = _built.__wrapped__ if kind == "edge_list" else _built  # a file may change
+    graph = build(scenario.topology, owned, scenario.seed)
+    if isinstance(graph, str):
+        raise TopologyError(graph)
+    return Neighborhood(scenario, graph, groups)
+
+
+def assign_groups(clients: ClientsSection, seed: int) -> list[str]:
+    """Group of every client: exact counts by largest remainder, dealt in random order."""
+    n_clients, groups = clients.n_clients, clients.groups
+    exact = np.array([group.share * n_clients for group in groups])
+    counts = np.floor(exact + 1e-9).astype(int)
+    for index in np.argsort(counts - exact, kind="stable")[: n_clients - counts.sum()]:
+        counts[index] += 1
+    names = [group.name for group, count in zip(groups, counts, strict=True) for _ in range(count)]
+    order = named_stream(seed, "groups").permutation(n_clients)
+    return [names[index] for index in order]
+
+
+def with_groups_linked(graph: Graph, groups: Sequence[str]) -> Graph:
+    """The graph, and an edge between any two clients of one group.
+
+    Args:
+        graph: nodes are client ids.
+        groups: [n_clients] name of every client's group.
+    """
+    linked: Graph = graph.copy()
+    for members in members_by_group(groups).values():
+        linked.add_edges_from(itertools.combinations(members, 2))
+    return linked
+
+
+def members_by_group(groups: Sequence[str]) -> dict[str, list[NodeId]]:
+    """Group -> ids of its clients, both in the order of the clients."""
+    members: dict[str, list[NodeId]] = {}
+    for client, group in enumerate(groups):
+        members.setdefault(group, []).append(client)
+    return members
+
+
+@lru_cache(maxsize=64)
+def _built(topology: TopologySection, owned: tuple[frozenset[Modality], ...], seed: int) -> Graph | str:
+    """The graph, which nobody may change, or the sentence about why there is none.
+
+    Kept, because every edit of a scenario checks it again and most edits leave the graph as it is.
+    """
+    try:
+        graph = build_topology(
+            topology.kind,
+            dict(enumerate(owned)),
+            named_stream(seed, "topology"),
+            edge_probability=topology.edge_probability,
+            degree=topology.degree,
+            edge_list=topology.edge_list,
+        )
+    except TopologyError as error:
+        return str(error)
+    return nx.freeze(graph)

@@ -1,0 +1,184 @@
+"""Rules about the network: its graph, its links, faults on it, and waiting for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...emulator.contracts import ConfigError, TopologyError
+from ...emulator.edge.device_profiles import DEVICE_PROFILES
+from .link_models import EdgeUse
+from .link_section import EdgeModel, edge_model
+from .neighborhood import MOST_CHECKED_CLIENTS, Graph, Neighborhood, neighborhood_of
+from .rule import Rule
+from .scenario_fields import ScenarioFields
+
+Case = Mapping[str, object]
+
+NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
+    # --- the graph ---
+    Rule(
+        "topology.edge_list",
+        lambda s: s.topology.kind == "edge_list" and not s.topology.edge_list,
+        "topology.edge_list is empty; give a file with one edge 'i j' per line",
+    ),
+    Rule("topology.kind", lambda s: _no_graph(s) if is_drawn_early(s) else False, "{reason}"),
+    # --- links ---
+    Rule(
+        "links.edges",
+        lambda s: (
+            {"index": index, "client": client, "last": s.clients.n_clients - 1}
+            for index, exception in enumerate(s.links.edges)
+            for client in exception.clients or ()
+            if not 0 <= client < s.clients.n_clients
+        ),
+        "links.edges.{index}: there is no client {client}; give ids from 0 to {last}",
+    ),
+    Rule(
+        "links.edges",
+        lambda s: (
+            {"index": index, "group": group, "known": ", ".join(known.name for known in s.clients.groups)}
+            for index, exception in enumerate(s.links.edges)
+            for group in exception.groups or ()
+            if group not in {known.name for known in s.clients.groups}
+        ),
+        "links.edges.{index}: there is no group {group!r}; choose among {known}",
+    ),
+    Rule("links.model", lambda s: _refused_by_their_models(s), "{where}{reason}"),
+    # --- waiting until everything is delivered ---
+    Rule(
+        "links.queue_bytes",
+        lambda s: s.network.missing == "wait" and s.links.queue_bytes > 0,
+        "network.missing = 'wait' never ends for a message that a queue of links.queue_bytes = {s.links.queue_bytes}"
+        " refuses; set it to 0, or use 'skip'",
+    ),
+    Rule(
+        "link.loss_probability",
+        lambda s: (
+            {"where": where}
+            for where, edge in _edge_models(s)
+            if s.network.missing == "wait" and edge.link.loss_probability >= 1.0
+        ),
+        "{where}network.missing = 'wait' never ends with link.loss_probability = 1; use 'skip' or lower the loss",
+    ),
+    Rule(
+        "link.blocked_loss_probability",
+        lambda s: (
+            {"where": where}
+            for where, edge in _edge_models(s)
+            if s.network.missing == "wait" and edge.link.blocked_loss_probability >= 1.0
+        ),
+        "{where}network.missing = 'wait' never ends for a message that meets link.blocked_loss_probability = 1; use"
+        " 'skip' or lower it",
+    ),
+    Rule(
+        "faults",
+        lambda s: (
+            {"kind": fault.kind} for fault in s.faults if s.network.missing == "wait" and fault.spec.loses_messages
+        ),
+        "faults: {kind!r} loses messages for which network.missing = 'wait' would wait without end; set it to 'skip' or"
+        " 'stale'",
+    ),
+    # --- faults of nodes and edges ---
+    Rule(
+        "faults",
+        lambda s: (
+            {"kind": fault.kind, "client": client, "last": s.clients.n_clients - 1}
+            for fault in s.faults
+            for client in fault.clients
+            if client >= s.clients.n_clients
+        ),
+        "faults: {kind!r} names client {client}, but the clients are 0 to {last}; change it, or clients.n_clients",
+    ),
+    Rule(
+        "faults",
+        lambda s: [{"client": min(off)}] if (off := _off_for_good(s)) and s.network.mode == "asynchronous" else False,
+        "faults: client {client} is off for good, and in network.mode = 'asynchronous' it would never finish its"
+        " rounds; give the fault for_s",
+    ),
+    Rule(
+        "faults",
+        lambda s: _off_for_good(s) >= set(range(s.clients.n_clients)),
+        "faults: in the end all clients are off for good, and no round ever ends; give one for_s",
+    ),
+    # --- emulated devices ---
+    Rule(
+        "compute.profile",
+        lambda s: (
+            {"name": name, "field": field, "known": ", ".join(sorted(known))}
+            for known in [{*DEVICE_PROFILES, *s.compute.profiles}]
+            for field, name in [
+                ("compute.profile", s.compute.profile),
+                *(("clients.groups: profile", group.profile) for group in s.clients.groups),
+            ]
+            if name is not None and name not in known
+        ),
+        "unknown {field} {name!r}; choose one of: {known}",
+    ),
+)
+
+#: Of the edges that a scenario names.
+EDGE_RULES: tuple[Rule[Neighborhood], ...] = (
+    Rule(
+        "links.edges",
+        lambda s: (
+            {"index": index, "one": one, "other": other, "near": _neighbors(s.links, one)}
+            for index, exception in enumerate(s.scenario.links.edges)
+            for one, other in [exception.clients or (0, 0)]
+            if exception.clients and s.links.has_node(one) and s.links.has_node(other)
+            if not s.links.has_edge(one, other)
+        ),
+        "links.edges.{index}: clients {one} and {other} are no neighbors; {one} has edges to {near}",
+    ),
+    Rule(
+        "faults",
+        lambda s: (
+            {"kind": fault.kind, "one": one, "other": other, "near": _neighbors(s.links, one)}
+            for fault in s.scenario.faults
+            for one, other in fault.edges
+            if s.links.has_node(one) and s.links.has_node(other) and not s.links.has_edge(one, other)
+        ),
+        "faults: {kind!r} names the edge [{one}, {other}], which is not there; the neighbors of client {one} are:"
+        " {near}",
+    ),
+)
+
+
+def is_drawn_early(scenario: ScenarioFields) -> bool:
+    """Whether the graph follows from the scenario alone, and soon enough to be drawn whenever it is checked."""
+    return scenario.topology.kind != "edge_list" and scenario.clients.n_clients <= MOST_CHECKED_CLIENTS
+
+
+def _no_graph(s: ScenarioFields) -> list[Case]:
+    try:
+        neighborhood_of(s)
+    except TopologyError as error:
+        return [{"reason": error}]
+    return []
+
+
+def _neighbors(graph: Graph, client: int) -> str:
+    return ", ".join(map(str, sorted(graph[client]))) or "none"
+
+
+def _edge_models(s: ScenarioFields) -> Iterator[tuple[str, EdgeModel]]:
+    """Every combination of model and numbers that an edge can have and that is possible, and where it is said."""
+    for index, exception in enumerate([None, *s.links.edges]):
+        try:
+            yield "" if exception is None else f"links.edges.{index - 1}: ", edge_model(s.links, s.link, exception)
+        except ConfigError:
+            continue  # a rule of its own says so
+
+
+def _refused_by_their_models(s: ScenarioFields) -> Iterator[Case]:
+    """Numbers that the model of an edge refuses."""
+    waits, is_live = s.network.missing == "wait", s.data.mode == "live"
+    for index, exception in enumerate([None, *s.links.edges]):
+        try:
+            edge = edge_model(s.links, s.link, exception)
+            edge.model.check(edge.settings, EdgeUse(edge.link, waits=waits, is_live=is_live))
+        except ConfigError as error:
+            yield {"where": "" if exception is None else f"links.edges.{index - 1}: ", "reason": error}
+
+
+def _off_for_good(s: ScenarioFields) -> set[int]:
+    return {node for fault in s.faults if fault.spec.stops_nodes and fault.is_for_good for node in fault.nodes}

@@ -1,0 +1,136 @@
+"""All fields of a scenario, and what follows from them alone. Nothing here imports torch."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Literal
+
+import pydantic
+from pydantic import Field
+
+from ...emulator.contracts import MODALITIES, ConfigError, Modality
+from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
+from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
+from ..tasks.task_spec import TaskSpec
+from ..tasks.task_table import TASKS
+from .clients_section import ClientsSection
+from .compute_section import ComputeSection, ExportSection
+from .data_section import DataSection, LiveSection
+from .decision_section import DecisionSection
+from .fault_section import FaultSection
+from .link_numbers import LinkSection
+from .link_section import LinksSection
+from .network_section import MobilitySection, NetworkSection, TopologySection
+from .section import Section
+from .wording import shown
+from .world_section import WorldSection
+
+#: A mistyped number of units would fill the memory long before any training; useful layers are far below.
+MAX_WIDTH = 16_384
+#: Folder names of this length fit every file system, with an ending.
+MAX_NAME_LENGTH = 100
+
+
+class ScenarioFields(Section):
+    """The fields of a scenario, each checked on its own; `Scenario` checks that they go together.
+
+    Attributes:
+        name, summary: for people.
+        task: what base stations are to learn, a name of `TASKS`.
+        algorithm: how they learn together, a name of `ALGORITHMS`.
+        seed: of every draw.
+        rounds: of training.
+        evaluate_every: score every so many rounds, and always in the last.
+        checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
+        world: what is recorded, for `data.source = "world"`.
+        data, live, clients, topology, mobility, model, training, sheaf, sharing: see there.
+        link, links, network, compute, export, decision, faults: see there.
+    """
+
+    name: str
+    summary: str = ""
+    task: Literal["blockage", "beam_tracking", "beam_prediction"]
+    algorithm: str = "sheaf_dmfl_att"
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    rounds: Annotated[int, Field(ge=1)] = 60
+    evaluate_every: Annotated[int, Field(ge=1)] = 1
+    checkpoint_every: Annotated[int, Field(ge=0)] = 10
+    world: WorldSection | None = None
+    data: DataSection = DataSection()
+    live: LiveSection = LiveSection()
+    clients: ClientsSection
+    topology: TopologySection = TopologySection()
+    mobility: MobilitySection = MobilitySection()
+    model: ModelSettings = ModelSettings()
+    training: TrainingSettings = TrainingSettings()
+    sheaf: SheafSettings = SheafSettings()
+    sharing: SharingSettings = SharingSettings()
+    link: LinkSection = LinkSection()
+    links: LinksSection = LinksSection()
+    network: NetworkSection = NetworkSection()
+    compute: ComputeSection = ComputeSection()
+    export: ExportSection = ExportSection()
+    decision: DecisionSection = DecisionSection()
+    faults: tuple[FaultSection, ...] = ()
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def _can_name_a_folder(cls, name: str) -> str:
+        printable = all(character.isprintable() and character not in "/\\" for character in name)
+        if not name.strip() or name.startswith(".") or not printable or len(name) > MAX_NAME_LENGTH:
+            raise ConfigError(
+                f"name must be able to name a run folder, got {shown(name)}; use up to {MAX_NAME_LENGTH} letters,"
+                " digits, '-' and '_'"
+            )
+        return name
+
+    @pydantic.field_validator("algorithm")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in ALGORITHMS:
+            close = difflib.get_close_matches(name, ALGORITHMS, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(f"unknown algorithm {shown(name)}; known: {', '.join(sorted(ALGORITHMS))}{hint}")
+        return name
+
+    @pydantic.field_validator("model")
+    @classmethod
+    def _is_of_reasonable_size(cls, model: ModelSettings) -> ModelSettings:
+        for field in ("hidden_dim", "embedding_dim"):
+            if getattr(model, field) > MAX_WIDTH:
+                raise ConfigError(f"model.{field} must be at most {MAX_WIDTH}, got {getattr(model, field)}; try 128")
+        return model
+
+    @property
+    def task_spec(self) -> TaskSpec:
+        """The task as a value."""
+        return TASKS[self.task]
+
+    @property
+    def algorithm_spec(self) -> Algorithm:
+        """The algorithm as a value."""
+        return ALGORITHMS[self.algorithm]
+
+    @property
+    def fusion(self) -> str:
+        """How models with several modalities fuse them, a name of `FUSIONS`."""
+        return self.algorithm_spec.fusion if self.model.fusion == "default" else self.model.fusion
+
+    def data_of(self, group: str) -> DataSection:
+        """The data section as the members of a group are asked about it."""
+        section = self.clients.group(group)
+        own = {"n_beams": section.n_beams, "horizon": section.horizon}
+        return self.data.model_copy(update={field: value for field, value in own.items() if value is not None})
+
+    @property
+    def recorded_modalities(self) -> tuple[Modality, ...]:
+        """What the clients own and the task needs."""
+        used = {modality for group in self.clients.groups for modality in group.modalities} | {*self.task_spec.needs}
+        return tuple(modality for modality in MODALITIES if modality in used)
+
+    @property
+    def recorded_world(self) -> WorldSection:
+        """The part of the world that this run looks at: no more base stations than clients, no sensor in vain."""
+        assert self.world is not None, "asked of scenarios with data.source = 'world' only"
+        n_sites = min(self.world.n_sites, self.clients.n_clients)
+        return self.world.model_copy(update={"n_sites": n_sites, "sensors": self.recorded_modalities})

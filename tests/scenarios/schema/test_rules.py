@@ -1,0 +1,853 @@
+"""The table of rules: every rule is broken by a case, answered in its sentence, and kept again after one edit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import UnionType
+from typing import Any, NamedTuple, get_args
+
+import pytest
+from sheafedge.emulator.contracts import ScenarioError
+from sheafedge.scenarios.schema.compatibility import (
+    NEIGHBOR_RULES,
+    RULES,
+    SCENARIO_RULES,
+    run_complaints,
+)
+from sheafedge.scenarios.schema.neighborhood import neighborhood_of
+from sheafedge.scenarios.schema.place_rules import FILE_RULES, OUTSIDE_RULES, WORKER_RULES, OutsideUse, WorkerUse
+from sheafedge.scenarios.schema.rule import Rule
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.schema.scenario_fields import ScenarioFields
+
+RF: dict[str, Any] = {"name": "rf", "modalities": ["rf"], "share": 1.0}
+GPS: dict[str, Any] = {"name": "gps", "modalities": ["gps"], "share": 1.0}
+HALF_RF, HALF_GPS = {**RF, "share": 0.5}, {**GPS, "share": 0.5}
+HALF_BOTH: dict[str, Any] = {"name": "both", "modalities": ["rf", "gps"], "share": 0.5}
+DEEP: dict[str, Any] = {"data.source": "deepsense", "data.root": "x"}
+REC: dict[str, Any] = {"data.source": "recording", "data.recordings": ["a.h5"]}
+LIVE: dict[str, Any] = {"data.mode": "live", "data.split": "time", "world.n_sites": 20}
+ASYNC = {"network.mode": "asynchronous"}
+WAIT = {"network.missing": "wait"}
+#: A scenario must be refused so soon, on a slow machine too.
+SOON_S = 3.0
+
+
+def fault(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"faults": [{"kind": kind, **fields}]}
+
+
+class Case(NamedTuple):
+    """Edits of a shipped scenario that break a rule, edits that cure them, and the only sentence in between."""
+
+    base: str
+    edits: dict[str, Any]
+    cure: dict[str, Any]
+    sentence: str
+
+
+CASES: dict[str, Case] = {
+    # --- data ---
+    "no world": Case(
+        "beam_tracking", {"world": None}, REC, "data.source = 'world' needs a table [world], such as kind = \"street\""
+    ),
+    "a recording without files": Case(
+        "beam_tracking",
+        {"data.source": "recording"},
+        {"data.recordings": ["a.h5"]},
+        "data.recordings is empty; give files: --set 'data.recordings=[\"FILE.h5\"]'",
+    ),
+    "a file twice": Case(
+        "beam_tracking",
+        {"data.source": "recording", "data.recordings": ["a.h5", "b.h5", "a.h5"]},
+        {"data.recordings": ["a.h5"]},
+        (
+            "data.recordings names a.h5 twice, so that one client would be tested on what another trains"
+            " on; name each file once"
+        ),
+    ),
+    "measured rows without a folder": Case(
+        "beam_tracking",
+        {"data.source": "deepsense"},
+        {"data.root": "x"},
+        "data.root is empty; give the folder with the DeepSense .npy files: --set data.root=DIR",
+    ),
+    "measured rows of no scenario": Case(
+        "beam_tracking",
+        {**DEEP, "data.scenarios": []},
+        {"data.scenarios": [1, 5]},
+        "data.scenarios is empty; name at least one, such as --set 'data.scenarios=[1,5,8]'",
+    ),
+    "measured rows twice": Case(
+        "beam_tracking",
+        {**DEEP, "data.scenarios": [1, 5, 1]},
+        {"data.scenarios": [1, 5]},
+        (
+            "data.scenarios names 1 twice, so that one client would be tested on what another trains on;"
+            " name each scenario once"
+        ),
+    ),
+    "measured rows for another task": Case(
+        "drone_beam",
+        DEEP,
+        REC,
+        (
+            "data.source = 'deepsense' holds rows for task 'beam_tracking' only, got task"
+            " 'beam_prediction'; import the folder (sheafedge import deepsense) and set data.source ="
+            " 'recording'"
+        ),
+    ),
+    "measured rows and blockages of links": Case(
+        "beam_tracking",
+        {**DEEP, "link.blocked_loss_probability": 0.5},
+        {"link.blocked_loss_probability": 0.0},
+        (
+            "link.blocked_loss_probability = 0.5 needs to know when links are blocked, which data.source"
+            " = 'deepsense' does not say; use a world or a recording, or set it to 0"
+        ),
+    ),
+    "measured rows and blockages of one link": Case(
+        "beam_tracking",
+        {**DEEP, "links.edges": [{"groups": ["rf", "rf"], "blocked_loss_probability": 0.25}]},
+        {"links.edges": []},
+        (
+            "link.blocked_loss_probability = 0.25 needs to know when links are blocked, which data.source"
+            " = 'deepsense' does not say; use a world or a recording, or set it to 0"
+        ),
+    ),
+    "live on a recording": Case(
+        "beam_tracking",
+        {**LIVE, **REC},
+        {"data.mode": "replay"},
+        (
+            "data.mode = 'live' senses a world, but data.source is 'recording'; set data.source ="
+            " 'world', or data.mode = 'replay'"
+        ),
+    ),
+    "live on a share of the rows": Case(
+        "beam_tracking",
+        {**LIVE, "data.train_fraction": 0.5},
+        {"data.train_fraction": 1.0},
+        "data.mode = 'live' learns from all that it senses, so data.train_fraction must be 1, got 0.5",
+    ),
+    "live and scored on validation rows": Case(
+        "beam_tracking",
+        {**LIVE, "data.scored": "validation"},
+        {"data.scored": "held_out"},
+        (
+            "data.mode = 'live' learns up to the held-out time, so data.scored must be 'held_out', got"
+            " 'validation'; choose settings with data.mode = 'replay'"
+        ),
+    ),
+    "live with drive-bys dealt out": Case(
+        "beam_tracking",
+        {**LIVE, "data.split": "sequence"},
+        {"data.split": "time"},
+        "data.mode = 'live' learns from the past, so data.split must be 'time', got 'sequence'",
+    ),
+    "live with too few base stations": Case(
+        "beam_tracking",
+        {**LIVE, "world.n_sites": 3},
+        {"clients.n_clients": 3},
+        (
+            "data.mode = 'live' has every client sense a base station of its own, but world.n_sites = 3"
+            " for clients.n_clients = 20; make both equal"
+        ),
+    ),
+    "live with rows kept aside": Case(
+        "beam_tracking",
+        {**LIVE, "algorithm": "sheaf_twin"},
+        {"data.mode": "replay"},
+        (
+            "algorithm 'sheaf_twin' keeps training rows aside, which data.mode = 'live' does not have"
+            " yet; set data.mode = 'replay'"
+        ),
+    ),
+    "a window of a task that looks at one instant": Case(
+        "drone_beam",
+        {"data.window": 4},
+        {"data.window": 1},
+        (
+            "data.window must be 1 for task 'beam_prediction', which looks at one instant, got 4; task"
+            " 'beam_tracking' looks back"
+        ),
+    ),
+    "an order of beams where there are none": Case(
+        "blockage",
+        {"data.beam_order": "mirrored"},
+        {"data.beam_order": "same"},
+        ("data.beam_order must be 'same' for task 'blockage', which has no beams to tell apart, got 'mirrored'"),
+    ),
+    "a sensor that the task cannot use": Case(
+        "beam_tracking",
+        {"clients.groups": [{**RF, "modalities": ["rf", "lidar"]}]},
+        {"clients.groups": [RF]},
+        ("clients.groups: 'rf' has 'lidar', which task 'beam_tracking' cannot use; choose among rf, gps"),
+    ),
+    "a horizon of a task that looks at now": Case(
+        "beam_tracking",
+        {"clients.groups": [{**RF, "horizon": 3}]},
+        {"clients.groups": [{**RF, "n_beams": 8}]},
+        (
+            "clients.groups: 'rf' sets horizon = 3, which task 'beam_tracking' does not ask about; its"
+            " groups may set n_beams"
+        ),
+    ),
+    "sweeps of two sizes": Case(
+        "beam_tracking",
+        {"clients.groups": [HALF_RF, {**HALF_BOTH, "n_beams": 32}]},
+        {"clients.groups": [HALF_RF, HALF_BOTH]},
+        (
+            "clients.groups: 'rf' has n_beams = 64 and 'both' has n_beams = 32, but both encode sweeps of"
+            " all their beams ('rf'), and encoders of one modality must have one size; give both the same"
+            " n_beams"
+        ),
+    ),
+    "a sensor that is not recorded": Case(
+        "beam_tracking",
+        {"world.sensors": ["rf"]},
+        {"world.sensors": ["rf", "gps"]},
+        (
+            "task 'beam_tracking' and its clients need 'gps', which this world does not record (rf); set"
+            " world.sensors, or change clients.groups"
+        ),
+    ),
+    "a network for single images": Case(
+        "beam_tracking",
+        {"model.camera_encoder": "resnet50", "model.weights": "resnet50.pth"},
+        {"model.camera_encoder": "small"},
+        (
+            "model.camera_encoder = 'resnet50' takes single images, which task 'beam_tracking' does not"
+            " have; set it to 'small'"
+        ),
+    ),
+    "other images without a camera": Case(
+        "beam_tracking",
+        {"data.images": "views"},
+        {"data.images": "plain"},
+        (
+            "data.images = 'views' changes what cameras see, but no group of clients.groups has a camera;"
+            " set it to 'plain'"
+        ),
+    ),
+    "a clock that drifts while it senses": Case(
+        "blockage",
+        {**LIVE, **fault("clock_drift", nodes=[0], modality="lidar", ppm=100)},
+        {"faults": []},
+        (
+            "faults: 'clock_drift' shifts recorded frames by their time stamps, which data.mode = 'live'"
+            " does not allow; replay a world or a recording, or leave it out"
+        ),
+    ),
+    "a clock of gathered rows": Case(
+        "beam_tracking",
+        {**DEEP, "clients.groups": [GPS], **fault("clock_drift", nodes=[0], modality="gps", ppm=100)},
+        {"faults": []},
+        (
+            "faults: 'clock_drift' shifts recorded frames by their time stamps, which data.source ="
+            " 'deepsense' does not allow; replay a world or a recording, or leave it out"
+        ),
+    ),
+    "a clock of a sensor that is not there": Case(
+        "beam_tracking",
+        {"clients.groups": [RF], **fault("clock_drift", nodes=[0], modality="gps", ppm=100)},
+        {"clients.groups": [GPS]},
+        "faults: 'clock_drift' names modality 'gps' of client 0, which has rf; choose one of these",
+    ),
+    "a clock of the sweeps that give the labels": Case(
+        "beam_tracking",
+        {"clients.groups": [RF], **fault("clock_drift", nodes=[0], modality="rf", ppm=100)},
+        {"faults": []},
+        (
+            "faults: 'clock_drift' of 'rf' has nothing to shift in task 'beam_tracking', whose answers"
+            " come from the same sweeps as its inputs; choose another modality, or leave it out"
+        ),
+    ),
+    # --- learning ---
+    "one model at two paces": Case(
+        "blockage",
+        {"algorithm": "centralized", **ASYNC},
+        {"network.mode": "synchronous"},
+        (
+            "algorithm 'centralized' trains one model for all clients, which cannot go at a pace of their"
+            " own; set network.mode = 'synchronous'"
+        ),
+    ),
+    "one model and a client that is off": Case(
+        "blockage",
+        {"algorithm": "centralized", **fault("node_off", nodes=[3], for_s=1.0)},
+        {"faults": []},
+        (
+            "algorithm 'centralized' trains one model for all clients, which cannot be off; leave"
+            " 'node_off' out of faults"
+        ),
+    ),
+    "waiting without rounds": Case(
+        "blockage",
+        {**ASYNC, **WAIT},
+        {"network.missing": "stale"},
+        (
+            "network.missing = 'wait' does not go with network.mode = 'asynchronous', which has no"
+            " barrier; use 'skip' or 'stale'"
+        ),
+    ),
+    "one exchange without rounds": Case(
+        "blockage",
+        {**ASYNC, "sheaf.exchange": "single"},
+        {"sheaf.exchange": "double"},
+        (
+            "sheaf.exchange = 'single' does not go with network.mode = 'asynchronous', where the ends of"
+            " an edge do not see the same residual; use 'double'"
+        ),
+    ),
+    "other coordinates without rounds": Case(
+        "blockage",
+        {**ASYNC, "sheaf.rotate_index": True, "sheaf.map_step_size": 0.0},
+        {"sheaf.rotate_index": False},
+        (
+            "sheaf.rotate_index = true does not go with network.mode = 'asynchronous', where neighbors"
+            " are in other rounds and compare other coordinates; set it to false"
+        ),
+    ),
+    "moving without rounds": Case(
+        "blockage",
+        {**ASYNC, "topology.kind": "mobile", "sheaf.coupling": 0.01},
+        {"network.mode": "synchronous"},
+        (
+            "topology.kind = 'mobile' does not go with network.mode = 'asynchronous', where rounds"
+            " have no common start at which neighbors are determined; choose another"
+        ),
+    ),
+    "one exchange over links that lose": Case(
+        "blockage",
+        {"sheaf.exchange": "single"},
+        WAIT,
+        (
+            "sheaf.exchange = 'single' needs network.missing = 'wait', got 'skip': both ends of an edge"
+            " must see the same residual"
+        ),
+    ),
+    "old projections of other coordinates": Case(
+        "blockage",
+        {"sheaf.rotate_index": True, "sheaf.map_step_size": 0.0, "network.missing": "stale"},
+        {"network.missing": "skip"},
+        (
+            "sheaf.rotate_index compares other coordinates in every round, so network.missing = 'stale'"
+            " would take a projection for what it is not; use 'skip' or 'wait'"
+        ),
+    ),
+    "gaps filled with other coordinates": Case(
+        "blockage",
+        {"sharing.codec": "top_k", "network.missing": "stale"},
+        {"network.missing": "skip"},
+        (
+            "sharing.codec = 'top_k' names other coordinates in every message, so network.missing ="
+            " 'stale' cannot fill the gaps of one with another; use 'skip' or 'wait'"
+        ),
+    ),
+    "a personal encoder that no group has": Case(
+        "beam_tracking",
+        {"training.personal_encoders": ["gps", "lidar"]},
+        {"training.personal_encoders": ["gps"]},
+        ("training.personal_encoders names 'lidar', which no group of clients.groups owns; choose among rf, gps"),
+    ),
+    "half of an odd embedding": Case(
+        "blockage",
+        {"algorithm": "dmml_kd", "model.embedding_dim": 33},
+        {"model.embedding_dim": 32},
+        "model.embedding_dim must be even for algorithm 'dmml_kd', which halves it, got 33",
+    ),
+    "averages along random maps": Case(
+        "blockage",
+        {"algorithm": "sheaf_diffusion", "sheaf.map_start": "random"},
+        {"sheaf.map_start": "structured"},
+        (
+            "algorithm 'sheaf_diffusion' averages along its maps, which sheaf.map_start = 'random' makes"
+            " longer than 1, so that heads can diverge; use 'structured' or 'aligned'"
+        ),
+    ),
+    "maps that learn and are redrawn": Case(
+        "blockage",
+        {"sheaf.rotate_index": True},
+        {"sheaf.map_step_size": 0.0},
+        (
+            "sheaf.rotate_index draws maps anew every round, and what is redrawn cannot learn with"
+            " sheaf.map_step_size = 0.001; set it to 0"
+        ),
+    ),
+    "groups linked while they move": Case(
+        "blockage",
+        {"algorithm": "group_averaging", "topology.kind": "mobile"},
+        {"topology.kind": "complete"},
+        (
+            "algorithm 'group_averaging' links all members of a group, which topology.kind = 'mobile'"
+            " cannot promise; use another of either"
+        ),
+    ),
+    "maps for all pairs of many clients": Case(
+        "blockage",
+        {"topology.kind": "mobile", "clients.n_clients": 33, "sheaf.coupling": 0.01},
+        {"clients.n_clients": 32},
+        (
+            "algorithm 'sheaf_dmfl_att' has a map for every edge that topology.kind = 'mobile' can ever"
+            " make, 32 per client; set clients.n_clients to at most 32, or use an algorithm without maps"
+        ),
+    ),
+    # --- network ---
+    "edges from no file": Case(
+        "blockage",
+        {"topology.kind": "edge_list"},
+        {"topology.edge_list": "edges.txt"},
+        "topology.edge_list is empty; give a file with one edge 'i j' per line",
+    ),
+    "a graph in pieces": Case(
+        "blockage",
+        {"topology.edge_probability": 0.0},
+        {"topology.edge_probability": 0.3},
+        (
+            "modality 'lidar': clients {0} cannot reach {1}, {2}, ... (14 pieces) over clients that own"
+            " it; 100 draws did not connect them, so raise topology.edge_probability, or change"
+            " topology.kind"
+        ),
+    ),
+    "a graph of odd degrees": Case(
+        "blockage",
+        {"topology.kind": "regular", "clients.n_clients": 9, "topology.degree": 3},
+        {"topology.degree": 8},
+        "topology.degree must lie in [1, 8] and degree times the 9 clients must be even, got 3",
+    ),
+    "an edge of a client that is not there": Case(
+        "blockage",
+        {"links.edges": [{"clients": [1, 999]}]},
+        {"links.edges": []},
+        "links.edges.0: there is no client 999; give ids from 0 to 19",
+    ),
+    "an edge of a group that is not there": Case(
+        "blockage",
+        {"links.edges": [{"groups": ["lidar+rf", "sonar"]}]},
+        {"links.edges": [{"groups": ["lidar+rf", "camera+rf"]}]},
+        "links.edges.0: there is no group 'sonar'; choose among lidar+camera, lidar+rf, camera+rf",
+    ),
+    "bursts too short for the loss": Case(
+        "blockage",
+        {"links.model": "gilbert_elliott", "link.loss_probability": 0.9, "link.mean_burst_packets": 2},
+        {"link.mean_burst_packets": 9.01},
+        (
+            "link.mean_burst_packets = 2 is too short for link.loss_probability = 0.9; bursts must last"
+            " at least 9 packets"
+        ),
+    ),
+    "an impossible rate of some edges": Case(
+        "blockage",
+        {"links.edges": [{"groups": ["lidar+rf", "lidar+rf"], "rate_bps": 0}]},
+        {"links.edges": []},
+        "links.edges.0: link.rate_bps must be above 0, got 0.0; 1e9 is one gigabit per second",
+    ),
+    "a trace without files": Case(
+        "blockage",
+        {"links.model": "trace"},
+        {"links.trace.files": ["trace"]},
+        "links.trace.files is empty; name the files to replay: --set 'links.trace.files=[\"FILE\"]'",
+    ),
+    "waiting behind a queue": Case(
+        "blockage",
+        {**WAIT, "links.queue_bytes": 1000},
+        {"links.queue_bytes": 0},
+        (
+            "network.missing = 'wait' never ends for a message that a queue of links.queue_bytes = 1000"
+            " refuses; set it to 0, or use 'skip'"
+        ),
+    ),
+    "waiting where everything is lost": Case(
+        "blockage",
+        {**WAIT, "link.loss_probability": 1.0},
+        {"link.loss_probability": 0.9},
+        ("network.missing = 'wait' never ends with link.loss_probability = 1; use 'skip' or lower the loss"),
+    ),
+    "waiting where one edge loses everything": Case(
+        "blockage",
+        {**WAIT, "links.edges": [{"groups": ["lidar+rf", "lidar+rf"], "loss_probability": 1.0}]},
+        {"links.edges": []},
+        (
+            "links.edges.0: network.missing = 'wait' never ends with link.loss_probability = 1; use"
+            " 'skip' or lower the loss"
+        ),
+    ),
+    "waiting behind a blocker": Case(
+        "blockage",
+        {**WAIT, "link.blocked_loss_probability": 1.0},
+        {"link.blocked_loss_probability": 0.9},
+        (
+            "network.missing = 'wait' never ends for a message that meets link.blocked_loss_probability ="
+            " 1; use 'skip' or lower it"
+        ),
+    ),
+    "waiting for messages that a fault loses": Case(
+        "blockage",
+        {**WAIT, **fault("corrupted", share=0.1)},
+        {"network.missing": "skip"},
+        (
+            "faults: 'corrupted' loses messages for which network.missing = 'wait' would wait without"
+            " end; set it to 'skip' or 'stale'"
+        ),
+    ),
+    "a fault of a client that is not there": Case(
+        "blockage",
+        fault("node_off", nodes=[20], for_s=1.0),
+        {"faults": []},
+        ("faults: 'node_off' names client 20, but the clients are 0 to 19; change it, or clients.n_clients"),
+    ),
+    "off for good without rounds": Case(
+        "blockage",
+        {**ASYNC, **fault("node_off", nodes=[3])},
+        fault("node_off", nodes=[3], for_s=1.0),
+        (
+            "faults: client 3 is off for good, and in network.mode = 'asynchronous' it would never finish"
+            " its rounds; give the fault for_s"
+        ),
+    ),
+    "all off for good": Case(
+        "blockage",
+        {"clients.n_clients": 2, "topology.kind": "complete", **fault("node_off", nodes=[0, 1])},
+        fault("node_off", nodes=[1]),
+        "faults: in the end all clients are off for good, and no round ever ends; give one for_s",
+    ),
+    "an unknown device": Case(
+        "blockage",
+        {"compute.profile": "toaster"},
+        {"compute.profile": "edge_cpu"},
+        (
+            "unknown compute.profile 'toaster'; choose one of: edge_cpu, edge_gpu, intel_n100,"
+            " jetson_orin_nano, orange_pi_5, raspberry_pi_4, raspberry_pi_5, server_cpu"
+        ),
+    ),
+    "an unknown device of a group": Case(
+        "beam_tracking",
+        {"clients.groups": [{**RF, "profile": "toaster"}]},
+        {"clients.groups": [RF]},
+        (
+            "unknown clients.groups: profile 'toaster'; choose one of: edge_cpu, edge_gpu, intel_n100,"
+            " jetson_orin_nano, orange_pi_5, raspberry_pi_4, raspberry_pi_5, server_cpu"
+        ),
+    ),
+    # --- neighbors ---
+    "classes that neighbors do not have": Case(
+        "drone_beam",
+        {
+            "algorithm": "dmml_kd",
+            "clients.groups": [HALF_GPS, {"name": "few", "modalities": ["gps"], "share": 0.5, "n_beams": 8}],
+        },
+        {"algorithm": "sheaf_dmfl"},
+        (
+            "algorithm 'dmml_kd' averages values per class with neighbors, but client 0 has 8 outputs and"
+            " client 1 has 64; give all of clients.groups as many outputs, or use 'sheaf_dmfl'"
+        ),
+    ),
+    "heads that read other things": Case(
+        "beam_tracking",
+        {"algorithm": "head_averaging", "model.fusion": "concat"},
+        {"model.fusion": "mean"},
+        (
+            "algorithm 'head_averaging' averages heads or what they read, but those of neighbors 0 and 1"
+            " have 8256 and 4160 numbers that mean different things; set model.fusion to 'attention' or"
+            " 'mean', or use 'sheaf_dmfl'"
+        ),
+    ),
+    "columns of other heights": Case(
+        "drone_beam",
+        {
+            "sheaf.map_storage": "kronecker",
+            "clients.groups": [HALF_GPS, {"name": "few", "modalities": ["gps"], "share": 0.5, "n_beams": 8}],
+        },
+        {"sheaf.map_storage": "factored"},
+        (
+            "sheaf.map_storage = 'kronecker' compares whole columns of heads, but neighbors 0 and 1 have"
+            " 8 and 64 outputs; use 'factored', or give all groups as many outputs"
+        ),
+    ),
+    "a coupling that makes heads diverge": Case(
+        "blockage",
+        {"topology.kind": "complete", "sheaf.coupling": 2.0},
+        {"sheaf.coupling": 0.01},
+        (
+            "training.head_step_size 0.1 * sheaf.coupling 2 * largest degree 19 * map norm squared 1 ="
+            " 3.8, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size"
+        ),
+    ),
+    "an exception for clients that are no neighbors": Case(
+        "blockage",
+        {"topology.kind": "ring", "links.edges": [{"clients": [0, 1]}]},
+        {"topology.kind": "complete", "sheaf.coupling": 0.01},
+        "links.edges.0: clients 0 and 1 are no neighbors; 0 has edges to 3, 16",
+    ),
+    "a fault of an edge that is not there": Case(
+        "blockage",
+        {"topology.kind": "ring", **fault("link_down", edges=[[0, 1]], for_s=1.0)},
+        {"topology.kind": "complete", "sheaf.coupling": 0.01},
+        ("faults: 'link_down' names the edge [0, 1], which is not there; the neighbors of client 0 are: 3, 16"),
+    ),
+}
+
+
+def fields_of(case: Case) -> ScenarioFields:
+    """The fields, each possible in itself, before they are checked together."""
+    scenario = load_scenario(case.base)
+    tree = scenario.tables()
+    for key, value in case.edits.items():
+        *parents, last = key.split(".")
+        table = tree
+        for parent in parents:
+            table = table.setdefault(parent, {})
+        table[last] = value
+    return ScenarioFields.model_validate(tree)
+
+
+def complaints(name: str, edits: dict[str, Any]) -> tuple[str, ...]:
+    with pytest.raises(ScenarioError) as refused:
+        load_scenario(name).edited(edits)
+    return refused.value.sentences
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_does_not_go_together_is_refused_at_once_with_the_reason_and_cured_by_the_remedy(name: str) -> None:
+    case = CASES[name]
+    begun_s = time.perf_counter()
+    assert complaints(case.base, case.edits) == (case.sentence,)
+    assert time.perf_counter() - begun_s < SOON_S
+    load_scenario(case.base).edited({**case.edits, **case.cure})
+
+
+class RunCase(NamedTuple):
+    """Edits of a shipped scenario and options that cannot be run, edits that cure them, and the only sentence."""
+
+    edits: dict[str, Any]
+    cure: dict[str, Any]
+    sentence: str
+    n_workers: int | None = None
+    outside: tuple[int, ...] = ()
+
+
+OUTSIDE: dict[str, Any] = {"algorithm": "dsgd", "network.missing": "skip"}
+RUN_CASES: dict[str, RunCase] = {
+    "a recording that is not here": RunCase(
+        {**REC, "data.recordings": ["{here}/a.h5", "{here}/edges"]},
+        {"data.recordings": ["{here}/edges"]},
+        "data.recordings names {here}/a.h5, which is not a file here; make one with the record or import command",
+    ),
+    "measured rows that are not here": RunCase(
+        {**DEEP, "data.root": "{here}/none"},
+        {"data.root": "{here}"},
+        "data.root = '{here}/none' is not a folder here; give the folder with the DeepSense .npy files",
+    ),
+    "a trace that is not here": RunCase(
+        {"links.model": "trace", "links.trace.files": ["{here}/trace"]},
+        {"links.trace.files": ["{here}/edges"]},
+        "links.trace.files names {here}/trace, which is not a file here; give a path to a trace",
+    ),
+    "a trace of some edges that is not here": RunCase(
+        {"links.edges": [{"groups": ["rf", "rf"], "model": "trace", "trace": {"files": ["{here}/trace"]}}]},
+        {"links.edges": []},
+        "links.trace.files names {here}/trace, which is not a file here; give a path to a trace",
+    ),
+    "edges that are not here": RunCase(
+        {"topology.kind": "edge_list", "topology.edge_list": "{here}/none", "clients.n_clients": 3},
+        {"topology.edge_list": "{here}/edges"},
+        "topology.edge_list '{here}/none' cannot be read ([Errno 2] No such file or directory: '{here}/none'); give a"
+        " text file",
+    ),
+    "a listed graph with a coupling that makes heads diverge": RunCase(
+        {
+            "topology.kind": "edge_list",
+            "topology.edge_list": "{here}/edges",
+            "clients.n_clients": 3,
+            "sheaf.coupling": 100.0,
+        },
+        {"sheaf.coupling": 0.1},
+        "training.head_step_size 0.1 * sheaf.coupling 100 * largest degree 2 * map norm squared 1 = 20, and from 2 on"
+        " heads diverge; lower sheaf.coupling or training.head_step_size",
+    ),
+    "more workers than clients": RunCase(
+        {"clients.n_clients": 3},
+        {"clients.n_clients": 4},
+        "--workers 4 is more than clients.n_clients = 3; use at most one per client",
+        n_workers=4,
+    ),
+    "one model in several workers": RunCase(
+        {"algorithm": "centralized"},
+        {"algorithm": "local"},
+        "algorithm 'centralized' trains all clients as one, which cannot be shared among --workers; leave it out",
+        n_workers=2,
+    ),
+    "workers and clients that move": RunCase(
+        {"topology.kind": "mobile", "algorithm": "dsgd"},
+        {"topology.kind": "complete"},
+        "topology.kind = 'mobile' changes mixing weights on the engine's clock, which --workers do not have; leave"
+        " --workers out, or choose another kind",
+        n_workers=2,
+    ),
+    "workers and sensing while it runs": RunCase(
+        LIVE,
+        {"data.mode": "replay"},
+        "data.mode = 'live' senses on the engine's clock, which --workers do not have; leave it out, or set data.mode ="
+        " 'replay'",
+        n_workers=2,
+    ),
+    "an outside client that is not there": RunCase(
+        {**OUTSIDE, "clients.n_clients": 4},
+        {"clients.n_clients": 5},
+        "--outside 4 is no client of this scenario; its 4 clients are 0 to 3",
+        outside=(4,),
+    ),
+    "nothing but outside clients": RunCase(
+        {**OUTSIDE, "clients.n_clients": 2},
+        {"clients.n_clients": 3},
+        "--outside names all clients, and one at least must be emulated; leave one out",
+        outside=(0, 1),
+    ),
+    "an outside client of another algorithm": RunCase(
+        {**OUTSIDE, "algorithm": "sheaf_dmfl"},
+        {"algorithm": "head_averaging"},
+        "algorithm 'sheaf_dmfl' asks a client for more than averages, which --outside clients are not told how to do;"
+        " use one that trains, then averages, such as dsgd, dsgd_heads or head_averaging",
+        outside=(1,),
+    ),
+    "an outside client and short vectors": RunCase(
+        {**OUTSIDE, "sharing.codec": "int8"},
+        {"sharing.codec": "float32"},
+        "--outside clients send vectors whole and in every round; set sharing.codec = 'float32' and sharing.every = 1",
+        outside=(1,),
+    ),
+    "an outside client without rounds": RunCase(
+        {**OUTSIDE, **ASYNC},
+        {"network.mode": "synchronous"},
+        "--outside clients keep to the rounds of all and to one set of neighbors; set network.mode = 'synchronous',"
+        " choose a topology.kind that stays, and leave faults out",
+        outside=(1,),
+    ),
+    "waiting for an outside client": RunCase(
+        {**OUTSIDE, **WAIT},
+        {"network.missing": "stale"},
+        "network.missing = 'wait' would wait for ever for an --outside client that is gone; use 'skip' or 'stale'",
+        outside=(1,),
+    ),
+}
+
+
+def placed(value: Any, here: Path) -> Any:
+    """The same with the folder of the test for {here}."""
+    if isinstance(value, str):
+        return value.replace("{here}", str(here))
+    if isinstance(value, dict):
+        return {key: placed(one, here) for key, one in value.items()}
+    return [placed(one, here) for one in value] if isinstance(value, list) else value
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with one file, which lists the edges of three clients."""
+    (tmp_path / "edges").write_text("0 1\n1 2\n0 2\n", encoding="utf-8")
+    return tmp_path
+
+
+def edited(edits: dict[str, Any], here: Path) -> Scenario:
+    return load_scenario("beam_tracking").edited(placed(edits, here))
+
+
+@pytest.mark.parametrize("name", RUN_CASES)
+def test_what_cannot_run_here_or_in_this_way_is_refused_before_any_data(name: str, here: Path) -> None:
+    case = RUN_CASES[name]
+    found = run_complaints(edited(case.edits, here), case.n_workers, case.outside)
+    assert found == (placed(case.sentence, here),)
+    assert run_complaints(edited({**case.edits, **case.cure}, here), case.n_workers, case.outside) == ()
+
+
+def test_pretrained_weights_that_are_not_here_are_refused(here: Path) -> None:
+    edits = {"model.camera_encoder": "resnet50", "model.weights": str(here / "none.pth")}
+    (sentence,) = run_complaints(load_scenario("drone_beam").edited(edits))
+    assert sentence.startswith(f"model.weights = '{here / 'none.pth'}' is not a file here; give the path of a file")
+
+
+#: Cases whose fault is that there is no graph.
+WITHOUT_GRAPH = {"edges from no file", "a graph in pieces", "a graph of odd degrees"}
+
+
+def test_every_rule_has_a_case(here: Path) -> None:
+    """A new rule needs a row in CASES or RUN_CASES."""
+    fields = {name: fields_of(case) for name, case in CASES.items()}
+    weights = {"model.camera_encoder": "resnet50", "model.weights": str(here / "none.pth")}
+    runs = [(edited(case.edits, here), case) for case in RUN_CASES.values()]
+    subjects: list[tuple[tuple[Rule[Any], ...], list[Any]]] = [
+        (SCENARIO_RULES, [*fields.values()]),
+        (NEIGHBOR_RULES, [neighborhood_of(fields[name]) for name in CASES if name not in WITHOUT_GRAPH]),
+        (FILE_RULES, [load_scenario("drone_beam").edited(weights), *(scenario for scenario, _ in runs)]),
+        (WORKER_RULES, [WorkerUse(scenario, case.n_workers) for scenario, case in runs if case.n_workers]),
+        (OUTSIDE_RULES, [OutsideUse(scenario, case.outside) for scenario, case in runs if case.outside]),
+    ]
+    assert [rule for rules, _ in subjects for rule in rules] == [*RULES]
+    for rules, of_rules in subjects:
+        kept = [rule.sentence for rule in rules if not any([*rule.complaints(one)] for one in of_rules)]
+        assert kept == []
+
+
+def test_the_field_of_every_rule_is_one_of_a_scenario() -> None:
+    for rule in RULES:
+        table: Any = ScenarioFields
+        for part in rule.field.split("."):
+            fields = getattr(table, "model_fields", None) or table.__dataclass_fields__
+            assert part in fields, rule.field
+            annotation = getattr(fields[part], "annotation", None)
+            table = get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
+
+
+@pytest.mark.parametrize("name", ["blockage", "beam_tracking", "drone_beam"])
+def test_a_shipped_scenario_breaks_no_rule(name: str) -> None:
+    assert run_complaints(load_scenario(name)) == ()
+
+
+def test_all_that_does_not_go_together_is_said_at_once() -> None:
+    edits = {"algorithm": "centralized", "network.mode": "asynchronous", "topology.edge_probability": 0.0}
+    one, other = complaints("blockage", edits)
+    assert one == CASES["one model at two paces"].sentence
+    assert other == CASES["a graph in pieces"].sentence
+
+
+def test_all_fields_that_are_wrong_are_said_at_once() -> None:
+    found = complaints("blockage", {"rounds": 0, "algorithm": "sheaf_dmlf", "link.loss_probability": 2, "sheaf.x": 1})
+    assert found[0].startswith("unknown algorithm 'sheaf_dmlf'; known: centralized, ")
+    assert found[0].endswith("; did you mean sheaf_dmfl?")
+    assert found[1] == "rounds must be at least 1, got 0"
+    assert found[2].startswith("sheaf.x is not a known field; known: coupling, ")
+    assert found[3:] == ("link.loss_probability must be at most 1, got 2",)
+
+
+def test_a_list_with_a_wrong_item_is_not_also_called_empty() -> None:
+    found = complaints("blockage", {"clients.groups": [{"name": "a", "modalities": ["rf"], "share": 2.0}]})
+    assert found == ("clients.groups.0.share must be at most 1, got 2.0",)
+
+
+def test_a_thousand_clients_that_cannot_be_connected_are_refused_soon() -> None:
+    begun_s = time.process_time()
+    (sentence,) = complaints("blockage", {"clients.n_clients": 1000, "topology.edge_probability": 0.0})
+    assert "100 draws did not connect them" in sentence
+    assert time.process_time() - begun_s < SOON_S
+
+
+def test_the_command_line_prints_a_line_for_each_complaint() -> None:
+    edits = ["--set", "algorithm=centralized", "--set", "network.mode=asynchronous", "--set", "network.missing=wait"]
+    command = [sys.executable, "-P", "-c", "from sheafedge.scenarios.entry import main; main()", "run", "blockage"]
+    ended = subprocess.run([*command, *edits], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
+        f"error: {CASES[name].sentence}" for name in ("one model at two paces", "waiting without rounds")
+    ]
+    assert ended.stdout == ""
+
+
+def test_a_scenario_is_checked_without_importing_torch() -> None:
+    code = (
+        "import sys; from sheafedge import load_scenario; load_scenario('blockage'); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0
