@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .published_drones import PUBLISHED_TOP1
+from .published_figures import PUBLISHED_TOP1
 from .sky_calibration import PREDICTORS, SPLITS, SkyFigures, Split
 
 if TYPE_CHECKING:

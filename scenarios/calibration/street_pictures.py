@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...emulator.contracts import Modality
-from .published_blockage import PUBLISHED
+from .published_figures import PUBLISHED_BLOCKAGE
 from .street_calibration import StreetCalibration
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _draw_ours(calibration: StreetCalibration, sensor: Modality, ax: Axes) -> No
 
 def _draw_published(sensor: Modality, rate_hz: float, ax: Axes) -> None:
     _, color, marker = STYLES[sensor]
-    for horizon, share in PUBLISHED[sensor].items():
+    for horizon, share in PUBLISHED_BLOCKAGE[sensor].items():
         bar = 100.0 * np.array([[share.mean - share.lowest], [share.highest - share.mean]])
         ax.errorbar(
             horizon / rate_hz + OFFSET_S[sensor],

@@ -29,14 +29,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-add_comparison_commands(app)
-add_recording_commands(app)
-add_calibration_commands(app)
-add_worker_commands(app)
-add_export_commands(app)
-add_edge_commands(app)
-add_replay_commands(app)
-
 #: Common base of the errors that typer raises for an invalid command line; typer exports only this child of it.
 CommandLineError: type[Exception] = typer.BadParameter.mro()[1]
 
@@ -182,6 +174,16 @@ def scenarios() -> None:
 
     for name in shipped_scenarios():
         typer.echo(f"{name:20} {load_scenario(name).summary}")
+
+
+# after run and scenarios, because help lists commands in this order
+add_comparison_commands(app)
+add_recording_commands(app)
+add_calibration_commands(app)
+add_worker_commands(app)
+add_export_commands(app)
+add_edge_commands(app)
+add_replay_commands(app)
 
 
 def main() -> None:

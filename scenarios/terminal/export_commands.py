@@ -26,7 +26,7 @@ def export(
         Optional[list[str]],  # noqa: UP045
         typer.Option(
             metavar="|".join(PRECISIONS),
-            help=f"Precision, checked against the trained float32 model; repeatable. [default: {TRAINED}]",
+            help=f"Precision, checked against the trained float32 model; repeatable; default: {TRAINED}.",
         ),
     ] = None,
     out: Annotated[

@@ -66,7 +66,7 @@ def print_sky_figures(console: Console, figures: SkyFigures) -> None:
 
 
 def _beam_table(figures: SkyFigures) -> Table:
-    from ..calibration.published_drones import PUBLISHED_TOP1
+    from ..calibration.published_figures import PUBLISHED_TOP1
     from ..calibration.sky_calibration import PREDICTORS, SPLITS
 
     table = _table(
@@ -90,7 +90,7 @@ def _beam_table(figures: SkyFigures) -> Table:
 
 
 def _lasting_table(figures: SkyFigures) -> Table:
-    from ..calibration.published_drones import PUBLISHED_PERSISTENCE
+    from ..calibration.published_figures import PUBLISHED_PERSISTENCE
     from ..calibration.sky_calibration import LAGS
 
     table = _table(

@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from ..calibration.published_blockage import PUBLISHED, PublishedShare
+from ..calibration.published_figures import PUBLISHED_BLOCKAGE, PublishedShare
 from ..calibration.street_calibration import Predictor, StreetCalibration, WarningCurve
 
 #: Predictor -> its name in the table; the sensors have published figures.
@@ -61,7 +61,7 @@ def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, publ
         curve = of_predictor[predictor]
         # spreads without decimals: a row must fit 80 columns
         table.add_row(name, *(f"{100 * curve.mean(h):.1f}±{100 * curve.spread(h):.0f}" for h in horizons))
-        if published and (measured := PUBLISHED.get(predictor)):
+        if published and (measured := PUBLISHED_BLOCKAGE.get(predictor)):
             cells = [_share(measured[horizon]) if horizon in measured else "" for horizon in horizons]
             table.add_row("  published", *cells, style="dim")
     return table

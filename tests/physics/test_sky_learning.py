@@ -14,7 +14,7 @@ import torch
 from sheafedge.datasets.windows.perturb import Occlusion
 from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.random_streams import named_stream
-from sheafedge.scenarios.calibration.published_drones import PUBLISHED_PERSISTENCE, PUBLISHED_TOP1
+from sheafedge.scenarios.calibration.published_figures import PUBLISHED_PERSISTENCE, PUBLISHED_TOP1
 from sheafedge.scenarios.calibration.sky_calibration import (
     SPLITS,
     SkyFigures,

@@ -14,7 +14,7 @@ from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import blockage_windows
 from sheafedge.emulator.contracts import ConfigError, DataError
-from sheafedge.scenarios.calibration.published_blockage import PUBLISHED
+from sheafedge.scenarios.calibration.published_figures import PUBLISHED_BLOCKAGE
 from sheafedge.scenarios.calibration.street_calibration import (
     StreetCalibration,
     WarningCurve,
@@ -208,7 +208,7 @@ def test_the_picture_has_a_line_per_sensor_and_a_marker_per_published_figure(
         lines["LiDAR"].get_ydata(), [100 * calibration.curve("lidar").mean(h) for h in (1, 2, 3, 5, 7, 10)]
     )
     assert "camera" not in lines  # was not asked for
-    assert len(figure.axes[0].containers) == sum(len(shares) for shares in PUBLISHED.values())
+    assert len(figure.axes[0].containers) == sum(len(shares) for shares in PUBLISHED_BLOCKAGE.values())
     save_picture(figure, tmp_path / "street.png")
     assert (tmp_path / "street.png").read_bytes().startswith(b"\x89PNG\r\n")
 
