@@ -40,6 +40,7 @@ def fields_of(n: int, seed: int = 0) -> Fields:
         "rf": rf,
         "gps": draws.normal([33.42, -111.93, 60, 20], [1e-4, 1e-4, 9, 3], (n, 4)),
         "blocked_geometric": draws.random(n) < 0.2,
+        "radar": draws.integers(0, 60, (n, 5, 3)).astype(np.uint8),
         "best_beam": np.zeros(n, dtype=np.int32),
     }
 
@@ -97,6 +98,7 @@ def test_frames_are_kept_as_training_takes_them() -> None:
     assert_allclose(
         sensed.frames("gps").astype(np.float64) + sensed.gps_origin, fields["gps"], rtol=1e-6, atol=CENTIMETER_DEG
     )
+    assert_array_equal(sensed.frames("radar"), fields["radar"])
     assert sensed.columns == ("time_s", "sequence", "frame_index", "blocked_geometric")
     for name in sensed.columns:
         assert_array_equal(sensed.column(name), fields[name])
@@ -105,6 +107,7 @@ def test_frames_are_kept_as_training_takes_them() -> None:
         "camera": "uint8",
         "rf": "float32",
         "gps": "float32",
+        "radar": "uint8",
         "powers": "float32",
         "time_s": "float64",
         "sequence": "int64",

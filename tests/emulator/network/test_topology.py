@@ -211,7 +211,7 @@ def test_a_ring_is_refused_only_where_no_order_of_the_clients_works(owned: Owner
 
 
 def test_a_hopeless_ring_of_all_fifteen_groups_is_refused_quickly() -> None:
-    subsets = [frozenset(c) for size in range(1, 5) for c in combinations(MODALITIES, size)]
+    subsets = [frozenset(c) for size in range(1, 5) for c in combinations(MODALITIES[:4], size)]
     with pytest.raises(TopologyError, match="no order of the clients"):
         build_topology("ring", dict(enumerate(subsets * 2)), draws())
 

@@ -40,6 +40,7 @@ def sensed_for(name: str, blocked: np.ndarray | None = None) -> SensedFrames:
         "rf": draws.uniform(0.1, 1, (N_FRAMES, 64)),
         "lidar": draws.uniform(0, 10, (N_FRAMES, 12, 2)),
         "camera": draws.integers(0, 256, (N_FRAMES, 8, 8, 3), dtype=np.uint8),
+        "radar": np.arange(N_FRAMES * 12).reshape(N_FRAMES, 4, 3).astype(np.uint8),
         "blocked_geometric": draws.random(N_FRAMES) < 0.3 if blocked is None else blocked,
     }
     if columns:
