@@ -23,8 +23,8 @@ from sheafedge.scenarios.value.served_stations import ServedStation, served_stat
 from sheafedge.scenarios.value.user_links import served_links
 from sheafedge.scenarios.value.value_report import DECISIONS, value_of_stations
 from sheafedge.scenarios.wiring.data import load_data
-from sheafedge.scenarios.wiring.devices import client_devices
 from sheafedge.scenarios.wiring.emulation import build, emulate
+from sheafedge.scenarios.wiring.members import client_devices
 from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
 ANSWERS_MS = (5, 50, 100, 150, 200, 300, 400, 500, 700)

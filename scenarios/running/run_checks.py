@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...emulator.contracts import ConfigError, ScenarioError
+from ...emulator.contracts import ConfigError, MessageKind, ScenarioError
 from ...emulator.network.transport.wire import Wire
 from ..schema.compatibility import run_complaints
+from ..schema.network_section import NetworkSection
 from ..schema.scenario import Scenario
 from ..wiring.emulation import make_transport
 from ..wiring.encoders import check_weights
@@ -29,28 +30,25 @@ def check_run(scenario: Scenario, workers: Workers | None = None, real_time: Rea
     n_workers = None if workers is None else workers.n_workers
     found = [*run_complaints(scenario, n_workers, () if real_time is None else real_time.outside)]
     if not found:  # the next are slower, and some read files that may be missing
-        checks = (_device, _weights, _address)
-        found += [sentence for check in checks for sentence in _refused(check, scenario)]
+        kinds = scenario.algorithm_spec.kinds
+        checks: tuple[Callable[[], object], ...] = (
+            lambda: choose_device(scenario.compute.device),
+            lambda: check_weights(scenario.model),
+            lambda: _check_address(scenario.network, kinds),
+        )
+        found += [sentence for check in checks for sentence in _refused(check)]
     if found:
         raise ScenarioError(found)
 
 
-def _device(scenario: Scenario) -> None:
-    choose_device(scenario.compute.device)
-
-
-def _weights(scenario: Scenario) -> None:
-    check_weights(scenario.model)
-
-
-def _address(scenario: Scenario) -> None:
+def _check_address(network: NetworkSection, kinds: frozenset[MessageKind]) -> None:
     """Listen at the address of the hub for a moment."""
-    if scenario.network.transport == "zmq" and scenario.network.address:
-        make_transport(scenario.network, Wire(scenario.algorithm_spec.kinds)).close()
+    if network.transport == "zmq" and network.address:
+        make_transport(network, Wire(kinds)).close()
 
 
-def _refused(check: Callable[[Scenario], None], scenario: Scenario) -> Iterator[str]:
+def _refused(check: Callable[[], object]) -> Iterator[str]:
     try:
-        check(scenario)
+        check()
     except ConfigError as error:
         yield str(error)

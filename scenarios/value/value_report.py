@@ -20,7 +20,7 @@ from ..schema.decision_section import DecisionSection
 from ..schema.scenario import Scenario
 from ..tasks.task_spec import TaskSpec
 from ..wiring.client import Client
-from ..wiring.devices import client_devices
+from ..wiring.members import client_devices
 from .beam_value import play_beams
 from .handover_value import play_handovers
 from .served_stations import ServedStation, StationValue, served_stations

@@ -19,18 +19,18 @@ from ...emulator.random_streams import named_stream
 from ...models.algorithms.algorithm_table import Algorithm
 from ...models.training.client_setup import ClientSetup
 from ...models.twin_model import TwinModel
+from ..schema.learning_rules import coupling_strength
 from ..schema.neighborhood import neighborhood_of
 from ..schema.scenario import Scenario
 from .client import Client
 from .coupling_watch import coupling_warnings, limit_warnings
 from .data import ClientData
-from .devices import client_devices
 from .encoders import OBJECTIVES
 from .faults import fault_plan
 from .initial_models import InitialModels
 from .live import LiveRows
 from .map_starts import map_starts, redrawn_maps
-from .members import Member, members_of
+from .members import Member, client_devices, members_of
 from .mixing import all_weights
 from .mobility import MixingWeights, MovingNeighbors, moving_neighbors
 from .torch_setup import choose_device
@@ -74,7 +74,7 @@ def assemble(
     clients = make_clients(scenario, algorithm, data, device, dtype)
     neighborhood = neighborhood_of(scenario)
     graph = neighborhood.graph
-    warnings = coupling_warnings(scenario, graph)
+    warnings = coupling_warnings(*coupling_strength(scenario, graph))
     starts = map_starts(scenario.sheaf, scenario.seed, clients, graph) if algorithm.maps_heads else {}
     if algorithm.couples_heads and only is None:
         heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
@@ -93,7 +93,11 @@ def make_clients(
     scenario: Scenario, algorithm: Algorithm, data: list[ClientData], device: torch.device, dtype: torch.dtype
 ) -> tuple[Client, ...]:
     """Clients with their groups and initial models."""
-    initial = _initial_models(scenario)
+    all_outputs = None
+    if scenario.sheaf.map_start == "aligned":
+        groups = [scenario.data_of(group.name) for group in scenario.clients.groups]
+        all_outputs = sorted({output for own in groups for output in scenario.task_spec.output_identities(own)})
+    initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs)
     clients = []
     for member, rows in zip(members_of(scenario), data, strict=True):
         names = {m: (m,) for m in member.modalities} if algorithm.unimodal else {"fused": member.modalities}
@@ -105,14 +109,6 @@ def make_clients(
         )
         clients.append(_with_twin(algorithm, initial, member, client))
     return tuple(clients)
-
-
-def _initial_models(scenario: Scenario) -> InitialModels:
-    settings, all_outputs = scenario.model, None
-    if scenario.sheaf.map_start == "aligned":
-        groups = [scenario.data_of(group.name) for group in scenario.clients.groups]
-        all_outputs = sorted({output for data in groups for output in scenario.task_spec.output_identities(data)})
-    return InitialModels(scenario.seed, settings, scenario.fusion, all_outputs)
 
 
 def _with_twin(algorithm: Algorithm, initial: InitialModels, member: Member, client: Client) -> Client:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import networkx as nx
 from torch import Tensor
 
 from ...emulator.contracts import NodeId, State
@@ -19,8 +18,6 @@ from ...models.sheaf.stability import (
     sheaf_laplacian_bound,
     sheaf_laplacian_norm,
 )
-from ..schema.learning_rules import coupling_strength
-from ..schema.scenario import Scenario
 
 #: Of the first value: what a client's maps still show of its head when they count as collapsed.
 COLLAPSED_SHARE = 0.1
@@ -31,9 +28,13 @@ ENERGY_GROWTH, LOSS_GROWTH = 10.0, 1.5
 Starts = Mapping[NodeId, Mapping[NodeId, Tensor]]
 
 
-def coupling_warnings(scenario: Scenario, graph: nx.Graph[NodeId]) -> tuple[str, ...]:
-    """What is risky about the step sizes, before any step is made; what is unstable is refused with the scenario."""
-    strength, account = coupling_strength(scenario, graph)
+def coupling_warnings(strength: float, account: str) -> tuple[str, ...]:
+    """What is risky about the step sizes before any step is made; what is unstable is refused with the scenario.
+
+    Args:
+        strength: of the coupling, see `learning_rules.coupling_strength`.
+        account: text that shows its factors.
+    """
     return (f"{account}: above 1 heads overshoot their neighbors",) if strength > 1.0 else ()
 
 

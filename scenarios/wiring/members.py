@@ -1,8 +1,8 @@
-"""The members of the groups: modalities, task, kept frames and numbering of beams of each client."""
+"""The members of the groups: modalities, task, kept frames, numbering of beams and device of each client."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +14,8 @@ from ...datasets.windows.perturb import ImageChange, Occlusion, View
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality, NodeId
+from ...emulator.edge.device_profiles import DEVICE_PROFILES, DeviceProfile
+from ...emulator.edge.profile_file import profile_of
 from ...emulator.modalities import has_images
 from ...emulator.random_streams import named_stream
 from ..schema.data_section import DataSection
@@ -130,3 +132,32 @@ def kept_frames(task: TaskSpec, owned: Sequence[Sequence[Modality]]) -> dict[str
         "color": task.color,
         "keep_powers": bool(per_beam),
     }
+
+
+def client_devices(scenario: Scenario) -> dict[NodeId, DeviceProfile]:
+    """Device of every client."""
+    known = known_devices(scenario.compute.profiles)
+    default = known[scenario.compute.profile]
+    of_group = {
+        group.name: default if group.profile is None else known[group.profile] for group in scenario.clients.groups
+    }
+    settings = scenario.compute.stragglers
+    slow = stragglers(settings.share, scenario.clients.n_clients, scenario.seed)
+    return {
+        member.client_id: of_group[member.group].slowed(settings.factor)
+        if member.client_id in slow
+        else of_group[member.group]
+        for member in members_of(scenario)
+    }
+
+
+def stragglers(share: float, n_clients: int, seed: int) -> frozenset[NodeId]:
+    """Clients that are slower than their device, drawn once; the larger of two shares holds those of the smaller."""
+    order = named_stream(seed, "stragglers").permutation(n_clients)
+    return frozenset(order[: round(share * n_clients)].tolist())
+
+
+def known_devices(profiles: Mapping[str, Mapping[str, Any]]) -> Mapping[str, DeviceProfile]:
+    """Devices that a scenario can name: those that come with sheafedge, and its own."""
+    own = {name: profile_of(name, dict(table)) for name, table in profiles.items()}
+    return {**DEVICE_PROFILES, **own}

@@ -30,16 +30,18 @@ class Pacing:
     """The clock of one run in real time, and the places of its outside clients.
 
     Args:
-        scenario: of the run.
-        real_time: as asked for.
+        n_rounds: of the run.
+        deadline_s: simulated time after which missing messages are given up.
+        real_time: options of the command line.
         server: where outside clients join; None: there are none.
 
     Attributes:
         outside: clients that are played outside.
     """
 
-    def __init__(self, scenario: Scenario, real_time: RealTime, server: OutsideServer | None) -> None:
-        self._scenario, self._real_time, self._server = scenario, real_time, server
+    def __init__(self, n_rounds: int, deadline_s: float, real_time: RealTime, server: OutsideServer | None) -> None:
+        self._n_rounds, self._deadline_s = n_rounds, deadline_s
+        self._real_time, self._server = real_time, server
         self.outside = frozenset(real_time.outside)
         self._clock: RealTimeEnvironment | None = None
         self._places: dict[NodeId, OutsidePlace] = {}
@@ -112,9 +114,9 @@ class Pacing:
         ]
         return OutsidePlace(
             client_id=client.client_id,
-            n_rounds=self._scenario.rounds,
+            n_rounds=self._n_rounds,
             speed=self._real_time.speed,
-            deadline_s=self._scenario.network.deadline_s,
+            deadline_s=self._deadline_s,
             phases=learner.phases(0),
             vectors=vectors,
         )
@@ -131,12 +133,12 @@ def pacing_of(scenario: Scenario, real_time: RealTime | None) -> Iterator[Pacing
         yield None
         return
     if not real_time.outside:
-        yield Pacing(scenario, real_time, None)
+        yield Pacing(scenario.rounds, scenario.network.deadline_s, real_time, None)
         return
     assert real_time.hub is not None
     server = OutsideServer(real_time.hub, real_time.outside, real_time.silence_s, real_time.curve_keys)
     try:
-        yield Pacing(scenario, real_time, server)
+        yield Pacing(scenario.rounds, scenario.network.deadline_s, real_time, server)
     finally:
         server.close()
 

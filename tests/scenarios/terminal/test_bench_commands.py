@@ -27,8 +27,8 @@ from sheafedge.scenarios.running.run_folder import RunFolder
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.terminal.cli import main
 from sheafedge.scenarios.wiring.data import load_data
-from sheafedge.scenarios.wiring.devices import client_devices
 from sheafedge.scenarios.wiring.emulation import build
+from sheafedge.scenarios.wiring.members import client_devices
 
 BOTH = [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}]
 ROWS, TOLERANCE = 3, 1e-4  # the project's promise for float32

@@ -27,7 +27,7 @@ from sheafedge.scenarios.value.user_links import _gain_db, served_links
 from sheafedge.scenarios.value.value_report import value_of_prediction
 from sheafedge.scenarios.wiring.assembly import Assembly, assemble
 from sheafedge.scenarios.wiring.data import LoadedData, load_data
-from sheafedge.scenarios.wiring.devices import client_devices
+from sheafedge.scenarios.wiring.members import client_devices
 
 SMALL: dict[str, Any] = {
     "rounds": 1,

@@ -10,7 +10,8 @@ import pytest
 from integration.tiny import Walk, tiny, walk
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.running.run import run_scenario
-from sheafedge.scenarios.wiring.devices import client_devices, stragglers
+from sheafedge.scenarios.schema.scenario import Scenario
+from sheafedge.scenarios.wiring.members import client_devices, stragglers
 
 OWN_PACE = {"network.mode": "asynchronous"}
 STRAGGLERS = {"compute.stragglers.share": 0.4, "compute.stragglers.factor": 5.0}
@@ -82,12 +83,16 @@ def test_nodes_that_are_off_at_times_finish_their_rounds_later() -> None:
 # --- devices ----------------------------------------------------------------------------------------------------------
 
 
+def slow_of(scenario: Scenario) -> frozenset[int]:
+    return stragglers(scenario.compute.stragglers.share, scenario.clients.n_clients, scenario.seed)
+
+
 def test_as_many_clients_are_stragglers_as_were_asked_for_and_more_hold_the_same() -> None:
-    few, many = (stragglers(tiny({"compute.stragglers.share": share})) for share in (0.4, 0.8))
+    few, many = (slow_of(tiny({"compute.stragglers.share": share})) for share in (0.4, 0.8))
     assert (len(few), len(many)) == (2, 4)
     assert few < many
-    assert stragglers(tiny()) == frozenset()
-    others = {stragglers(tiny({"compute.stragglers.share": 0.4, "seed": seed})) for seed in range(8)}
+    assert slow_of(tiny()) == frozenset()
+    others = {slow_of(tiny({"compute.stragglers.share": 0.4, "seed": seed})) for seed in range(8)}
     assert len(others) > 1
 
 
@@ -95,7 +100,7 @@ def test_a_straggler_takes_longer_for_everything_by_the_same_factor() -> None:
     scenario = tiny(STRAGGLERS)
     plain, slowed = client_devices(tiny()), client_devices(scenario)
     for client, device in slowed.items():
-        factor = 5.0 if client in stragglers(scenario) else 1.0
+        factor = 5.0 if client in slow_of(scenario) else 1.0
         for flops in (0.0, 1e9):
             assert device.seconds(flops) == pytest.approx(factor * plain[client].seconds(flops))
 
