@@ -109,8 +109,8 @@ OUTSIDE_RULES: tuple[Rule[OutsideUse], ...] = (
     Rule(
         "algorithm",
         lambda s: not s.scenario.algorithm_spec.only_averages,
-        "algorithm {s.scenario.algorithm!r} asks a client for more than averages, which --outside clients are not told"
-        " how to do; use one that trains, then averages, such as dsgd, dsgd_heads or head_averaging",
+        "algorithm {s.scenario.algorithm!r} needs more than averaging from a client, which --outside clients do not"
+        " support; use one that trains, then averages, such as dsgd, dsgd_heads or head_averaging",
     ),
     Rule(
         "sharing.codec",

@@ -710,7 +710,7 @@ RUN_CASES: dict[str, RunCase] = {
     "an outside client of another algorithm": RunCase(
         {**OUTSIDE, "algorithm": "sheaf_dmfl"},
         {"algorithm": "head_averaging"},
-        "algorithm 'sheaf_dmfl' asks a client for more than averages, which --outside clients are not told how to do;"
+        "algorithm 'sheaf_dmfl' needs more than averaging from a client, which --outside clients do not support;"
         " use one that trains, then averages, such as dsgd, dsgd_heads or head_averaging",
         outside=(1,),
     ),

@@ -233,10 +233,6 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"sharing.codec": "zip"},
         ("sharing.codec must be 'float32', 'float16', 'int8' or 'top_k', got 'zip'",),
     ),
-    "gaps filled with other coordinates": (
-        {"sharing.codec": "top_k", "network.missing": "stale"},
-        ("sharing.codec = 'top_k'", "network.missing = 'stale'", "use 'skip' or 'wait'"),
-    ),
     "no network left": ({"model.width": 0}, ("model.width must lie in (0, 16]", "got 0")),
     "a network as wide as a road": ({"model.width": 17}, ("model.width must lie in (0, 16]", "got 17")),
     "everything dropped": ({"model.dropout": 1}, ("model.dropout must lie in [0, 1)", "0 switches it off", "got 1")),
@@ -244,14 +240,6 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a large network without weights": (
         {"model.camera_encoder": "resnet50"},
         ("model.camera_encoder = 'resnet50' needs model.weights", "or use 'small'"),
-    ),
-    "a network for images that are not there": (
-        {"model.camera_encoder": "resnet50", "model.weights": "resnet50.pth"},
-        ("model.camera_encoder = 'resnet50' takes single images, which task 'beam_tracking' does not have",),
-    ),
-    "other views of cameras that are not there": (
-        {"data.images": "views"},
-        ("data.images = 'views' changes what cameras see", "no group of clients.groups has a camera"),
     ),
     "an unknown camera network": (
         {"model.camera_encoder": "vgg"},
@@ -279,43 +267,11 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"clients.groups": [{**RF, "modalities": ["sonar"]}]},
         ("clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf', 'gps' or 'radar', got 'sonar'",),
     ),
-    "a modality that the task cannot use": (
-        {"clients.groups": [{**RF, "modalities": ["rf", "lidar"]}]},
-        ("clients.groups: 'rf' has 'lidar', which task 'beam_tracking' cannot use", "choose among rf, gps"),
-    ),
     "a task that cannot use what clients have": (
         {"task": "blockage"},
         ("clients.groups: 'gps' has 'gps', which task 'blockage' cannot use", "choose among lidar, camera, rf"),
     ),
-    "a sensor that is not recorded": (
-        {"world.sensors": ["rf"]},
-        ("task 'beam_tracking' and its clients need 'gps', which this world does not record (rf)", "set world.sensors"),
-    ),
     "a sensor twice": ({"world.sensors": ["rf", "rf"]}, ("world.sensors names a sensor twice", "name each once")),
-    "recordings without files": (
-        {"data.source": "recording"},
-        ("data.recordings is empty", "--set 'data.recordings=[\"FILE.h5\"]'"),
-    ),
-    "a file twice": (
-        {"data.source": "recording", "data.recordings": ["a.h5", "b.h5", "a.h5"]},
-        ("data.recordings names a.h5 twice", "name each file once"),
-    ),
-    "live without a world": (
-        {"data.mode": "live", "data.source": "recording", "data.recordings": ["a.h5"]},
-        ("data.mode = 'live' senses a world, but data.source is 'recording'", "or data.mode = 'replay'"),
-    ),
-    "live with the future dealt out": (
-        {"data.mode": "live"},
-        ("data.mode = 'live' learns from the past, so data.split must be 'time', got 'sequence'",),
-    ),
-    "live on less than there is": (
-        {"data.mode": "live", "data.split": "time", "data.train_fraction": 0.5},
-        ("data.mode = 'live' learns from all that it senses, so data.train_fraction must be 1, got 0.5",),
-    ),
-    "live with too few base stations": (
-        {"data.mode": "live", "data.split": "time"},
-        ("a base station of its own, but world.n_sites = 3 for clients.n_clients = 20", "make both equal"),
-    ),
     "no warm-up": ({"live.warm_up_s": 0}, ("live.warm_up_s must be above 0, got 0",)),
     "handing over all the time": ({"live.handover_s": 0}, ("live.handover_s must be above 0, got 0",)),
     "rounds back in time": ({"live.round_every_s": -1}, ("live.round_every_s must be at least 0, got -1",)),
@@ -333,57 +289,14 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"clients.groups": [{**RF, "n_beams": 12}]},
         ("clients.groups.0.n_beams must be 64, 32, 16 or 8, got 12",),
     ),
-    "a horizon of a group that looks at now": (
-        {"clients.groups": [{**RF, "horizon": 3}]},
-        ("'rf' sets horizon = 3, which task 'beam_tracking' does not ask about", "may set n_beams"),
-    ),
-    "encoders of two sizes": (
-        {"clients.groups": [{**RF, "share": 0.5}, {"name": "few", "modalities": ["rf"], "share": 0.5, "n_beams": 32}]},
-        (
-            "'rf' has n_beams = 64 and 'few' has n_beams = 32",
-            "encoders of one modality must have one size",
-            "same n_beams",
-        ),
-    ),
     "an unknown order": ({"data.beam_order": "odd"}, ("data.beam_order must be 'same', 'mirrored', 'rotated' or",)),
     "a stranger in a group": (
         {"clients.groups": [{**RF, "shares": 1}]},
         ("clients.groups.0.shares is not a known field", "did you mean clients.groups.0.share?"),
     ),
-    "measurements without folder": ({"data.source": "deepsense"}, ("data.root is empty", "--set data.root=DIR")),
-    "no measurements": (
-        {"data.source": "deepsense", "data.root": "x", "data.scenarios": []},
-        ("data.scenarios is empty", "[1,5,8]"),
-    ),
-    "a recording twice": ({"data.scenarios": [1, 5, 1]}, ("data.scenarios names 1 twice", "once")),
-    "edges from nowhere": ({"topology.kind": "edge_list"}, ("topology.edge_list is empty", "give a file")),
-    "one exchange over links that lose": (
-        {"sheaf.exchange": "single"},
-        ("sheaf.exchange = 'single' needs network.missing = 'wait', got 'skip'",),
-    ),
     "a personal encoder of nothing": (
         {"training.personal_encoders": ["sonar"]},
         ("training.personal_encoders.0 must be 'lidar', 'camera', 'rf', 'gps' or 'radar'", "got 'sonar'"),
-    ),
-    "a personal encoder that nobody has": (
-        {"training.personal_encoders": ["gps", "lidar"]},
-        ("training.personal_encoders names 'lidar', which no group", "choose among rf, gps"),
-    ),
-    "waiting for what never comes": (
-        {"network.missing": "wait", "link.loss_probability": 1.0},
-        ("network.missing = 'wait' never ends", "link.loss_probability = 1", "use 'skip'"),
-    ),
-    "waiting in a shadow that swallows everything": (
-        {"network.missing": "wait", "link.blocked_loss_probability": 1.0},
-        ("network.missing = 'wait' never ends", "link.blocked_loss_probability = 1", "use 'skip'"),
-    ),
-    "shadows that nobody recorded": (
-        {"link.blocked_loss_probability": 0.5, "data.source": "deepsense", "data.root": "x"},
-        ("link.blocked_loss_probability = 0.5 needs to know when links are blocked", "or set it to 0"),
-    ),
-    "bursts too short for the loss": (
-        {"links.model": "gilbert_elliott", "link.loss_probability": 0.9, "link.mean_burst_packets": 2},
-        ("link.mean_burst_packets = 2 is too short", "link.loss_probability = 0.9", "at least 9 packets"),
     ),
     "an unknown choice": ({"network.missing": "wat"}, ("network.missing must be 'skip', 'stale' or 'wait'",)),
     "an unknown fusion": ({"model.fusion": "sum"}, ("model.fusion must be 'default', 'attention'", "got 'sum'")),
@@ -401,10 +314,6 @@ def test_a_wrong_value_is_answered_with_field_value_and_remedy(case: str) -> Non
 
 
 WRONG_FOR_DRONES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "a look back": (
-        {"data.window": 4},
-        ("data.window must be 1 for task 'beam_prediction'", "got 4", "task 'beam_tracking' looks back"),
-    ),
     "beams from beams": (
         {"clients.groups": [RF]},
         ("clients.groups: 'rf' has 'rf', which task 'beam_prediction' cannot use", "choose among camera, gps"),
@@ -414,10 +323,6 @@ WRONG_FOR_DRONES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("task 'beam_prediction' and its clients need 'rf', which this world does not record (camera, gps)",),
     ),
     "a sky with cars": ({"task": "blockage"}, ("which task 'blockage' cannot use",)),
-    "gathered rows": (
-        {"data.source": "deepsense", "data.root": "x"},
-        ("data.source = 'deepsense' holds rows for task 'beam_tracking' only", "set data.source = 'recording'"),
-    ),
 }
 
 
@@ -429,10 +334,6 @@ def test_what_does_not_fit_a_task_is_named_with_the_task(case: str) -> None:
 
 STREET = {"name": "lidar", "modalities": ["lidar"], "share": 1.0}
 WRONG_FOR_STREETS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "an order of no beams": (
-        {"data.beam_order": "mirrored"},
-        ("data.beam_order must be 'same' for task 'blockage'", "got 'mirrored'"),
-    ),
     "beams of a group without beams": (
         {"clients.groups": [{**STREET, "n_beams": 8}]},
         ("'lidar' sets n_beams = 8, which task 'blockage' does not ask about", "may set horizon"),
