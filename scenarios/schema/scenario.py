@@ -101,7 +101,7 @@ def shipped_scenarios() -> dict[str, Path]:
 
 
 def load_scenario(name_or_path: str) -> Scenario:
-    """A shipped scenario by name, or a TOML file by path.
+    """A shipped scenario by name, or a TOML file by path; that of a run folder may use former names of fields.
 
     Raises:
         ConfigError: no such scenario, not TOML, or an impossible value.
@@ -120,6 +120,8 @@ def load_scenario(name_or_path: str) -> Scenario:
             f"unknown scenario {shown(name_or_path)}; give a TOML file or one of: {', '.join(shipped)}{hint}"
         )
     tree = read_toml(path)
+    if path.with_name("metrics.jsonl").is_file():  # of a run folder, which repeats its run in every later version
+        tree = with_present_names(tree)
     try:
         return validated({"name": path.stem, **tree})
     except ScenarioError as errors:

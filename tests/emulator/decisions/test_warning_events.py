@@ -79,6 +79,7 @@ def test_an_onset_before_the_first_answer_is_unanswered() -> None:
 
 def test_an_answer_that_comes_after_the_onset_is_too_late_and_the_first_to_arrive_decides() -> None:
     assert only_onset(warning_events(watch("....##", "--!!!!", delay_s=0.25)))[0] == "late"
+    assert only_onset(warning_events(watch("....##", "--!!!!", delay_s=0.2)))[::2] == ("late", 0.0)  # at the very onset
     delays = [0.0, 0.0, 0.25, 0.05, 0.0, 0.0]  # the second warning is there before the first
     fate, lead_s, usable_s = only_onset(warning_events(watch("....##", "--!!!!", delay_s=delays)))
     assert (fate, lead_s, usable_s) == ("in_time", pytest.approx(0.2), pytest.approx(0.05))

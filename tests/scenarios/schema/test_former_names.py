@@ -55,6 +55,14 @@ def test_a_scenario_file_of_a_user_is_answered_too(tmp_path: Path) -> None:
         load_scenario(str(path))
 
 
+def test_the_file_of_a_run_folder_repeats_its_run_under_former_names(tmp_path: Path) -> None:
+    scenario = load_scenario("blockage").edited(IN_USE[0])
+    path = tmp_path / "scenario.toml"
+    path.write_text(tomli_w.dumps(with_former_names(scenario.tables())), encoding="utf-8")
+    (tmp_path / "metrics.jsonl").write_text("", encoding="utf-8")
+    assert load_scenario(str(path)) == scenario
+
+
 @pytest.mark.parametrize("edits", IN_USE)
 def test_what_a_run_wrote_under_former_names_is_read_on(edits: dict[str, Any]) -> None:
     scenario = load_scenario("blockage").edited(edits)
