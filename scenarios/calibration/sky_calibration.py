@@ -80,6 +80,7 @@ class SkyStudy:
             "rate_hz": self.rate_hz,
         }
         if bias_m is not None:
+            # RTK also makes the white error of every fix smaller, which a drift of 0 would leave as it is
             tree["gps"] = {"bias_m": bias_m} if bias_m else {"rtk": True}
         return WorldSection.model_validate(tree)
 
@@ -162,6 +163,7 @@ def calibrate_sky(
         ConfigError: an invalid world.
         DataError: the cache cannot be written.
     """
+    # the first has all sensors and the default GPS, the others no camera
     recording, *noisy = (_recording(study, bias_m, cache_dir) for bias_m in (None, *biases_m))
     sites: list[SiteFigures] = []
     points: list[dict[str, list[float]]] = [{} for _ in biases_m]
@@ -205,11 +207,14 @@ def neighbor_ranking(
 ) -> NDArray[np.int64]:
     """[n_test, 3] beams ranked by votes of the 15 nearest training positions, weighted by inverse distance."""
     k = min(N_NEIGHBORS, len(train))
+    # one test sample at a time: all distances at once would take hundreds of megabytes
     known_m, ranking = place_m[train].T, np.empty((len(test), 3), dtype=np.int64)
     for row, here_m in enumerate(place_m[test]):
         apart_m = np.hypot(*(known_m - here_m[:, None]))
         nearest = np.argpartition(apart_m, k - 1)[:k]
+        # a micrometer keeps the weight of a neighbor at the very same place finite
         votes = np.bincount(label[train[nearest]], 1.0 / (apart_m[nearest] + 1e-6), minlength=n_beams)
+        # stable: ties go to the lower beam on every machine
         ranking[row] = np.argsort(-votes, kind="stable")[:3]
     return ranking
 
@@ -225,6 +230,7 @@ def _recording(study: SkyStudy, bias_m: float | None, cache_dir: Path | None) ->
 def recorded_windows(recording: Path, index: int, modalities: Sequence[Modality]) -> BeamWindows:
     """Windows of one base station with 32 beams."""
     with RecordingReader(recording) as reader:
+        # powers are kept although no model reads them: scores include the power loss of a wrong beam
         frames = SensedFrames.of(reader.base_stations[index], modalities, color=True, keep_powers=True)
     return beam_windows(frames, modalities, N_BEAMS)
 
@@ -236,10 +242,12 @@ def _site(
     samples = SkySamples(windows)
     sequence, label = windows.sequence, windows.label
     draws = named_stream(study.seed, "sky calibration", index, "split")
+    # one stream for all splits, in this order: exchanging them would change every split
     folds: dict[Split, list[tuple[Rows, Rows]]] = {
         "random": [random_split(len(windows), draws)],
         "flights": flight_folds(sequence, min(N_FLIGHT_FOLDS, len(np.unique(sequence))), draws),
     }
+    # folds of their own: the first of three holds out a third of the flights, the first of five only a fifth
     model_rows = {"random": folds["random"][0], "flights": flight_folds(sequence, N_MODEL_FOLDS, draws)[0]}
     model_seed = int(named_stream(study.seed, "sky calibration", index, "models").integers(1 << 31))
     scores: dict[Split, dict[str, BeamScores]] = {}
@@ -267,6 +275,7 @@ def _site(
     # the last split is "flights", so `image`, `train` and `test` belong to it
     points = []
     for other in noisy:
+        # embeddings of images do not depend on the GPS, so that the image model is reused
         moved = samples.with_fixes(other)
         points.append(
             {
@@ -282,6 +291,7 @@ def _site(
 def neighbor_scores(windows: BeamWindows, folds: Sequence[tuple[Rows, Rows]]) -> BeamScores:
     """Scores of the nearest-neighbor prediction from GPS positions, over the test samples of all folds."""
     fix = windows.frames["gps"][windows.end].astype(np.float64)
+    # meridians converge: a degree of longitude is shorter by the cosine of the latitude
     per_longitude = float(np.cos(np.radians(windows.gps_origin[0])))
     place_m = fix[:, :2] * METERS_PER_DEGREE * np.array([1.0, per_longitude])
     ranking = [neighbor_ranking(place_m, windows.label, train, test, N_BEAMS) for train, test in folds]
@@ -290,6 +300,7 @@ def neighbor_scores(windows: BeamWindows, folds: Sequence[tuple[Rows, Rows]]) ->
 
 
 def _same_share(label: NDArray[np.int64], sequence: NDArray[np.int64], lag: int) -> float:
+    # between two flights lies a pause of unknown length, which is no lag
     same_flight = sequence[lag:] == sequence[:-lag]
     return float((label[lag:] == label[:-lag])[same_flight].mean())
 

@@ -83,6 +83,7 @@ class SkySamples:
         Raises:
             DataError: the other recording has other flights.
         """
+        # the recordings differ in the sensors only, so that equal labels show equal flights
         if not np.array_equal(windows.label, self.windows.label):
             raise DataError("position reports of another flight cannot be joined to these images; record both anew")
         other = copy(self)
@@ -115,6 +116,7 @@ def learn_images(samples: SkySamples, train: Rows, budget: Budget, seed: int) ->
     channels, height, width = (int(n) for n in samples.image.shape[1:])
     with _seeded(seed):
         encoder = nn.Sequential(
+            # statistics of training images only: those of test images would leak into the model
             CameraScale(samples.image[train[:N_SCALE_SAMPLES]].numpy()),
             drone_camera_encoder(
                 (channels, height, width), EMBEDDING_DIM, torch.Generator().manual_seed(seed), width=budget.width
@@ -153,6 +155,7 @@ def both_scores(
         head = nn.Linear(2 * EMBEDDING_DIM, n_beams)
     dropout = SeededDropout(FUSION_DROPOUT, torch.Generator().manual_seed(seed))
     with torch.no_grad():
+        # zero weights for positions: before the first step the model answers as the image model does
         head.weight.copy_(torch.cat([image.head.weight, torch.zeros(n_beams, EMBEDDING_DIM)], dim=1))
         head.bias.copy_(image.head.bias)
 
@@ -160,6 +163,7 @@ def both_scores(
         beams: Tensor = head(torch.cat([dropout(image.embedding[rows]), encoder(samples.fix[rows])], dim=1))
         return beams
 
+    # the image encoder is no part of it: its embeddings are constants here
     _learn(nn.ModuleList([encoder, dropout, head]), forward, samples, train, budget, "both", seed)
     return _scored(forward, samples, test)
 
@@ -187,6 +191,7 @@ def _learn(
     model.train()
     ahead = np.empty(0, dtype=np.int64)
     for _ in range(budget.n_steps):
+        # batches run across the borders of epochs, so that every batch is full
         while len(ahead) < BATCH:
             ahead = np.concatenate([ahead, draws.permutation(train)])
         rows, ahead = ahead[:BATCH], ahead[BATCH:]
@@ -216,6 +221,7 @@ def _in_pieces(forward: Callable[[Rows], Tensor], rows: Rows) -> Tensor:
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Context in which new layers get weights of this seed; the global torch generator is restored afterwards."""
+    # no devices: forking the generators of GPUs would initialize CUDA
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # noqa: TID251 - layers draw from it
         yield

@@ -43,11 +43,13 @@ def _draw_bars(figures: SkyFigures, split: Split, ax: Axes) -> None:
         mean, spread = figures.top(split, predictor)
         label = None if place else "ours, ± over base stations"
         ax.bar(place, mean, width=0.62, color=OURS, yerr=spread, capsize=4, label=label)
+        # a lower bar is shorter than its label
         inside = mean > 0.15
         height, color = (0.02, "white") if inside else (mean + spread + 0.02, "black")
         ax.text(place, height, f"{mean:.2f}", ha="center", color=color, weight="bold")
         for published in PUBLISHED_TOP1.get((split, predictor), ()):
             ax.plot(place + 0.2, published.top1, marker="D", ms=7, color=MEASURED, mec="white", ls="")
+    # an empty line, so that the legend has one entry however many markers there are
     ax.plot([], [], marker="D", ms=7, color=MEASURED, mec="white", ls="", label="published")
     ax.set_xticks(range(len(PREDICTORS)), [LABELS.get(name, name) for name in PREDICTORS])
     ax.set_ylim(0.0, 1.0)

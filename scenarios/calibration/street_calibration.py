@@ -140,6 +140,7 @@ def calibrate_street(
                 report(f"training on {sensor}, {protocol if protocol == 'clear now' else 'all windows'}")
             chosen = [_of_protocol(site, protocol) for site in sites]
             curves.append(_learned_curve(sensor, protocol, horizons, chosen, settings or ReferenceSettings(), seed))
+            # baselines read labels only, which are the same for every sensor
             if sensor == sensors[0]:
                 curves.extend(_baseline_curves(protocol, horizons, chosen))
         del sites, chosen  # free memory before the frames of the next sensor are read
@@ -165,6 +166,7 @@ def site_scores(predicted: NDArray[np.bool_], samples: SiteSamples, horizons: Se
     scores = []
     for column, horizon in enumerate(horizons):
         comes = samples.frames_ahead <= horizon
+        # balanced accuracy is the mean of the recalls of both classes
         if comes.all() or not comes.any():
             raise DataError(
                 f"no held-out window {'without' if comes.all() else 'with'} a blockage within {horizon} frames "
@@ -220,6 +222,7 @@ def _baseline_curves(
     """Curves of persistence (the present state) and majority (the more frequent class in training)."""
     persistence, majority = [], []
     for train, test in sites:
+        # on "clear now" windows this never predicts a blockage, so that its balanced accuracy is 0.5
         now = np.repeat(test.windows.blocked_now[:, None], len(horizons), axis=1)
         usual = [2 * int((train.frames_ahead <= horizon).sum()) > len(train) for horizon in horizons]
         persistence.append(site_scores(now, test, horizons))

@@ -62,6 +62,7 @@ def street_figures(path: Path) -> StreetFigures:
             blocked: Bools = station.read("blocked_geometric")
             fall_db = _fall_db(station)
             by_vehicles, by_people = _blocked_by_kind(file, station)
+            # frames that both kinds block would mix the losses of the two
             vehicle_db.append(fall_db[blocked & by_vehicles & ~by_people])
             pedestrian_db.append(fall_db[blocked & by_people & ~by_vehicles])
             shares.append(float(blocked.mean()))
@@ -82,12 +83,14 @@ def street_figures(path: Path) -> StreetFigures:
 
 def event_lengths(blocked: Bools) -> NDArray[np.int64]:
     """[n_events] lengths in frames of all blockages, including those cut off by the start or end of the recording."""
+    # a clear frame at either end gives every blockage a beginning and an end
     change = np.diff(np.concatenate([[False], blocked, [False]]).astype(np.int8))
     return (np.flatnonzero(change < 0) - np.flatnonzero(change > 0)).astype(np.int64)
 
 
 def _fall_db(station: RecordedStation) -> Floats:
     """[n_frames] power loss of the best beam against its median over clear frames."""
+    # the best beam of each frame: a blocked link may use the beam of a reflection
     best_db = SensedFrames.of(station, ["rf"]).frames("rf").max(axis=1).astype(np.float64)
     return np.asarray(np.median(best_db[station.read("los_loss_db") < CLEAR_BELOW_DB]) - best_db)
 

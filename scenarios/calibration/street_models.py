@@ -89,6 +89,7 @@ def predictions_of(network: nn.Module, samples: SiteSamples) -> NDArray[np.bool_
     with torch.no_grad():
         for begin in range(0, len(samples), N_WINDOWS_AT_ONCE):
             logits: Tensor = network(torch.from_numpy(samples.inputs(slice(begin, begin + N_WINDOWS_AT_ONCE))))
+            # both classes weigh the same in training, so that a logit of 0 is the threshold of balanced accuracy
             predicted.append(logits.numpy() > 0.0)
     return np.concatenate(predicted)
 
@@ -101,6 +102,7 @@ def _balanced_loss(logits: Tensor, is_blocked: Tensor, blocked_share: Tensor) ->
         is_blocked: [b, n_horizons] bool, a blockage within the horizon.
         blocked_share: [n_horizons] mean of `is_blocked` over balanced batches.
     """
+    # batches are balanced at the largest horizon only; at shorter ones a blockage is rarer
     weight = torch.where(is_blocked, 0.5 / blocked_share, 0.5 / (1.0 - blocked_share))
     return functional.binary_cross_entropy_with_logits(logits, is_blocked.to(logits.dtype), weight)
 
@@ -113,6 +115,7 @@ def _network(
     Args:
         examples: [n, ...] training inputs, for statistics and shapes.
     """
+    # dropout has a generator of its own, because layers must not draw from the global one during training
     torch_seed = int(named_stream(seed, "reference", modality, "weights").integers(2**63))
     dropout_draws = torch.Generator().manual_seed(torch_seed)
     with torch.random.fork_rng(devices=[]):

@@ -74,6 +74,7 @@ def _draw_published(sensor: Modality, rate_hz: float, ax: Axes) -> None:
         ax.errorbar(
             horizon / rate_hz + OFFSET_S[sensor],
             100.0 * share.mean,
+            # some publications give a mean only
             yerr=bar if bar.any() else None,
             fmt=marker,
             ms=9,

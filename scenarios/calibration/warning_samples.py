@@ -64,6 +64,7 @@ def site_samples(
     blocked: NDArray[np.bool_] = station.read("blocked_geometric")
     sensed = SensedFrames.of(station, [modality])
     windows = blockage_windows(sensed, [modality], length, horizon, label="blocked_geometric")
+    # a split by time draws nothing from the generator; the gap keeps inputs and labels of both sides apart
     (rows,) = partition(
         [windows], [0], np.random.default_rng(0), split="time", test_fraction=test_fraction, gap_frames=length + horizon
     )
@@ -82,6 +83,7 @@ def frames_ahead(blocked: NDArray[np.bool_], now: Index, horizon: int) -> Index:
         now: [n] frame indices, each with `horizon` frames after it.
         horizon: largest number of frames, at least 1.
     """
+    # from 1 on: the frame at hand is an input, not a prediction
     ahead = blocked[now[:, None] + np.arange(1, horizon + 1)]
     return np.where(ahead.any(axis=1), ahead.argmax(axis=1) + 1, horizon + 1).astype(np.int64)
 
@@ -136,15 +138,18 @@ class PooledSamples:
         is_blocked = self.frames_ahead <= self.horizon
         halves = [np.flatnonzero(kind) for kind in (is_blocked, ~is_blocked)]
         sizes = (n // 2, n - n // 2)
+        # with repeats, because blockages are rarer than half of a batch
         return np.concatenate([half[draws.integers(len(half), size=k)] for half, k in zip(halves, sizes, strict=True)])
 
     def blocked_share(self, horizon: int) -> float:
         """Share of a balanced batch with a blockage within a shorter horizon."""
+        # half of a batch precedes a blockage within the largest horizon; of that half, a share within this one
         frames_ahead = self.frames_ahead[self.frames_ahead <= self.horizon]
         return 0.5 * float((frames_ahead <= horizon).mean())
 
     def inputs(self, members: Index) -> Batch:
         """[b, ...] inputs of some members of the pool, in their order."""
+        # one sample shows the shape of all
         first = self.sites[0].inputs(np.zeros(1, dtype=np.int64))
         batch: NDArray[Any] = np.empty((len(members), *first.shape[1:]), dtype=np.float32)
         for index, site in enumerate(self.sites):

@@ -43,6 +43,7 @@ def run_comparison(
     Raises:
         ConfigError: an invalid comparison. A run that fails is no error, but part of the results.
     """
+    # before any folder is made: an invalid comparison leaves nothing behind
     runs = planned_runs(comparison)
     folder = out or default_folder(comparison)
     with writing(folder):
@@ -59,6 +60,7 @@ def run_comparison(
 
 def _draw(results: Mapping[str, Any], folder: Path) -> None:
     """Draws the figures, if any run succeeded."""
+    # without a run there are no groups, and so no panels
     if not any(entry["n"] for entry in results["entries"]):
         return
     curves = curves_of(results, folder / "runs")

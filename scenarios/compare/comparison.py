@@ -74,6 +74,7 @@ class Comparison(Section):
 
     name: Annotated[str, Field(min_length=1)]
     scenario: str
+    # below 2^63: integers of TOML are signed and have 64 bits
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=1 << 63)], ...], Field(min_length=1)] = (0, 1, 2)
     reference: str = ""
     edits: FlatEdits = Field(default_factory=dict, alias="set")
@@ -96,6 +97,7 @@ class Comparison(Section):
         for key, values in self.vary.items():
             if not values or first_repeated(values) is not None:
                 raise ConfigError(f"vary: {key} needs different values, got {shown(list(values))}")
+            # edits of a method are applied before the varied value, which would silently replace them
             if method := next((method for method, edits in self.methods.items() if key in edits), None):
                 raise ConfigError(f"method {method!r} sets {key}, which vary changes too; leave it out of one of them")
         return self
@@ -131,6 +133,7 @@ class Comparison(Section):
         Raises:
             ConfigError: an invalid field.
         """
+        # validated again as a whole: `model_copy` would check nothing
         return validated_comparison({**self.tables(), **_with_current_names(changes)})
 
     def tables(self) -> dict[str, Any]:
@@ -172,8 +175,10 @@ def loaded_tables(name_or_path: str) -> dict[str, Any]:
     """
     path = Path(name_or_path)
     tables = {} if name_or_path in shipped_scenarios() else _with_current_names(_toml(path))
+    # a file with none of these fields is a scenario, or neither of the two
     if "scenario" not in tables and not {"methods", "vary", "seeds"} & tables.keys():
         scenario = load_scenario(name_or_path)  # raises with a sentence about a file that is neither
+        # absolute: the path is stored in comparison.toml, which lies in another folder
         named = name_or_path if name_or_path in shipped_scenarios() else str(path.absolute())
         return {"name": scenario.name, "scenario": named}
     scenario_name = tables.get("scenario")

@@ -76,6 +76,7 @@ def _run_curve(folder: Path) -> _RunCurve:
     for rows in _scored_rounds(folder):
         curve.rounds.append(rows[0]["round"] + 1)
         curve.sent_bytes.append(sum(row["bytes_sent"] for row in rows))
+        # asynchronous clients complete a round at different times
         curve.time_s.append(max(row["time_s"] for row in rows))
         scores = [(row["group"], row["models"][reported[row["group"]]][first]) for row in rows]
         for group, so_far in curve.scores.items():
@@ -87,6 +88,7 @@ def _scored_rounds(folder: Path) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Lines of `metrics.jsonl` of all clients, round by round, for scored rounds."""
     rounds: dict[int, list[Mapping[str, Any]]] = {}
     for row in stored_metrics(folder):
+        # with training.evaluate_every above 1 some rounds have no scores
         if "models" in row:
             rounds.setdefault(row["round"], []).append(row)
     for index in sorted(rounds):

@@ -78,6 +78,7 @@ def execute(
     possible = [run for run in runs if different[run.name] is run and not run.refusal]
     missing = [run for run in possible if not is_stored(folder / run.name, run.scenario)]
     progress.begun(len(different), len(possible) - len(missing))
+    # in this process the scenario keeps its own executor and threads
     here = jobs == 1 and engine == "processes"
     queue = JobQueue.of(missing if here else [_with_share_of_processors(run, jobs, engine) for run in missing], folder)
     failed = {run.name: JobOutcome(0.0, "ConfigError", run.refusal) for run in refused}
@@ -96,6 +97,7 @@ def execute(
 def _with_share_of_processors(run: PlannedRun, jobs: int, engine: Engine) -> PlannedRun:
     threads = max(1, (os.cpu_count() or 1) // jobs) if engine == "processes" else 1  # a Ray task gets one processor
     executor = "threads" if threads > 1 else "serial"
+    # the run keeps its name: neither field can change a result
     scenario = run.scenario.edited({"compute.executor": executor, "compute.threads": threads})
     return replace(run, scenario=scenario)
 
@@ -117,6 +119,7 @@ def _in_parallel(queue: JobQueue, jobs: int, engine: Engine) -> Iterator[tuple[J
                     yield job, outcome
                 else:
                     pool.begin(job)
+            # nothing runs and nothing can start, so that nothing will ever start: the queue is empty
             if not pool.is_busy:
                 return
             for job, outcome in pool.next_ended():

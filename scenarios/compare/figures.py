@@ -90,6 +90,7 @@ def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis)
         _draw_persistence(panel, results, group)
         _finish(panel, results, group, LABELS[axis])
     varied = results["comparison"].get("vary", {}).get(results["vary"], [])
+    # `curves_of` takes the curves at the first varied value
     at = f", {results['vary']} = {varied[0]}" if varied else ""
     _add_legend(figure, panels, _title(results) + at)
     return figure
@@ -152,6 +153,7 @@ def _draw_line(
 
 def _draw_persistence(panel: Axes, results: Mapping[str, Any], group: str) -> None:
     """Draws the score of the persistence baseline as a level line."""
+    # the baseline depends on the data alone; the entry with most seeds gives the most reliable mean
     entry = max(results["entries"], key=lambda entry: entry["n"])
     figure = entry["groups"].get(group, {}).get("baselines", {}).get("persistence", {}).get(_first(results).key)
     if figure:
@@ -164,6 +166,7 @@ def _axis_values(curve: Curve, axis: Axis) -> Array:
 
 
 def _far_apart(ends: Sequence[float]) -> bool:
+    # a method that sends nothing ends at 0, which has no place on a logarithmic axis
     positive = [end for end in ends if end > 0.0]
     return bool(positive) and max(positive) > FAR_APART * min(positive)
 
@@ -171,6 +174,7 @@ def _far_apart(ends: Sequence[float]) -> bool:
 def _places(values: Sequence[Any]) -> Array:
     """[V] positions on the axis: the numbers themselves, or even spacing if some would overlap."""
     evenly = np.arange(len(values), dtype=float)
+    # bool is an int in Python
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return evenly
     numbers = np.array(values, dtype=float)
@@ -179,6 +183,7 @@ def _places(values: Sequence[Any]) -> Array:
 
 
 def _panels(n_panels: int) -> tuple[Figure, list[Axes]]:
+    # not pyplot, which would choose a backend and keep every figure open
     from matplotlib.figure import Figure
 
     n_columns = min(n_panels, PANELS_IN_A_ROW)

@@ -38,6 +38,7 @@ class JobProcesses:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # all are terminated before the first is joined, so that they shut down at the same time
         for process in self._processes.values():
             process.terminate()
         for connection, process in self._processes.items():
@@ -83,9 +84,11 @@ class JobProcesses:
             yield self._busy.pop(connection), outcome
 
     def _started(self) -> Connection:
+        # a forked process would inherit torch with the thread pool and locks of the parent
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,), daemon=True)
+        # a child keeps a signal that its parent ignored when it started
         with _ignoring_ctrl_c():
             process.start()
         theirs.close()  # otherwise the end of the process would not close the pipe
@@ -95,6 +98,7 @@ class JobProcesses:
 
 def _work(connection: Connection) -> None:
     """Main loop of a process: run jobs until the parent ends or terminates it."""
+    # raised as KeyboardInterrupt, on which a run renames its unfinished folder before the process ends
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
         while True:
@@ -104,6 +108,7 @@ def _work(connection: Connection) -> None:
 @contextmanager
 def _ignoring_ctrl_c() -> Iterator[None]:
     """Context in which started processes ignore Ctrl-C; their parent handles it and terminates them."""
+    # Python sets signal handlers in the main thread only
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -53,6 +53,7 @@ def run_job(job: Job) -> JobOutcome:
     error, sentence = "", ""
     try:
         if job.folder is None:
+            # the world is recorded as a side effect; runs find the file by its key
             recording_paths(job.scenario)
         else:
             with replacing_run(job.folder):
@@ -81,6 +82,7 @@ class JobQueue:
         jobs, worlds = [], set()
         for run in runs:
             scenario = run.scenario
+            # the key covers the seed: every seed has a world of its own
             from_world = scenario.data.source == "world"
             world = recording_key(scenario.recorded_world, scenario.seed) if from_world else ""
             if from_world and world not in worlds:
@@ -91,6 +93,7 @@ class JobQueue:
 
     def take(self) -> Job | None:
         """Next job that can start; None: none can start before another one ends."""
+        # not only the first: while one world is recorded, runs of other worlds use the idle processes
         for index, job in enumerate(self.waiting):
             if job.folder is None or not job.world or job.world in self.recorded:
                 return self.waiting.pop(index)

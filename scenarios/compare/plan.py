@@ -60,7 +60,9 @@ def _planned(comparison: Comparison, base: Scenario, method: str, value: Any, se
     refusal = ""
     try:
         scenario = base.edited(edits)
+    # before ScenarioError, of which it is a subclass: what does not go together is a result, an invalid value an error
     except IncompatibleError as error:
+        # the row of this method in the results still needs a scenario: its algorithm and the name of its folder
         scenario, refusal = base.unchecked(edits), "; ".join(error.sentences)
     except ScenarioError as error:
         at = "".join(f" at {key} = {value}" for key in varied)

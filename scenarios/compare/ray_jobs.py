@@ -47,6 +47,7 @@ class RayJobs:
 
     def __enter__(self) -> Self:
         self._ray = self._until.enter_context(ray_running(self._n_jobs))
+        # no retries: a lost task is reported, and the same command continues with what is missing
         self._task = self._ray.remote(num_cpus=1, max_retries=0)(make_run)
         return self
 
@@ -70,6 +71,7 @@ class RayJobs:
 
     def begin(self, job: Job) -> None:
         """Start a job; `has_room` must be true."""
+        # absolute: a task on another host has another working directory
         folder = "" if job.folder is None else str(job.folder.absolute())
         self._busy[self._task.remote(tomli_w.dumps(job.scenario.tables()), folder, job.world)] = job
 
@@ -80,6 +82,7 @@ class RayJobs:
             SheafedgeError: Ray lost a task.
         """
         assert self._ray is not None
+        # one at a time: its slot is filled before the next one is awaited
         ready, _ = self._ray.wait(list(self._busy), num_returns=1)
         for one in ready:
             job = self._busy.pop(one)

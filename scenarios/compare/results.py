@@ -58,6 +58,7 @@ def results_of(
         "entries": entries,
         "failures": [_failure(run, failed[run.name]) for run in runs if run.name in failed],
         "comparison": _json_tables(comparison),
+        # of the first run: all are of one version, or they would not count as stored
         "environment": next(iter(summaries.values()))["environment"] if summaries else {"sheafedge": __version__},
     }
 
@@ -67,6 +68,7 @@ def spread(values: Values) -> dict[str, Any]:
     listed = list(values.values())
     return {
         "mean": float(np.mean(listed)) if listed else None,
+        # sample standard deviation: seeds are a sample of all that could be drawn
         "sd": float(np.std(listed, ddof=1)) if len(listed) > 1 else None,
         "n": len(listed),
         "values": dict(values),
@@ -89,6 +91,7 @@ def _over_clients(figures: Groups, groups: Groups) -> dict[str, float]:
     keys = dict.fromkeys(key for scores in figures.values() for key in score_keys(scores) if not key.endswith("_std"))
     means = {}
     for key in keys:
+        # groups without this figure are left out of its mean instead of counting as 0
         weights = {group: groups[group]["clients"] for group, scores in figures.items() if key in scores}
         means[key] = sum(weights[group] * figures[group][key] for group in weights) / sum(weights.values())
     return means
@@ -161,6 +164,7 @@ def _add_differences(entries: Iterable[dict[str, Any]], reference: str) -> None:
     """Adds to every method the paired differences to the reference at the same varied value."""
     entries = list(entries)
     for entry in entries:
+        # the reference at the same value: the difference shows the method, not the varied field
         other = next(e for e in entries if e["arm"] == reference and e.get("varied") == entry.get("varied"))
         for name, group in entry["groups"].items():
             theirs = other["groups"].get(name, {}).get("scores", {})

@@ -25,6 +25,7 @@ WITHOUT_EFFECT_IN_COMPUTE = ("executor", "threads")
 
 def run_name(scenario: Scenario) -> str:
     """Name of a run folder; scenarios that must give the same result get the same name."""
+    # fields under their former names: a renamed field leaves the folder names of stored runs as they were
     facts = json.dumps([__version__, with_former_names(deciding_tables(scenario))], sort_keys=True)
     return f"{scenario.algorithm}-seed{scenario.seed}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
@@ -49,6 +50,7 @@ def is_stored(folder: Path, scenario: Scenario) -> bool:
         n_lines = len(stored_metrics(folder))
     except (ConfigError, DataError):
         return False
+    # metrics.jsonl has one line per client and round, scored or not
     is_complete = n_lines == summary["rounds"] * summary["clients"]
     return (
         is_complete and stored == deciding_tables(scenario) and summary["environment"].get("sheafedge") == __version__
@@ -96,13 +98,16 @@ def replacing_run(folder: Path) -> Iterator[None]:
     for pattern in (f"{folder.name}.partial*", f"{folder.name}.interrupted*", f"{folder.name}.failed*"):
         for leftover in folder.parent.glob(pattern):
             _remove(leftover)
+    # lexists: a link to a folder that is gone would be in the way as well
     if os.path.lexists(folder):
         _remove(earlier)
         _rename(folder, earlier)
     try:
         yield
+    # also KeyboardInterrupt: an interrupted run must not cost the earlier one
     except BaseException:
         if os.path.lexists(earlier) and not os.path.lexists(folder):
+            # the error of the run itself is the one to report
             with suppress(ConfigError):
                 _rename(earlier, folder)
         raise
@@ -114,6 +119,7 @@ def _refusing(path: Path) -> Iterator[None]:
     """Context that reports any error in a stored file as one sentence."""
     try:
         yield
+    # RecursionError: JSON of a damaged file that is nested too deeply
     except (OSError, ValueError, RecursionError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
         raise DataError(

@@ -32,6 +32,7 @@ class ResultTable:
     def markdown(self) -> str:
         """Markdown text of the table; all columns but the first are aligned right."""
         lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
+        # names of methods are free text and may hold the column separator
         table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
         return f"### {self.title}\n\n{table}\n"
 
@@ -79,6 +80,7 @@ def legend(results: Mapping[str, Any]) -> str:
 
 def number(value: float, column: Column) -> str:
     """Text of a score in a table: without unit and without leading zero."""
+    # the form of a column is one replacement field followed by its unit, such as "{:.2f} dB"
     text = column.form[: column.form.index("}") + 1].format(value)
     return text.replace("0.", ".", 1) if text.removeprefix("-").startswith("0.") else text
 
@@ -119,6 +121,7 @@ def _difference_table(results: Mapping[str, Any], column: Column) -> ResultTable
         if entry["arm"] == reference:
             continue
         figures = [_figure(entry, group, "differences", column) for group in groups]
+        # shown in place of the number of seeds: only seeds that both methods completed make a pair
         n_pairs = max((figure["n"] for figure in figures if figure), default=0)
         names = _names(results, {**entry, "n": n_pairs})
         rows.append([*names, *(_spread(figure, column, "+") for figure in figures)])
@@ -127,6 +130,7 @@ def _difference_table(results: Mapping[str, Any], column: Column) -> ResultTable
 
 def group_names(results: Mapping[str, Any]) -> list[str]:
     """Names of the groups, and "all clients" last if there is more than one group."""
+    # over all entries: one whose runs all failed has no groups
     names = list(dict.fromkeys(group for entry in results["entries"] for group in entry["groups"]))
     named = [name for name in names if name != ALL_CLIENTS]
     return named if len(named) == 1 else [*named, ALL_CLIENTS]
@@ -194,6 +198,7 @@ def _different_baselines(results: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
 def _agree(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     """Whether two methods have equal figures on their common seeds."""
     return all(
+        # what the other method lacks cannot contradict, so that missing groups, scores and seeds agree
         value == theirs.get(group, {}).get(key, figure)["values"].get(seed, value)
         for group, figures in mine.items()
         for key, figure in figures.items()

@@ -63,6 +63,7 @@ def tune(
     methods = _tried(comparison, combinations, results)
     tuned = _with_chosen(comparison, {method: facts["chosen"] for method, facts in methods.items()}, searched)
     tuning = {
+        # the keys of tuning.json never change, so that "arms" still stands for methods
         **{key: results[key] for key in ("name", "scenario", "task", "split", "scored", "seeds", "environment")},
         "grid": searched.model_dump(mode="json")["grid"],
         "arms": methods,
@@ -98,6 +99,7 @@ def with_tuned_settings(comparison: Comparison, path: Path) -> Comparison:
             )
         theirs = tuned.methods[method]
         chosen[method] = {key: theirs[key] for key in tuned.tuning.grid}
+        # the values were chosen under the other edits of the method, and may be bad ones under these
         if again := next((key for key in edits if key in theirs and edits[key] != theirs[key]), None):
             raise ConfigError(
                 f"method {method!r} has {again} = {edits[again]!r}, but was tuned with {theirs[again]!r} in "
@@ -138,6 +140,7 @@ def _search(comparison: Comparison, combinations: Sequence[Edits], seeds: Sequen
     }
     return comparison.edited(
         {
+            # the methods of the search have names of their own: a reference among the old ones would be refused
             "set": {**comparison.edits, **VALIDATION},
             "methods": methods,
             "seeds": list(seeds),
@@ -161,6 +164,7 @@ def _tried(
     for method in comparison.methods:
         of_method = [entries[_label(method, values)] for values in combinations]
         scores = [
+            # a mean over fewer seeds than that of the others could win by easy seeds
             entry["groups"][ALL_CLIENTS]["scores"][key] if entry["n"] == len(results["seeds"]) else None
             for entry in of_method
         ]

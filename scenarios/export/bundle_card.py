@@ -18,7 +18,7 @@ _LIMITS = """\
 
 
 def model_card(manifest: Manifest, task: TaskSpec) -> str:
-    """Markdown for people; every figure is that of the manifest."""
+    """Model card of a bundle as Markdown; every figure is one of the manifest."""
     held_out = f"{manifest.metrics['samples']} samples of its own recording that training never saw."
     parts: dict[str, list[str]] = {
         f"# {manifest.name}": [_origin(manifest)],
@@ -92,7 +92,7 @@ def _optional(manifest: Manifest) -> Iterator[str]:
 
 
 def _figures(manifest: Manifest, task: TaskSpec) -> Iterator[str]:
-    """Scores of every condition; a quantized model beside the trained one."""
+    """Lines of the score table, a row per condition; a quantized model beside the trained one."""
     metrics = manifest.metrics
     columns = [column for column in task.columns if column.key in metrics["held_out"]]
     trained = metrics.get("float32")

@@ -32,11 +32,11 @@ class Evidence:
 
     Attributes:
         score: name of the first score of the task.
-        samples: that were held out.
+        samples: number of held-out samples.
         scores: condition -> scores of the model; "held out" comes first, then shifts, then lost modalities.
         trained: condition -> scores of the float32 model that it comes from; empty where it is that one.
         agreement: condition -> share of samples on which both decide alike; empty likewise.
-        largest_difference: of a logit on held-out rows.
+        largest_difference: largest absolute difference of a logit on held-out rows.
     """
 
     score: str
@@ -64,7 +64,9 @@ def answers(session: OnnxSession, samples: Samples, units: Mapping[Modality, str
     pieces: dict[str, list[NDArray[np.float32]]] = {}
     # one stream per perturbation, so that a further one leaves the inputs of the others as they are
     draws = {name: named_stream(seed, "shift", name, client) for name in SHIFTS}
+    # piece by piece: held-out windows of images may not fit into memory at once
     for gathered in in_pieces(samples):
+        # in the order of the model's inputs, so that perturbations draw in one order
         inputs: dict[Modality, NDArray[np.float32]] = {name: gathered[name] for name in units}
         for condition, changed in _conditions(inputs, units, draws):
             pieces.setdefault(condition, []).append(session.run(changed))
@@ -75,8 +77,10 @@ def evidence(task: TaskSpec, samples: Samples, found: Answers, trained: Answers 
     """Evidence about a model, with its agreement with the trained one where it is another.
 
     Args:
-        found: of `answers`.
-        trained: the same of the float32 model.
+        task: task of the model.
+        samples: held-out samples.
+        found: condition -> logits of the model, from `answers`.
+        trained: condition -> logits of the float32 model; None: the model is that one.
     """
     key = task.columns[0].key
     scores = {condition: task.scores(logits, samples) for condition, logits in found.items()}
@@ -94,6 +98,7 @@ def evidence(task: TaskSpec, samples: Samples, found: Answers, trained: Answers 
 
 def decided(logits: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """[n] number of the label that logits [n, n_outputs] stand for."""
+    # one logit is a binary answer with threshold 0, several are classes
     chosen = logits[:, 0] > 0.0 if logits.shape[1] == 1 else logits.argmax(axis=1)
     return np.asarray(chosen, dtype=np.int64)
 
@@ -105,6 +110,7 @@ def _conditions(
 ) -> Iterator[tuple[str, Mapping[str, NDArray[np.float32]]]]:
     yield HELD_OUT, _by_name(inputs)
     for name, (shift, changes) in SHIFTS.items():
+        # a shift that changes none of the inputs would repeat the held-out scores
         if changes.intersection(inputs):
             yield name, _by_name(shift(inputs, units, draws[name]))
     if len(inputs) == 1:  # without its only sensor a model has nothing to answer from
@@ -117,6 +123,7 @@ def without(inputs: Mapping[Modality, NDArray[np.float32]], *lost: Modality) -> 
     """Inputs of a model that has several modalities, as a device gives them that lacks some of these."""
     present = np.array([[name not in lost for name in inputs]], np.float32)
     n = len(next(iter(inputs.values())))
+    # zeros as a device gives them; `present` tells the model to leave the input out
     kept = {name: np.zeros_like(values) if name in lost else values for name, values in _by_name(inputs).items()}
     return kept | {PRESENT_NAME: np.repeat(present, n, axis=0)}
 

@@ -17,18 +17,19 @@ from .bundle_evidence import Evidence
 from .export_request import ExportRequest
 from .export_source import ExportSource
 
-#: Sample inputs with the answers that they must get, enough to meet more than one label most times.
+#: Number of sample inputs with their expected answers, mostly enough for more than one label.
 GOLDEN_ROWS = 4
-#: Of the largest logit: sums of float32 in another order differ by a hundredth of it, a wrong kernel by far more.
+#: Tolerance relative to the largest logit: float32 sums in another order differ by a hundredth of that, a wrong
+#: kernel by far more.
 GOLDEN_SHARE = 1e-3
 #: Releases of onnxruntime that first read a file of an IR version; operator sets of these years came no later.
 _FIRST_RUNTIME = {8: "1.10", 9: "1.15", 10: "1.18", 11: "1.22"}
 
 
 def golden_samples(source: ExportSource, session: OnnxSession, shown: Evidence) -> tuple[bytes, Golden]:
-    """Some held-out rows with what this very model answers here.
+    """Some held-out rows as a samples file, with the answers of this model on this machine and their tolerance.
 
-    Another processor may round otherwise: by as much as fewer bits have changed here, which the evidence allows for.
+    Another processor may round a quantized model differently, by at most as much as quantization changed it here.
     """
     test = source.data.test
     rows = np.unique(np.linspace(0, len(test) - 1, GOLDEN_ROWS).round().astype(np.int64))
@@ -42,15 +43,15 @@ def golden_samples(source: ExportSource, session: OnnxSession, shown: Evidence) 
 def bundle_manifest(
     source: ExportSource, request: ExportRequest, name: str, model: onnx.ModelProto, shown: Evidence, golden: Golden
 ) -> Manifest:
-    """All that the bundle of a client says about its model.
+    """Manifest of the bundle of a client.
 
     Args:
         source: client and run.
-        request: precision, and how it was calibrated.
-        name: of the bundle.
-        model: in this precision.
-        shown: how good it is.
-        golden: facts of the samples whose answers it promises.
+        request: precision and calibration.
+        name: name of the bundle.
+        model: ONNX model in this precision.
+        shown: scores under every condition.
+        golden: number and tolerance of the samples with expected answers.
     """
     run, member, data = source.run, source.member, source.data
     scenario, task = run.scenario, member.task

@@ -23,7 +23,7 @@ from .finished_run import FinishedRun
 
 
 class QuantizationError(SheafedgeError):
-    """A model in fewer bits is so much worse than the trained one that it is not handed out."""
+    """The first score of a quantized model is lower than the trained model's by more than the allowed loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class ExportedBundle:
 
     Attributes:
         folder, archive: paths of the bundle; None: no archive was requested.
-        client, group: of the model.
-        precision: of its numbers, a name of `PRECISIONS`.
-        model_bytes: size of the model.
+        client, group: client that trained the model, and its group.
+        precision: precision of its numbers, a name of `PRECISIONS`.
+        model_bytes: size of the model in bytes.
         evidence: scores under every condition.
         warnings: sentences for the user.
     """
@@ -60,8 +60,8 @@ def export_bundles(
     """Write one bundle per client and precision, all or none.
 
     Args:
-        run: complete.
-        requests: one per precision; the same clients in all.
+        run: complete run.
+        requests: one request per precision; the same clients in all.
         out: folder for them; None: `bundles` inside the run folder.
         recording: called with the progress of a recording that must be made again.
         ready: called with every client that is done.
@@ -108,7 +108,7 @@ def _wanted(run: FinishedRun, request: ExportRequest) -> list[NodeId]:
 
 
 def _made(source: ExportSource, request: ExportRequest, stage: Path, name: str) -> ExportedBundle:
-    """Quantize, measure, write into the stage, and load from there."""
+    """Bundle of one client and precision: quantized, scored, written into the stage, loaded from there as a check."""
     member = source.member
     model = in_precision(source, request)
     content = model.SerializeToString()
@@ -128,7 +128,7 @@ def _made(source: ExportSource, request: ExportRequest, stage: Path, name: str) 
     }
     write_bundle(stage / name, manifest, files)
     archive = pack_bundle(stage / name) if request.archives else None
-    load_bundle(archive or stage / name)  # a bundle that would be refused on a device is not handed out
+    load_bundle(archive or stage / name)  # a bundle that a device would refuse is not exported
     return ExportedBundle(
         folder=stage / name,
         archive=archive,
@@ -142,17 +142,18 @@ def _made(source: ExportSource, request: ExportRequest, stage: Path, name: str) 
 
 
 def _refuse_loss(name: str, shown: Evidence, request: ExportRequest) -> None:
-    """Hold a quantized model against the trained one, where all its sensors are there.
+    """Compare a quantized model with the trained one under all conditions with all its sensors.
 
     Raises:
         QuantizationError: it lost too much.
     """
     # without a sensor scores differ by chance; there the agreement counts, as a warning
     worst = max((one for one in shown.scores if not one.startswith(WITHOUT)), key=shown.loss)
+    # "not <=" instead of ">": a score that is NaN fails too
     if not shown.loss(worst) <= request.max_loss:
         found, trained = shown.scores[worst][shown.score], shown.trained[worst][shown.score]
         raise QuantizationError(
-            f"{name}: {shown.score} falls from {trained:.3f} to {found:.3f} ({_said(worst)}), more than --max-loss"
+            f"{name}: {shown.score} falls from {trained:.3f} to {found:.3f} ({_where(worst)}), more than --max-loss"
             f" {request.max_loss:g}, and nothing is written; raise that limit if you can live with it, try another"
             " --calibration, or --quantize float16"
         )
@@ -162,13 +163,13 @@ def _warnings(name: str, shown: Evidence, request: ExportRequest) -> tuple[str, 
     low = {condition: share for condition, share in shown.agreement.items() if share < request.min_agreement}
     if not low:
         return ()
-    where = ", ".join(f"{_said(condition)} {share:.3f}" for condition, share in low.items())
+    where = ", ".join(f"{_where(condition)} {share:.3f}" for condition, share in low.items())
     return (
         f"{name} decides less often like the trained model than --min-agreement {request.min_agreement:g}: {where}",
     )
 
 
-def _said(condition: str) -> str:
+def _where(condition: str) -> str:
     return "held-out rows" if condition == HELD_OUT else condition
 
 

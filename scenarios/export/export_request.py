@@ -1,4 +1,4 @@
-"""What is exported, and how much a model in fewer bits may lose."""
+"""Request for an export: clients, precision, and the accuracy that a quantized model may lose."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ...models.export.quantize import CalibrationName
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """One precision of the models of some clients.
+    """Request for the models of some clients in one precision.
 
     Attributes:
-        clients: whose models; None: all.
+        clients: clients whose models are exported; None: all.
         precision: name of a row of `PRECISIONS`; an alias becomes the name.
         calibration: how activation ranges follow from training windows, where the precision is calibrated.
         calibration_windows: number of these windows, spread over the client's own training rows.
@@ -35,6 +35,7 @@ class ExportRequest:
     archives: bool = True
 
     def __post_init__(self) -> None:
+        # the way to set a field of a frozen dataclass in __post_init__
         object.__setattr__(self, "precision", precision_named(self.precision).name)
         for option, value in (("--min-agreement", self.min_agreement), ("--max-loss", self.max_loss)):
             if not 0.0 <= value <= 1.0:

@@ -1,4 +1,4 @@
-"""Clients of a finished run with their rows and models, checked against what the run wrote down."""
+"""Clients of a finished run with their rows and models, checked against the files of the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .bundle_evidence import HELD_OUT, Answers, answers
 from .export_request import ExportRequest
 from .finished_run import FinishedRun
 
-#: Of the first score, between what the run wrote down and what its model scores now on rows that are the same.
+#: Largest accepted difference between the first score that the run stored and that of its model on the same rows now.
 SAME_SCORE = 0.02
 
 
@@ -31,8 +31,8 @@ class ExportSource:
     """A client of a finished run with its samples, ready to be exported.
 
     Attributes:
-        run: where it trained.
-        member: what it owns and is asked.
+        run: finished run in which it was trained.
+        member: its modalities and task.
         data: its samples, cut again.
         model: its model as the run exported it.
         inputs: what the model takes, in this order.
@@ -74,6 +74,7 @@ def export_sources(
     members = members_of(scenario)
     files = {client: run.model_file(client) for client in clients}
     rows = load_data(scenario, recording).clients
+    # a quick check of the data as a whole, before the scores of every client are compared
     n_held_out = sum(len(one.test) for one in rows)
     if n_held_out != run.summary.test_windows:
         raise DataError(
@@ -107,15 +108,16 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> E
 
 
 def _check_score(source: ExportSource) -> None:
-    """Hold the model against what the run wrote down about it.
+    """Compare the score of the model with the one that the run stored.
 
     Raises:
-        DataError: it scores otherwise, so that model or data are not those of the run.
+        DataError: the scores differ, so that model or data are not those of the run.
     """
     member, run = source.member, source.run
     key = member.task.columns[0].key
     written = run.last_scores.get(member.client_id, {}).get(source.reported, {}).get(key)
     found = member.task.scores(source.trained[HELD_OUT], source.data.test)[key]
+    # not equal: the run scored in torch, and the ONNX runtime rounds differently
     if written is None or not abs(found - written) <= SAME_SCORE:
         said = "nothing" if written is None else f"{written:.3f}"
         raise DataError(
@@ -125,8 +127,9 @@ def _check_score(source: ExportSource) -> None:
 
 
 def in_precision(source: ExportSource, request: ExportRequest) -> onnx.ModelProto:
-    """The model in the precision that is requested."""
+    """ONNX model of a client in the requested precision."""
 
+    # a function, so that precisions without calibration read no training rows
     def typical() -> Mapping[str, NDArray[np.float32]]:
         train = source.data.train
         # spread evenly: ranges must cover the whole recording, not its beginning

@@ -19,7 +19,7 @@ class FinishedRun:
 
     Attributes:
         folder: path of the run folder.
-        scenario: that was run.
+        scenario: scenario of the run.
         scenario_text: content of its `scenario.toml`.
         summary: fields of its `summary.json`.
         last_scores: client -> model -> scores after the last round.
@@ -32,7 +32,7 @@ class FinishedRun:
     last_scores: dict[NodeId, dict[str, dict[str, float | None]]]
 
     def model_file(self, client: NodeId) -> Path:
-        """Path of the exported model of a client.
+        """Path of the ONNX file of a client.
 
         Raises:
             ConfigError: it has none, or the file is gone.
@@ -48,7 +48,7 @@ class FinishedRun:
 
 
 def finished_run(folder: Path) -> FinishedRun:
-    """The complete run in a folder.
+    """Complete run that is stored in a folder.
 
     Raises:
         ConfigError: it is not the folder of a complete run with models.

@@ -29,7 +29,7 @@ SCENARIO_FILE = "scenario.toml"
 
 @dataclass(frozen=True, slots=True)
 class _SampleRows:
-    """A bundle's own samples in the place of training rows; what encoders take from those is overwritten anyway."""
+    """Samples of the bundle in place of training rows, for encoders that compute statistics of their inputs."""
 
     samples: Mapping[str, NDArray[np.float32]]
 
@@ -45,14 +45,14 @@ class _SampleRows:
 
 
 def rebuild(entry: Entry, threads: int) -> TorchModel | str:
-    """The model of a float32 entry in torch, on a CPU.
+    """Torch model of a float32 entry, on the CPU.
 
     Args:
-        entry: of the bundle.
-        threads: inside one answer; for all of this process.
+        entry: bundle with its inputs.
+        threads: number of torch threads of this process.
 
     Returns:
-        the model; or, in a few words, why it cannot be rebuilt.
+        The model, or a short reason why it cannot be rebuilt.
     """
     bundle = entry.bundle
     if SCENARIO_FILE not in bundle.content:
@@ -65,6 +65,7 @@ def rebuild(entry: Entry, threads: int) -> TorchModel | str:
     difference = float(
         np.abs(_answer(model, bundle, bundle.samples).numpy() - bundle.session.run(bundle.samples)).max()
     )
+    # a scenario of another version may build another network from the same names
     if not difference <= bundle.manifest.golden.tolerance:
         return f"rebuilt, it answers the bundle's samples with a difference of {difference:.3g}: not the same model"
     torch.set_num_threads(threads)
@@ -87,11 +88,12 @@ def _scenario(content: bytes) -> Scenario:
 
 
 def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
-    """The empty model with the values of the ONNX file, whose initializers carry the names of a state dict."""
+    """Model of the scenario with the values of the ONNX file, whose initializers are named as in a state dict."""
     manifest = entry.bundle.manifest
     data = scenario.data_of(str(manifest.trained["group"]))
     rows = _SampleRows(entry.inputs)
     made = {
+        # the client number 0 only seeds initial weights; weights and statistics are overwritten below
         modality: make_encoder(scenario.task_spec, scenario.model, scenario.seed, modality, rows, 0)
         for modality in manifest.modalities
     }
@@ -116,5 +118,6 @@ def _tensors(bundle: Bundle, inputs: Mapping[str, NDArray[np.float32]]) -> list[
     modalities = bundle.manifest.modalities
     tensors = [torch.from_numpy(inputs[modality]) for modality in modalities]
     if PRESENT_NAME in bundle.session.optional_names:
+        # all inputs are present: the graph without this input assumes the same
         tensors.append(torch.ones(1, len(modalities)))
     return tensors

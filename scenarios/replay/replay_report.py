@@ -25,7 +25,7 @@ _REQUESTS = (
 
 
 def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """Full report as JSON can hold it; figures that are not known are left out.
+    """Full report of a replay in types of JSON; figures that are not known are left out.
 
     Scores are the mean over base stations, as in a run's summary; `docs/replay.md` names every field.
     """
@@ -41,8 +41,9 @@ def report(session: Session, manifest: Manifest, notes: Sequence[str] = ()) -> d
 
 
 def glance(session: Session, manifest: Manifest) -> dict[str, Any]:
-    """Report so far, without what takes long to compute: a replay goes on meanwhile."""
+    """Report so far, without figures that take long to compute, which would delay frames and answers."""
     books, pace = session.books, session.pace
+    # of all answers together: a mean of percentiles over base stations would be no percentile
     latency_s = np.concatenate([book.latency_s[book.answered] for book in books])
     spent_s = np.concatenate([book.spent_s[book.answered] for book in books])
     found: dict[str, Any] = {
@@ -59,6 +60,7 @@ def glance(session: Session, manifest: Manifest) -> dict[str, Any]:
         "refusals": {"by_code": dict(session.refusals), "first": session.first_refusal},
         "latency_ms": _spread_ms(latency_s),
         "server_ms": _spread_ms(spent_s),
+        # counters add up key by key
         "missing": dict(sum((book.n_missing for book in books), Counter())),
         "held": sum(book.n_held for book in books),
         "answers_by_digest": dict(session.digests),
@@ -97,6 +99,7 @@ def _events(seen: WarningEvents) -> dict[str, Any]:
     usable_s = seen.usable_s
     return {
         "onsets": len(seen.onsets),
+        # the key keeps its former name, because programs read it
         "foretold": seen.n("in_time"),
         "late": seen.n("late"),
         "standing": seen.n_beyond_horizon,
@@ -119,6 +122,7 @@ def _middle_ms(values_s: NDArray[np.float64]) -> dict[str, float]:
 
 
 def _spread_ms(values_s: NDArray[np.float64]) -> dict[str, float]:
+    # some servers say nothing about the time that an answer took
     known = values_s[np.isfinite(values_s)]
     if not len(known):
         return {}

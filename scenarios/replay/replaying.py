@@ -31,7 +31,7 @@ _DIGEST_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What is replayed, to which server and how fast; fields are the arguments of the command line.
+    """Recording, server and speed of a replay; fields are the arguments of the command line.
 
     Raises:
         ConfigError: a number that means nothing.
@@ -57,11 +57,15 @@ class ReplayRequest:
             raise ConfigError(f"--from must be at least 0 s, got {self.from_s:g}")
         if self.seconds is not None and not self.seconds > 0.0:
             raise ConfigError(f"--seconds must be above 0, got {self.seconds:g}")
-        self.pace(1)  # says at once what is wrong with it
+        self.pace(1)  # any number of waiting requests: only to check the speed at construction
         self.faults()
 
     def pace(self, waiting: int) -> Pace:
-        """How fast, at a server where so many questions of one stream may wait."""
+        """Pace of a replay to a server that queues up to `waiting` requests of one stream.
+
+        Raises:
+            ConfigError: a speed that is no positive number and not `max`.
+        """
         try:
             speed = None if self.speed == "max" else float(self.speed)
         except ValueError:
@@ -71,12 +75,16 @@ class ReplayRequest:
         return Pace(speed, self.in_flight or waiting, self.patience_s)
 
     def faults(self) -> SensorFaults:
-        """New ones, none of which has happened yet."""
+        """Fault generator at the start of its random streams.
+
+        Raises:
+            ConfigError: an invalid --drop or --loss.
+        """
         return SensorFaults([parsed_break(text) for text in self.drop], self.loss, self.seed)
 
     @property
     def curve_keys(self) -> CurveKeys | None:
-        """Of this end."""
+        """Key pair of the client, read from `keys`; None: messages are not encrypted."""
         return None if self.keys is None else read_keys(self.keys, "worker")
 
 
@@ -111,10 +119,10 @@ class ReplayScreen(Protocol):
 
 
 def run_replay(request: ReplayRequest, screen: ReplayScreen) -> bool:
-    """Stream, score, and show what was found.
+    """Stream a recording to a served model, score the answers, and show the report.
 
     Returns:
-        whether it came to its end; False: it was stopped.
+        True: everything was streamed; False: the replay was stopped.
 
     Raises:
         SheafedgeError: of any kind; once frames were sent the report is shown before.
@@ -138,6 +146,7 @@ def run_replay(request: ReplayRequest, screen: ReplayScreen) -> bool:
         books = [StreamBook(stream, manifest, pace.speed) for stream in streams]
         with stop_requests(view.stopping) as stop:
             session = Session(client, request.address, books, pace, request.faults(), time.perf_counter, view, stop)
+            # the report is shown before the error, because the answers so far are worth as much as any
             try:
                 with view:
                     session.play()
@@ -149,7 +158,7 @@ def run_replay(request: ReplayRequest, screen: ReplayScreen) -> bool:
 
 
 def recording_of(path: Path) -> Path:
-    """The recording that is meant: this file, or what the run in this folder was trained on.
+    """Path of the recording: the given file, or the recording that the run in a given folder was trained on.
 
     Raises:
         ConfigError: it is a folder, but of no run with one recording.
@@ -160,6 +169,7 @@ def recording_of(path: Path) -> Path:
     if not file.is_file():
         raise ConfigError(f"{path} is a folder without scenario.toml; give a recording, or the folder of a run")
     scenario = stored_scenario(read_toml(file), str(file))
+    # rows of the source "deepsense" are read from a folder and hold no frames that could be streamed
     recordings = () if scenario.data.source == "deepsense" else recording_paths(scenario)
     if len(recordings) != 1:
         named = ", ".join(map(str, recordings)) or "gathered rows, which hold no frames"
@@ -171,6 +181,7 @@ def _chosen(
     request: ReplayRequest, stations: Sequence[RecordedStation], manifest: Manifest
 ) -> tuple[list[StationStream], list[str]]:
     """The base stations that are streamed, the part of each, and what a reader of the scores must know."""
+    # what was held out is known of the recorded base station that the model was trained at, and of no other
     own = next((one for one in stations if _is_where_trained(one, manifest)), None)
     streams: list[StationStream] = []
     notes: list[str] = []
@@ -227,7 +238,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _notes(request: ReplayRequest, name: str, manifest: Manifest, *, is_own: bool) -> Iterator[str]:
-    """What makes scores better or worse than they will be."""
+    """Sentences about everything that makes the scores differ from those at an unseen time."""
     trained = manifest.trained
     if not is_own:
         if "recording" in trained:
@@ -243,9 +254,10 @@ def _notes(request: ReplayRequest, name: str, manifest: Manifest, *, is_own: boo
 
 
 def _holds_trained(request: ReplayRequest, trained: Mapping[str, str | int | float]) -> bool:
-    """Whether rows are asked for that training saw."""
+    """Whether the streamed part overlaps the training part."""
     if request.from_s is None:
         return request.part == "all"
+    # without a time, whole drive-bys were held out, and any later part holds drive-bys of training
     return request.from_s < float(trained.get(FROM_S, math.inf))
 
 

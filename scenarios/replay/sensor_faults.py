@@ -23,7 +23,7 @@ _BROKEN = re.compile(rf"([a-z]+)(?:@({_NUMBER})(?:-({_NUMBER}))?)?")
 
 @dataclass(frozen=True, slots=True)
 class BrokenSensor:
-    """A sensor that gives nothing for some time, counted from the first frame that is streamed."""
+    """Failure of a sensor from `from_s` to `until_s`, in seconds of the recording after the first streamed frame."""
 
     modality: Modality
     from_s: float = 0.0
@@ -52,12 +52,12 @@ def parsed_break(text: str) -> BrokenSensor:
 
 
 class SensorFaults:
-    """Faults of a replay. Every base station has draws of its own, the same for the same seed.
+    """Sensor failures and random frame losses of a replay; every base station has a random stream of its own.
 
     Args:
         broken: sensors that break.
-        loss_probability: of each frame, by itself.
-        seed: of the losses.
+        loss_probability: probability that a frame is lost, independently of the others.
+        seed: seed of the losses.
 
     Attributes:
         n_lost: frames so far that were lost at random.
@@ -82,14 +82,16 @@ class SensorFaults:
         """Frames of an instant that arrive.
 
         Args:
-            stream: of which base station; its instants are asked for in order.
-            since_s: of the recording, after the first frame that is streamed.
-            readings: what its sensors saw.
+            stream: name of the base station; its instants must be given in order.
+            since_s: seconds of the recording after the first streamed frame.
+            readings: modality -> frame that its sensor gave.
         """
+        # before the losses: a frame that was never sent is not counted as lost
         working = {modality: frame for modality, frame in readings.items() if not self._is_broken(modality, since_s)}
         self.n_broken += len(readings) - len(working)
         if not self._loss:
             return working
+        # drawn for all of them at every instant: a broken sensor leaves the losses of the others as they were
         lost = dict(zip(_DRAWN_TOGETHER, self._drawn(stream, len(_DRAWN_TOGETHER)), strict=True))
         lost |= {one: self._drawn(stream, 1, one)[0] for one in working if one not in lost}
         arriving = {modality: frame for modality, frame in working.items() if not lost[modality]}
@@ -97,7 +99,7 @@ class SensorFaults:
         return arriving
 
     def _drawn(self, stream: str, n: int, *sensor: Modality) -> list[bool]:
-        """Which of n frames are lost; of the sensors that are drawn together, or of one with a stream of its own."""
+        """Whether each of n frames is lost: those of the sensors drawn together, or of one with a stream of its own."""
         key = (stream, *sensor)
         if key not in self._draws:
             self._draws[key] = named_stream(self._seed, "replay", "loss", *key)

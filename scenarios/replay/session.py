@@ -18,7 +18,7 @@ from ..running.interrupts import StopRequest
 from .sensor_faults import SensorFaults
 from .stream_book import ReplayError, StreamBook
 
-#: Longest wait at a time: requests to stop and the view are looked at afterwards.
+#: Longest wait at a time: requests to stop are checked and the view is updated afterwards.
 NAP_S = 0.1
 #: Drawing fits in between two turns that are so far apart.
 ROOM_S = 0.05
@@ -42,7 +42,7 @@ class ServerConnection(Protocol):
 
 
 class Clock(Protocol):
-    """Real time; tests bring their own."""
+    """Clock of real time in s; tests replace it."""
 
     def __call__(self) -> float:
         """Seconds from any origin; never goes back."""
@@ -50,7 +50,7 @@ class Clock(Protocol):
 
 
 class SessionView(Protocol):
-    """View of a session that is going on."""
+    """View of a running session."""
 
     def look(self, session: Session, now_s: float, *, idle: bool) -> None:
         """Update the view, at once if `idle`: then that delays neither an answer nor a frame."""
@@ -59,7 +59,7 @@ class SessionView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a recording is streamed.
+    """Speed of a replay, and its limits on waiting.
 
     Attributes:
         speed: seconds of the recording in a second of the wall clock; None: as fast as answers come.
@@ -77,8 +77,8 @@ class Served:
     """Description of a server.
 
     Attributes:
-        manifest: of its model.
-        digest: of the manifest.
+        manifest: manifest of its model.
+        digest: digest of the manifest.
         waiting: questions of one stream that may wait there before the oldest gives way.
     """
 
@@ -92,11 +92,12 @@ def described(connection: ServerConnection, address: str, patience_s: float) -> 
 
     Raises:
         ReplayError: no description arrives in time.
-        BundleError: what is said is no manifest.
+        BundleError: the description holds no manifest.
     """
     connection.ask_description()
     while (reply := connection.receive(patience_s)) is not None:  # nothing else was asked, so this is one turn or few
         if isinstance(reply, Description):
+            # a server that names no limit takes one request at a time
             waiting = reply.settings.get("waiting")
             return Served(
                 read_manifest(reply.manifest), reply.digest, waiting if isinstance(waiting, int) and waiting > 0 else 1
@@ -111,18 +112,18 @@ class Session:
     """Streams base stations side by side.
 
     Args:
-        connection: to the server of the model.
-        address: of the server, for messages.
-        books: one per base station.
-        pace: how fast.
-        faults: what happens to frames on the way.
-        clock: real time.
+        connection: connection to the server of the model.
+        address: address of the server, for messages.
+        books: one book per base station.
+        pace: speed, and limits on waiting.
+        faults: sensor failures and frame losses.
+        clock: clock of real time.
         view: updated while replies are awaited.
         stop: whether the replay is to end early.
 
     Attributes:
         books, pace, faults, address: as given.
-        n_frames: sent so far.
+        n_frames: number of frames sent so far.
         refusals: code -> packets that were not taken.
         first_refusal: sentence of the first one.
         digests: digest of a bundle -> answers that it gave.
@@ -171,8 +172,10 @@ class Session:
                 if self._stop.is_made:
                     break
                 self._send(due_s, book, instant)
+            # also after a stop: answers that are on their way still count
             self._await_rest()
-            self._take_leave()
+            self._clear_windows()
+        # also after an error: the report covers what was answered until then
         finally:
             self.wall_s = self._clock() - self._start_s
             for book in self.books:
@@ -199,12 +202,12 @@ class Session:
             self._receive_until(self._clock() + NAP_S)
 
     def _await_rest(self) -> None:
-        """Take the last answers; after a request to stop, not for long."""
+        """Take the last answers; after a request to stop, for at most `LEAVE_S`."""
         stopped_s = self._clock()
         while self.n_awaited and not (self._stop.is_made and self._clock() - stopped_s >= LEAVE_S):
             self._receive_until(self._clock() + NAP_S)
 
-    def _take_leave(self) -> None:
+    def _clear_windows(self) -> None:
         """Empty the windows at the server, for other clients; its confirmation is not awaited for long."""
         for book in self.books:
             self._connection.forget(book.stream.name)
@@ -233,7 +236,7 @@ class Session:
         self.n_frames += len(readings)
 
     def _receive_until(self, until_s: float) -> None:
-        """Take in what is there; wait for the next reply until then, or for a nap."""
+        """Take the replies that have arrived; wait for the next until `until_s`, but at most `NAP_S`."""
         now_s = self._clock()
         self._view.look(self, now_s, idle=not self.n_awaited and until_s - now_s >= ROOM_S)
         wait_s = max(0.0, min(until_s - self._clock(), NAP_S))
@@ -262,7 +265,7 @@ class Session:
                 self._take_refusal(reply)
             case Bye():
                 raise ReplayError(f"the server at {self.address} has left: {reply.sentence}")
-            case _:  # what was forgotten is confirmed
+            case _:  # confirmations of emptied windows, and descriptions that were not requested
                 pass
 
     def _take_refusal(self, refusal: Refused) -> None:

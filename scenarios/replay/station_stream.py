@@ -37,10 +37,10 @@ class StationStream:
     """One base station, ready to be streamed; instant i is the i-th at which its sensors give something.
 
     Attributes:
-        name: of the stream, such as "bs03".
+        name: name of the stream, such as "bs03".
         station: title of the base station.
-        task: of the model.
-        rate_hz: of the frames.
+        task: task of the model.
+        rate_hz: frames per second.
         starts_s: first frame of the recording, on its clock.
         inputs: modality -> what the model expects of it, of the sensors that the recording has.
         index: [n] row of the recording; one more each time inside an unbroken stretch.
@@ -74,7 +74,7 @@ class StationStream:
         return len(self.index)
 
     def readings(self, instant: int) -> dict[Modality, NDArray[Any]]:
-        """Modality -> frame at an instant, of the shape that the manifest says."""
+        """Modality -> frame [*frame_shape] at an instant, as the manifest describes it."""
         # a lagging sensor gives at this instant the frame of another sample than the others
         numbers = {modality: int(samples[instant]) for modality, samples in self.sample_of.items()}
         cut = {number: self.samples.inputs(np.array([number])) for number in {*numbers.values()} if number >= 0}
@@ -133,6 +133,7 @@ class StationStream:
 
     def _part(self, kept: NDArray[np.bool_]) -> Self:
         rows = np.flatnonzero(kept)
+        # rows that were left out tear the stretch: windows must not reach over the hole
         begins = self.begins[rows] | (np.diff(rows, prepend=-1) > 1)
         begins[:1] = True
         return replace(
@@ -151,15 +152,16 @@ def station_stream(station: RecordedStation, manifest: Manifest, label: str = ""
     """Stream of all that a base station can send to a model, with the right answers.
 
     Args:
-        station: of a recording.
-        manifest: of the served model.
-        label: which definition of blocked; empty takes the first that there is, as training does.
+        station: recorded base station.
+        manifest: manifest of the served model.
+        label: name of the blockage label; empty: the first label in the recording, as in training.
 
     Raises:
         ConfigError: the task of the model cannot be scored here, or the model does not fit the recording.
         DataError: the recording lacks what scores need, or is too short.
     """
     task = _task(manifest)
+    # in the order of the manifest, which is the order of the model's inputs
     owned = tuple(one for one in manifest.modalities if one in station.modalities)
     if not owned:
         raise ConfigError(
@@ -197,7 +199,9 @@ def _aligned(
     notes: tuple[str, ...],
 ) -> StationStream:
     """Lines up the instants at which any sensor gives a frame; a lagging one gives it for the answers after."""
+    # a lagging input of the answer at row r is the frame of row r - lag
     given = {modality: samples.end - one.window.lag for modality, one in inputs.items()}
+    # also instants without an answer: their frames fill the windows of later ones
     index = np.unique(np.concatenate([*given.values(), samples.end]))
     begins = (np.diff(index, prepend=index[0]) > 1) | (np.diff(sequence[index], prepend=sequence[index[0]]) != 0)
     begins[0] = True  # nothing comes before the first instant
@@ -235,6 +239,7 @@ def _reach(inputs: Mapping[Modality, InputSpec]) -> int:
 
 def _asks(begins: NDArray[np.bool_], inputs: Mapping[Modality, InputSpec]) -> NDArray[np.bool_]:
     instant = np.arange(len(begins))
+    # instants since the last beginning of a stretch: the running maximum keeps its index
     behind = instant - np.maximum.accumulate(np.where(begins, instant, 0))
     asks: NDArray[np.bool_] = behind >= _reach(inputs)
     return asks
@@ -270,6 +275,7 @@ def _data(manifest: Manifest, rate_hz: float, label: str) -> DataSection:
     return DataSection(
         window=1,
         n_beams=cast("CodebookSize", n_beams),
+        # at least 1, as a data section demands; tasks without a horizon do not read it
         horizon=max(1, round(manifest.output.horizon_s * rate_hz)),
         label=cast("BlockageLabel", label),
     )
@@ -304,6 +310,7 @@ def _notes(station: RecordedStation, manifest: Manifest, owned: tuple[Modality, 
     for spec in manifest.inputs:
         if spec.modality not in owned:
             yield f"{name} has no {spec.modality}; the model does without"
+        # a window of a single frame does not depend on the rate
         elif spec.window.frames > 1 and abs(spec.rate_hz - station.rate_hz) > _RATE_TOLERANCE * spec.rate_hz:
             yield (
                 f"{name} has {station.rate_hz:g} frames a second, {spec.modality} of the model was trained at"

@@ -21,7 +21,7 @@ class ReplayError(SheafedgeError):
 
 
 class FrameOutcome(IntEnum):
-    """What became of the frames of one instant."""
+    """Outcome of the frames of one instant, and of the request that they carry."""
 
     NOT_ASKED = 0
     AWAITED = 1
@@ -36,19 +36,19 @@ class StreamBook:
     """Record of the requests and answers of one stream.
 
     Args:
-        stream: what is sent.
-        manifest: of the model that answers.
+        stream: stream of the base station.
+        manifest: manifest of the model that answers.
         speed: seconds of the recording in a second of the wall clock; None: no clock is kept.
 
     Attributes:
         stream: as given.
         outcome: [n] `FrameOutcome` of every instant.
         latency_s: [n] wall clock from sending to receiving; NaN without an answer.
-        n_instants: sent so far.
-        n_awaited: requests without a reply so far.
-        n_unasked: replies without a request, or to one that was settled already.
-        n_missing: modality -> answers that did without it.
-        n_held: answers for which a frame before stood in for one that did not come.
+        n_instants: number of instants sent so far.
+        n_awaited: number of requests without a reply so far.
+        n_unasked: number of replies without a request, or to one that was settled already.
+        n_missing: modality -> number of answers computed without it.
+        n_held: number of answers with an earlier frame in place of a missing one.
         last: the newest answer.
     """
 
@@ -109,6 +109,7 @@ class StreamBook:
     def note_refused(self, index: int) -> None:
         """Note that the server did not take the frames of an instant, with or without a request."""
         instant = self._instant(index)
+        # frames without a request may be refused as well, which settles nothing
         if instant is not None and self.outcome[instant] == FrameOutcome.AWAITED:
             self._settled(index, FrameOutcome.REFUSED)
 
@@ -123,7 +124,7 @@ class StreamBook:
 
     @property
     def answered(self) -> NDArray[np.int64]:
-        """[n_answered] instants."""
+        """[n_answered] indices of the answered instants."""
         instants: NDArray[np.int64] = np.flatnonzero(self.outcome == FrameOutcome.ANSWERED)
         return instants
 
@@ -135,7 +136,7 @@ class StreamBook:
 
     @property
     def answered_samples(self) -> Any:
-        """[n_answered] what is known of the answered instants, see `StationStream.samples`."""
+        """[n_answered] samples of the answered instants, with labels; see `StationStream.samples`."""
         return self.stream.samples.take(self.stream.scored[self.answered])
 
     @property
@@ -160,6 +161,7 @@ class StreamBook:
                 soon=blockages.soon,
                 answered=self.outcome[known] == FrameOutcome.ANSWERED,
                 warned=self.chosen[known] == 1,
+                # in seconds of the recording: a replay at double speed has half the time to warn
                 delay_s=self.latency_s[known] * speed,
                 horizon_s=blockages.horizon / self.stream.rate_hz,
             )
@@ -167,6 +169,7 @@ class StreamBook:
 
     def _begins(self, known: NDArray[np.int64]) -> NDArray[np.bool_]:
         """[n_known] whether a stretch begins at or since the instant before."""
+        # a stretch may begin at an instant without a label, so that beginnings are counted before the selection
         stretch = np.cumsum(self.stream.begins)[known]
         begins: NDArray[np.bool_] = np.diff(stretch, prepend=0) > 0
         return begins
