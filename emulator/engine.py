@@ -40,6 +40,7 @@ class EmulatorEnvironment(simpy.Environment):
     def stream(self, *name: object) -> np.random.Generator:
         """`named_stream` of this run's seed; it is given out once, and the caller keeps it."""
         label = "/".join(map(str, name))
+        # Two components with one stream would change each other's draws.
         assert label not in self._streams, f"two components use the stream {label!r}"
         self._streams[label] = draws = named_stream(self.seed, *name)
         return draws
@@ -57,6 +58,7 @@ class EmulatorEnvironment(simpy.Environment):
     def at(self, instant_s: float) -> simpy.Event:
         """Event that fires at exactly this instant, or now if that is past; a timeout would round it."""
         event = self.event()
+        # SimPy schedules by delay, and now + (instant - now) is not always the instant: the queue is filled directly.
         event._ok, event._value = True, None  # as a timeout is: it cannot fail, and waits in the queue
         heappush(self._queue, (max(instant_s, self._now), NORMAL, next(self._eid), event))
         return event
@@ -99,6 +101,7 @@ class Barrier:
         self._n_parties += 1
 
     def _open_if_complete(self) -> None:
+        # When the last party has left, 0 == 0 is nothing to wait for.
         if 0 < self._n_waiting == self._n_parties:
             gate = self._gate
             self._n_waiting, self._gate = 0, self._env.event()

@@ -150,6 +150,7 @@ class RealTimeEnvironment(EmulatorEnvironment):
         self._waits.append(wait)
         ticket.add_done_callback(lambda _: self._note_reply(wait))
         yield wait.answered | self.at(until_s)
+        # From here on the clock may catch up again.
         self._waits.remove(wait)
         return bool(wait.answered.triggered)
 
@@ -164,6 +165,8 @@ class RealTimeEnvironment(EmulatorEnvironment):
             if next_s == inf or self._hurries:
                 return  # no event is left, which the step reports; or real time no longer counts
             left_s = self._due_s(next_s) - self._wall.now_s()
+            # Naps are short, and replies and the queue are read again after each: a reply may bring the next event
+            # forward.
             if left_s <= 0.0:
                 break
             self._wall.sleep(min(left_s, NAP_S))
@@ -173,6 +176,7 @@ class RealTimeEnvironment(EmulatorEnvironment):
     def _take_answers(self) -> None:
         while self._answers:
             wait, wall_s = self._answers.popleft()
+            # A reply after its deadline is dropped; its request has been given up.
             if wait in self._waits:
                 came_s = wait.now_s + (wall_s - wait.wall_s) * self.speed
                 came = self.at(came_s)

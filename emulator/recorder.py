@@ -167,6 +167,7 @@ class Recorder:
         self.traffic.lost_messages += 1
         self.traffic.corrupted_messages += 1
         self.traffic.by_kind[str(in_flight.slot.kind)].lost_messages += 1
+        # The field names of `MessageSlot` are part of the text, here and below: renaming one changes the trace hash.
         self._happened(f"refused {in_flight.slot} {in_flight.receiver}".encode())
 
     def late(self, message: Message) -> None:
@@ -183,6 +184,7 @@ class Recorder:
         """Count messages of this staleness in rounds, used by a node in asynchronous mode."""
         self.staleness.used += len(ages)
         self.staleness.total += sum(ages)
+        # None until something was used, because 0 is a staleness that occurs.
         if ages:
             self.staleness.largest = max(ages) if self.staleness.largest is None else max(self.staleness.largest, *ages)
 
@@ -192,6 +194,7 @@ class Recorder:
 
     def observation(self, now_s: float, node: NodeId, round_index: int, values: Mapping[str, Any]) -> None:
         """Record the observation of a client at the end of a round."""
+        # Sorted: the order in which fields were put together is not part of the trace.
         self._happened(f"{now_s!r} {node} {round_index} {json.dumps(values, sort_keys=True)}".encode())
         self._on_observation(node, round_index, now_s, values)
 

@@ -41,6 +41,7 @@ def unpacked_tree(text: bytes, arrays: Sequence[NDArray[Any]]) -> State:
 def _bare(tree: State, arrays: list[NDArray[Any]]) -> Any:
     if tree is None or type(tree) in {bool, int, float, str}:
         return tree
+    # Booleans, integers and floats only: arrays of objects would need pickle.
     if isinstance(tree, np.ndarray) and tree.dtype.kind in "biuf":
         arrays.append(tree)
         return [_ARRAY, len(arrays) - 1]

@@ -100,6 +100,7 @@ class GilbertElliottLoss:
         self._leave = {False: p, True: r}  # keyed by "is bad"
         self._loss = np.array([loss_good, loss_bad])
         self._draws = draws
+        # A stationary start: also a run that is shorter than a few bursts has the long-run loss on average.
         self._is_bad = bool(draws.random() < self.bad_share)  # state of the next transmission
 
     @property
@@ -138,6 +139,7 @@ class GilbertElliottLoss:
         start = 0
         while start < n:
             leave = self._leave[self._is_bad]
+            # A state that is never left outlasts the message; numpy has no geometric draw of probability 0.
             stay = int(self._draws.geometric(leave)) if leave > 0.0 else n + 1
             end = start + stay
             states[start:end] = self._is_bad  # a slice stops at n by itself

@@ -95,6 +95,7 @@ class ProcessorSharing:
     def carry(self, airtime_s: float, sender: Sender) -> None:
         """Start a transmission; it takes its airtime times the number of senders at each instant."""
         self._advance()
+        # The number of the start decides ties, because senders have no order.
         heapq.heappush(self._ends, (self._served_s + airtime_s, self._n_started, sender))
         self._n_started += 1
         self._set_alarm()
@@ -114,6 +115,7 @@ class ProcessorSharing:
 
     def _advance(self) -> None:
         now_s = self._env.now
+        # Back to 0 when idle, so that rounding does not grow with the length of the run.
         self._served_s = self._served_s + (now_s - self._since_s) / len(self._ends) if self._ends else 0.0
         self._since_s = now_s
 
@@ -131,6 +133,7 @@ class ProcessorSharing:
         end_s, _, sender = heapq.heappop(self._ends)
         self._served_s = max(self._served_s, end_s)  # rounding may have put the alarm a moment early
         sender.has_left()
+        # `has_left` may have started the sender's next transmission, which has set an alarm already.
         if self._ends and alarm == self._alarm:
             self._set_alarm()
 
@@ -188,6 +191,7 @@ class RoundRobin:
 
     def _begin_slot(self) -> None:
         ending, self._ending = self._ending, []
+        # First, so that the next message of such a sender takes part in the slot that begins now.
         for sender in ending:
             sender.has_left()
         if not self._waiting:

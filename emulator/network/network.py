@@ -96,6 +96,7 @@ class Network:
             raise TopologyError(f"node {message.sender} sent to {message.receiver}, which is not its neighbor")
         in_flight = self._transport.submit(message)
         self._recorder.offered(in_flight)
+        # Registered before it is offered: the link may decide within the call.
         offer = self._offer(next(self._numbers), self._env.now, in_flight, link.packet_bytes)
         link.offer(in_flight.size_bytes, int(message.kind in _SECOND_CLASS), offer)
 
@@ -130,6 +131,7 @@ class Network:
         for kept in saved.part("offers").listed():
             number, offered_s = kept.part("number").count(), kept.part("offered_s").number()
             self._offer(number, offered_s, self._found(kept), kept.part("packet_bytes").count())
+        # Numbers of new offers must differ from those that the queues of a checkpoint name.
         self._numbers = count(1 + max(self._offers, default=-1))
         return dict(self._offers)
 

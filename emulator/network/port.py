@@ -47,6 +47,7 @@ class _Job:
 
     def sent(self, chunk: Transmission, end_s: float) -> None:
         """Add a chunk that has left at `end_s`."""
+        # A channel numbers the packets of each chunk from 0.
         if chunk.lost_packets.size:
             self.lost.append(chunk.lost_packets + self.n_packets)
         self.n_packets += chunk.n_packets
@@ -129,10 +130,12 @@ class Port:
         sending = saved.part("sending")
         if sending.state is not None:
             queue = self._classes[sending.part("class").count(len(self._classes) - 1)]
+            # The job that is being sent is always the first of its class, see `_send_next`.
             self._sending = queue[0], Transmission(*sending.part("chunk").state), queue
 
     def take(self, channel: Channel, size_bytes: int, priority: int, decided: Callable[[Delivery], None]) -> None:
         """Queue a message for one of its links, or refuse it."""
+        # An idle sender takes every message, or one larger than the limit could never be sent.
         if self._sending is not None and self._waiting_bytes + size_bytes > self._limit_bytes:
             decided(refused(self.env.now, size_bytes, channel.packet_bytes))
             return

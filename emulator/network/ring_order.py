@@ -23,6 +23,7 @@ def ring_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Node
     n_groups = len({group for group, _ in pieces})
     if n_groups > 2 * len(frozenset[Modality]().union(*modalities_of.values())):
         return sorted(modalities_of)
+    # A gap is a pair of ring neighbors without a shared modality, between which there will be no edge.
     for may_have_gaps in (False, True):
         for order in _orders(pieces[:1], pieces[1:], may_have_gaps):
             return [client for _, clients in order for client in clients]
@@ -37,6 +38,7 @@ def _pieces(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Piece]:
     owned = sorted(groups, key=lambda group: (-len(group), [MODALITIES.index(m) for m in MODALITIES if m in group]))
     pieces = [(group, tuple(groups[group])) for group in owned]
     group, clients = pieces[0]
+    # The owners of most modalities link the arcs of two modalities, and a ring has two such places.
     half = len(clients) // 2
     return [*((group, part) for part in (clients[:half], clients[half:]) if part), *pieces[1:]]
 
@@ -60,6 +62,7 @@ def _runs(placed: list[Piece], modality: Modality) -> list[bool]:
 
 def _are_arcs(placed: list[Piece]) -> bool:
     """Each modality changes sides twice at most: its owners stand together, if need be around the seam."""
+    # Three runs, such as owned, not owned, owned, still close to one arc around the seam.
     return all(len(_runs(placed, modality)) <= 3 for modality in MODALITIES)
 
 

@@ -76,6 +76,7 @@ def build_topology(
         graph = _masked(modalities_of, TOPOLOGIES[kind](modalities_of, draws, options))
         if _first_split(graph, modalities_of) is None:
             return graph
+    # Never connected: this raises, and names the modality and its pieces.
     check_connected(graph, modalities_of, remedy=_REMEDIES[kind])
     return graph
 
@@ -122,6 +123,7 @@ class MovingGraph:
         faults: FaultPlan,
     ) -> None:
         self._reachable, self._distances_m, self._range_m, self._faults = reachable, distances_m, range_m, faults
+        # Distances come by rank among the sorted ids, which need not be 0 to n - 1.
         self._rank = {node: rank for rank, node in enumerate(sorted(reachable))}
 
     def at(self, now_s: float) -> nx.Graph[NodeId]:
@@ -168,6 +170,7 @@ def regular_edges(modalities_of: Ownership, draws: np.random.Generator, options:
 
 def star_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
     """Edges from every client to one, the first of those with the most modalities."""
+    # Every edge of a star ends there, so modalities that the center lacks cannot be connected.
     center = min(modalities_of, key=lambda client: (-len(modalities_of[client]), client))
     return [(center, client) for client in modalities_of if client != center]
 

@@ -56,6 +56,7 @@ def dft_codebook(n_beams: int = N_BEAMS, n_antennas: int = N_ANTENNAS) -> Comple
         ConfigError: fewer than 2 beams or antennas.
     """
     _check_sizes(n_beams, n_antennas)
+    # Offset by half a step, so that the grid is symmetric about broadside.
     direction_sine = (2.0 * np.arange(n_beams) + 1.0) / n_beams - 1.0
     return np.asarray(steering_vector(direction_sine, n_antennas) / np.sqrt(n_antennas))
 

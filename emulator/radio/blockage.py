@@ -182,6 +182,7 @@ def _views(start_m: Array, end_m: Array) -> _Views:
 
 def _half_outline_m(views: _Views, boxes: _Boxes) -> Array:
     """[...] half width of the widest screen of a box."""
+    # Projection of a rectangle with sides along the axes onto the direction across the path.
     outline = 0.5 * (boxes.x_size_m * np.abs(views.along_y) + boxes.y_size_m * np.abs(views.along_x))
     return np.asarray(np.where(boxes.is_screen, 0.25 * (boxes.x_size_m + boxes.y_size_m), outline))
 
@@ -218,6 +219,7 @@ def _box_loss_db(
         loss_db = _loss_db(
             views, along, beside - half_width, beside + half_width, boxes.lower_m, boxes.upper_m, carrier_hz
         )
+        # The line beyond a reflection point is only a construction: screens there block nothing.
         on_segment = (along > first * views.length_m) & (along < last * views.length_m)
         np.maximum(worst, loss_db, out=worst, where=on_segment)
     return worst

@@ -112,6 +112,7 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
     valid = np.concatenate([group.valid for group in images], axis=1)
     image_m = np.concatenate([group.image_m for group in images], axis=1)
     across = image_m - scene.base_station_m
+    # The image method unfolds a path: its length is the straight distance to the last image.
     length_m = np.sqrt((across**2).sum(axis=-1))
     _check_apart(scene, length_m[:, 0], settings.carrier_hz)
     length_m = np.where(valid, length_m, 1.0)  # any length above 0 where there is no path
@@ -169,6 +170,7 @@ def _blockage_db(scene: Scene, images: list[Images], valid: Mask, length_m: Arra
     per_box = np.zeros((*valid.shape, scene.present.shape[1]))
     for segments in _segments(scene, images, valid, length_m):
         where = (segments.frame, segments.path)
+        # A box near a reflection point is close to two pieces of the path; it blocks the path once.
         per_box[where] = np.maximum(per_box[where], segments_loss_db(segments, scene, carrier_hz))
     return np.asarray(per_box.sum(axis=-1))
 
@@ -186,6 +188,7 @@ def _segments(scene: Scene, images: list[Images], valid: Mask, length_m: Array) 
         for start, end in pairwise(points):
             piece_m = np.sqrt(((end - start) ** 2).sum(axis=-1, keepdims=True))
             along = (end - start) / piece_m
+            # The detour of model B belongs to the whole unfolded path, not to the piece between two reflections.
             unfolded_start = start - along * before_m
             yield PathSegments(
                 frame=frame,

@@ -118,6 +118,7 @@ def bounced(observer_m: Array, source_m: Array, mirrors: Mirrors) -> Bounce:
     image = np.broadcast_to(source_m, (*plane.shape, 3)).copy()
     image[..., axis] = 2.0 * plane - image[..., axis]
     across = image - observer_m
+    # The line crosses the plane where the distances to it are in this ratio; 0 / 1 where there is no crossing.
     share = np.where(valid, observer_off, 0.0) / np.where(valid, observer_off + source_off, 1.0)
     hit = observer_m + share[..., None] * across
     for other in {X, Y, Z} - {axis}:
@@ -145,6 +146,7 @@ def _ground_image(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Ar
     ground = Mirrors(Z, np.zeros((len(scene), 1)), np.ones((len(scene), 1)), -everywhere, everywhere)
     bounce = bounced(station_m, user_m, ground)
     permittivity = complex_permittivity(scene.surroundings.ground_material, surfaces.carrier_hz)
+    # Vertical polarization lies in the plane of ray and normal of the ground, hence TM.
     reflection = reflection_tm(permittivity, bounce.cos_incidence)
     reflection *= roughness_factor(surfaces.ground_roughness_m, bounce.cos_incidence, surfaces.carrier_hz)
     return Images(PathKind.GROUND, bounce.valid, bounce.image_m, (bounce.hit_m,), reflection, _no_boxes(1))
@@ -181,10 +183,12 @@ def _facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: A
 def _double_facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array) -> Images:
     """Pairs of facades, the one nearer to the base station along the path first."""
     facades = scene.surroundings.facades
+    # Both orders, since they are two paths; walls in one plane do not face each other.
     pairs = [pair for pair in permutations(range(len(facades)), 2) if facades[pair[0]].y_m != facades[pair[1]].y_m]
     near, far = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     near_y = np.array([facades[index].y_m for index in near])
     far_mirrors = _facade_mirrors(scene, far, near_y)
+    # The image of an image: the user is mirrored first in the surface that the path meets last.
     behind_far = np.repeat(user_m, len(pairs), axis=1)
     behind_far[..., Y] = 2.0 * far_mirrors.plane_m - behind_far[..., Y]
     first = bounced(station_m, behind_far, _facade_mirrors(scene, near, station_m[Y]))
@@ -206,6 +210,7 @@ def _vehicle_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: 
     mirrors = scene.present & np.isin(scene.kind, MIRRORING_KINDS)
     center = np.where(mirrors[..., None], scene.center_m, 0.0)
     half = np.where(mirrors[..., None], 0.5 * scene.size_m, 0.0)
+    # Of two opposite faces only the one towards the base station can reflect to it.
     side = np.where(station_m[axis] >= center[..., axis], 1.0, -1.0)
     faces = Mirrors(axis, center[..., axis] + side * half[..., axis], side, center - half, center + half)
     bounce = bounced(station_m, user_m, faces)

@@ -70,6 +70,7 @@ def correlated_normal(step_m: Array, correlation_m: float, n_tracks: int, draws:
 
     Source: 3GPP TR 38.901 clause 7.4.4, R(d) = e^(-d / d_cor).
     """
+    # A stationary start, so that the first point has the same variance as all others.
     start = draws.standard_normal(n_tracks)
     return np.vstack([start, gauss_markov(step_m[1:], correlation_m, start, draws)]).T
 

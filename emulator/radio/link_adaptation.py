@@ -59,6 +59,7 @@ class BlockRates:
         """
         efficiency = table("cqi")["efficiency"]
         n_bytes = np.floor(symbols_per_block * efficiency / 8.0).astype(np.int64)
+        # The smallest transport block of TS 38.214, Table 5.1.3.2-1, and the first row of `tables/block_error.csv`.
         if 8 * n_bytes[0] < FEWEST_BITS:
             raise ConfigError(
                 f"a radio block would carry {8 * n_bytes[0]} bits at its lowest rate and needs {FEWEST_BITS};"
@@ -71,6 +72,7 @@ class BlockRates:
 
     def choose(self, sinr_db: float) -> int:
         """Index of the highest rate that meets the target at this SINR; 0 if none does."""
+        # Below the lowest rate it still sends at that rate, and the blocks fail.
         return max(0, int(np.searchsorted(self.needed_db, sinr_db, side="right")) - 1)
 
 
@@ -95,6 +97,7 @@ class OuterLoop:
 
     def __init__(self, target: float, step_db: float) -> None:
         self.offset_db = 0.0
+        # In equilibrium (1 - target) * up = target * down.
         self._down_db, self._up_db = step_db, step_db * target / (1.0 - target)
 
     def update(self, n_good: int, n_failed: int) -> None:

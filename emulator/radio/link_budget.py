@@ -37,10 +37,13 @@ def lattice_places_m(n_stations: int, inter_site_distance_m: float, draws: np.ra
     """
     reach = int(np.ceil(np.sqrt(n_stations))) + 1
     column, row = (grid.ravel() for grid in np.meshgrid(*[np.arange(-reach, reach + 1)] * 2))
+    # Rows of equilateral triangles lie sqrt(3) / 2 apart, every second one displaced by half a step.
     x, y = column + 0.5 * row, np.sqrt(0.75) * row
+    # Rounded, so that places equally far from the middle compare equal and their angle decides the order.
     ring = np.round(x**2 + y**2, 6)
     order = np.lexsort((np.arctan2(y, x), ring))[:n_stations]
     angle = draws.uniform(0.0, 2.0 * np.pi, n_stations)
+    # The root makes offsets even over the area of a disc.
     moved = JITTER_SHARE * np.sqrt(draws.random(n_stations))
     lattice = np.stack([x[order] + moved * np.cos(angle), y[order] + moved * np.sin(angle)], axis=1)
     return np.asarray(inter_site_distance_m * lattice)
@@ -71,7 +74,9 @@ def station_loss_db(
     first, second = np.triu_indices(n, k=1)
     farthest_m = table("umi_validity").row("distance_2d_m")["highest"]
     apart_m = distance_m[first, second]
+    # Pairs beyond the model's range are computed at its end and become infinite below.
     near_m = np.minimum(apart_m, farthest_m)
+    # Drawn for all pairs, as the fading below: no option moves the draws of another one.
     is_los = in_sight[first, second] | (draws.random(len(first)) < los_probability(near_m))
     pair_db = umi_pathloss_db(near_m, carrier_hz, is_los=is_los, user_height_m=STATION_HEIGHT_M)
     pair_db = pair_db + oxygen_db(near_m, carrier_hz)
@@ -94,5 +99,6 @@ def off_beam_loss_db(angle_rad: Any, beamwidth_deg: float, front_to_back_db: flo
 
     Source: 3GPP TR 38.901, Table 7.3-1, horizontal cut, min(12 (angle / beamwidth)^2, front-to-back ratio).
     """
+    # By way of the unit circle, so that a difference of two bearings lies in [0, 180] degrees.
     off_deg = np.degrees(np.abs(np.angle(np.exp(1j * np.asarray(angle_rad, dtype=np.float64)))))
     return np.asarray(np.minimum(12.0 * (off_deg / beamwidth_deg) ** 2, front_to_back_db))

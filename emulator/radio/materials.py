@@ -38,6 +38,7 @@ def complex_permittivity(material: str, carrier_hz: float) -> complex:
             f"material {material!r} is specified from {row['lowest_ghz']:g} to {row['highest_ghz']:g} GHz, "
             f"got a carrier of {f_ghz:g} GHz; specified there: {names}"
         )
+    # ITU-R P.2040-1: eps_r = a f^b and sigma = c f^d, with f in GHz.
     conductivity_s_per_m = row["c"] * f_ghz ** row["d"]
     lossy = conductivity_s_per_m / (2 * np.pi * carrier_hz * VACUUM_PERMITTIVITY_F_PER_M)
     return complex(row["a"] * f_ghz ** row["b"], -lossy)

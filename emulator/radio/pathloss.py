@@ -73,7 +73,9 @@ def umi_pathloss_db(
             + row["user_height_db_per_m"] * (user_height_m - 1.5)
         )
 
+    # PL1 up to the breakpoint and PL2 beyond, as in Table 7.4.1-1.
     los = np.where(distance_2d <= breakpoint_m, segment("los_near"), segment("los_far"))
+    # NLOS is never less than LOS: PL = max(PL_LOS, PL'_NLOS) in the same table.
     return np.asarray(np.where(is_los, los, np.maximum(los, segment("nlos"))))
 
 
@@ -88,6 +90,7 @@ def los_probability(distance_2d_m: Any) -> Array:
     distance = np.asarray(distance_2d_m, dtype=np.float64)
     _check_all("distance_2d_m", distance, "must be above 0", distance > 0.0)
     row = table("umi_los_probability").row("outdoor")
+    # Cut at 1, the formula beyond 18 m gives the certain line of sight nearer than that, too.
     near = np.minimum(row["near_m"] / distance, 1.0)
     return np.asarray(near + np.exp(-distance / row["decay_m"]) * (1.0 - near))
 

@@ -92,6 +92,7 @@ def beam_powers(
             f"sweep.n_subcarriers must be at least 1 and sweep.bandwidth_hz above 0, "
             f"got {n_subcarriers} and {bandwidth_hz}"
         )
+    # Few of the possible paths exist in a frame, and the kernel grows with the square of their number.
     columns = _valid_first(paths.valid)
     gain = np.take_along_axis(paths.gain, columns, axis=1)
     direction_sine = np.take_along_axis(paths.direction_sine, columns, axis=1)
@@ -99,6 +100,7 @@ def beam_powers(
     n_frames, n_paths = gain.shape
     arriving = gain[..., None] * steering_vector(direction_sine, codebook.shape[1])
     amplitude = arriving.reshape(n_frames * n_paths, -1) @ codebook.conj().T
+    # The kernel is real, so real and imaginary parts go through one product of real matrices.
     parts = amplitude.view(np.float64).reshape(n_frames, n_paths, -1)  # [F, P, 2 n_beams], real and imaginary
     kernel = _band_kernel(delay_s[:, :, None] - delay_s[:, None, :], n_subcarriers, bandwidth_hz / n_subcarriers)
     power_parts = (parts * (kernel @ parts)).sum(axis=1)
@@ -117,6 +119,7 @@ def measured_powers(powers: Array, noise: SweepNoise, draws: np.random.Generator
     if draws is None:
         raise ConfigError("beam_powers needs draws, a numpy Generator, to add noise")
     per_half_snapshot = noise.mean_power / (2 * noise.n_snapshots)
+    # Each snapshot adds the squares of two real Gaussians, so one draw stands for all snapshots.
     measured = per_half_snapshot * draws.noncentral_chisquare(2 * noise.n_snapshots, powers / per_half_snapshot)
     if noise.nan_row_share > 0.0:
         rows = np.flatnonzero(draws.random(len(powers)) < noise.nan_row_share)

@@ -75,6 +75,7 @@ def parse_table(name: str, text: str) -> Table:
     header, *rows = list(csv.reader(lines[1:])) or [[]]
     if not rows:
         raise DataError(f"table {name} must hold a header and at least one row")
+    # Lines 1 and 2 are the clause and the header.
     for number, row in enumerate(rows, start=3):
         if len(row) != len(header):
             raise DataError(f"table {name} line {number} has {len(row)} cells, its header {len(header)}")
@@ -91,6 +92,7 @@ def _numbers(name: str, column: str, texts: tuple[str, ...]) -> NDArray[np.float
     if wrong:
         raise DataError(f"table {name} column {column} must hold numbers or nothing, got {wrong[0]!r}")
     numbers = np.array([float(text) if text else np.nan for text in texts])
+    # `table` is cached, so that all callers share the arrays.
     numbers.flags.writeable = False
     return numbers
 

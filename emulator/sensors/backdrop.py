@@ -76,6 +76,7 @@ def backdrop(surroundings: Surroundings, view: Pinhole) -> Backdrop:
     color = _sky(up)
     below = up < 0.0
     depth_m = np.where(below, view.position_m[2] / np.maximum(-up, 1e-9), np.inf)
+    # A row's slope is height lost per metre of depth, so rows below the horizon meet z = 0 at this depth.
     x_m = view.position_m[0] + depth_m[below] * np.broadcast_to(along_x, (n, n))[below]
     y_m = view.position_m[1] + depth_m[below] * np.broadcast_to(along_y, (n, n))[below]
     color[below] = hazed(_ground(surroundings, x_m, y_m), depth_m[below])

@@ -107,12 +107,14 @@ class Exposure:
     def drawn(cls, settings: CameraSettings, draws: np.random.Generator) -> Exposure:
         """One camera's wandering, with random periods and phases."""
         shortest, longest = np.log(EXPOSURE_PERIODS_S)
+        # Even in the logarithm, so that fast and slow waves are equally likely.
         period_s = np.exp(draws.uniform(shortest, longest, N_EXPOSURE_WAVES))
         phase_rad = draws.uniform(0.0, 2.0 * np.pi, N_EXPOSURE_WAVES)
         return cls(settings.exposure_drift, 2.0 * np.pi / period_s, phase_rad)
 
     def at(self, time_s: Array) -> Array:
         """[F] factors around 1 at instants [F]."""
+        # Their mean, not their sum, keeps the factor within the drift that was set.
         waves = np.sin(np.multiply.outer(time_s, self.frequency_rad_per_s) + self.phase_rad)
         return np.asarray(1.0 + self.drift * waves.mean(axis=-1))
 
@@ -208,6 +210,7 @@ def _light(scene: Scene, settings: CameraSettings, view: Pinhole, behind: Backdr
         scene = with_lamps(scene)
     seen = faces(scene, view, behind)
     if settings.night:
+        # Lamps do not dim at night: this undoes the gain that the whole image gets afterwards.
         seen.color[seen.shines] /= NIGHT_GAIN
     light = np.repeat(behind.color[None], len(scene), axis=0)
     winner, where = nearest_faces(seen, len(scene), view.n_samples)
@@ -268,6 +271,7 @@ def _noise_steps(sigma: float) -> NDArray[np.int16]:
     """[N_NOISE_LEVELS] evenly likely values, rounded; read only. A table, for every image needs thousands of draws."""
     normal = NormalDist()
     values = np.array([normal.inv_cdf((level + 0.5) / N_NOISE_LEVELS) for level in range(N_NOISE_LEVELS)])
+    # The middles of equally likely intervals spread less than 1, because the tails are cut; scaled to match sigma.
     steps: NDArray[np.int16] = np.rint(sigma * 255.0 * values / values.std()).astype(np.int16)
     steps.setflags(write=False)
     return steps

@@ -109,6 +109,7 @@ def with_lamps(scene: Scene) -> Scene:
     vehicle = scene.present & (scene.kind != Kind.PEDESTRIAN) & (scene.size_m[..., 0] >= LEAST_VEHICLE_M)
     ahead = np.where(scene.velocity_m_per_s[..., 0] < 0.0, -1.0, 1.0)
     size_m = scene.size_m.copy()
+    # Lamps stick out: flush with the body they would have its depth, and the nearest face of a sample wins.
     size_m[..., 0] = LAMP_M + LAMP_OUT_M
     size_m[..., 1] += 2.0 * LAMP_OUT_M
     size_m[..., 2] *= LAMP_HIGH - LAMP_LOW
@@ -175,6 +176,7 @@ def _hits(scene: Scene, view: Pinhole) -> _Hits:
     center_m = scene.center_m - np.array([view.position_m[0], view.position_m[1], 0.0])
     half_m = _half_sizes(scene, view, center_m)
     low, high = (center_m - half_m)[..., None], (center_m + half_m)[..., None]
+    # Slab test in top view; `Pinhole.directions` never gives 0.
     one_x, other_x = low[:, :, 0] / along_x, high[:, :, 0] / along_x
     one_y, other_y = low[:, :, 1] / along_y, high[:, :, 1] / along_y
     enters_x, enters_y = np.minimum(one_x, other_x), np.minimum(one_y, other_y)
@@ -183,6 +185,7 @@ def _hits(scene: Scene, view: Pinhole) -> _Hits:
     met = (far_m > np.maximum(near_m, NEAREST_M)) & scene.present[..., None]
     frame, slot, column = np.nonzero(met)
     near = near_m[frame, slot, column]
+    # `nearest_faces` needs them far to near; stable, so that boxes at equal depth keep a fixed order.
     order = np.argsort(-near, kind="stable")
     frame, slot, column = frame[order], slot[order], column[order]
     return _Hits(

@@ -12,7 +12,7 @@ from ..ranges import check_ranges
 from ..world.gauss_markov import gauss_markov
 from ..world.scene import Array
 
-#: Per degree of latitude, everywhere; of longitude, times the cosine of the latitude.
+#: Per degree of latitude, everywhere; of longitude, times the cosine of the latitude. The equator over 360, rounded.
 METERS_PER_DEGREE = 111_320.0
 #: Drifting and white error of a receiver with real-time corrections: together 0.02 m.
 RTK_BIAS_M, RTK_WHITE_M = 0.0173, 0.01
@@ -43,6 +43,7 @@ class GpsSettings:
     vertical_factor: float = 2.0
     latency_s: float = 0.2
     rtk: bool = False
+    # Tempe, Arizona, where DeepSense 6G was recorded.
     latitude_deg: float = 33.42
     longitude_deg: float = -111.93
     heading_deg: float = 0.0
@@ -73,6 +74,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "white_m": (0, 100),
     "vertical_factor": (0, 10),
     "latency_s": (0, 5),
+    # Near the poles a degree of longitude has no length to divide by.
     "latitude_deg": (-85, 85),
     "longitude_deg": (-180, 180),
     "heading_deg": (-360, 360),
@@ -92,6 +94,7 @@ class GpsReceiver:
 
     def __init__(self, settings: GpsSettings, draws: np.random.Generator) -> None:
         self.settings = settings
+        # Two streams, because draws of both kinds from one would depend on where chunks begin.
         self._drift_draws, self._jitter_draws = draws.spawn(2)
         self._drift, self._last_s = self._drift_draws.standard_normal(3), np.nan
 
@@ -112,6 +115,7 @@ class GpsReceiver:
         true_m = world.user_before_m(times_s, self.settings.latency_s)
         if not len(times_s):
             return true_m
+        # The first step lasts 0 s and leaves the stationary start as it is.
         before_s = times_s[0] if np.isnan(self._last_s) else self._last_s
         steps_s = np.diff(times_s, prepend=before_s)
         if not (steps_s >= 0.0).all():

@@ -103,6 +103,7 @@ class Lidar:
 
     def __init__(self, settings: LidarSettings, draws: np.random.Generator) -> None:
         self.settings = settings
+        # Two streams, because draws of both kinds from one would depend on where chunks begin.
         self._noise_draws, self._dropout_draws = draws.spawn(2)
 
     def sense(self, scene: Scene) -> Scans:
@@ -118,6 +119,7 @@ class Lidar:
         noisy_m = range_m + sigma_m * self._noise_draws.standard_normal(range_m.shape, dtype=np.float32)
         lost = settings.dropout + settings.far_dropout * darkness * (range_m / settings.max_range_m) ** 4
         is_lost = self._dropout_draws.random(range_m.shape, dtype=np.float32) < lost
+        # Noise around the largest range must not turn the absence of an echo into an echo.
         is_lost |= range_m >= settings.max_range_m
         scans = np.empty((*range_m.shape, 2), dtype=np.float32)
         scans[..., 0] = np.where(is_lost, settings.max_range_m, np.clip(noisy_m, 0.0, settings.max_range_m))
@@ -141,6 +143,7 @@ def echoes(scene: Scene, settings: LidarSettings) -> tuple[Array, Array]:
     darkness = np.tile(np.where(wall_m < settings.max_range_m, FACADE_DARKNESS, 0.0), (len(scene), 1))
     for box in _boxes(scene, settings):
         reach = settings.max_range_m + np.linalg.norm(box.half_m, axis=1)
+        # The oldest ray of a rolling sweep met the box where it was `-delays_s[0]` before.
         reach += np.linalg.norm(box.velocity_m_per_s, axis=1) * -settings.delays_s[0]
         frames = np.flatnonzero(box.seen & ((box.center_m**2).sum(axis=1) < reach**2))
         if not len(frames):
@@ -182,6 +185,7 @@ def _boxes(scene: Scene, settings: LidarSettings) -> list[_Box]:
         )
         for slot in range(scene.present.shape[1])
     ]
+    # A user whose antenna rides on a car or drone has no pole.
     carried = (scene.present & (scene.kind == Kind.TARGET)).any(axis=1)
     stands = ~carried & (scene.user_m[:, 2] >= settings.height_m) & (settings.pole_radius_m > 0.0)
     boxes.append(
@@ -207,6 +211,7 @@ def _slab_m(box: _Box, frames: NDArray[np.int64], per_x: Array, per_y: Array, de
     middle_x, middle_y = x_m * per_x, y_m * per_y
     enter_m = np.maximum(middle_x - half_x, middle_y - half_y)
     leave_m = np.minimum(middle_x + half_x, middle_y + half_y)
+    # A box around the LiDAR itself has its entry behind it and is not seen.
     return np.asarray(np.where((enter_m <= leave_m) & (enter_m > 0.0), enter_m, np.inf))
 
 

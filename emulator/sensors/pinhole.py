@@ -58,6 +58,7 @@ class Pinhole:
         forward_x, forward_y = self.axis
         right = self.column_slopes(n)
         along_x, along_y = forward_x + right * forward_y, forward_y - right * forward_x
+        # Callers divide by both components.
         tiny = 1e-12
         return np.where(along_x == 0.0, tiny, along_x), np.where(along_y == 0.0, tiny, along_y)
 

@@ -60,6 +60,7 @@ class RadarSettings:
     n_ranges: int = 128
     n_angles: int = 64
     carrier_hz: float = 77e9
+    # 15 MHz/us over the 51.2 us that 256 samples at 5 MHz take.
     bandwidth_hz: float = 768e6
     n_samples: int = 256
     chirp_s: float = 51.2e-6
@@ -89,6 +90,7 @@ class RadarSettings:
     def snr_at_1_m(self) -> float:
         """Signal over noise of one chirp and antenna, of 1 m2 ahead at 1 m; it falls with the fourth power of range."""
         wavelength_m = SPEED_OF_LIGHT_M_PER_S / self.carrier_hz
+        # 0.2 instead of 0.1 per dB: the gain counts for the transmit and for the receive antenna.
         received_w = self.transmit_power_w * 10.0 ** (0.2 * self.gain_db) * wavelength_m**2 / (4.0 * np.pi) ** 3
         noise_w = NOISE_W_PER_HZ * 10.0 ** (0.1 * self.noise_figure_db) / self.chirp_s
         return float(received_w / noise_w)
@@ -177,6 +179,7 @@ def echoes(scene: Scene, settings: RadarSettings) -> tuple[Array, Array, Array]:
     ahead = np.maximum(way_m[..., 1] / np.maximum(np.hypot(way_m[..., 0], way_m[..., 1]), 1e-9), 0.0)
     radial_m_per_s = (way_m * scene.velocity_m_per_s[:, :, None]).sum(axis=-1) / range_m
     seen = scene.present[..., None] & ~_is_hidden(scene, points_m)
+    # The cosine is squared, because both antennas have it.
     snr = settings.snr_at_1_m * section_m2[..., None] * ahead**2 / range_m**4
     snr = np.where(seen, snr * _moving_share(radial_m_per_s, settings), 0.0)
     frames = len(scene)
@@ -207,6 +210,7 @@ def _is_hidden(scene: Scene, points_m: Array) -> NDArray[np.bool_]:
 
 def _moving_share(radial_m_per_s: Array, settings: RadarSettings) -> Array:
     """[...] share of a reflector's power that is left when the mean over the chirps of a frame is removed."""
+    # Twice the Doppler phase of one way: the wave goes there and back.
     turn_rad = 4.0 * np.pi * radial_m_per_s * settings.chirp_interval_s * settings.carrier_hz / SPEED_OF_LIGHT_M_PER_S
     return 1.0 - _periodic_sinc(turn_rad / (2.0 * np.pi), settings.n_chirps)
 
@@ -232,5 +236,6 @@ def _noise_correlation(
     normal = draws.standard_normal((*shape, 2))
     sigma = np.sqrt(pairs / (2.0 * n_chirps))
     noise: NDArray[np.complex128] = (normal[..., 0] + 1j * normal[..., 1]) * sigma
+    # Lag 0 is a sum of powers, real: all of its variance lies in the real part.
     noise[..., 0] = pairs[0] + noise[..., 0].real * np.sqrt(2.0)
     return noise

@@ -30,6 +30,7 @@ def gauss_markov(steps: Array, constant: float, start: Any, draws: np.random.Gen
     kept = np.exp(-np.asarray(steps, dtype=np.float64) / constant)
     fresh *= np.sqrt(1.0 - kept**2)[:, None]
     value = np.asarray(start, dtype=np.float64)
+    # Step by step, so that drawing in pieces gives the same bits as drawing at once.
     for index, share in enumerate(kept.tolist()):
         value = share * value + fresh[index]
         fresh[index] = value

@@ -69,6 +69,7 @@ def crossers(
         at_kerb_s = start_s + abs(x_m - from_x_m) / speed
         leave_s = _departure_s(settings, lanes, (x_m, from_y_m, to_y_m), at_kerb_s, size_m[0] / 2.0, speed)
         knots = [(start_s, from_x_m, from_y_m), (at_kerb_s, x_m, from_y_m)]
+        # Without a gap the person stays on this kerb and leaves the scene on the other side.
         if leave_s > at_kerb_s + PATIENCE_S:
             to_y_m, to_x_m = from_y_m, -from_x_m
             leave_s = at_kerb_s + PATIENCE_S
@@ -100,6 +101,7 @@ def _departure_s(
             forbidden.append((begin_s - leave_s, end_s - enter_s))
     departure_s = earliest_s
     for begin_s, end_s in sorted(forbidden):
+        # Sorted by their beginning, one pass suffices: an instant past all earlier intervals stays past them.
         if begin_s < departure_s < end_s:
             departure_s = end_s
     return departure_s
@@ -112,6 +114,7 @@ def _passers(
     if per_s == 0.0:
         return
     slowest_m_per_s = PEDESTRIAN_SPEED_M_PER_S - PEDESTRIAN_CUT * PEDESTRIAN_SPREAD_M_PER_S
+    # The longest walk: in from the border, up to PATIENCE_S of waiting, across, and out to the border.
     start_s = -(4.0 * settings.reach_m + settings.user_y_m) / slowest_m_per_s - PATIENCE_S
     while (start_s := start_s + draws.exponential(1.0 / per_s)) <= duration_s:
         width_m = float(draws.uniform(*PEDESTRIAN_WIDTHS_M))

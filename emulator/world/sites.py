@@ -68,6 +68,7 @@ def site_street(index: int, draws: np.random.Generator, base: StreetSettings | N
         user_height_m=1.0 + 0.25 * shares[4],
         facade_setback_m=kerb_m + 1.5 + 4.0 * shares[5],
         facade_height_m=6.0 + 14.0 * shares[6],
+        # The two walls change with different periods, so that all pairs of materials occur.
         facade_material=FACADE_MATERIALS[index // 2 % 2],
         near_facade_setback_m=2.0 + 4.0 * shares[7],
         near_facade_material=FACADE_MATERIALS[index // 3 % 2],
@@ -124,6 +125,7 @@ def expected_blocked_share(settings: StreetSettings) -> float:
 def _fitting_arrivals_per_s(street: StreetSettings, blocked: tuple[float, float], share: float) -> float:
     """Arrivals per lane with which the line of sight is blocked for a share between the two."""
     target = blocked[0] + (blocked[1] - blocked[0]) * share
+    # What StreetSettings accepts; it refuses 1 / mean_least_gap_s, so 10 % below.
     low, high = 0.05, min(0.3, 0.9 / street.mean_least_gap_s)
     for _ in range(30):  # the share grows with the arrivals: halve until it fits
         middle = (low + high) / 2.0
@@ -136,10 +138,12 @@ def _fitting_arrivals_per_s(street: StreetSettings, blocked: tuple[float, float]
 
 def _vehicle_blocks_s(settings: StreetSettings, y_m: float) -> float:
     """Mean blocking time of a vehicle in the middle of a lane."""
+    # Mean of 1 / speed, to second order in the spread: the mean of a reciprocal exceeds the reciprocal of the mean.
     mean_s_per_m = (1.0 + SPEED_SPREAD**2) / settings.mean_speed_m_per_s
     total_s = 0.0
     for kind, share in settings.vehicle_shares.items():
         length_m, width_m, height_m = VEHICLE_SIZES_M[kind]
+        # Cars are lower than some lines of sight, and then never block.
         if _line_height_m(settings, y_m) < height_m:
             total_s += share * _shadow_m(settings, length_m, width_m) * mean_s_per_m
     return total_s
@@ -150,6 +154,7 @@ def _walker_blocks_s(settings: StreetSettings, near: bool) -> float:
     strips = kerb_strips(settings, near)
     if _line_height_m(settings, strips[0][0]) >= PEDESTRIAN_HEIGHT_M:
         return 0.0
+    # The strip in front always comes first and exists: setbacks are at least 1.2 m, margins 0.5 m to either side.
     in_front = (strips[0][1] - strips[0][0]) / sum(high - low for low, high in strips)
     width_m = sum(PEDESTRIAN_WIDTHS_M) / 2.0
     return in_front * _shadow_m(settings, width_m, width_m) / PEDESTRIAN_SPEED_M_PER_S
@@ -157,6 +162,7 @@ def _walker_blocks_s(settings: StreetSettings, near: bool) -> float:
 
 def _shadow_m(settings: StreetSettings, length_m: float, width_m: float) -> float:
     """Distance along the street over which a box is on the line of sight."""
+    # The line of sight is slanted, so the box's width adds by the slope.
     return length_m + width_m * abs(settings.user_x_m) / settings.user_y_m
 
 

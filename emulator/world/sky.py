@@ -140,6 +140,7 @@ class _Room:
 
     def waypoint(self, draws: np.random.Generator) -> Array:
         """[3] even in azimuth, distance and height, as far as the corners of the room allow."""
+        # Rejection is fast where `is_roomy`, which the settings have checked.
         while True:
             azimuth_rad = np.arctan(self.sector_slope) * draws.uniform(-1.0, 1.0)
             distance_m = draws.uniform(self.nearest_m, self.farthest_m)
@@ -155,6 +156,7 @@ class _Room:
 
     def _holds(self, place_m: Array) -> bool:
         across_m, ahead_m, height_m = place_m
+        # Tightened by the margin on both axes, because wobble displaces along each.
         in_sector = abs(across_m) + self.margin_m <= self.sector_slope * (ahead_m - self.margin_m)
         ceiling_m = self.base_height_m + self.elevation_slope * (ahead_m - self.margin_m) - self.margin_m
         return bool(ahead_m >= self.nearest_m and in_sector and height_m <= ceiling_m)
@@ -275,6 +277,7 @@ def _legs(settings: SkySettings, draws: np.random.Generator, borders_s: list[flo
             peak = draws.uniform(settings.min_speed_m_per_s, settings.max_speed_m_per_s)
             lasts_s = float(np.linalg.norm(there - here)) * PEAK_OVER_MEAN / peak
             lasts_s += float(draws.uniform(0.0, settings.max_hover_s)) * hovers
+            # A hover without duration (max_hover_s = 0) would be a leg whose progress divides by 0.
             if lasts_s == 0.0:
                 continue
             left_s = end_s - leg_s[-1]
@@ -282,6 +285,7 @@ def _legs(settings: SkySettings, draws: np.random.Generator, borders_s: list[flo
                 there, lasts_s = here + (there - here) * (left_s / lasts_s), left_s
             from_m.append(here)
             to_m.append(there)
+            # Not the rounded sum: instants are assigned to flights and to legs by two searches that must agree.
             leg_s.append(leg_s[-1] + lasts_s if lasts_s < left_s else end_s)
             here = there
     return np.array(leg_s), np.array(from_m), np.array(to_m)

@@ -44,11 +44,13 @@ class StreetWorld:
         if not 0.0 < duration_s < np.inf:
             raise ConfigError(f"duration_s must be a positive number of seconds, got {duration_s}")
         self.settings, self.duration_s, self.user = settings, float(duration_s), user
+        # One stream each: more people on a kerb do not change the vehicles of any lane.
         *lane_draws, near_draws, far_draws, crossing_draws = draws.spawn(settings.n_lanes + 3)
         lanes = [list(vehicles(settings, lane, stream, duration_s)) for lane, stream in enumerate(lane_draws)]
         people = [
             *walkers(settings, True, near_draws, duration_s),
             *walkers(settings, False, far_draws, duration_s),
+            # Last, because they wait for gaps between the vehicles.
             *crossers(settings, lanes, crossing_draws, duration_s),
         ]
         self._tracks = Tracks.of([way for lane in lanes for way in lane] + people)
@@ -140,6 +142,7 @@ class StreetWorld:
         tracks, seen = self._tracks, []
         for track in np.flatnonzero(tracks.kind == Kind.CAR).tolist():
             (x_m, y_m), x_m_per_s = tracks.knot_m[track, 0], tracks.leg_m_per_s[track, 0, 0]
+            # Not beyond the reach, where boxes do not exist.
             half_m = min(y_m * np.tan(np.radians(TRACKED_SECTOR_DEG)), self.settings.reach_m)
             middle_s = tracks.knot_s[track, 0] - x_m / x_m_per_s
             begin_s, end_s = middle_s - half_m / abs(x_m_per_s), middle_s + half_m / abs(x_m_per_s)
@@ -147,6 +150,7 @@ class StreetWorld:
                 seen.append((float(begin_s), float(end_s), track))
         chosen: list[tuple[float, float, int]] = []
         for begin_s, end_s, track in sorted(seen):
+            # One user at a time: passes that overlap would leave the target undefined.
             if not chosen or begin_s > chosen[-1][1]:
                 chosen.append((begin_s, end_s, track))
         if not chosen:

@@ -105,6 +105,7 @@ class StreetSettings:
                 f"street.near_facade_setback_m must be 0 (no wall) or at least {WALL_MARGIN_M:g}, so that the base "
                 f"station stands before the wall, got {self.near_facade_setback_m}"
             )
+        # Gaps are the shortest allowed one plus a random one (traffic.py), whose mean would be 0 or less.
         if self.arrivals_per_s * self.mean_least_gap_s >= 1.0:
             raise ConfigError(
                 f"street.arrivals_per_s must be below {1.0 / self.mean_least_gap_s:.3g} at these speeds, lengths and "

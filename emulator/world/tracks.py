@@ -59,6 +59,7 @@ class Tracks:
         padded = [way.knots + way.knots[-1:] * (n_knots - len(way.knots)) for way in ordered]
         knots = np.array(padded, dtype=np.float64).reshape(len(ordered), n_knots, 3)
         step = np.diff(knots, axis=1)
+        # Padding repeats the last knot: those legs have no duration, and velocity 0 instead of 0 / 0.
         lasts_s = np.where(step[..., :1] > 0.0, step[..., :1], 1.0)
         return cls(
             kind=np.array([way.kind for way in ordered], dtype=np.uint8),
@@ -83,6 +84,7 @@ class Tracks:
 
     def motion_at(self, track: Index, time_s: Array) -> tuple[Array, Array]:
         """[..., 3] centers and [..., 3] velocities of tracks [...] at instants that broadcast with them."""
+        # Inner knots only: outside of its time a track extends its outer legs, and its slot is not present.
         leg = (self.knot_s[track, 1:-1] <= np.asarray(time_s)[..., None]).sum(axis=-1)
         velocity = self.leg_m_per_s[track, leg]
         center = np.empty((*track.shape, 3))
@@ -104,6 +106,8 @@ class Slots:
         busy: list[tuple[float, int]] = []
         within = (tracks.end_s > first_s) & (tracks.begin_s <= last_s)
         for track in np.flatnonzero(within).tolist():
+            # A box is absent at its very last instant (`tracks_at`), so that its column is free for one that begins
+            # then.
             while busy and busy[0][0] <= tracks.begin_s[track]:
                 heapq.heappush(free, heapq.heappop(busy)[1])
             if not free:

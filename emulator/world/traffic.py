@@ -40,8 +40,10 @@ def vehicles(settings: StreetSettings, lane: int, draws: np.random.Generator, du
         if entry_s > duration_s:
             return
         kind = kinds[draws.choice(len(kinds), p=shares)]
+        # Cut, because the earliest entry above needs a slowest speed.
         speed_share = 1.0 + SPEED_SPREAD * np.clip(draws.standard_normal(), -SPEED_CUT, SPEED_CUT)
         desired_s_per_m = 1.0 / (settings.mean_speed_m_per_s * float(speed_share))
+        # At the exit the gap has changed by street_m times the difference in s/m; it may shrink by the spare time only.
         s_per_m = max(desired_s_per_m, leader_s_per_m - spare_s / street_m)
         length_m, width_m, _ = VEHICLE_SIZES_M[kind]
         aside_m = min(3.0 * LANE_KEEPING_M, (settings.lane_width_m - width_m) / 2.0)

@@ -35,6 +35,7 @@ class Wanderer:
         step_s: float,
     ) -> None:
         self._draws, self._area_m = draws, np.asarray(area_m, dtype=np.float64)
+        # Per axis: the variances of two axes add up to the mean square of the speed.
         self._deviation, self._memory_s, self._step_s = speed_m_per_s / np.sqrt(2.0), memory_s, step_s
         self._way_m = draws.uniform(size=(1, 2)) * self._area_m  # [n, 2] without borders
         self._drift = draws.standard_normal(2)
@@ -43,6 +44,7 @@ class Wanderer:
         """[2] position in m; memory grows with the latest requested instant."""
         steps, part = divmod(now_s / self._step_s, 1.0)
         index = int(steps)
+        # The position is interpolated, so the step after the instant must exist, too.
         while index + 1 >= len(self._way_m):
             self._walk_on()
         before, after = self._way_m[index : index + 2]
@@ -60,6 +62,7 @@ class Wanderer:
 
 def mirrored(way_m: Array, area_m: Array) -> Array:
     """A trajectory without borders, reflected into [0, area_m]."""
+    # Reflections at both borders repeat with twice the width: there and back.
     behind = np.mod(way_m, 2.0 * area_m)
     return np.minimum(behind, 2.0 * area_m - behind)
 

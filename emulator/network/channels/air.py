@@ -45,6 +45,7 @@ class Air:
         self._bearing_rad = np.arctan2(across[..., 1], across[..., 0])  # [from, to]
         ends = np.array(directions, dtype=np.int64).reshape(-1, 2)
         self._sender, self._receiver = ends[:, 0], ends[:, 1]
+        # Infinite beyond 5 km, where TR 38.901 Table 7.4.1-1 ends, see `station_loss_db`.
         if np.isinf(loss_db[self._sender, self._receiver]).any():
             far = int(np.isinf(loss_db[self._sender, self._receiver]).argmax())
             raise ConfigError(
@@ -84,6 +85,7 @@ class Air:
         if not on_air.size:
             return np.zeros(time_s.shape)
         faded_mw = leaked_mw[on_air] * 10.0 ** (-self._fade_db[others[on_air]] / 10.0)
+        # Its end is not part of a transmission, so that of two in a row only one counts at their border.
         overlaps = (start_s[on_air] <= time_s[..., None]) & (time_s[..., None] < until_s[on_air])
         return np.asarray(overlaps @ faded_mw)
 
@@ -91,6 +93,7 @@ class Air:
         """Links that interfere with the receiver of this one, and their power in mW; computed once per link."""
         if link not in self._interferers_of:
             me, source = self._receiver[link], self._sender[link]
+            # See above: neither the receiver's own transmissions nor those of its sender disturb it.
             others = np.flatnonzero((self._sender != source) & (self._sender != me))
             leaked_mw = 10.0 ** (self._leaked_dbm(others, me, source) / 10.0)
             audible = leaked_mw > INAUDIBLE * self.noise_mw
@@ -101,6 +104,8 @@ class Air:
         """[n_others] power that clear transmissions to others put into a station that listens to its source."""
         settings, bearing = self._settings, self._bearing_rad
         sender = self._sender[others]
+        # Off the axis at the interferer, whose beam points to its own receiver, and at this receiver, whose beam points
+        # to its source.
         off_rad = np.stack(
             [bearing[sender, me] - bearing[sender, self._receiver[others]], bearing[me, sender] - bearing[me, source]]
         )

@@ -60,6 +60,7 @@ def fibre_channel(settings: FibreSettings, packet_bytes: int, draws: np.random.G
         draws: decides about the latency, once.
     """
     low_s, high_s, rate_bps = FIBRE_GRADES.get(settings.grade, (0.0, 0.0, 1e10))
+    # Only grades draw, and once per link, whose latency never changes afterwards.
     latency_s = settings.length_km * SECONDS_PER_KM if settings.grade == "length" else draws.uniform(low_s, high_s)
     rate_bps = rate_bps if settings.rate_bps is None else settings.rate_bps
     return PacketChannel(LinkSettings(rate_bps, propagation_s=latency_s, packet_bytes=packet_bytes), Lossless())

@@ -58,6 +58,7 @@ def bursts_of(share: float, mean_burst: float) -> BurstSettings:
     BurstSettings(p=0.0625, r=0.25, loss_bad=1.0, loss_good=0.0)
     """
     r = 1.0 / mean_burst
+    # From the stationary share p / (p + r).
     p = share * r / (1.0 - share)
     if p > 1.0:
         raise ConfigError(

@@ -88,6 +88,7 @@ def lost_packets(stretches: Sequence[Stretch], size_bytes: int, packet_bytes: in
     # Blocks and packets do not align: a lost block takes every packet that it holds a byte of.
     first = (end - sizes)[lost] // packet_bytes
     last = np.minimum(end[lost] - 1, last_byte) // packet_bytes
+    # +1 where a lost block begins and -1 behind its end: a packet is lost where the running sum is above 0.
     change = np.zeros(last_byte // packet_bytes + 2, dtype=np.int64)  # of the number of lost blocks a packet is part of
     np.add.at(change, first, 1)
     np.add.at(change, last + 1, -1)

@@ -99,6 +99,7 @@ class PacketChannel:
     def __init__(
         self, settings: LinkSettings, loss: LossProcess, pace: Pace | None = None, latency: Latency | None = None
     ) -> None:
+        # Found when links are built, instead of after MAX_ROUNDS rounds of the first message.
         if settings.retry_limit is None and loss.stationary_loss >= 1.0:
             raise ConfigError("link.retry_limit is unlimited but the link loses everything; set it, or lower the loss")
         self.settings = settings
@@ -153,6 +154,7 @@ class PacketChannel:
             n_sent += missing.size
             sent_bytes += missing.size * packet_bytes - (shortfall if missing[-1] == n_packets - 1 else 0)
             n_rounds += 1
+            # Consecutive transmissions of one loss process: a burst that is on continues into the repeats.
             missing = missing[self._loss.lost(missing.size)]
         if missing.size and self.settings.retry_limit is None:
             raise ConfigError(f"link.retry_limit is unlimited and {MAX_ROUNDS} rounds did not suffice; set a limit")

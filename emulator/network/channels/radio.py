@@ -59,6 +59,7 @@ class RadioChannel:
         self.distance_m = distance_m
         self._settings, self._rates, self._air, self._link = settings, rates, air, link
         self._ends, self._fades, self._draws, self._on_state = ends, fades, draws, on_state
+        # Both follow the last bit and keep the link free for others.
         self._fixed_delay_s = distance_m / SPEED_OF_LIGHT_M_PER_S + settings.processing_s
         self._signal_dbm = air.signal_dbm(link)
 
@@ -104,6 +105,7 @@ class RadioChannel:
 
     def _sinr_db(self, interference_mw: Array, fades_db: Array) -> Array:
         """[...] from interference [...] and fades [2, ...] of both ends; the receiver's weakens interference too."""
+        # What stands before the receiver stands before its interferers, too, since its beam looks one way.
         shielded_mw = interference_mw * 10.0 ** (-fades_db[1] / 10.0)
         noise_db = 10.0 * np.log10(self._air.noise_mw + shielded_mw)
         return np.asarray(self._signal_dbm - fades_db.sum(axis=0) - noise_db)
@@ -124,6 +126,7 @@ class RadioChannel:
         block_bytes = int(rates.block_bytes[rate])
         n_blocks = min(settings.report_slots, max(1, -(-left_bytes // block_bytes)))
         # [n_blocks, transmissions] slot of every copy, as if all copies were sent
+        # All copies are drawn, whether sent or not, so that the stream advances by the size of the stretch alone.
         slot = np.arange(n_blocks)[:, None] + settings.round_trip_slots * np.arange(settings.transmissions)
         time_s: Array = now_s + slot * np.float64(settings.slot_s)
         fades_db, interference_mw = self._fades_db(time_s), self._air.interference_mw(self._link, time_s)
@@ -131,6 +134,7 @@ class RadioChannel:
         ten_percent_db, width_db = float(rates.ten_percent_db[rate]), float(rates.width_db[rate])
         copies, lost = transmit_blocks(sinr_db, ten_percent_db, width_db, self._draws)
         sent_slots = np.cumsum(copies)
+        # Copies of a block leave a round trip apart; blocks behind them use the slots in between.
         decoded_slots = sent_slots + settings.round_trip_slots * (copies - 1)
         stretch = Stretch(
             rate=rate,

@@ -78,6 +78,7 @@ class RadioSettings:
     tx_power_dbm: float = 20.0
     antenna_gain_dbi: float = 24.0
     beamwidth_deg: float = 10.0
+    # A_max of TR 38.901, Table 7.3-1.
     front_to_back_db: float = 30.0
     noise_figure_db: float = 7.0
     implementation_loss_db: float = 2.0
@@ -88,9 +89,11 @@ class RadioSettings:
     deepest_fade_db: float = 25.0
     interference: bool = True
     overhead_share: float = 0.18
+    # TS 38.211, Table 4.3.2-1: 8 slots per subframe of 1 ms at 120 kHz.
     slot_s: float = 125e-6
     report_slots: int = 40
     report_delay_s: float = 0.002
+    # The error rate that CQI indices of Table 5.2.2.1-2 stand for, TS 38.214, clause 5.2.2.1.
     target_bler: float = 0.1
     outer_loop_step_db: float = 0.1
     transmissions: int = 4
@@ -103,6 +106,7 @@ class RadioSettings:
         check_ranges("links.radio", self, _RANGES)
         if self.packet_bytes % 8:
             raise ConfigError(f"links.radio.packet_bytes must be a multiple of 8, got {self.packet_bytes}; try 1200")
+        # Refuses blocks that are too small for the lowest rate now, and not when the first link is built.
         self.block_rates()
 
     def block_rates(self) -> BlockRates:

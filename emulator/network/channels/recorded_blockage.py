@@ -110,6 +110,7 @@ class ShadowedLoss:
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost; clear times draw nothing more than `clear` does."""
+        # First and always, so that blockage does not shift the draws of clear times.
         lost = self._clear.lost(n_transmissions)
         if self._is_blocked():
             lost = lost | (self._draws.random(n_transmissions) < self._blocked_loss)
@@ -144,6 +145,7 @@ def filled_shadow_db(loss_db: Array, deepest_db: float) -> Array:
 
     The line of sight and a constant rest add their powers: 10 log10((1 + r) / (10^(-loss / 10) + r)).
     """
+    # Chosen such that without any direct power the loss is exactly `deepest_db`.
     rest = 1.0 / (10.0 ** (deepest_db / 10.0) - 1.0)
     direct = 10.0 ** (-np.maximum(np.asarray(loss_db, dtype=np.float64), 0.0) / 10.0)
     return np.asarray(10.0 * np.log10((1.0 + rest) / (direct + rest)))

@@ -39,6 +39,7 @@ class SidelinkSettings:
     """
 
     pqi: Literal[21, 23, 90, 91] = 21
+    # 2.4 bit/s/Hz, the efficiency of CQI 9 in TS 38.214, Table 5.2.2.1-2.
     rate_bps: float = 2.4e8
     range_m: float = 150.0
     distance_m: float = 100.0
@@ -61,6 +62,7 @@ class SidelinkSettings:
     def transmission_loss(self) -> float:
         """Share of single transmissions lost, such that `N_HARQ` of them miss the error rate of the class together."""
         _, error_rate = PQI_CLASSES[self.pqi]
+        # Transmissions are lost independently, so the shares multiply.
         return float(error_rate ** (1.0 / N_HARQ)) if self.in_range else 1.0
 
 

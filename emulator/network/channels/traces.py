@@ -47,6 +47,7 @@ class TraceClock:
     def locate(self, now_s: float) -> tuple[int, float]:
         """Number of replays that have ended before, and seconds since the last began, in [0, duration_s)."""
         at_s = now_s + self.offset * self.duration_s
+        # The sum of several durations is rounded: a moment before a replay's end belongs to the next one.
         lap = math.floor((at_s + SAME_INSTANT_S) / self.duration_s)
         return lap, max(0.0, at_s - lap * self.duration_s)
 
@@ -85,6 +86,7 @@ class RecordedRate:
         self._clock = TraceClock(recorded_s * scale, offset)
         self._edge_s = (time_s - time_s[0]) * scale
         self._rate_bps = rate_bps[1:]
+        # Cumulative, so that messages that span many instants or replays need one search and no loop.
         self._sent_bits = np.concatenate([[0.0], np.cumsum(self._rate_bps * np.diff(self._edge_s))])
 
     @property
@@ -142,6 +144,7 @@ class RecordedOpportunities:
         self._scale = 1.0 if stretch_to_s is None else stretch_to_s / recorded_s
         self._clock = TraceClock(recorded_s * self._scale, offset)
         self._recorded_s = opportunity_s
+        # A stretched trace has more opportunities instead of rarer ones.
         self._per_replay = max(1, round(self._scale * len(opportunity_s)))
         self._next = 0  # counted over all replays
         self._left_bytes = 0  # of the opportunity before
@@ -160,6 +163,7 @@ class RecordedOpportunities:
     def __call__(self, start_s: float, n_bytes: int) -> float:
         """Seconds until the last of these bytes has left."""
         first = max(self._next, self._first_from(start_s))
+        # A message that follows without a pause was in the queue at that opportunity and may use what is left of it.
         waiting = self._next > 0 and self._instant_s(self._next - 1) >= start_s - SAME_INSTANT_S
         usable = self._left_bytes if waiting else 0
         if n_bytes <= usable:
@@ -246,6 +250,7 @@ class RecordedLoss:
     def mean_burst(self) -> float:
         """Mean run of losses, the trace taken as a ring."""
         n_ends = int((self._lost & ~np.roll(self._lost, -1)).sum())
+        # Losses per run of losses; without an end they are none or all.
         return float(self._lost.sum()) / n_ends if n_ends else (math.inf if self._lost.all() else 1.0)
 
     def state(self) -> State:

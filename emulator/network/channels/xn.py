@@ -58,6 +58,7 @@ def xn_channel(
     Raises:
         ConfigError: repeats would never end.
     """
+    # The 95 % quantile of a lognormal is its median times e^(1.645 sigma).
     log_median, spread = math.log(settings.median_s), math.log(settings.p95_s / settings.median_s) / _QUANTILE_95
 
     def latency_s(_start_s: float) -> float:

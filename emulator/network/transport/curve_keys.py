@@ -60,6 +60,8 @@ def make_keys(folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, key in texts.items():
+            # The mode is given at creation: between creating and chmod others could open the file. O_EXCL never
+            # overwrites.
             mode = 0o600 if name.endswith("secret") else 0o644
             with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(key + b"\n")
@@ -84,6 +86,7 @@ def read_keys(folder: Path, end: End) -> CurveKeys:
 
 def _key(path: Path) -> bytes:
     try:
+        # Room for a line end; anything longer fails to decode.
         text = path.read_bytes()[: _KEY_LENGTH + 2].strip()
         if len(z85.decode(text)) != 32:
             raise ValueError
@@ -167,8 +170,11 @@ class KeyAuthenticator:
         """Reply to one request of ZeroMQ; there must be one."""
         parts = self.socket.recv_multipart()
         version, request = parts[0], parts[1] if len(parts) > 1 else b""
+        # RFC 27: version, request id, domain, address, identity, mechanism and, for CURVE, one credential: the public
+        # key.
         known = len(parts) == 7 and parts[5] == b"CURVE" and parts[6] == self._allowed
         self.n_refused += not known
+        # Status codes of RFC 27: 200 success, 400 authentication failure.
         status = (b"200", b"OK") if known else (b"400", b"unknown key")
         self.socket.send_multipart([version, request, *status, b"worker" if known else b"", b""])
 

@@ -53,6 +53,7 @@ _LONGEST = 4000  # characters of a sentence
 
 def describe_error(error: BaseException) -> tuple[str, str]:
     """Name and sentence of an error, to be sent; the sentence of a programming error says where it was raised."""
+    # Its nearest ancestor that the engine knows: a subclass arrives as that.
     for cls in type(error).__mro__:
         if cls.__name__ in REMOTE_ERRORS:
             return cls.__name__, str(error)[:_LONGEST]

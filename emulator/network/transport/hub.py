@@ -125,6 +125,7 @@ class Hub:
         if worker.bytes not in self._workers:
             raise WireError(f"unknown worker {worker.bytes!r}")
         frames = WireFrames(header_content(header), payload.buffer, payload)
+        # The whole header is compared, round and checksum included, so that a replayed message is refused.
         if frames.header != expected:
             raise WireError(f"worker {worker.bytes!r} sent something else than the message that was to come")
         return in_flight_of(self._wire.read_verified(frames.header, frames.payload), frames)

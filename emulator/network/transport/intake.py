@@ -55,6 +55,8 @@ class Intake:
                 return take(frames)
             except WireError as refusal:
                 self._refuse(str(refusal))
+            # Checked only after a refusal: a flood of bad messages would otherwise renew the socket's own limit for
+            # ever.
             if time.monotonic() > deadline_s:
                 raise self._in_vain()
 

@@ -120,6 +120,7 @@ def _check_types(what: str, fields: object, types: tuple[Any, ...]) -> None:
     for value, expected in zip(fields, types, strict=True):
         if type(value) not in (expected if isinstance(expected, tuple) else (expected,)):
             raise WireError(f"a {what} cannot hold a {type(value).__name__} there")
+        # All whole numbers of messages are ids, rounds and places.
         if type(value) is int and value < 0:
             raise WireError(f"a {what} cannot hold a number below 0")
 

@@ -91,6 +91,7 @@ def _array(described: object, frame: Frame) -> NDArray[Any]:
     dtype, shape = described
     if dtype not in ARRAY_DTYPES:
         raise WireError(f"an array holds numbers or booleans, got {dtype[:20]!r}")
+    # Checked before `math.prod`, which would compute with whatever lengths a peer sends.
     if len(shape) > MOST_AXES or any(type(n) is not int or n < 0 for n in shape):
         raise WireError("the shape of an array is a short list of lengths")
     n_bytes = memoryview(frame).nbytes

@@ -36,6 +36,7 @@ class RpcSocket:
         self.address = address
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._wake_sender, self._wake_receiver = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
+        # ZeroMQ sockets belong to one thread; this one is used by any thread that wakes, hence the lock.
         self._waking = threading.Lock()
         self._socket = self._context.socket(zmq.ROUTER)
         self._authenticator: KeyAuthenticator | None = None
@@ -53,6 +54,7 @@ class RpcSocket:
             if keys is not None:
                 self._authenticator = KeyAuthenticator(self._context, keys)
                 use_keys(self._socket, keys, "engine")
+            # ZeroMQ binds to addresses and interface names, not to host names.
             self._socket.bind(address.replace("//localhost:", "//127.0.0.1:"))
             self.endpoint: str = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         except zmq.ZMQError as error:
@@ -94,6 +96,7 @@ class RpcSocket:
                 self._wake_receiver.recv()
         if self._authenticator is not None and self._authenticator.socket in events:
             self._authenticator.answer()
+        # Bounded, so that a flood of packets cannot keep heartbeats from being sent.
         for _ in range(READ_AT_ONCE):
             if not self._socket.poll(0):
                 return

@@ -40,6 +40,7 @@ def allow_connections(n_connections: int) -> None:
             f"{n_connections} connections need {wanted} open files, the system allows this process {most}; raise its"
             f" limit (ulimit -Hn {wanted}), or let fewer workers connect"
         )
+    # The soft limit only; raising the hard one needs privileges.
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 

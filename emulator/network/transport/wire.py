@@ -82,6 +82,7 @@ class Wire:
         self._check_size(payload.nbytes, message.kind)
         if message.received is not None:
             raise WireError(f"{message.kind} from {message.sender} has lost coordinates; send only what is whole")
+        # Read-only: in one process the receiver's payload is a view of this memory.
         raw = np.ascontiguousarray(payload).view(np.uint8).data.toreadonly()
         return WireFrames(self._packed(describe(message, payload.dtype.str, self._checksum(message, raw))), raw)
 
@@ -95,6 +96,7 @@ class Wire:
         if found is None:
             found = self._remembered(header, unpack_header(header))
         full_bytes = found.full_bytes
+        # Checked behind the cache, which also holds headers that are refused here.
         self._check_kind(found.kind, found.sender)
         self._check_size(full_bytes, found.kind)
         if found.lost_packets.size and found.kind not in DIVISIBLE_KINDS:
@@ -177,6 +179,7 @@ class Wire:
         if known is not None and known[1:3] == (round_index, phase):
             return known[3]
         checksum: int = xxhash.xxh3_64_intdigest(raw)
+        # Re-inserted at the end, because the first entry is the one that is dropped.
         self._known.pop(id(payload), None)
         if len(self._known) == _REMEMBERED:
             del self._known[next(iter(self._known))]

@@ -137,6 +137,7 @@ def unpack_header(frame: bytes) -> Header:
     """
     if len(frame) > MAX_HEADER_BYTES:
         raise WireError(f"header of {len(frame)} bytes is longer than {MAX_HEADER_BYTES}, which no header is")
+    # The fast path answers None for anything unusual, and the slow one then finds out what is wrong.
     return unpack_usual(frame) or unpack_map(frame)
 
 
@@ -172,6 +173,7 @@ def unpack_usual(frame: bytes) -> Header | None:
     first = _parsed_first_part(frame[:start]) if 0 < start <= _LONGEST_FIRST_PART else None
     if first is None or frame[start + _COUNTS.size : -8] != _NOTHING_LOST_PART:
         return None
+    # Groups of three: key, marker, number.
     counts = _COUNTS.unpack_from(frame, start)
     if counts[::3] != _COUNTED_KEYS or counts[1::3] != _COUNTED_MARKERS:
         return None
@@ -190,6 +192,7 @@ def _parsed_first_part(part: bytes) -> tuple[MessageKind, str, Modality | None, 
     try:
         fields = msgpack.unpackb(bytes([0x80 | len(_FIRST)]) + part[1:])  # a map of these alone
         first = _kind(fields["kind"]), fields["phase"], _modality(fields["modality"]), _dtype(fields["dtype"])
+        # Packed again and compared: msgpack has several encodings of one value, and only ours may pass here.
         return first if type(first[1]) is str and _static_part(*first) == part else None
     except (WireError, ValueError, TypeError, KeyError, OverflowError, msgpack.UnpackException):
         return None

@@ -77,6 +77,7 @@ def with_flipped_bits(payload: memoryview, flipped_bits: NDArray[np.int64]) -> b
     """A copy of a payload in which these bits are flipped, each once however often it is named."""
     values = np.frombuffer(payload, dtype=np.uint8).copy()
     if values.size:
+        # Unique, since a bit that is flipped twice would be sound again.
         bits = np.unique(flipped_bits % (8 * values.size))
         np.bitwise_xor.at(values, bits // 8, (1 << (bits % 8)).astype(np.uint8))
     return values.tobytes()
