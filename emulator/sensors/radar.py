@@ -1,10 +1,10 @@
 """A radar on the base station: received power over range and angle of what moves, by the radar equation.
 
-The figures are those of the FMCW radar of DeepSense 6G (Alkhateeb et al. 2023), as the code that was published for its
-scenarios 9 and 36 states them (Demirhan and Alkhateeb 2022, "Radar aided 6G beam prediction"; Luo et al. 2023): 77 GHz,
-15 MHz/us, 256 samples at 5 MHz, 128 chirps 65 us apart, 4 receive antennas. So are the steps of its range-angle map: a
-transform over the samples, the mean over the chirps removed, which takes away what stands still, a transform over the
-antennas that is padded to 64, and the sum over the chirps.
+The figures follow the FMCW radar of DeepSense 6G (Alkhateeb et al. 2023): 77 GHz, 15 MHz/us, 256 samples at 5 MHz, 128
+chirps 65 us apart, 4 receive antennas, as published code for such frames states them; they were not checked against the
+data sheet of the device. The range-angle map has the steps of Demirhan and Alkhateeb 2022, "Radar aided 6G beam
+prediction": a transform over the samples, the mean over the chirps removed, which takes away what stands still, a
+transform over the antennas that is padded to 64, and the sum over the chirps.
 """
 
 from __future__ import annotations
