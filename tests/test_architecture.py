@@ -51,7 +51,7 @@ ALLOWED = {
     "models/export/onnx_facts.py": Arrows(LEARNING | {"onnxruntime"}, ours=VOCABULARY),
     "models/encoders/resnet.py": Arrows(LEARNING | {"torchvision"}, ours=VOCABULARY),
     "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=CONTRACTS),
-    "datasets/deepsense/image_file.py": Arrows(frozenset({"numpy", "PIL"}), ours=CONTRACTS),
+    "datasets/deepsense/file_formats.py": Arrows(frozenset({"numpy", "PIL"}), ours=CONTRACTS),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
     "scenarios": Arrows(
         EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "safetensors", "tomli_w", "typer"},

@@ -13,8 +13,7 @@ from ...emulator.contracts import DataError
 from ..windows.drive_bys import M_PER_DEGREE
 from .deepsense_rows import BASE_STATION_DRIFT_M, MAX_DISTANCE_M
 from .deepsense_table import DeepSenseTable
-from .image_file import read_image
-from .mat_file import read_mat
+from .file_formats import read_image, read_mat
 
 #: Beams of a sweep on disk.
 SWEEP_BEAMS = 64

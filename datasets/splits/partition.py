@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError
 from ..windows.samples import Samples
-from .client_rows import ClientRows, Split
-from .validation import ceil_share, scored_on_validation
+from .client_rows import ClientRows, Split, ceil_share, scored_on_validation
 
 #: Thinning the training rows never goes below this, so that a small batch can still be drawn.
 MIN_TRAIN_WINDOWS = 8

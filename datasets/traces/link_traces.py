@@ -1,18 +1,35 @@
-"""Readers of what others measured on real links: capacity of cells, rates of streams, delays of messages."""
+"""Readers of what others measured on real links: capacity of cells, rates of streams, delays of messages,
+and receptions of packets.
+
+The first three are text files of numbers, a row per line; receptions are an npz file with a row per link.
+"""
 
 from __future__ import annotations
 
+import math
+import zipfile
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
-from .trace_table import check_order, columns_of, trace_rows
 
 _CICV5G_HEADER = "pub_time(ms) sub_time(ms) delay(ms)"
 _CICV5G_COLUMNS = {"pub_time": 0, "delay": 2, "utmX": 3, "utmY": 4, "velocity": 6, "sinr": 8, "rsrp": 9}
+#: Real traces have a few megabytes; a larger file is a mistake that would fill the memory.
+MAX_BYTES = 1 << 28
+#: No number that a trace holds is written longer.
+MAX_WORD = 40
+#: Column -> [n] float64.
+Columns = dict[str, NDArray[np.float64]]
+#: A larger array is a mistake, or a small file that unpacks to fill the memory.
+MAX_ARRAY_BYTES = 1 << 28
+#: Array -> kinds of values that it may hold, and its number of axes.
+_ARRAYS = {"received": ("b", 2), "rssi": ("iu", 2), "noise_dbm": ("iuf", 1), "tx": ("U", 1), "rx": ("U", 1)}
 
 
 class RateTrace(NamedTuple):
@@ -108,3 +125,174 @@ def read_cicv5g(path: Path) -> DelayTrace:
         columns["sinr"],
         columns["rsrp"],
     )
+
+
+def trace_rows(path: Path, *, header: str = "") -> list[list[bytes]]:
+    """The words of every line; blank lines at the end are dropped.
+
+    Args:
+        path: of the file.
+        header: what its first line must begin with; empty: it has none.
+
+    Raises:
+        DataError: the file cannot be read, is empty, too large, or begins otherwise.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataError(f"{path} has {path.stat().st_size} bytes; a link trace has at most {MAX_BYTES}, shorten it")
+        lines = path.read_bytes().rstrip().split(b"\n")
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise DataError(f"{path} cannot be read ({error}); name the file of a link trace") from None
+    if header:
+        if not lines[0].startswith(header.encode()):
+            raise DataError(f"{path} row 1 must begin with {header!r}; is it a trace of another format?")
+        lines = lines[1:]
+    if not lines or not lines[0].strip():
+        raise DataError(f"{path} holds no rows; name the file of a link trace")
+    return [line.split() for line in lines]
+
+
+def columns_of(path: Path, rows: list[list[bytes]], names: dict[str, int], *, width: int, first_row: int) -> Columns:
+    """Some columns as numbers.
+
+    Args:
+        path: to name in errors.
+        rows: words.
+        names: column -> where it stands in a row.
+        width: words in every row.
+        first_row: number of the first of the rows in its file, from 1.
+
+    Raises:
+        DataError: a row of another width, or a word that is no finite number.
+    """
+    for number, row in enumerate(rows, start=first_row):
+        if len(row) != width:
+            raise DataError(f"{path} row {number} has {len(row)} values where {width} are due; repair or remove it")
+    columns = {}
+    for name, at in names.items():
+        words = [row[at] for row in rows]
+        values = _numbers(words)
+        if not np.isfinite(values).all():
+            wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+            shown = words[wrong][:MAX_WORD].decode("ascii", "backslashreplace")
+            raise DataError(f"{path} row {wrong + first_row}: {name} must be a finite number, got {shown!r}")
+        columns[name] = values
+    return columns
+
+
+def check_order(
+    path: Path, name: str, values: NDArray[np.float64], *, strictly: bool, first_row: int, lowest: float = -np.inf
+) -> None:
+    """A column that must not go back.
+
+    Raises:
+        DataError: it goes back, stands still where it must not, or begins too low.
+    """
+    if values[0] < lowest:
+        raise DataError(f"{path} row {first_row}: {name} must be {lowest:g} or more, got {values[0]:g}")
+    steps = np.diff(values)
+    if wrong := np.flatnonzero(steps <= 0.0 if strictly else steps < 0.0).tolist():
+        row = wrong[0] + 1
+        asked = "above" if strictly else "no less than"
+        raise DataError(
+            f"{path} row {row + first_row}: {name} must be {asked} that of the row before ({values[row - 1]:.15g}), got"
+            f" {values[row]:.15g}"
+        )
+
+
+def _numbers(words: list[bytes]) -> NDArray[np.float64]:
+    """[n] NaN where a word is no number."""
+    if max(map(len, words)) <= MAX_WORD:  # an array of words is as wide as the longest
+        with suppress(ValueError):
+            return np.array(words).astype(np.float64)
+    return np.array([_number(word) for word in words])
+
+
+def _number(word: bytes) -> float:
+    try:
+        return float(word) if len(word) <= MAX_WORD else np.nan
+    except ValueError:
+        return np.nan
+
+
+class ReceptionTraces(NamedTuple):
+    """Packets of many links, one after the other.
+
+    Attributes:
+        received: [n_links, n_packets] True where it arrived.
+        rssi: [n_links, n_packets] of the received ones, as the card counts it; -1 where lost.
+        noise_dbm: [n_links] that was injected.
+        transmitter, receiver: [n_links] names.
+    """
+
+    received: NDArray[np.bool_]
+    rssi: NDArray[np.int64]
+    noise_dbm: NDArray[np.float64]
+    transmitter: NDArray[np.str_]
+    receiver: NDArray[np.str_]
+
+
+def read_receptions(path: Path) -> ReceptionTraces:
+    """A file in the form of the Rutgers noise set.
+
+    Raises:
+        DataError: not an npz file, an array that is missing or of other type or shape, or one that is too large. A
+            row of an array is named with the array, counted from 1.
+
+    Source: CRAWDAD rutgers/noise, gathered into `received`, `rssi`, `noise_dbm`, `tx`, `rx`.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            arrays = {name: _array(path, archive, name) for name in _ARRAYS}
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is not a readable npz file ({error}); name the file of a reception trace") from None
+    shape = arrays["received"].shape
+    for name, values in arrays.items():
+        due = shape[: values.ndim]
+        if values.shape != due:
+            raise DataError(f"{path}: {name} has shape {values.shape} where received {shape} asks for {due}")
+    if 0 in shape:
+        raise DataError(f"{path}: received has shape {shape} and so no packet; name the file of a reception trace")
+    _check_rows(path, arrays)
+    return ReceptionTraces(
+        arrays["received"],
+        arrays["rssi"].astype(np.int64),
+        arrays["noise_dbm"].astype(np.float64),
+        arrays["tx"],
+        arrays["rx"],
+    )
+
+
+def _array(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    """One array, after its header and before its size has cost anything."""
+    kinds, n_axes = _ARRAYS[name]
+    try:
+        info = archive.getinfo(f"{name}.npy")
+    except KeyError:
+        raise DataError(f"{path} holds no array {name!r}; a reception trace has {', '.join(_ARRAYS)}") from None
+    with archive.open(info) as member:
+        read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        version = npy.read_magic(member)
+        if version not in read_header:
+            raise DataError(f"{path}: {name} is in npy format {version}; save it again with numpy.savez")
+        shape, _, dtype = read_header[version](member)
+    if dtype.kind not in kinds or len(shape) != n_axes:
+        raise DataError(
+            f"{path}: {name} has type {dtype} and {len(shape)} axes; due are {n_axes} and one of the kinds"
+            f" {', '.join(kinds)}"
+        )
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if n_bytes > MAX_ARRAY_BYTES or info.file_size > MAX_ARRAY_BYTES + 65536:
+        raise DataError(f"{path}: {name} has {n_bytes} bytes; an array may have at most {MAX_ARRAY_BYTES}, shorten it")
+    with archive.open(info) as member:
+        return np.asarray(npy.read_array(member, allow_pickle=False))
+
+
+def _check_rows(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """A lost packet has no signal strength, and the noise is a number."""
+    if wrong := np.flatnonzero((~arrays["received"] & (arrays["rssi"] != -1)).any(axis=1)).tolist():
+        raise DataError(f"{path}: rssi row {wrong[0] + 1} has a value for a lost packet where -1 is due")
+    if wrong := np.flatnonzero(~np.isfinite(arrays["noise_dbm"].astype(np.float64))).tolist():
+        raise DataError(f"{path}: noise_dbm row {wrong[0] + 1} must be a finite number")

@@ -36,7 +36,7 @@ class Facade:
         y_m: position.
         x_min_m, x_max_m: extent along the street.
         height_m: height above the ground.
-        material: a name of `radio.materials`.
+        material: a row of `radio/tables/materials.csv`.
     """
 
     y_m: float

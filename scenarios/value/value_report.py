@@ -21,8 +21,7 @@ from ..schema.scenario import Scenario
 from ..tasks.task_spec import TaskSpec
 from ..wiring.client import Client
 from ..wiring.members import client_devices
-from .beam_value import play_beams
-from .handover_value import play_handovers
+from .played_decisions import play_beams, play_handovers
 from .served_stations import ServedStation, StationValue, served_stations
 from .user_links import served_links
 

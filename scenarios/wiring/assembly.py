@@ -11,7 +11,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from ...datasets.splits.private_rows import private_split
+from ...datasets.splits.client_rows import private_split
 from ...emulator.contracts import Learner, NodeId
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.faults.fault_plan import FaultPlan

@@ -9,8 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.traces.link_traces import DelayTrace, RateTrace, read_cicv5g, read_mahimahi, read_pensieve
-from ...datasets.traces.reception_traces import ReceptionTraces, read_receptions
+from ...datasets.traces.link_traces import (
+    DelayTrace,
+    RateTrace,
+    ReceptionTraces,
+    read_cicv5g,
+    read_mahimahi,
+    read_pensieve,
+    read_receptions,
+)
 from ...emulator.contracts import DataError
 from ...emulator.network.channels.packet_channel import Latency, Pace
 from ...emulator.network.channels.traces import RecordedDelay, RecordedLoss, RecordedOpportunities, RecordedRate

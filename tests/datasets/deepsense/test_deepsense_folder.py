@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.deepsense.deepsense_folder import ImportReport, import_deepsense
-from sheafedge.datasets.deepsense.mat_file import read_mat
+from sheafedge.datasets.deepsense.file_formats import read_mat
 from sheafedge.datasets.power_blockage import PowerBlockage
 from sheafedge.datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from sheafedge.emulator.contracts import ConfigError, DataError

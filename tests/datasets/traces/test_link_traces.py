@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sheafedge.datasets.traces import reception_traces, trace_table
-from sheafedge.datasets.traces.link_traces import read_cicv5g, read_mahimahi, read_pensieve
-from sheafedge.datasets.traces.reception_traces import read_receptions
+from sheafedge.datasets.traces import link_traces
+from sheafedge.datasets.traces.link_traces import read_cicv5g, read_mahimahi, read_pensieve, read_receptions
 from sheafedge.emulator.contracts import DataError
 from sheafedge.emulator.network.channels.traces import OPPORTUNITY_BYTES, RecordedOpportunities
 
@@ -106,7 +105,7 @@ def test_a_file_that_cannot_be_read_is_named(read: Callable[[Path], object], tmp
 
 
 def test_a_file_that_would_fill_the_memory_is_not_read(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_table, "MAX_BYTES", 5)
+    monkeypatch.setattr(link_traces, "MAX_BYTES", 5)
     assert len(read_mahimahi(write("1\n2\n"))) == 2
     with pytest.raises(DataError, match=r"has 6 bytes; a link trace has at most 5"):
         read_mahimahi(write("1\n2\n3\n"))
@@ -190,7 +189,7 @@ def test_a_hostile_file_is_an_error_and_no_crash(case: str, write: Write) -> Non
 
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez_compressed(tmp_path / "r.npz", **arrays())
-    monkeypatch.setattr(reception_traces, "MAX_ARRAY_BYTES", 5)
+    monkeypatch.setattr(link_traces, "MAX_ARRAY_BYTES", 5)
     with pytest.raises(DataError, match="received has 6 bytes; an array may have at most 5"):
         read_receptions(tmp_path / "r.npz")
 

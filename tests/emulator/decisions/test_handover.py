@@ -19,11 +19,12 @@ from sheafedge.emulator.decisions.handover import (
     Spans,
     TwoCells,
     Warnings,
+    least_outage_s,
+    most_bits,
     serve,
     stay,
     warned_times,
 )
-from sheafedge.emulator.decisions.handover_oracle import least_outage_s, most_bits
 from sheafedge.emulator.decisions.service import arrivals_s
 
 FRAME_S = 0.1

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import MODALITIES, ConfigError, Modality, TopologyError
-from sheafedge.emulator.network.ring_order import ring_order
 from sheafedge.emulator.network.topology import (
     TOPOLOGIES,
     build_topology,
     check_connected,
     modality_subgraph,
+    ring_order,
 )
 
 Ownership = dict[int, frozenset[Modality]]

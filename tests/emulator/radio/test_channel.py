@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.radio.channel import ChannelSettings, Paths, trace_paths
-from sheafedge.emulator.radio.images import PathKind
-from sheafedge.emulator.radio.materials import complex_permittivity, reflection_te, reflection_tm
+from sheafedge.emulator.radio.images import PathKind, complex_permittivity, reflection_te, reflection_tm
 from sheafedge.emulator.world.scene import Facade, Kind, Scene
 
 EXACT = 1e-9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.radio.large_scale import correlated_normal, shadow_fading_db, umi_large_scale
+from sheafedge.emulator.radio.link_budget import correlated_normal, shadow_fading_db, umi_large_scale
 from sheafedge.emulator.radio.pathloss import los_probability, oxygen_db, umi_pathloss_db
 
 PRINTED_DB = 1e-4 / 2 * 1.01  # golden values are printed with four digits

@@ -42,7 +42,7 @@ from sheafedge.scenarios.schema.decision_section import DecisionSection
 from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.terminal import cli
 from sheafedge.scenarios.terminal.replay_view import ReplayView, strip
-from sheafedge.scenarios.value import handover_value
+from sheafedge.scenarios.value import played_decisions
 from sheafedge.scenarios.value.served_stations import ServedStation
 from sheafedge.scenarios.value.user_links import ServedLink
 
@@ -376,7 +376,7 @@ def test_a_run_counts_the_warnings_of_the_same_answers_alike(stream: StationStre
     known = stream.task.known_blockages(samples)
     assert known is not None
     at_once = DecisionSection(warn_above=0.5, handover=HandoverRule(preparation_s=0.0, interruption_s=0.0))
-    run = handover_value._warning_events(at_once, station, known)
+    run = played_decisions._warning_events(at_once, station, known)
     assert replayed is not None
     assert [one.outcome for one in run.onsets] == [one.outcome for one in replayed.onsets]
     for mine, theirs in zip(run.onsets, replayed.onsets, strict=True):

@@ -21,7 +21,7 @@ from sheafedge.scenarios.running.run import RunResult, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.terminal.run_console import print_result
 from sheafedge.scenarios.value import value_report as report
-from sheafedge.scenarios.value.handover_value import play_handovers
+from sheafedge.scenarios.value.played_decisions import play_handovers
 from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
 from sheafedge.scenarios.value.user_links import _gain_db, served_links
 from sheafedge.scenarios.value.value_report import value_of_prediction

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.radio.materials import (
-    complex_permittivity,
-    reflection_te,
-    reflection_tm,
-    roughness_factor,
-)
+from sheafedge.emulator.radio.images import complex_permittivity, reflection_te, reflection_tm, roughness_factor
 
 CARRIER_HZ = 60e9
 AT_60_GHZ = ("concrete", "glass", "metal", "wood", "plasterboard", "marble")

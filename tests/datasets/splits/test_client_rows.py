@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sheafedge.datasets.splits.private_rows import AT_MOST, private_split
+from sheafedge.datasets.splits.client_rows import AT_MOST, private_split
 from sheafedge.datasets.windows.samples import Samples
 from sheafedge.emulator.contracts import ConfigError
 

@@ -1,4 +1,6 @@
-"""Reads one numeric matrix from a MATLAB file of level 5 (versions 5 to 7): how DeepSense keeps its LiDAR sweeps.
+"""Readers of the files that DeepSense keeps its sensors in: MATLAB matrices for LiDAR sweeps, JPEG and PNG for cameras.
+
+Matrices: level 5 of the format (versions 5 to 7). Images are read where Pillow is installed; no other file knows of it.
 
 Source: "MAT-File Format", The MathWorks, level 5.
 """
@@ -24,6 +26,16 @@ _MATRIX, _COMPRESSED = 14, 15
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _NUMERIC_CLASSES = range(6, 16)
 _COMPLEX = 0x0800
+
+try:
+    from PIL import Image
+
+    CAN_READ_IMAGES = True
+except ImportError:  # an extra that most users do not need
+    CAN_READ_IMAGES = False
+
+#: Larger images are refused: no camera here has them, and they would fill the memory.
+MAX_PIXELS = 1 << 26
 
 
 def read_mat(path: Path, name: str = "data") -> NDArray[np.float64]:
@@ -103,3 +115,31 @@ def _matrix(elements: list[tuple[int, bytes]], order: str) -> tuple[str, NDArray
 
 def _numbers(element: tuple[int, bytes], order: str) -> NDArray[Any]:
     return np.frombuffer(element[1], dtype=order + _TYPES[element[0]])
+
+
+def read_image(path: Path, size: int) -> NDArray[np.uint8]:
+    """The image as RGB, averaged down to a square; the aspect is not kept.
+
+    Args:
+        path: JPEG or PNG.
+        size: height and width of the result.
+
+    Returns:
+        [size, size, 3] uint8.
+
+    Raises:
+        DataError: Pillow is missing, or the file is no whole image.
+    """
+    if not CAN_READ_IMAGES:
+        raise DataError(f"{path} needs Pillow to be read; install it, or leave the camera out")
+    try:
+        with Image.open(path, formats=("JPEG", "PNG")) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise DataError(f"{path} has {image.width} x {image.height} pixels, more than any camera here")
+            image.draft("RGB", (size, size))  # a JPEG is decoded at the smallest scale that suffices
+            small = image.convert("RGB").resize((size, size), Image.Resampling.BOX)
+            return np.asarray(small, dtype=np.uint8)
+    except DataError:
+        raise
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path} cannot be read as an image ({error}); fetch the file again") from error

@@ -1,4 +1,4 @@
-"""Users between their own cell and a neighboring one, handed over on warnings of blockages."""
+"""Users whose service follows the models' answers: handed over between two cells, or switched between beams."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.decisions.handover import TwoCells, Warnings, serve, stay, warned_times
-from ...emulator.decisions.handover_oracle import least_outage_s, most_bits
+from ...datasets.baselines import majority_predictions
+from ...emulator.decisions.beam_rules import BeamSignals, best, follow_answers, keep, react
+from ...emulator.decisions.handover import TwoCells, Warnings, least_outage_s, most_bits, serve, stay, warned_times
 from ...emulator.decisions.service import Service
 from ...emulator.decisions.warning_events import WarningEvents, WarningRecord, warning_events
+from ...emulator.radio.waves import Array
 from ..schema.decision_section import DecisionSection
 from ..tasks.task_spec import KnownBlockages, TaskSpec
 from .served_stations import ServedStation, StationValue
@@ -37,7 +39,7 @@ def play_handovers(task: TaskSpec, decision: DecisionSection, stations: Sequence
     The neighbor's frames are of another street, which serves as well as any: it has blockages and warnings of its own.
     They are played one for one beside the user's, from its first held-out frame on, again where they end.
     """
-    return [_played(task, decision, station, _neighbor(stations, own)) for own, station in enumerate(stations)]
+    return [_served_by_cells(task, decision, station, _neighbor(stations, own)) for own, station in enumerate(stations)]
 
 
 def _neighbor(stations: Sequence[ServedStation], own: int) -> ServedStation:
@@ -52,7 +54,9 @@ def _known(task: TaskSpec, station: ServedStation) -> KnownBlockages:
     return blockages
 
 
-def _played(task: TaskSpec, decision: DecisionSection, station: ServedStation, neighbor: ServedStation) -> StationValue:
+def _served_by_cells(
+    task: TaskSpec, decision: DecisionSection, station: ServedStation, neighbor: ServedStation
+) -> StationValue:
     own, other, frame_s = _known(task, station), _known(task, neighbor), station.link.frame_s
     services: dict[str, list[Service]] = {}
     n_before = 0
@@ -126,3 +130,38 @@ def _warning_events(decision: DecisionSection, station: ServedStation, blockages
             needed_s=decision.handover.lead_s,
         )
     )
+
+
+def play_beams(task: TaskSpec, decision: DecisionSection, stations: Sequence[ServedStation]) -> list[StationValue]:
+    """Every base station's user, on beams in the base station's own numbers."""
+    return [_served_on_beams(task, decision, station) for station in stations]
+
+
+def _served_on_beams(task: TaskSpec, decision: DecisionSection, station: ServedStation) -> StationValue:
+    frame_s, beams = station.link.frame_s, task.known_beams(station.link.samples)
+    assert beams is not None, "answers that point beams are about samples that know them"
+    snr_db = _snr_db(decision, beams.powers)
+    ranking = np.argsort(-station.logits, axis=1, kind="stable").astype(np.int64)
+    # training labels: what was best most often is all that is known without a model
+    known = station.client.data.train.label
+    usual_beam = int(majority_predictions(known, 1, len(beams.numbering), 1, numbering=beams.numbering)[0, 0])
+    services: dict[str, list[Service]] = {"nothing": [], "reactive": [], "predictive": [], "oracle": []}
+    for rows in station.link.stretches:
+        signals = BeamSignals.of(snr_db[rows], frame_s, decision.link)
+        arrival_s = station.link.instants_s(rows) + station.delay_s[rows]
+        services["nothing"].append(keep(signals, usual_beam))
+        services["reactive"].append(react(signals, decision.beams))
+        services["predictive"].append(follow_answers(signals, decision.beams, ranking[rows], arrival_s, usual_beam))
+        services["oracle"].append(best(signals))
+    return StationValue(
+        station,
+        {name: Service.total(parts) for name, parts in services.items()},
+        deadline_met=station.slowest_answer_s <= frame_s,
+    )
+
+
+def _snr_db(decision: DecisionSection, powers: Array) -> Array:
+    """[n, n_beams] signal-to-noise ratio, dB, of linear powers: the median of the best beam is the user's usual one."""
+    usual = np.median(powers.max(axis=1))
+    # a power of 0 would be minus infinity dB, which sums over time do not survive
+    return np.asarray(decision.clear_snr_db + 10.0 * np.log10(np.maximum(powers / usual, np.finfo(np.float64).tiny)))
