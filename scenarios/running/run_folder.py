@@ -247,9 +247,9 @@ def _set_aside(folder: RunFolder, ending: str, note: str, error: BaseException) 
         folder.path = folder.path.rename(aside)
     except OSError:
         aside = folder.path
-    error.add_note(f"what there is lies in {aside}")
+    error.add_note(f"results so far are in {aside}")
     if (aside / CHECKPOINTS).is_dir():
-        error.add_note(f"go on with: sheafedge run --resume {shlex.quote(str(aside))}")
+        error.add_note(f"continue with: sheafedge run --resume {shlex.quote(str(aside))}")
 
 
 def _unwritable(target: Path, error: Exception) -> ConfigError:

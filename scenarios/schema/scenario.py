@@ -116,9 +116,8 @@ def load_scenario(name_or_path: str) -> Scenario:
     if not is_file(path):
         close = difflib.get_close_matches(name_or_path, shipped, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        raise ConfigError(
-            f"unknown scenario {shown(name_or_path)}; give a TOML file or one of: {', '.join(shipped)}{hint}"
-        )
+        unknown = f"{name_or_path} is not a file here" if path.suffix else f"unknown scenario {shown(name_or_path)}"
+        raise ConfigError(f"{unknown}; give a TOML file or one of: {', '.join(shipped)}{hint}")
     tree = read_toml(path)
     if path.with_name("metrics.jsonl").is_file():  # of a run folder, which repeats its run in every later version
         tree = with_present_names(tree)

@@ -43,7 +43,7 @@ class Blockage:
     def check(self, data: TaskData) -> None:
         if data.beam_order != "same":
             raise ConfigError(
-                f"data.beam_order must be 'same' for task 'blockage', which has no beams to tell apart, got"
+                f"data.beam_order must be 'same' for task 'blockage', whose labels are not beams, got"
                 f" {data.beam_order!r}"
             )
 

@@ -141,10 +141,14 @@ def _play(
     real_time: RealTime | None = None,
 ) -> None:
     """Run a scenario, or resume the run of a folder, and print the result."""
+    from ..running.run_folder import interrupted_scenario
+
+    scenario = interrupted_scenario(what) if isinstance(what, Path) else what
+    _refuse_early(scenario, out, workers, real_time)
+
     from rich.console import Console
 
     from ..running.run import resume_run, run_scenario
-    from ..running.run_folder import interrupted_scenario
     from .run_console import LiveProgress, print_result
 
     console = Console(emoji=False)
@@ -156,15 +160,31 @@ def _play(
         console.print(f"waiting at {real_time.hub} for outside clients: {clients}", soft_wrap=True, markup=False)
     try:
         if isinstance(what, Path):
-            with LiveProgress(console, interrupted_scenario(what)) as progress:
+            with LiveProgress(console, scenario) as progress:
                 result = resume_run(what, progress, workers, real_time)
         else:
-            with LiveProgress(console, what) as progress:
-                result = run_scenario(what, out, progress, workers=workers, real_time=real_time)
+            with LiveProgress(console, scenario) as progress:
+                result = run_scenario(scenario, out, progress, workers=workers, real_time=real_time)
     except KeyboardInterrupt as interrupt:
         typer.echo(_one_line("interrupted", interrupt), err=True)
         raise typer.Exit(130) from None
     print_result(console, result)
+
+
+def _refuse_early(scenario: Scenario, out: Path | None, workers: Workers | None, real_time: RealTime | None) -> None:
+    """Refuse what can be refused before the import of torch, which takes seconds; the run checks the same again."""
+    from ..running.run_folder import refuse_unusable
+    from ..schema.compatibility import run_complaints
+
+    n_workers = None if workers is None else workers.n_workers
+    found = [*run_complaints(scenario, n_workers, () if real_time is None else real_time.outside)]
+    if out is not None:
+        try:
+            refuse_unusable(out)
+        except ConfigError as error:
+            found.append(str(error))
+    if found:
+        raise ScenarioError(found)
 
 
 @app.command()

@@ -91,8 +91,8 @@ def stopped(chosen: Scenario, out: Path, round_index: int) -> Path:
         run_scenario(chosen, out, StopsAfter(round_index))
     aside = out.with_name(f"{out.name}.interrupted")
     assert interrupt.value.__notes__ == [
-        f"what there is lies in {aside}",
-        f"go on with: sheafedge run --resume {aside}",
+        f"results so far are in {aside}",
+        f"continue with: sheafedge run --resume {aside}",
     ]
     return aside
 

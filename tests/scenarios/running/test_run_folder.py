@@ -82,7 +82,7 @@ def test_a_failed_run_says_so_and_keeps_what_it_had(tmp_path: Path) -> None:
     assert names(tmp_path / "run.failed") == {"metrics.jsonl", "FAILED.txt"}
     assert (tmp_path / "run.failed" / "FAILED.txt").read_text() == "client 3: the loss became nan\n"
     assert (tmp_path / "run.failed" / "metrics.jsonl").read_text() == '{"round": 0}\n'
-    assert error.__notes__ == [f"what there is lies in {tmp_path / 'run.failed'}"]
+    assert error.__notes__ == [f"results so far are in {tmp_path / 'run.failed'}"]
 
 
 def test_a_failure_of_our_own_making_is_noted_with_its_type(tmp_path: Path) -> None:

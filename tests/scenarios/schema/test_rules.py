@@ -179,7 +179,7 @@ CASES: dict[str, Case] = {
         "blockage",
         {"data.beam_order": "mirrored"},
         {"data.beam_order": "same"},
-        ("data.beam_order must be 'same' for task 'blockage', which has no beams to tell apart, got 'mirrored'"),
+        ("data.beam_order must be 'same' for task 'blockage', whose labels are not beams, got 'mirrored'"),
     ),
     "a sensor that the task cannot use": Case(
         "beam_tracking",

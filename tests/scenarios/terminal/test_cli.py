@@ -335,7 +335,7 @@ def test_training_that_diverges_is_a_sentence_that_says_where_the_run_lies(
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("error: client ")
     assert "lower training.head_step_size" in line
-    assert line.endswith("what there is lies in run.failed")
+    assert line.endswith("results so far are in run.failed")
     assert contents(tmp_path) == {"run.failed"}
 
 
@@ -367,7 +367,7 @@ def test_ctrl_c_leaves_a_folder_that_says_so_and_nothing_else(tiny_arguments: li
         running.kill()
     assert running.returncode == 130
     assert complaints == (
-        "interrupted; what there is lies in run.interrupted; go on with: sheafedge run --resume run.interrupted\n"
+        "interrupted; results so far are in run.interrupted; continue with: sheafedge run --resume run.interrupted\n"
     )
     assert contents(tmp_path) == {"run.interrupted"}
     left = {"scenario.toml", "metrics.jsonl", "INTERRUPTED.txt", "checkpoint"}

@@ -215,7 +215,7 @@ def test_a_worker_that_is_killed_ends_the_run_with_one_sentence(tmp_path: Path) 
         assert code == 2
         assert said.startswith("error: worker ")
         assert f"(pid {workers[0]} on " in said
-        assert "is lost: it was killed by SIGKILL, perhaps for want of memory; what there is lies in" in said
+        assert "is lost: it was killed by SIGKILL, perhaps for want of memory; results so far are in" in said
         assert said.count("\n") == 1
         wait_until_gone(workers)
         assert list(engine.temporary.glob("sheafedge-*")) == []
