@@ -1,4 +1,4 @@
-"""What a recording file holds, in figures and in pictures."""
+"""Inspection of a recording file: figures and pictures of its content."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 4096
 #: Labels of blockage, the ones that are drawn first.
 LABELS = ("blocked_geometric", "blocked_labeled", "blocked_power")
-#: What is shown before and after an event, and how long a stretch is without one.
+#: Seconds shown before and after a blockage, and seconds shown where there is none.
 AROUND_S, QUIET_S = 3.0, 20.0
-#: The first moment is so long before an event.
+#: Seconds from the first moment to the blockage.
 BEFORE_S = 1.0
 MOMENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class StationFacts:
-    """One base station of a recording in figures.
+    """Figures of one base station of a recording.
 
     Attributes:
-        index, name: of the base station.
+        index, name: number and name of the base station.
         n_frames, n_sequences, duration_s: frames, unbroken stretches, and time from the first frame to the last.
-        rate_hz: frames per second that were meant.
+        rate_hz: nominal number of frames per second.
         measured_rate_hz: median inside sequences; None where no sequence has two frames.
         modalities: its sensors.
         fields: everything stored.
@@ -67,11 +67,11 @@ class StationFacts:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A recording in figures.
+    """Figures of a recording.
 
     Attributes:
-        path, n_bytes: of the file.
-        created_by, seed: who made it from what; no seed where nothing was drawn.
+        path, n_bytes: path and size of the file.
+        created_by, seed: program that made it, and seed of its world; None for imported data.
         stations: its base stations.
     """
 
@@ -105,9 +105,9 @@ def plot_recording(path: Path, folder: Path, stations: tuple[int, ...] = (0, 1, 
     was imported, pictures show what the sensors saw.
 
     Args:
-        path: of the recording.
-        folder: for the pictures, made if absent.
-        stations: which base stations; numbers that the recording does not have are left out.
+        path: path of the recording.
+        folder: folder of the pictures, made if absent.
+        stations: numbers of base stations; those that the recording does not have are ignored.
 
     Raises:
         ConfigError: none of these base stations is in the recording, or its world cannot be made again.
@@ -134,6 +134,7 @@ def _facts(station: RecordedStation) -> StationFacts:
     names = set(station.field_names)
     time_s, sequence = station.read("time_s"), station.read("sequence")
     inside = np.diff(sequence) == 0
+    # not across sequences: the pause between two of them would bias the rate
     steps_s = np.diff(time_s)[inside]
     middle_s = float(np.median(steps_s)) if len(steps_s) else 0.0
     labels = {name: station.read(name) for name in LABELS if name in names}
@@ -169,6 +170,7 @@ def _is_swept(modality: Modality) -> bool:
 
 def _nan_share(station: RecordedStation, modality: Modality) -> float:
     n_missing = 0
+    # block by block: the sweeps of a long recording may not fit into memory
     for first in range(0, station.n_frames, ROWS_AT_ONCE):
         n_missing += int(np.isnan(station.read(modality, slice(first, first + ROWS_AT_ONCE))).any(axis=1).sum())
     return n_missing / station.n_frames
@@ -187,6 +189,7 @@ def _moments(station: RecordedStation) -> tuple[slice, list[int]]:
     label = next((name for name in LABELS if name in station.field_names), None)
     events = _events(station.read(label), sequence) if label else []
     if events:
+        # preferably alone: no other blockage in the seconds that are shown before it
         gap = round(AROUND_S * rate_hz)
         alone = [one for before, one in pairwise([(0, 0), *events]) if one[0] - before[1] >= gap] or events
         begin, end = alone[(len(alone) // 2 + station.index) % len(alone)]
@@ -196,6 +199,7 @@ def _moments(station: RecordedStation) -> tuple[slice, list[int]]:
         middle, half = station.n_frames // 2, round(QUIET_S * rate_hz / 2.0)
         begin, first, stop = middle, middle - half, middle + half
         wanted = [first + half // 3, middle, stop - half // 3]
+    # a stretch must not reach into another sequence, where the scene is a different one
     same = np.flatnonzero(sequence == sequence[begin])
     first, stop = max(first, int(same[0])), min(stop, int(same[-1]) + 1)
     inside = sorted({min(max(row, first), stop - 1) - first for row in wanted})
@@ -218,6 +222,7 @@ def _from_world(file: WorldFile, station: RecordedStation, rows: slice, moments:
     pixels = None
     if has_images(readings):
         column, row, depth_m = pixels_of(scene.user_m, scene, site.camera)
+        # behind the camera the projection would mirror the user into the image
         in_front = bool((depth_m > 0.0).all())
         pixels = np.stack([column, row], axis=-1) if in_front else None
     light = "night" if site.camera.night else "day"
@@ -246,6 +251,6 @@ def _from_data(station: RecordedStation, rows: slice, moments: list[int]) -> Fig
 
 
 def _readings(station: RecordedStation, rows: slice) -> dict[Modality, NDArray[Any]]:
-    """What the sensors recorded in these frames, of the modalities that are drawn."""
+    """Modality -> [n_rows, ...] recorded frames, of the modalities that are drawn."""
     drawn = (modality for modality in station.modalities if MODALITY_SPECS[modality].picture)
     return {modality: station.read(modality, rows) for modality in drawn}

@@ -1,4 +1,4 @@
-"""Pictures in which a person recognises the scene: from above, through the camera, by LiDAR and by its beam powers."""
+"""Pictures of a scene: seen from above, by the camera, by the LiDAR, and as beam powers over time."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def draw_moments(
         blocked: [F] label that shades the powers; None: by geometry.
         user_pixels: [F, 2] column and row where the user is in the image, gets a ring; None: no ring.
         lidar_max_m: ranges from here on are no echoes; None: from the largest range on.
-        title: above all.
+        title: title of the figure.
 
     Returns:
         A figure; `save_picture` writes it.
@@ -96,6 +96,7 @@ def draw_moments(
     arrays |= {str(modality): values for modality, values in readings.items()}
     _check(scene, frames, {name: array for name, array in arrays.items() if array is not None})
     is_blocked = _is_blocked(scene) if blocked is None else np.asarray(blocked, dtype=np.bool_)
+    # every panel is a function, so that heights are known before the figure is made
     rows: list[_Row] = [lambda frame, ax: draw_scene(scene, frame, ax)]
     shares, power = [_height_share(scene)], None
     for modality in (one for one in MODALITIES if one in readings):
@@ -111,6 +112,7 @@ def draw_moments(
             shares.append(0.85)
         elif kind == "powers":
             power = values
+    # two panels for powers: the strongest beam above all beams
     shares += [0.25, 0.5] * (power is not None)
     figure = Figure(figsize=(4.6 * max(len(frames), 2), 4.4 * sum(shares) + 1.0), layout="constrained")
     grid = figure.add_gridspec(len(shares), len(frames), height_ratios=shares)
@@ -146,6 +148,7 @@ def save_picture(figure: Figure, path: Any) -> None:
     """Writes a PNG, whole or not at all; needs no screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+    # the canvas registers itself with the figure; Agg draws without a display
     FigureCanvasAgg(figure)
     with replacing(path) as partial:
         figure.savefig(partial, dpi=110, format="png")
@@ -201,6 +204,7 @@ def _draw_ground(scene: Scene, ax: Axes, half_m: float, lower_m: float, upper_m:
 def _draw_wall(scene: Scene, wall: Facade, ax: Axes, half_m: float) -> None:
     from matplotlib.patches import Rectangle
 
+    # drawn away from the base station, so that the surface that reflects stays in place
     ahead = 1.0 if wall.y_m > scene.base_station_m[1] else -1.0
     corner = (wall.x_min_m, min(wall.y_m, wall.y_m + ahead * WALL_M))
     ax.add_patch(
@@ -257,6 +261,7 @@ def _draw_link(instant: Scene, ax: Axes, is_blocked: bool) -> None:
         zorder=4.2,
     )
     ax.plot(*station_m[:2], marker="^", ms=11, mfc="black", mec="white", zorder=6)
+    # a user in a vehicle or on a drone is drawn as that box
     if not (instant.present[0] & (instant.kind[0] == Kind.TARGET)).any():
         ax.plot(*user_m[:2], marker="*", ms=14, mfc="#ffd800", mec="black", zorder=6)
 
@@ -272,6 +277,7 @@ def _draw_lidar(scene: Scene, frame: int, scan: NDArray[Any], far_m: float, ax: 
     for slot in np.flatnonzero(scene.present[frame]):
         corner, size_m = scene.lower_m[frame, slot], scene.size_m[frame, slot]
         ax.add_patch(Rectangle(tuple(corner[:2]), *size_m[:2], fc="#dddddd", ec="#777777", lw=1.0, zorder=2))
+    # a ray without an echo is recorded as 0 or as the largest range
     echo = (scan[:, 0] > 0) & (scan[:, 0] < far_m)
     range_m, azimuth_rad = scan[echo].T
     ax.add_patch(Circle((x_m, y_m), far_m, fill=False, ec="#999999", ls=":", lw=1.2, zorder=1))

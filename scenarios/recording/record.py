@@ -1,4 +1,4 @@
-"""From a world to one recording file: every base station's scene, what its sensors make of it, and the labels."""
+"""From a world to one recording file: sensor frames and labels of every base station."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..schema.world_section import WorldFile, WorldSection
 from .recorded_site import RecordedSite
 from .site_sensors import Frames, SiteSensors, sensor_fields
 
-#: Instants that are worked on at once, per base station.
+#: Number of instants per base station that are sensed at once, which bounds memory.
 CHUNK_FRAMES = 256
 
 #: Called with the instants done and the instants in all.
@@ -29,16 +29,16 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class StationReport:
-    """What one base station recorded.
+    """Figures of what one base station recorded.
 
     Attributes:
-        name: of the base station.
-        n_frames: that it recorded.
+        name: name of the base station.
+        n_frames: number of recorded frames.
         n_sequences: unbroken stretches, flights or passes.
         blocked_share: of frames, by geometry.
         power_blocked_share: of frames, by power; None where the user moves and power has no clear level.
         disagreement: share of frames in which the two differ; None likewise.
-        n_events: times that the line of sight becomes blocked.
+        n_events: number of times that the line of sight becomes blocked.
         beam_persistence: share of frames whose best beam is that of the frame before, in the same sequence.
     """
 
@@ -54,13 +54,13 @@ class StationReport:
 
 @dataclass(frozen=True, slots=True)
 class RecordReport:
-    """What a recording holds.
+    """Figures of a recording.
 
     Attributes:
-        path: of the file.
-        n_bytes: its size.
+        path: path of the file.
+        n_bytes: size of the file.
         rate_hz: frames per second.
-        stations: one report each.
+        stations: report of every base station.
     """
 
     path: Path
@@ -82,11 +82,11 @@ def record_world(
     Memory does not grow with the length. The file's bytes depend on the section and the seed, not on the threads.
 
     Args:
-        section: the world.
-        seed: of every draw in it.
+        section: section `world` of the scenario.
+        seed: root seed of all random streams of the world.
         out: recording file, see `datasets.recording_layout`; its folder must exist. Whole or not there at all.
-        progress: called now and then, from the caller's thread.
-        threads: that sense while the caller's thread compresses and writes; 0: none but the caller's.
+        progress: called from the caller's thread with (instants done, instants in total).
+        threads: number of sensing threads beside the caller's, which compresses and writes; 0: the caller's senses too.
 
     Raises:
         ConfigError: a world that cannot be made, or a negative number of threads.
@@ -148,6 +148,7 @@ def _sensed(sites: list[RecordedSite], threads: int) -> Iterator[tuple[int, int,
             before, sensed[index] = sensed.get(index), Event()
             future = pool.submit(_sense_after, before, sensed[index], sensors[index], ticks)
             ahead.append((index, len(ticks), future))
+            # bounded: finished pieces would pile up in memory if writing were slower than sensing
             if len(ahead) > threads + 1:
                 yield _collected(ahead.popleft())
         while ahead:
@@ -157,7 +158,7 @@ def _sensed(sites: list[RecordedSite], threads: int) -> Iterator[tuple[int, int,
 
 
 def _sense_after(before: Event | None, done: Event, sensors: SiteSensors, ticks: NDArray[np.int64]) -> Frames:
-    """The piece before was begun earlier, so that waiting for it cannot last forever."""
+    """Sense a piece after the piece before of the same base station, which a thread has begun already."""
     if before is not None:
         before.wait()
     try:
@@ -183,6 +184,7 @@ class _Tally:
 
     def add(self, frames: Frames) -> None:
         sequence, beam, blocked = frames["sequence"], frames["best_beam"], frames["blocked_geometric"]
+        # no sequence has the number -1, so that the first frame follows nothing
         before = self._last or (-1, -1, False)
         follows = np.diff(sequence, prepend=before[0]) == 0
         self._n_frames += len(sequence)

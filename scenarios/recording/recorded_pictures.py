@@ -1,4 +1,4 @@
-"""Pictures of what sensors recorded, where the scene is not known: measured data sets."""
+"""Pictures of recorded sensor frames without a scene, as of measured data sets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw_recorded(
         moments: which of them to show.
         readings: modality -> [F, ...] as recorded; `ModalitySpec.picture` says how each is drawn.
         blocked: [F] label, shaded.
-        title: above all.
+        title: title of the figure.
     """
     from matplotlib.figure import Figure
 

@@ -1,6 +1,6 @@
 """One base station of a world: its site, its sensors and its radio, each with a random stream of its own.
 
-A site is made again from the world file and the seed alone, so that the scene of a recording can be looked at later.
+A site is made again from the world file and the seed alone, so that the scene of a recording can be drawn later.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class RecordedSite:
     """A base station and the world around it.
 
     Attributes:
-        index: its number.
-        name: for people.
-        file: the world that it is part of.
-        world: what moves there.
-        camera, gps: settings of this site.
-        channel: settings of its radio.
-        codebook: [n_beams, n_antennas] complex.
-        noise: of its sweeps.
+        index: number of the base station.
+        name: short description.
+        file: world that it is part of.
+        world: moving objects around it.
+        camera, gps: sensor settings of this site.
+        channel: settings of its radio channel.
+        codebook: [n_beams, n_antennas] complex beam weights.
+        noise: noise of its beam sweeps.
     """
 
     index: int
@@ -85,7 +85,7 @@ class RecordedSite:
         return named_stream(self.file.seed, "world", self.index, *name)
 
     def instants(self, ticks: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-        """Those of the ticks of the recording's clock at which there is something to record.
+        """Ticks of the recording's clock that lie inside a sequence, with their instants.
 
         Returns:
             [F] ticks, [F] instants in s and [F] sequence numbers.
@@ -96,11 +96,11 @@ class RecordedSite:
         return ticks[recorded], time_s[recorded], sequence[recorded]
 
     def scene(self, time_s: NDArray[np.float64]) -> Scene:
-        """What stands where at recorded instants."""
+        """Scene of F frames at instants [F] in s."""
         return self.world.scene(time_s)
 
     def geometry(self) -> Mapping[str, Any]:
-        """What must be known to draw the site without making it again; fit for JSON."""
+        """Geometry of the site in types of JSON, enough to draw it without making it again."""
         section, settings = self.file.section, self.world.settings
         geometry: dict[str, Any] = {
             "kind": section.kind,
@@ -157,6 +157,7 @@ def _codebook(settings: CodebookSection, seed: int, index: int) -> NDArray[np.co
         codebook = dft_codebook(settings.n_beams, settings.n_antennas)
     else:
         codebook = angle_codebook(settings.n_beams, settings.n_antennas, settings.half_width_deg)
+    # phase shifters round first; errors of the elements come on top of the rounded phases
     if settings.phase_bits:
         codebook = with_quantized_phases(codebook, settings.phase_bits)
     if settings.gain_sigma_db or settings.phase_sigma_deg:
@@ -174,6 +175,7 @@ def _clear_power(
     """
     settings = world.settings
     if isinstance(settings, SkySettings):
+        # geometric mean: path loss in dB grows with the logarithm of the distance
         usual_m = float(np.sqrt(settings.min_distance_m * settings.max_distance_m))
     elif section.user == "car":
         usual_m = float(np.mean(settings.lanes_y_m))

@@ -1,4 +1,4 @@
-"""Recordings that runs make for themselves: each world is recorded once and found again."""
+"""Cache of recordings: each world is recorded once, and found again by a hash of everything that decides its bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..schema.world_section import WorldFile, WorldSection
 from .record import Progress, record_world
 
 CACHE_VARIABLE = "SHEAFEDGE_CACHE"
-#: What a killed recording left behind is removed after this time.
+#: Age in s after which the unfinished file of a killed recording is removed.
 LEFTOVER_S = 86_400.0
 _PACKAGE = Path(__file__).parents[2]
 #: Code that decides what a recording holds; a change makes recordings anew.
@@ -58,7 +58,7 @@ def cached_recording(
     *,
     threads: int = 1,
 ) -> Path:
-    """A whole recording of this world: the one made before, or a new one.
+    """Path of a complete recording of this world: the cached one, or a new one.
 
     Args:
         section, seed, progress, threads: as for `record_world`.
@@ -96,6 +96,7 @@ def recording_key(section: WorldSection, seed: int) -> str:
         "world": WorldFile(section, seed).text(),
         "package": __version__,
         "format": VERSION,
+        # random streams and file bytes may change with the versions of both libraries
         "numpy": np.__version__,
         "hdf5": h5py.version.info,
         "code": code_hash(),
@@ -112,6 +113,7 @@ def code_hash() -> str:
             name = path.relative_to(_PACKAGE).as_posix()
             if name in _OF_LINKS:
                 continue
+            # the name is hashed too: exchanging the content of two files is a change
             total.update(name.encode() + b"\0")
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()

@@ -1,4 +1,4 @@
-"""What single sensors saw, as parts of a picture: an image, a map of two axes, and beam powers over time."""
+"""Panels of single sensors: an image, a map of two axes, and beam powers over time."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def draw_powers(
     beams_ax: Axes,
 ) -> None:
     """The strongest beam as a line over shaded blocked stretches; below, every beam as a row of colors."""
+    # a floor 120 dB below the strongest beam: unmeasured beams have no logarithm
     power_db = 10.0 * np.log10(np.maximum(np.nan_to_num(power), np.nanmax(power) * 1e-12))
     power_db -= power_db.max()
     edges_s = _edges(time_s)

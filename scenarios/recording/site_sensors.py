@@ -1,4 +1,4 @@
-"""What the sensors of one base station make of its scene, piece after piece, with the labels.
+"""Sensor frames and labels of one base station, piece after piece.
 
 `SENSORS` has one row per modality: how its frames are recorded, and what senses them.
 """
@@ -33,11 +33,11 @@ GPS_COLUMNS = ("latitude_deg", "longitude_deg", "distance_m", "height_m")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """Some instants of a site, as sensors meet them.
+    """Input of the sensors of a site: some instants with their scene and sweeps.
 
     Attributes:
         time_s: [F] instants.
-        scene: what stands where.
+        scene: F frames of the scene.
         swept: [F, n_beams] float32 received power in W, as it is recorded; NaN where a beam was not measured.
     """
 
@@ -46,7 +46,7 @@ class Moment:
     swept: NDArray[np.float32]
 
 
-#: What one sensor records of the instants after those before: [F, ...].
+#: Sensor as a function: instants after all earlier ones -> frames [F, ...].
 Sense = Callable[[Moment], NDArray[Any]]
 
 
@@ -55,8 +55,8 @@ class SensorKind:
     """One modality at the base stations of a world.
 
     Attributes:
-        field: how frames of a site are recorded.
-        sensor: the sensor of a site, with a random stream of its own.
+        field: layout of its frames in the recording of a site.
+        sensor: sensor of a site, with a random stream of its own.
     """
 
     field: Callable[[RecordedSite], Field]
@@ -125,7 +125,7 @@ SENSORS: Mapping[Modality, SensorKind] = {
 
 
 def sensor_fields(site: RecordedSite) -> list[Field]:
-    """How the frames of every recorded sensor of a site are stored."""
+    """Layouts of the frames of every recorded sensor of a site."""
     return [SENSORS[modality].field(site) for modality in site.file.section.recorded]
 
 
@@ -144,7 +144,7 @@ class SiteSensors:
         self._power_blockage = PowerBlockage() if section.has_clear_level else None
 
     def sense(self, ticks: NDArray[np.int64]) -> Frames:
-        """Every field of the recorded frames among these ticks of the clock, those after the ones before.
+        """All fields of the recorded frames among these ticks, which must follow the ticks of the call before.
 
         Returns:
             Field -> [F, ...]; empty where none of the ticks is recorded.
@@ -159,11 +159,13 @@ class SiteSensors:
         section = site.file.section.sweep
         powers = beam_powers(paths, site.codebook, section.n_subcarriers, section.bandwidth_hz)
         powers = measured_powers(powers, site.noise, self._sweep_noise)
+        # labels below are made from the stored numbers, so that readers of the file find the same labels
         stored = (powers * section.transmit_power_w).astype(np.float32)
         frames["best_beam"] = _best_beam(stored)
         frames["los_loss_db"] = paths.los_blockage_db.astype(np.float32)
         frames["blocked_geometric"] = paths.los_blockage_db >= BLOCKED_FROM_DB
         if self._power_blockage is not None:
+            # initial=0: a sweep without any measured beam has no maximum
             best_power_db = 10.0 * np.log10(np.nanmax(stored, axis=1, initial=0.0).astype(np.float64))
             frames["blocked_power"] = self._power_blockage.label(best_power_db)
         moment = Moment(time_s, scene, stored)

@@ -17,7 +17,7 @@ from ...emulator.contracts import DataError, State
 from ...emulator.state_tree import packed_tree, unpacked_tree
 from ...emulator.whole_file import replacing
 
-#: Of what is in a checkpoint; another one cannot be read.
+#: Version of the content of a checkpoint; files of another version cannot be read.
 FORMAT = 1
 KEPT = 2
 
@@ -26,12 +26,12 @@ _TREE = "tree"
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that was read.
+    """Content of a checkpoint file.
 
     Attributes:
-        path: its file.
-        rounds_done: how many rounds had ended.
-        state: what was written.
+        path: path of the file.
+        rounds_done: number of rounds that had ended.
+        state: tree that was written.
     """
 
     path: Path
@@ -45,33 +45,35 @@ def write_checkpoint(folder: Path, rounds_done: int, state: State) -> Path:
     Whatever interrupts this, the file is complete or not there, and the one before is untouched.
 
     Args:
-        folder: of the run's checkpoints; made where it is missing.
-        rounds_done: rounds that have ended.
-        state: a plain tree.
+        folder: folder of the run's checkpoints, made if absent.
+        rounds_done: number of rounds that have ended.
+        state: tree of plain values and arrays.
 
     Raises:
         OSError: no room, or no right to write.
     """
     text, arrays = packed_tree(state)
+    # C order: safetensors takes contiguous arrays only
     named = {str(index): np.asarray(array, order="C") for index, array in enumerate(arrays)}
     content = save({_TREE: np.frombuffer(text, dtype=np.uint8), **named})
     path = folder / f"round-{rounds_done:06d}-{xxhash.xxh3_128_hexdigest(content)}.safetensors"
     folder.mkdir(exist_ok=True)
     with replacing(path) as partial:
         partial.write_bytes(content)
-    _settle(folder)
+    _sync_folder(folder)
     for old in [*list(_newest_first(folder))[KEPT:], *folder.glob(".partial-*")]:  # the latter of runs that were killed
         old.unlink()
     return path
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """The newest checkpoint that is whole.
+    """Newest checkpoint that is complete.
 
     Raises:
         DataError: there is none.
     """
     wrong = "it has none"
+    # the checkpoint before is kept for the case that the newest was damaged on the disk
     for path in _newest_first(folder):
         try:
             return _read(path)
@@ -84,6 +86,7 @@ def _read(path: Path) -> Checkpoint:
     match = _NAME.fullmatch(path.name)
     assert match is not None, "only such names are listed"
     content = path.read_bytes()
+    # before parsing: the checksum in the name finds a torn file
     if xxhash.xxh3_128_hexdigest(content) != match[2]:
         raise ValueError("its content does not match its checksum")
     named: dict[str, Any] = load(content)
@@ -101,8 +104,8 @@ def _newest_first(folder: Path) -> Iterator[Path]:
     return (path for _, path in sorted(whole, reverse=True))
 
 
-def _settle(folder: Path) -> None:
-    """Have the new name on the disk before older files go."""
+def _sync_folder(folder: Path) -> None:
+    """Sync the folder, so that the new name is on the disk before older files are removed."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The state of a whole emulation between two rounds: all that a run needs to go on as if it had never stopped."""
+"""State of a whole emulation between two rounds, from which a run continues bit for bit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ..wiring.emulation import Emulation
 
 
 def emulation_state(emulation: Emulation) -> State:
-    """Clock and streams, counters, messages in queues and on air, links, inboxes and learners."""
+    """State tree of clock and streams, counters, messages in queues and on air, links, inboxes and learners."""
     senders = _senders(emulation.links.values())
     ports = [sender for sender in senders if isinstance(sender, Port)]
+    # objects cannot be stored: a message on air names its queue by number
     numbers: dict[Sender, int] = {port: number for number, port in enumerate(ports)}
     return {
         "clock": emulation.env.state(),
@@ -31,11 +32,11 @@ def emulation_state(emulation: Emulation) -> State:
 
 
 def restore_emulation(emulation: Emulation, saved: SavedState, next_round: int) -> None:
-    """Let an emulation that was built to start at the state's instant go on from there.
+    """Restore the state of an emulation that was built to start at the instant of that state.
 
     Args:
-        emulation: built from the same scenario.
-        saved: by `emulation_state`.
+        emulation: emulation built from the same scenario.
+        saved: state from `emulation_state`.
         next_round: first round to play; messages of those before are late.
 
     Raises:
@@ -54,6 +55,7 @@ def restore_emulation(emulation: Emulation, saved: SavedState, next_round: int) 
     restored = [host.restore(learner.state) for host, learner in zip(emulation.hosts, learners, strict=True)]
     for ticket in restored:
         ticket.result()
+    # before the queues, which refer to its messages
     offers = emulation.network.restore(saved.part("network"))
     senders = _senders(emulation.links.values())
     for sender, one in zip(senders, saved.part("senders").listed(len(senders)), strict=True):
@@ -72,7 +74,7 @@ def _channel(link: Link) -> object:
 
 
 def _senders(links: Iterable[Link]) -> list[Fifo | Port]:
-    """Each once, in the order of their first links."""
+    """Queues of all links, each once, in the order of their first links."""
     return list(dict.fromkeys(link.sender for link in links if isinstance(link, FifoLink | PortLink)))
 
 

@@ -14,19 +14,20 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(slots=True)
 class StopRequest:
-    """Whether a stop of the run was requested."""
+    """Flag of a requested stop: `is_made` is set by the first signal."""
 
     is_made: bool = False
 
 
 @contextmanager
 def stop_requests(on_request: Callable[[], None]) -> Iterator[StopRequest]:
-    """Take the first signal as a request; inside the block, and in the main thread only.
+    """Context in which the first signal requests a stop and the second raises; in the main thread only.
 
     Args:
-        on_request: called once, when the request is made.
+        on_request: called once, at the first signal.
     """
     request = StopRequest()
+    # Python sets signal handlers in the main thread only
     if threading.current_thread() is not threading.main_thread():
         yield request
         return

@@ -1,4 +1,4 @@
-"""Pictures of radio links over time, beside what stands in their way."""
+"""Pictures of radio links over time, with the objects that block them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ LEAST_SPAN_DB = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """Something in the line of sight of a station.
+    """Object in the line of sight of a station, from `begin_s` to `end_s`.
 
     Attributes:
-        begin_s, end_s: on the clock of the run.
-        kind: what it is; None where no world is known.
+        begin_s, end_s: simulated time in s.
+        kind: kind of the object; None where no world is known.
     """
 
     begin_s: float
@@ -44,14 +44,14 @@ class LinkTrack:
     """One direction of an edge over some time.
 
     Attributes:
-        sender, receiver: of it.
-        distance_m: between them.
-        time_s: [n] instants.
-        snr_db: [n] of signal over noise, without interference.
-        states: of the messages sent in that time.
-        blockers: what stands before the sender, and before the receiver.
+        sender, receiver: numbers of the stations.
+        distance_m: distance between them in m.
+        time_s: [n] instants in s.
+        snr_db: [n] signal-to-noise ratio in dB, without interference.
+        states: link states of the messages sent in that time.
+        blockers: objects that block the sender, and those that block the receiver.
         moment_s, moment_station: instant and station of the scene that is drawn.
-        scene: what that station sees then, one frame; None where no world knows.
+        scene: scene of that station then, one frame; None where no world is known.
     """
 
     sender: int
@@ -71,8 +71,8 @@ def draw_links(tracks: Sequence[LinkTrack], rates: BlockRates, title: str) -> Fi
 
     Args:
         tracks: at least one; three fill a page.
-        rates: whose thresholds are drawn beside the SINR.
-        title: above all.
+        rates: block rates whose CQI thresholds are drawn beside the SINR.
+        title: title of the figure.
 
     Returns:
         A figure; `pictures.save_picture` writes it.
@@ -139,7 +139,7 @@ def _draw_sinr(ax: Axes, track: LinkTrack, rates: BlockRates) -> None:
 
 
 def _draw_blockers(ax: Axes, track: LinkTrack) -> None:
-    """Two lanes, one for each end, with a bar while something stands before it."""
+    """Draws two lanes, one for each end, with a bar for every blockage."""
     for lane, blockers in enumerate(track.blockers):
         for blocker in blockers:
             width_s = blocker.end_s - blocker.begin_s

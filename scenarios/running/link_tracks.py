@@ -1,4 +1,4 @@
-"""The links of a run that are drawn, and what blocked them."""
+"""Selection of the links of a run that are drawn, with their tracks and blockers."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from ..wiring.data import ClientData
 from ..wiring.radio_links import RadioLinks
 from .link_pictures import Blocker, LinkTrack, draw_links
 
-#: Links in a picture.
+#: Number of links in a picture.
 MOST_TRACKS = 3
-#: A track shows so much time, around its deepest fade.
+#: Length in s of a track, around its deepest fade.
 SPAN_S = 6.0
 #: Instants per second of the line.
 LINE_RATE_HZ = 200.0
-#: A message counts as faded when its ends lose so much.
+#: Smallest fade in dB, both ends together, at which a message counts as faded.
 FADED_DB = 6.0
 
 
 class _Streets:
-    """What each client's base station has before it, made again from the world."""
+    """Scenes at each client's base station, made again from the world."""
 
     def __init__(self, world: WorldFile, stations: Sequence[int]) -> None:
         self._site = cache(lambda client: RecordedSite.of(world, stations[client]))
 
     def scene(self, client: NodeId, time_s: Array) -> Scene:
-        """Instants [n] of its recording -> n frames."""
+        """Scene of n frames at instants [n] of the client's recording, in s."""
         return self._site(client).scene(time_s)
 
 
@@ -47,11 +47,11 @@ def draw_run_links(
     """Writes a picture of the links that suffered most from blockers; none if nothing was ever sent.
 
     Args:
-        path: of the PNG.
-        radio: links that have played.
-        data: of every client, by its number.
-        world: that the recordings are of; None where they were measured.
-        name: of the run.
+        path: path of the PNG.
+        radio: radio links of the finished run.
+        data: data of every client, by its number.
+        world: world of the recordings; None where they were measured.
+        name: name of the run.
     """
     streets = None if world is None else _Streets(world, [rows.station_index for rows in data])
     blocked = [rows.blocked for rows in data]
@@ -73,6 +73,7 @@ def faded_links(states: Sequence[LinkState]) -> list[list[LinkState]]:
         by_link.setdefault((state.sender, state.receiver), []).append(state)
 
     def suffered(messages: list[LinkState]) -> int:
+        # a faded message that lost packets counts four times: it shows more than one that arrived
         return sum((_fade_db(state) >= FADED_DB) * (1 + 3 * (state.n_lost_packets > 0)) for state in messages)
 
     chosen: list[list[LinkState]] = []
@@ -98,9 +99,11 @@ def _track(
     ends = worst.sender, worst.receiver
     states = radio.log.states
     first_s, last_s = states[0].time_s, states[-1].time_s
+    # the deepest fade in the middle, unless the run begins or ends too near
     begin_s = max(first_s, min(worst.time_s - SPAN_S / 2.0, last_s - SPAN_S))
     end_s = min(begin_s + SPAN_S, max(last_s, begin_s + 0.1))
     time_s = np.linspace(begin_s, end_s, int((end_s - begin_s) * LINE_RATE_HZ) + 2)
+    # a bool as index: the receiver where its fade is the deeper one
     station = ends[worst.receiver_fade_db > worst.sender_fade_db]
     when = blocked[station]
     scene = None
@@ -126,11 +129,12 @@ def _track(
 def _blockers(
     station: NodeId, when: BlockedTimes | None, begin_s: float, end_s: float, streets: _Streets | None
 ) -> list[Blocker]:
-    """What stands before a station, frame after frame, equal neighbors joined."""
+    """Blockers of a station in order of time, one per unbroken blockage."""
     if when is None:
         return []
     step_s = when.duration_s / len(when.time_s)
     now_s = np.arange(begin_s - step_s, end_s + step_s, step_s)
+    # one frame more at either end, so that blockages cut off by the picture keep their kind
     is_blocked = np.array([when(instant) for instant in now_s])
     kinds: list[Kind | None] = [None] * len(now_s)
     if streets is not None and is_blocked.any():
@@ -144,7 +148,7 @@ def _blockers(
 
 
 def _kinds_in_the_way(scene: Scene) -> list[Kind | None]:
-    """Per frame, the kind of the tallest box in the line of sight."""
+    """[n_frames] kind of the tallest box in the line of sight; None where there is none."""
     blocks = blockers(scene)
     height_m = np.where(blocks, scene.size_m[..., 2], 0.0)
     tallest = height_m.argmax(axis=1)

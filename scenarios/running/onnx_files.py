@@ -19,7 +19,7 @@ from ..wiring.evaluation import in_pieces, predicted
 
 
 class ExportError(SheafedgeError):
-    """An exported model does not compute what torch computes."""
+    """The outputs of an exported model differ too much from those of torch."""
 
 
 def export_clients(
@@ -33,10 +33,13 @@ def export_clients(
 
     Args:
         reported: group -> name of the model that it reports.
-        folder: of the `.onnx` files; made if needed.
+        scenario: scenario of the run.
+        clients: clients whose models are exported.
+        learners: trained learners of these clients, in the same order.
+        folder: folder of the `.onnx` files, made if absent.
 
     Returns:
-        one row per client: client, path inside the run folder, bytes, max_abs_error, provider.
+        One row per client: client, path inside the run folder, bytes, max_abs_error, provider.
 
     Raises:
         ExportError: a difference above `export.max_abs_error`.

@@ -1,4 +1,4 @@
-"""What observes a run while it lasts: how far it is, and what happens to it."""
+"""Callbacks that follow a run."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ if TYPE_CHECKING:
 
 
 class RunProgress(Protocol):
-    """An observer of a run; `terminal.run_console.LiveProgress` draws it."""
+    """Callbacks of a run; `terminal.run_console.LiveProgress` shows them on a terminal."""
 
     def recording(self, done: int, total: int) -> None:
-        """A world is being recorded, which happens once: so many of its frames are done."""
+        """Called while a world is recorded: number of recorded frames, and of all frames."""
         ...
 
     def started(self, emulation: Emulation) -> None:
-        """Everything is built, and the clock stands at its start."""
+        """Called when everything is built, before the first event."""
         ...
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
-        """All clients have finished a round; `score` is the mean of the task's first figure, where it was scored."""
+        """Called when all clients have finished a round; `score` is the mean first score; None: not scored."""
         ...
 
     def stopping(self) -> None:
-        """The run will stop after this round, and can be resumed."""
+        """Called when a stop was requested: the run stops after this round, and can be resumed."""
         ...
 
     def worker_lost(self, sentence: str) -> None:
-        """A worker died, and the run goes on from its last checkpoint with new ones."""
+        """Called when a worker died, before the run continues from its last checkpoint with new ones."""
         ...
 
     def exporting(self, n_clients: int) -> None:
-        """Training is over."""
+        """Called after training, before the models of `n_clients` clients are exported."""
         ...
 
 
 class NoRunProgress:
-    """Observes nothing."""
+    """Callbacks that do nothing."""
 
     def recording(self, done: int, total: int) -> None:
         """Ignored."""

@@ -1,4 +1,4 @@
-"""One run of a scenario: build, emulate, score, export, and leave a folder."""
+"""One run of a scenario: build, emulate, score, export, and write a run folder."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from .run_summary import run_summary
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left.
+    """Result of a run.
 
     Attributes:
-        folder: the run folder.
+        folder: path of the run folder.
         summary: content of its `summary.json`.
-        warnings: what became unstable on the way; with those from before the first round, they are in the summary too.
+        warnings: sentences about instabilities during training; the summary also holds the warnings from before it.
 
     Examples:
         >>> result = RunResult(Path("runs/street"), {"groups": {"camera+rf": {"f1": 0.83}}})
@@ -54,7 +54,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class _Conditions:
-    """How a run is played, which changes no result of it; see `run_scenario`."""
+    """Options of a run that change none of its results; see `run_scenario`."""
 
     progress: RunProgress
     workers: Workers | None
@@ -73,11 +73,11 @@ def run_scenario(
     """Run a scenario from nothing to exported models.
 
     Args:
-        scenario: what to run.
+        scenario: scenario to run.
         out: name of the run folder; None picks a new one under `runs/`.
-        progress: observes the run.
-        checkpoints: write them as the scenario says; otherwise never.
-        workers: where its clients live; None: in this process. The results are the same.
+        progress: callbacks; None: no progress.
+        checkpoints: whether checkpoints are written as the scenario says.
+        workers: processes that run its clients; None: this process does. The results are the same.
         real_time: how its clock follows real time; None: it does not. The results are the same, except where outside
             processes play clients of it: such a run writes no checkpoints, because the state of those is elsewhere.
 
@@ -109,13 +109,13 @@ def resume_run(
     """Go on with a run that was interrupted, killed or failed, as if it had never stopped.
 
     Args:
-        path: its folder.
-        progress: observes the run.
-        workers: where its clients live from now on, whether they did before or not.
+        path: folder of the interrupted run.
+        progress: callbacks; None: no progress.
+        workers: processes that run its clients from now on; None: this process does.
         real_time: how its clock follows real time from now on; all its clients are emulated.
 
     Raises:
-        SheafedgeError: nothing there can go on, or whatever `run_scenario` raises.
+        SheafedgeError: the folder holds no run that can be resumed, or an error of `run_scenario`.
     """
     return _resumed(interrupted_run(path), _Conditions(progress or NoRunProgress(), workers, real_time))
 
@@ -140,6 +140,7 @@ def _played(
     progress = conditions.progress
     try:
         with (
+            # the folder is opened last: what fails before leaves nothing on the disk
             one_torch_thread(),
             open_worker_pool(scenario, conditions.workers) as pool,
             pacing_of(scenario, conditions.real_time) as pacing,
@@ -151,6 +152,7 @@ def _played(
             played = player.play(folder)
             summary = run_summary(played, folder, progress)
             folder.write_summary(summary)
+            # after the summary: until then an interrupted run must be able to go on
             folder.drop_checkpoints()
             return RunResult(folder.target, summary, played.watch.warnings)
     except WorkerLost as lost:

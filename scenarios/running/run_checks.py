@@ -1,4 +1,4 @@
-"""What is checked when a run starts, before any data are read or recorded."""
+"""Checks at the start of a run, before any data are read or recorded."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..workers.worker_options import Workers
 
 
 def check_run(scenario: Scenario, workers: Workers | None = None, real_time: RealTime | None = None) -> None:
-    """Refuse a run that cannot take place here, or not with these options.
+    """Refuse a run that is impossible on this machine or with these options.
 
     Args:
-        scenario: what is to run.
+        scenario: scenario to run.
         workers: processes that share its clients; None: there are none.
-        real_time: how its clock keeps to the wall clock; None: it does not.
+        real_time: pacing of its clock in real time; None: as fast as possible.
 
     Raises:
-        ScenarioError: everything that stands in the way, one sentence each.
+        ScenarioError: all complaints, one sentence each.
     """
     n_workers = None if workers is None else workers.n_workers
     found = [*run_complaints(scenario, n_workers, () if real_time is None else real_time.outside)]
@@ -42,7 +42,7 @@ def check_run(scenario: Scenario, workers: Workers | None = None, real_time: Rea
 
 
 def _check_address(network: NetworkSection, kinds: frozenset[MessageKind]) -> None:
-    """Listen at the address of the hub for a moment."""
+    """Bind the address of the network once and close it, to find an address that cannot be used."""
     if network.transport == "zmq" and network.address:
         make_transport(network, Wire(kinds)).close()
 

@@ -1,4 +1,4 @@
-"""The folder that a run leaves: `NAME.partial` while it grows, under its own name when it is complete."""
+"""Run folder: named `NAME.partial` while it is written, and by its own name when it is complete."""
 
 from __future__ import annotations
 
@@ -21,55 +21,57 @@ from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
 from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 
-#: Where checkpoints lie in a run folder.
+#: Name of the folder of checkpoints in a run folder.
 CHECKPOINTS = "checkpoint"
 
 _ENDING = re.compile(r"\.(partial|interrupted|failed)(-\d+)?$")
 
 
 class RunFolder:
-    """A run folder being filled.
+    """Run folder that is being written.
 
     Attributes:
-        path: where files go now; after the run, where they are.
-        target: what it will be called when complete.
+        path: present path of the folder; after the run its final path.
+        target: path of the complete folder.
         metrics: open `metrics.jsonl`.
     """
 
     def __init__(self, path: Path, target: Path) -> None:
         self.path, self.target = path, target
+        # "a": a resumed run continues the file, which was cut to the rows of its checkpoint
         self.metrics: TextIO = (path / "metrics.jsonl").open("a", encoding="utf-8")
 
     def write_scenario(self, tables: Mapping[str, Any]) -> None:
-        """`scenario.toml`: all tables of the scenario, enough to repeat the run."""
+        """Write `scenario.toml`: all tables of the scenario, enough to repeat the run."""
         text = tomli_w.dumps(tables)
         with self.writing():
             write_whole(self.path / "scenario.toml", text)
 
     def add_row(self, row: Mapping[str, Any]) -> None:
-        """One line of `metrics.jsonl`."""
+        """Append one line to `metrics.jsonl`."""
         with self.writing():
             self.metrics.write(json.dumps(row) + "\n")
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """`summary.json`."""
+        """Write `summary.json`."""
         with self.writing():
             write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
 
     def write_checkpoint(self, rounds_done: int, state: State) -> None:
-        """Everything that is needed to go on after so many rounds; an earlier one stays until this one is whole."""
+        """Write a checkpoint after so many rounds; an earlier one stays until this one is complete."""
         with self.writing():
             self.metrics.flush()
+            # rows first: a checkpoint promises that `metrics_bytes` of them are on the disk
             os.fsync(self.metrics.fileno())
             write_checkpoint(self.path / CHECKPOINTS, rounds_done, {**state, "metrics_bytes": self.metrics.tell()})
 
     def drop_checkpoints(self) -> None:
-        """Remove what only an interrupted run needs."""
+        """Remove the checkpoints, which only an interrupted run needs."""
         with self.writing():
             shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
 
     def close(self) -> None:
-        """No more rows; everything is on the disk."""
+        """Close `metrics.jsonl`, and sync all files to the disk."""
         with self.writing():
             self.metrics.close()
             for path in self.path.rglob("*"):
@@ -78,7 +80,7 @@ class RunFolder:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Around everything that writes into the folder.
+        """Context for all writing into the folder.
 
         Raises:
             ConfigError: the disk is full, or the folder was taken away.
@@ -116,12 +118,12 @@ def refuse_unusable(target: Path) -> None:
 
 
 class Interrupted(NamedTuple):
-    """A run that ended before its end, and can go on.
+    """Interrupted run that can be resumed.
 
     Attributes:
-        path: its folder.
-        scenario: what it runs.
-        checkpoint: the newest one that is whole.
+        path: path of its folder.
+        scenario: scenario of the run.
+        checkpoint: newest complete checkpoint.
     """
 
     path: Path
@@ -130,7 +132,7 @@ class Interrupted(NamedTuple):
 
     @property
     def target(self) -> Path:
-        """What the folder will be called when the run is complete."""
+        """Path of the folder when the run is complete."""
         return self.path.with_name(_ENDING.sub("", self.path.name))
 
 
@@ -162,7 +164,7 @@ def interrupted_run(folder: Path) -> Interrupted:
 
 @contextmanager
 def open_run_folder(target: Path) -> Iterator[RunFolder]:
-    """Fill a run folder; whatever ends the block decides its name.
+    """Context in which a new run folder is written; the way in which the block ends decides its name.
 
     Complete: `target`. Interrupted: `target.interrupted`, with a note. Failed: `target.failed`, with the reason. The
     exception then carries a note that says where. Killed: `target.partial`.
@@ -182,7 +184,7 @@ def open_run_folder(target: Path) -> Iterator[RunFolder]:
 
 @contextmanager
 def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
-    """Go on filling the folder of an interrupted run, from its checkpoint: rows of later rounds are forgotten.
+    """Context in which the folder of an interrupted run is continued; rows after its checkpoint are removed.
 
     Raises:
         ConfigError: its name is taken by now, or it cannot be written.
@@ -191,8 +193,10 @@ def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
     refuse_unusable(target)
     try:
         path = interrupted.path
+        # back to .partial while it is written: the old name would claim that the run has ended
         if ".partial" not in path.name:
             path = path.rename(_free_name(target, "partial"))
+        # INTERRUPTED.txt or FAILED.txt of the earlier end
         for note in path.glob("*.txt"):
             note.unlink()
         with (path / "metrics.jsonl").open("r+b") as metrics:
@@ -223,7 +227,7 @@ def _named_by_its_end(folder: RunFolder) -> Iterator[None]:
 
 
 def _made(target: Path) -> Path:
-    """A new folder beside the target; two runs that want one name get two."""
+    """New folder beside the target, with a number if another run has taken the name."""
     while True:
         path = _free_name(target, "partial")
         with suppress(FileExistsError):

@@ -1,4 +1,4 @@
-"""Which beam is best now? From where a user was and what sweeps received, or from one look at it."""
+"""Tasks of beam prediction: the best beam now, from past positions and sweeps, or from one image and position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...datasets.windows.tracked_recording import tracked_recording
 from ...emulator.contracts import ConfigError, Modality
 from .task_spec import Column, InputDescription, KnownBeams, Scores, TaskData, described_inputs
 
-#: Ranked beams that scoring looks at.
+#: Number of ranked beams that scores use.
 TOP_K = 3
 #: Beams of the largest codebook; the smaller ones are every second, fourth or eighth of them.
 WHOLE_CODEBOOK = max(CODEBOOK_SIZES)
@@ -43,7 +43,7 @@ class _BestBeam:
         return data.n_beams
 
     def output_identities(self, data: TaskData) -> tuple[int, ...]:
-        """The beam of the whole codebook that each logit is about."""
+        """[n_beams] beam of the largest codebook for each logit."""
         return tuple(range(0, WHOLE_CODEBOOK, WHOLE_CODEBOOK // data.n_beams))
 
     def labels(self, data: TaskData) -> list[str]:
@@ -54,6 +54,7 @@ class _BestBeam:
         return f"logits [batch, {data.n_beams}], one per beam of the codebook{numbered}"
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: BeamWindows) -> Scores:
+        # stable: of equal logits the lower beam ranks first on every machine
         ranking = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
         return asdict(score_ranking(ranking, samples.label, samples.powers))
 
@@ -72,7 +73,7 @@ class _BestBeam:
 
 
 class BeamTracking(_BestBeam):
-    """From the past: positions up to now, and the sweeps before now."""
+    """Beam tracking: positions up to now, and the sweeps before now."""
 
     modalities: tuple[Modality, ...] = ("rf", "gps")
     needs: tuple[Modality, ...] = ("rf", "gps")
@@ -81,11 +82,12 @@ class BeamTracking(_BestBeam):
     swept: tuple[Modality, ...] = ("rf",)
 
     def check(self, data: TaskData) -> None:
-        """Everything that a data section can say fits."""
+        """Accept every data section."""
 
     def samples(
         self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: TaskData, *, may_be_empty: bool = False
     ) -> BeamWindows:
+        # one row more than the window: sweeps end one frame before the label
         recording = tracked_recording(sensed, min_rows=data.window + 1).with_n_beams(data.n_beams)
         return tracking_windows(recording, data.window).every(data.stride).owned_by(modalities)
 
@@ -99,12 +101,13 @@ class BeamTracking(_BestBeam):
 
 
 class BeamPrediction(_BestBeam):
-    """From one look: a position report and a color image of this instant.
+    """Beam prediction from one instant: a position report and a color image.
 
     Source: scenario II of Ghalkha et al. 2025.
     """
 
     modalities: tuple[Modality, ...] = ("camera", "gps")
+    # for labels only: the best beam and the power loss of a wrong one come from the sweep of this instant
     needs: tuple[Modality, ...] = ("rf",)
     encoders: Mapping[Modality, str] = {"camera": "color_image", "gps": "position_report"}
     color = True

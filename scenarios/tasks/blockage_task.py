@@ -1,4 +1,4 @@
-"""Will the line of sight be blocked soon? From a window of LiDAR, camera or beam sweeps."""
+"""Task of blockage prediction, from a window of frames of the LiDAR, the camera, the radar or beam sweeps."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from .task_spec import Column, InputDescription, KnownBlockages, Scores, TaskDat
 
 
 class Blockage:
-    """Label: is the line of sight blocked in any of the next `data.horizon` frames?
+    """Blockage prediction; label: whether the line of sight is blocked in any of the next `data.horizon` frames.
 
     Source: eq. (23) of Ghalkha et al. 2025.
     """
 
     title = "Will the line of sight be blocked soon?"
     modalities: tuple[Modality, ...] = BLOCKAGE_INPUTS
+    # labels are stored with the recording, so that no modality is needed for them
     needs: tuple[Modality, ...] = ()
     encoders: Mapping[Modality, str] = {}
     color = False
@@ -104,6 +105,7 @@ def _scores(warned: NDArray[np.bool_], samples: BlockageWindows) -> Scores:
     """
     scores: dict[str, float] = asdict(score_blockage(warned, samples.label))
     clear = ~samples.blocked_now
+    # balanced accuracy is undefined with one class; means over clients leave the score out
     if len(np.unique(samples.label[clear])) == 2:
         scores["ahead"] = score_blockage(warned[clear], samples.label[clear]).balanced_accuracy
     return scores

@@ -1,4 +1,4 @@
-"""Specification of a task: which samples it needs, how answers are scored, and how people read it. No torch."""
+"""Specification of a task: samples, scores, and texts for tables and exported models. Imports no torch."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Scores = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A figure of a score table.
+    """Column of a score table.
 
     Attributes:
-        key: of the score.
-        title: for people.
-        form: how a value is printed, as `str.format` takes it.
+        key: key of the score.
+        title: heading in tables.
+        form: format of a value for `str.format`, with the unit behind it.
     """
 
     key: str
@@ -34,13 +34,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class InputDescription:
-    """One input of a model, for people and for exported models.
+    """Description of one input of a model, for model cards and exported models.
 
     Attributes:
-        window: which frames make it.
-        shape: of one sample, without the batch.
-        unit: of the values, with one word per column where columns differ.
-        meaning: what the values are, and in which order.
+        window: frames that make up the input.
+        shape: shape of one sample, without the batch.
+        unit: unit of the values, one per column where columns differ.
+        meaning: meaning and order of the values.
     """
 
     window: InputWindow
@@ -49,7 +49,7 @@ class InputDescription:
     meaning: str
 
     def as_dict(self) -> dict[str, Any]:
-        """What the metadata of an ONNX file hold of it."""
+        """Description as it is stored in the metadata of an ONNX file."""
         return {
             "shape": self.shape,
             "unit": self.unit,
@@ -64,8 +64,8 @@ def described_inputs(samples: Samples, texts: Mapping[Modality, tuple[str, str]]
     """Modality -> its input in these samples.
 
     Args:
-        samples: whose windows and shapes are described.
-        texts: modality -> unit and meaning, of all that the task takes.
+        samples: samples with the described windows and shapes.
+        texts: modality -> unit and meaning, for all modalities of the task.
     """
     return {
         modality: InputDescription(samples.windows[modality], shape, *texts[modality])
@@ -80,12 +80,12 @@ def mean_scores(members: Sequence[Scores]) -> dict[str, float]:
 
 
 class KnownBlockages(NamedTuple):
-    """What samples know of blockages that answers warn about.
+    """Blockages around samples, for tasks whose answers are warnings.
 
     Attributes:
-        blocked: [n] bool, whether the newest frame of each sample is.
-        soon: [n] bool, whether one of the `horizon` frames after it is: what a right answer says.
-        horizon: frames that an answer looks ahead.
+        blocked: [n] bool, whether the newest frame of each sample is blocked.
+        soon: [n] bool, whether one of the `horizon` frames after it is blocked: the right answer.
+        horizon: prediction horizon in frames.
     """
 
     blocked: NDArray[np.bool_]
@@ -94,7 +94,7 @@ class KnownBlockages(NamedTuple):
 
 
 class KnownBeams(NamedTuple):
-    """What samples know of the beams that answers choose among.
+    """Powers of the beams that answers choose among.
 
     Attributes:
         powers: [n, n_beams] linear received power of the newest frame, in the base station's own numbers.
@@ -126,7 +126,7 @@ class TaskData(Protocol):
 
 
 class TaskSpec(Protocol):
-    """What base stations learn to predict. Groups of clients may learn it with other numbers; `data` is their own."""
+    """Prediction task of base stations. Groups of clients may have data sections of their own, passed as `data`."""
 
     @property
     def title(self) -> str:
@@ -135,12 +135,12 @@ class TaskSpec(Protocol):
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
-        """What can be an input."""
+        """Modalities that can be inputs."""
         ...
 
     @property
     def needs(self) -> tuple[Modality, ...]:
-        """What must be recorded for labels and scores, whether or not a client owns it."""
+        """Modalities that must be recorded for labels and scores, whether or not a client owns them."""
         ...
 
     @property
@@ -150,22 +150,22 @@ class TaskSpec(Protocol):
 
     @property
     def color(self) -> bool:
-        """Images as red, green and blue, not as grey levels."""
+        """Whether images have three color channels, not grey levels."""
         ...
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Scores worth a column; the first one ranks models."""
+        """Columns of score tables; the first one ranks models."""
         ...
 
     @property
     def decision(self) -> Literal["handover", "beam"]:
-        """What an answer is acted on with: a user is handed over, or a beam is switched; see `scenarios.value`."""
+        """Decision that answers control: a handover, or the choice of a beam; see `scenarios.value`."""
         ...
 
     @property
     def objective(self) -> str:
-        """What training minimizes, a name of `encoders.OBJECTIVES`."""
+        """Loss that training minimizes, a name of `encoders.OBJECTIVES`."""
         ...
 
     @property
@@ -198,11 +198,11 @@ class TaskSpec(Protocol):
         ...
 
     def n_outputs(self, data: TaskData) -> int:
-        """Logits of a model."""
+        """Number of logits of a model."""
         ...
 
     def output_identities(self, data: TaskData) -> tuple[int, ...]:
-        """[n_outputs] what every logit is about, the same number for the same thing in all groups.
+        """[n_outputs] identity of every logit: equal numbers in two groups stand for the same class.
 
         Before a base station has numbered its beams; see `Member.outputs`.
         """
@@ -213,25 +213,25 @@ class TaskSpec(Protocol):
         ...
 
     def output_description(self, data: TaskData) -> str:
-        """What the logits mean, for exported models."""
+        """Text about the meaning of the logits, for exported models."""
         ...
 
     def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
-        """Modality -> its input, for people and for exported models."""
+        """Modality -> description of its input, for model cards and exported models."""
         ...
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: Any) -> Scores:
-        """How good these logits [n, n_outputs] are on samples of this task."""
+        """Scores of logits [n, n_outputs] on n samples of this task."""
         ...
 
     def baselines(self, train: Any, test: Any) -> Mapping[str, Scores]:
-        """What a model must beat, scored on the same samples."""
+        """Name -> scores of a prediction without a model, on the test samples."""
         ...
 
     def known_blockages(self, samples: Any) -> KnownBlockages | None:
-        """What samples of this task know of blockages; None where answers are no warnings."""
+        """Blockages around samples of this task; None where answers are no warnings."""
         ...
 
     def known_beams(self, samples: Any) -> KnownBeams | None:
-        """What samples of this task know of beams; None where answers choose none."""
+        """Beam powers of samples of this task; None where answers choose no beam."""
         ...

@@ -103,6 +103,7 @@ def run(
     ] = None,
 ) -> None:
     """Run a scenario: record, train, score and export; results are in the run folder."""
+    # option by option: ZeroMQ and the clock of real time are imported only for runs that use them
     wanted, paced = None, None
     if realtime is not None or outside:
         from ..wiring.real_time_options import real_time_wanted
@@ -119,6 +120,7 @@ def run(
             raise ConfigError(
                 "--resume reads everything from the folder; leave out the scenario, --set, --out and --device"
             )
+        # an outside client keeps its state in its own process, of which no checkpoint knows
         if outside:
             raise ConfigError("--resume cannot restore the state of an --outside client; leave out --outside")
         _play(resume, workers=wanted, real_time=paced)
@@ -167,6 +169,7 @@ def _play(
                 result = run_scenario(scenario, out, progress, workers=workers, real_time=real_time)
     except KeyboardInterrupt as interrupt:
         typer.echo(_one_line("interrupted", interrupt), err=True)
+        # 130 = 128 + SIGINT, by convention of shells
         raise typer.Exit(130) from None
     print_result(console, result)
 
@@ -209,6 +212,7 @@ add_replay_commands(app)
 def main() -> None:
     """Entry point: an error that the user can correct is printed as one sentence, with exit code 2."""
     try:
+        # not standalone: typer would print its own errors in several lines, and exit itself
         sys.exit(app(prog_name="sheafedge", standalone_mode=False))
     except SheafedgeError as error:
         for sentence in _sentences(error):
@@ -231,6 +235,7 @@ def _sentences(error: SheafedgeError) -> list[str]:
 
 def _complaint(error: Exception) -> str:
     """Message of a typer error, with the name of the option or argument, in one line."""
+    # only BadParameter adds the name of the option to its message
     message = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
     return " ".join(message.replace("Value error, ", "").split()).rstrip(".")
 

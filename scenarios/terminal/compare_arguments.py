@@ -44,6 +44,7 @@ def requested_comparison(
     if chosen:
         tables["methods"] = chosen
         tables.pop("tuning", None)  # it describes the replaced methods
+        # the reference of the file would be refused if it is none of the new methods
         if tables.get("reference") not in chosen:
             tables.pop("reference", None)
     elif "methods" not in tables:
@@ -58,6 +59,7 @@ def requested_comparison(
     if reference is not None:
         tables["reference"] = reference
     comparison = validated_comparison(tables)
+    # after validation, which makes one flat table of the edits in the file
     more = dict(parse_assignment(text) for text in edits)
     return comparison.edited({"set": {**comparison.edits, **more}}) if more else comparison
 
@@ -119,6 +121,7 @@ def _parsed_method(text: str) -> tuple[str, Edits]:
 def _between_commas(text: str) -> Iterator[str]:
     """Comma-separated pieces; lists, tables and quoted texts inside stay whole."""
     piece = ""
+    # a comma at the end yields the last piece, too
     for part in [*_PIECES.findall(text), ","]:
         if part != ",":
             piece += part

@@ -88,6 +88,7 @@ def compare(
     with ComparisonLines(console) as progress, _can_be_interrupted(progress):
         results = run_comparison(comparison, folder, jobs, progress, started_by)
     print_results(console, results, folder)
+    # some failures are results; a comparison without any result is an error for scripts
     if not any(entry["n"] for entry in results["entries"]):
         raise ConfigError(f"all runs failed; {results['failures'][0]['sentence']}")
 

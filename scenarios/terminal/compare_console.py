@@ -37,30 +37,31 @@ class ComparisonLines(ProgressDisplay):
     def __init__(self, console: Console) -> None:
         super().__init__(console, MofNCompleteColumn())
         self.n_runs = self.n_done = 0
+        # the number of runs is not known before the plan is made
         self._task = self._bar.add_task("runs", total=None)
 
     def begun(self, n_runs: int, n_stored: int) -> None:
         """Print the numbers of runs and of stored runs."""
         self.n_runs, self.n_done = n_runs, n_stored
-        self._say(f"{n_runs} runs, {n_stored} of them already stored")
+        self._print(f"{n_runs} runs, {n_stored} of them already stored")
         self._bar.update(self._task, total=n_runs, completed=n_stored)
 
     def recorded(self, seed: int, outcome: JobOutcome) -> None:
         """Print how long a recording took."""
         if outcome.seconds > FOUND_S and not outcome.error:
-            self._say(f"recorded a world of seed {seed}  {outcome.seconds:.0f} s")
+            self._print(f"recorded a world of seed {seed}  {outcome.seconds:.0f} s")
 
     def ended(self, run: PlannedRun, folder: Path, outcome: JobOutcome) -> None:
         """Print the scores or the error of a run."""
         varied = "" if run.value is None else f", {run.value}"
         if outcome.error:
-            self._say(f"{run.method}{varied}, seed {run.seed}: failed, {outcome.sentence}")
+            self._print(f"{run.method}{varied}, seed {run.seed}: failed, {outcome.sentence}")
         else:
             self.n_done += 1
-            self._say(f"{run.method}{varied}, seed {run.seed}: {_scores(folder)}  {outcome.seconds:.0f} s")
+            self._print(f"{run.method}{varied}, seed {run.seed}: {_scores(folder)}  {outcome.seconds:.0f} s")
         self._bar.advance(self._task)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
@@ -78,6 +79,7 @@ def print_results(console: Console, results: Mapping[str, Any], folder: Path) ->
 def print_table(console: Console, table: ResultTable) -> None:
     """Prints a table at its smallest width without cut cells; the terminal wraps it if it is narrower."""
     shown = _rich_table(table)
+    # measured as if the terminal were wide: rich cuts what does not fit, which would hide digits
     least = Measurement.get(console, console.options.update(width=WIDE), shown).minimum
     console.print(shown, width=max(console.width, least), crop=False)
 

@@ -6,6 +6,7 @@ import typer
 
 from ...emulator.edge.commands.command_options import SUMMARIES
 
+# also --help: the parser of devices, which have no typer, prints the help of these commands
 _AS_THEY_ARE = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 
 
@@ -33,6 +34,7 @@ def _bench(context: typer.Context) -> None:
     try:
         from ..export.torch_answers import rebuild
     except ModuleNotFoundError as error:
+        # any other missing module is a defect, not an installation without the training part
         if error.name not in {"torch", "onnx"}:
             raise
         typer.echo(bench(context.args, without_torch))

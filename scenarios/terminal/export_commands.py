@@ -73,6 +73,7 @@ def export(
     console = Console(emoji=False)
     n_clients = len(finished.summary.exports) if common.clients is None else len(common.clients)
     requests = [replace(common, precision=name) for name in names]
+    # as in the run, whose scores are compared: sums of another number of threads round differently
     with ExportProgress(console, n_clients) as progress, one_torch_thread():
         made = export_bundles(finished, requests, out, recording=progress.recording, ready=progress.ready)
     print_bundles(console, finished.scenario.task_spec, made)

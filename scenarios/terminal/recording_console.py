@@ -117,6 +117,7 @@ def print_inspection(console: Console, inspection: Inspection) -> None:
 
 def _print_fields(console: Console, inspection: Inspection) -> None:
     """Prints the fields of all base stations; a field that differs in shape gets its own line."""
+    # fields are compared as whole values: the same name with another shape is another line
     seen: Counter[Field] = Counter()
     for facts in inspection.stations:
         seen.update(facts.fields)

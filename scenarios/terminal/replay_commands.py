@@ -92,5 +92,6 @@ def replay(
     except KeyboardInterrupt:
         typer.echo("interrupted", err=True)
         raise typer.Exit(130) from None
+    # stopped by Ctrl-C after the report was printed
     if not finished:
         raise typer.Exit(130)

@@ -49,6 +49,7 @@ class ReplayView:
     def __init__(self, console: Console, manifest: Manifest, what: str, total_s: float) -> None:
         self._console, self._manifest, self._what, self._total_s = console, manifest, what, total_s
         self._live = Live(console=console, auto_refresh=False, transient=True)
+        # the first update is due at once
         self._next_s = self._next_busy_s = -np.inf
         self._n_lines = 0
 
@@ -71,6 +72,7 @@ class ReplayView:
         elif now_s >= (self._next_s if idle else self._next_busy_s):
             began_s = time.perf_counter()
             self._live.update(self._picture(session), refresh=True)
+            # slow terminals are drawn less often
             took_s = DRAWING_SHARE * (time.perf_counter() - began_s)
             self._next_s, self._next_busy_s = now_s + max(DRAW_S, took_s), now_s + max(DRAW_BUSY_S, took_s)
 
@@ -120,6 +122,7 @@ class ReplayConsole:
     def show_report(self, manifest: Manifest, recording: Path, found: Mapping[str, Any], task: TaskSpec) -> None:
         """Print the report."""
         if self._as_json:
+            # NaN is no JSON: undefined figures were left out of the report
             Console(highlight=False).print_json(json.dumps(found, allow_nan=False))
             return
         heading = f"{found['recording_s']:.1f} s of {recording.name} in {found['wall_s']:.1f} s"
@@ -183,6 +186,7 @@ def _beam_strip(book: StreamBook, known: Any, samples: Any) -> dict[str, Text]:
     chosen = book.chosen[known]
     answered = chosen >= 0
     best = powers.max(axis=1)
+    # beam 0 stands in where there is no answer; those bars are not drawn
     loss_db = 10 * np.log10(best / powers[np.arange(len(known)), np.maximum(chosen, 0)])
     level = np.minimum(loss_db / _FULL_BAR_DB * len(_BARS), len(_BARS) - 1).astype(int)
     bars = "".join(_BARS[one] if there else " " for one, there in zip(level, answered, strict=True))

@@ -46,6 +46,7 @@ class LiveProgress(ProgressDisplay):
         """Print algorithm, seed, groups, edges and rounds, and the warnings of the scenario."""
         scenario = self._scenario
         groups = ", ".join(f"{len(members)} {escape(group)}" for group, members in emulation.groups.items())
+        # of the model itself: "auto" in the scenario does not name the device
         device = next(iter(emulation.clients[0].models.values())).head.device
         self._console.print(
             f"[bold]{escape(scenario.name)}[/bold]  {scenario.algorithm}, seed {scenario.seed}:"
@@ -65,6 +66,7 @@ class LiveProgress(ProgressDisplay):
         status = f"{self._last_status}  {now_s:.1f} s simulated"
         self._bar.update(self._task, completed=round_index + 1, status=status)
         scored = self._scenario.evaluate_every  # a line is new only after models were scored
+        # a multiple of the scored rounds
         every = scored * max(1, round(self._scenario.rounds / LINES_PER_RUN / scored))
         if not self._console.is_terminal and (round_index + 1) % every == 0:
             self._console.print(f"round {round_index + 1}/{self._scenario.rounds}  {status}", soft_wrap=True)
@@ -177,6 +179,7 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     for column in task.columns:
         table.add_column(column.title, justify="right", max_width=width)
     for group, scores in summary["groups"].items():
+        # algorithms without a fused model train one per modality, of which the best is reported
         model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
         name = f"{escape(group)} ({scores['clients']})"
         table.add_row(name, f"[bold]{model}[/bold]", *_figures(task, scores))

@@ -39,10 +39,10 @@ def calibrate_sky_command(
     console = Console()
     torch.set_num_threads(1)  # last digits depend on the number of threads
 
-    def said(done: int, of: int) -> None:
+    def report_site(done: int, of: int) -> None:
         console.print(f"base station {done} of {of} done", highlight=False)
 
-    figures = calibrate_sky(study, progress=said)
+    figures = calibrate_sky(study, progress=report_site)
     print_sky_figures(console, figures)
     if plot is None:
         return

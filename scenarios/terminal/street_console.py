@@ -61,6 +61,7 @@ def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, publ
         curve = of_predictor[predictor]
         # spreads without decimals: a row must fit 80 columns
         table.add_row(name, *(f"{100 * curve.mean(h):.1f}±{100 * curve.spread(h):.0f}" for h in horizons))
+        # published figures are for windows whose last frame is clear, and for sensors only
         if published and (measured := PUBLISHED_BLOCKAGE.get(predictor)):
             cells = [_share(measured[horizon]) if horizon in measured else "" for horizon in horizons]
             table.add_row("  published", *cells, style="dim")

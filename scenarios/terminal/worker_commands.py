@@ -30,6 +30,7 @@ def worker(
     from ...emulator.nodes.worker_seat import WorkerLimits
 
     curve_keys = None if keys is None else read_keys(keys, "worker")
+    # before torch is imported, which takes seconds
     check_address(hub, curve_keys)
     engine = EngineAddress(hub, __version__, process_name(), keys=curve_keys, limits=WorkerLimits(join_s=join_s))
 

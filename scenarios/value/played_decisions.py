@@ -20,12 +20,12 @@ from .served_stations import ServedStation, StationValue
 
 
 class _Cell(NamedTuple):
-    """Frames of one base station that are played, one after the other.
+    """Cell of a handover: one base station, and the frames of it that are played one after the other.
 
     Attributes:
-        station: whose frames.
-        blockages: what all samples of its link know.
-        rows: [n] those of its link that are played.
+        station: base station of the cell.
+        blockages: blockages of all samples of its link.
+        rows: [n] rows of its link that are played.
     """
 
     station: ServedStation
@@ -34,7 +34,7 @@ class _Cell(NamedTuple):
 
 
 def play_handovers(task: TaskSpec, decision: DecisionSection, stations: Sequence[ServedStation]) -> list[StationValue]:
-    """Every base station's user, with the next base station in another place as the neighboring cell.
+    """Service of every base station's user under all policies; the next other base station is the neighboring cell.
 
     The neighbor's frames are of another street, which serves as well as any: it has blockages and warnings of its own.
     They are played one for one beside the user's, from its first held-out frame on, again where they end.
@@ -43,6 +43,7 @@ def play_handovers(task: TaskSpec, decision: DecisionSection, stations: Sequence
 
 
 def _neighbor(stations: Sequence[ServedStation], own: int) -> ServedStation:
+    # clients can share a base station, whose frames are the user's own: a blockage would hit both cells
     here = stations[own].client.data.station_index
     order = (*stations[own + 1 :], *stations[:own])
     return next(other for other in order if other.client.data.station_index != here)
@@ -96,16 +97,17 @@ def _one_stretch(decision: DecisionSection, frame_s: float, own: _Cell, other: _
 
 
 def _warnings(decision: DecisionSection, own: _Cell, other: _Cell) -> Warnings:
-    """As the models gave them, when the devices did."""
+    """Warnings of the models in both cells, at the instants at which the devices gave them."""
     spans = []
     for station, _, rows in (own, other):
+        # both cells play on the clock of the user's frames
         arrival_s = own.station.link.instants_s(rows) + station.delay_s[rows]
         spans.append(warned_times(arrival_s, station.logits[rows, 0] > decision.warn_above_logit))
     return Warnings(spans[0], spans[1])
 
 
 def _true_warnings(own: _Cell, other: _Cell) -> Warnings:
-    """As the labels say, at once."""
+    """Warnings that follow the labels in both cells, without delay."""
     spans = []
     for _, blockages, rows in (own, other):
         spans.append(warned_times(own.station.link.instants_s(rows), blockages.soon[rows]))
@@ -113,7 +115,7 @@ def _true_warnings(own: _Cell, other: _Cell) -> Warnings:
 
 
 def _warning_events(decision: DecisionSection, station: ServedStation, blockages: KnownBlockages) -> WarningEvents:
-    """How the warnings of one base station came, by the rule that a replay counts by."""
+    """Blockages and warnings of one base station, counted by the rule that a replay uses."""
     link = station.link
     begins = np.zeros(len(link.samples), dtype=np.bool_)
     begins[[rows[0] for rows in link.stretches if len(rows)]] = True

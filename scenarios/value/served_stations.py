@@ -1,4 +1,4 @@
-"""Base stations whose trained models are served: an answer about every frame, as late as their devices give it."""
+"""Base stations with served models: an answer for every frame, and the delay of their devices."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ FLOAT32_BYTES = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServedStation:
-    """A base station whose model is served.
+    """Base station with a served model.
 
     Attributes:
-        client: the base station as the scenario knows it.
+        client: base station as a client of the scenario.
         link: radio link of its user over the held-out frames.
-        logits: [n, n_outputs] answers about every frame of the link.
-        delay_s: [n] from every frame to its answer; infinite where the device was busy and left it out.
-        device: name of the device that answers.
-        seconds: time that it takes for one answer.
+        logits: [n, n_outputs] answers for every frame of the link.
+        delay_s: [n] s from every frame to its answer; infinite for frames that the busy device skipped.
+        device: name of the device.
+        seconds: computing time of one answer in s.
     """
 
     client: Client
@@ -48,21 +48,21 @@ class ServedStation:
 
     @property
     def slowest_answer_s(self) -> float:
-        """From a frame to the first answer that knows of it, at worst: a slow device may have just begun another."""
+        """Longest time in s from a frame to the first answer that includes it."""
         # a device that keeps pace is idle when a frame comes; a slower one may have just begun another answer
         return self.seconds if self.seconds <= self.link.frame_s else 2.0 * self.seconds
 
 
 @dataclass(slots=True)
 class StationValue:
-    """Service of the user of one base station, under every way of deciding.
+    """Service of the user of one base station under every policy.
 
     Attributes:
         station: the base station.
-        services: way of deciding -> service of the user.
+        services: policy -> service of the user.
         deadline_met: whether the device answers early enough to act on it.
-        warnings: how warnings came; None where answers are no warnings.
-        facts: more about the base station, for summaries.
+        warnings: blockages and warnings; None where answers are no warnings.
+        facts: further entries for summaries.
     """
 
     station: ServedStation
@@ -82,11 +82,11 @@ def served_stations(
     """Base stations with the answers of their reported models about all held-out frames, one by one.
 
     Args:
-        clients: whose models are here.
-        learners: of these and perhaps more.
-        reported: group -> name of its model.
+        clients: clients whose models are in this process.
+        learners: learners of these clients, and possibly of others.
+        reported: group -> name of the model that it reports.
         links: client -> radio link of its user.
-        devices: client -> device that answers.
+        devices: client -> profile of its device.
     """
     learner_of = {learner.client_id: learner for learner in learners}
     made = []

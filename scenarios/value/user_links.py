@@ -19,7 +19,7 @@ from ...emulator.network.channels.recorded_blockage import filled_shadow_db
 from ...emulator.radio.waves import Array
 from ..wiring.client import Client
 
-#: Readings of nothing would be infinitely weak; whatever lies below this counts as this.
+#: Lowest gain in dB below the clear median; a reading of 0 W would be infinitely weak.
 DEEPEST_READING_DB = 60.0
 
 
@@ -28,8 +28,8 @@ class ServedLink:
     """Radio link of one user over the held-out frames of its base station.
 
     Attributes:
-        samples: one for every frame, in the order of time.
-        frame_s: from a frame to the next.
+        samples: one sample for every frame, in the order of time.
+        frame_s: time in s from a frame to the next.
         gain_db: [n] received power, relative to the median with a clear view; [0] for beams, whose samples hold it.
     """
 
@@ -56,10 +56,10 @@ def served_links(
     """Client -> radio link of its user, of the clients that have held-out frames.
 
     Args:
-        clients: of the run.
-        recordings: that their base stations are in.
-        radio: how deep a fade is that is known only as a blockage.
-        with_fades: read how received power fades.
+        clients: clients of the run.
+        recordings: recordings of their base stations.
+        radio: settings with the depth of a fade that is recorded only as a blockage.
+        with_fades: whether the fading of received power is read.
     """
     with ExitStack() as open_files:
         readers = [open_files.enter_context(RecordingReader(path)) for path in recordings]

@@ -27,18 +27,18 @@ from .user_links import served_links
 
 Figures = dict[str, Any]
 
-#: Of what can be gained over reacting, shares of less than this part of the figure itself mean nothing.
+#: Smallest gain of the oracle, relative to the reactive figure, of which a share is computed.
 LEAST_GAIN = 1e-6
 
 
 class Decision(NamedTuple):
-    """How answers are acted on.
+    """Row of the table of decisions: how answers of a task control the service of users.
 
     Attributes:
-        play: users of all base stations, under every way of deciding.
-        reads_fades: whether received power is read from recordings; other samples hold it themselves.
-        fewest_places: base stations in different places that it takes, ...
-        too_few: ... and what is said where there are fewer.
+        play: service of the users of all base stations under every policy.
+        reads_fades: whether received power is read from recordings; samples of beams hold it themselves.
+        fewest_places: smallest number of base stations in different places.
+        too_few: reason for skipping the evaluation where there are fewer.
     """
 
     play: Callable[[TaskSpec, DecisionSection, Sequence[ServedStation]], list[StationValue]]
@@ -62,15 +62,15 @@ def value_of_prediction(
     recordings: Sequence[Path],
     absent: Collection[NodeId] = (),
 ) -> Figures:
-    """Play all ways of deciding with the models as they are now.
+    """Value of prediction of the trained models, under all policies.
 
     Args:
-        scenario: of the run.
-        clients: all of them.
-        learners: of the clients, trained.
+        scenario: scenario of the run.
+        clients: all clients.
+        learners: trained learners of the clients.
         reported: group -> name of the model that it reports.
-        recordings: that the base stations are in.
-        absent: clients whose models are not here.
+        recordings: recordings of the base stations.
+        absent: clients whose models are in other processes.
 
     Returns:
         `decision`, and figures of `groups`, `everybody` and `clients`; or `skipped`, with the reason.
@@ -89,13 +89,13 @@ def value_of_prediction(
 def value_of_stations(
     task: TaskSpec, rules: DecisionSection, stations: Sequence[ServedStation], groups: Sequence[str]
 ) -> Figures:
-    """The same of base stations whose models have answered.
+    """Value of prediction of base stations whose models have answered.
 
     Args:
-        task: that the models were trained for.
-        rules: of deciding.
-        stations: with their answers.
-        groups: names, in the order of the report.
+        task: task of the models.
+        rules: parameters of the policies.
+        stations: base stations with their answers.
+        groups: names of the groups, in the order of the report.
     """
     values = DECISIONS[task.decision].play(task, rules, stations)
     members_of = {name: [one for one in values if one.station.client.group == name] for name in groups}
@@ -131,7 +131,7 @@ def _of_group(members: Sequence[StationValue]) -> Figures:
 
 
 def _share_of_gain(reactive: float, predictive: float, oracle: float) -> float | None:
-    """Of what the oracle gains over reacting, how much predicting does; None where there is nothing to gain."""
+    """Share of the oracle's gain over reactive control that prediction reaches; None where there is nothing to gain."""
     gain = oracle - reactive
     return (predictive - reactive) / gain if abs(gain) > LEAST_GAIN * abs(reactive) else None
 
