@@ -231,6 +231,7 @@ def value_table(value: Mapping[str, Any]) -> Table:
         table.add_column(name, justify="right")
     table.add_column("gained", justify="right")
     for group, figures in value["groups"].items():
+        # lost power is a figure of beams only
         rows = [row for row in (_OUTAGE, _RATE, _LOST) if row.key in figures["nothing"]]
         table.add_row(f"{escape(group)} ({figures['clients']})")
         for row in rows:
@@ -252,6 +253,7 @@ def deadline_lines(value: Mapping[str, Any]) -> list[str]:
 def _deadline(figures: Mapping[str, Any]) -> str:
     facts = figures["deadline"]
     met = f"met by {facts['met_by']} of {figures['clients']} devices ({facts['answer_ms']:.1f} ms per answer)"
+    # tasks without warnings, and recordings without a blockage in the held-out time
     if not facts.get("blockages"):
         return met
     lead = f", median lead {facts['median_lead_ms']:.0f} ms" if "median_lead_ms" in facts else ""

@@ -135,7 +135,7 @@ def _warning_events(decision: DecisionSection, station: ServedStation, blockages
 
 
 def play_beams(task: TaskSpec, decision: DecisionSection, stations: Sequence[ServedStation]) -> list[StationValue]:
-    """Every base station's user, on beams in the base station's own numbers."""
+    """Service of every base station's user under all policies, on beams in the base station's own numbers."""
     return [_served_on_beams(task, decision, station) for station in stations]
 
 
@@ -148,6 +148,7 @@ def _served_on_beams(task: TaskSpec, decision: DecisionSection, station: ServedS
     known = station.client.data.train.label
     usual_beam = int(majority_predictions(known, 1, len(beams.numbering), 1, numbering=beams.numbering)[0, 0])
     services: dict[str, list[Service]] = {"nothing": [], "reactive": [], "predictive": [], "oracle": []}
+    # every stretch is played on its own: between two of them frames are missing, or another user comes
     for rows in station.link.stretches:
         signals = BeamSignals.of(snr_db[rows], frame_s, decision.link)
         arrival_s = station.link.instants_s(rows) + station.delay_s[rows]
@@ -164,6 +165,7 @@ def _served_on_beams(task: TaskSpec, decision: DecisionSection, station: ServedS
 
 def _snr_db(decision: DecisionSection, powers: Array) -> Array:
     """[n, n_beams] signal-to-noise ratio, dB, of linear powers: the median of the best beam is the user's usual one."""
+    # recorded powers have an unknown scale; only ratios to the usual power count
     usual = np.median(powers.max(axis=1))
     # a power of 0 would be minus infinity dB, which sums over time do not survive
     return np.asarray(decision.clear_snr_db + 10.0 * np.log10(np.maximum(powers / usual, np.finfo(np.float64).tiny)))
