@@ -45,6 +45,7 @@ class AccessLink:
     """
 
     bandwidth_hz: float = 100e6
+    # TS 38.306, clause 4.1.2.
     overhead_share: float = 0.18
     slot_s: float = 125e-6
     implementation_loss_db: float = 2.0
@@ -63,10 +64,12 @@ class AccessLink:
         """
         rates, snr = self._block_rates(), np.asarray(snr_db, dtype=np.float64)
         highest = np.searchsorted(rates.needed_db, snr, side="right") - 1
+        # Just above its threshold an indicator loses as many blocks as the target allows; the one below may carry more.
         tried = [np.maximum(highest, 0), np.maximum(highest - 1, 0)]
         arriving = [1.0 - block_error_rate(snr, rates.ten_percent_db[rank], rates.width_db[rank]) for rank in tried]
         full_bps = 8.0 * rates.block_bytes / self.slot_s
         best_bps = np.maximum(full_bps[tried[0]] * arriving[0], full_bps[tried[1]] * arriving[1])
+        # No indicator meets the target: out of range, TS 38.214, Table 5.2.2.1-2, index 0.
         return np.where(highest < 0, 0.0, best_bps)
 
     def in_outage(self, rate_bps: Any) -> Any:

@@ -100,11 +100,13 @@ def react(signals: BeamSignals, rule: BeamRule) -> Service:
     """Service of a rule that sweeps all beams at the start, after a drop of power, and after `resweep_s` anyway."""
     user = _BeamUser(signals)
     all_beams = np.arange(signals.n_beams)
+    # Swept an infinite time ago: the first sweep is due at once.
     found_db, weak_since_s, swept_s = 0.0, NEVER, -NEVER
     for frame in range(signals.n_frames):
         end_s = (frame + 1) * signals.frame_s
         while user.now_s < end_s:
             now_s = user.now_s
+            # Against what the last sweep found, because the rule does not know what other beams would give.
             is_weak = signals.snr_db[frame, user.beam] < found_db - rule.drop_db
             weak_since_s = min(weak_since_s, now_s) if is_weak else NEVER
             # whichever comes first: the drop has been reported, or the last sweep is too old
@@ -176,6 +178,7 @@ class _BeamUser:
         self.service.n_actions += 1
         self.service.interrupted(end_s - self.now_s)
         self.now_s = end_s
+        # Powers at the beginning of the sweep: what it finds is as old as that.
         self.beam = int(beams[self._signals.snr_db[frame, beams].argmax()])
 
 

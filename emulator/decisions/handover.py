@@ -137,6 +137,7 @@ def warned_times(arrival_s: Array, warned: NDArray[np.bool_]) -> Spans:
     order = np.argsort(arrival_s, kind="stable")
     order = order[np.isfinite(arrival_s[order])]
     at_s, now = arrival_s[order], warned[order]
+    # Only changes matter: a warning that follows a warning goes on.
     before = np.append(False, now[:-1])
     ends_s = at_s[before & ~now]
     return Spans(at_s[now & ~before], np.append(ends_s, NEVER) if len(now) and now[-1] else ends_s)
@@ -197,6 +198,7 @@ class _CellUser:
         now_s = piece.begin_s
         while now_s < piece.end_s:
             if self._arrives_s <= now_s:
+                # In the new cell the time to trigger begins anew.
                 self._cell, self._better_since_s = 1 - self._cell, NEVER
                 self._leaves_s = self._arrives_s = NEVER
             if self._arrives_s == NEVER:
@@ -216,6 +218,7 @@ class _CellUser:
     def _decide(self, now_s: float, piece: _Piece) -> None:
         here, there, warned = self._cell, 1 - self._cell, piece.warned
         snr_db, outage = self._cells.snr_db[:, piece.frame], self._cells.outage[:, piece.frame]
+        # The own warning must have lasted; that of the other cell counts at once, because the user would go there now.
         is_predicted = piece.lasting[here] and not warned[there] and not outage[there]
         is_better = snr_db[there] > snr_db[here] + self._rule.offset_db
         # a cell that is about to be blocked is better only for a moment

@@ -97,6 +97,7 @@ def arrivals_s(sensed_s: Array, seconds: float) -> Array:
     row, free_s = 0, -np.inf
     while row < len(sensed_s):
         start_s = max(float(sensed_s[row]), free_s)
+        # Frames between the last one taken and this are left out: a late answer about an old frame would be of no use.
         newest = int(np.searchsorted(sensed_s, start_s, side="right")) - 1
         free_s = arrival[newest] = start_s + seconds
         row = newest + 1

@@ -133,10 +133,12 @@ def warning_events(record: WarningRecord) -> WarningEvents:
     a silence longer than the horizon. An onset is judged by the last answer about a frame before it.
     """
     segment = _segments(record)
+    # Answers about blocked frames are no predictions.
     answers = np.flatnonzero(record.answered & ~record.blocked)
     first = _first_of_series(record, answers, segment[answers])
     warnings = np.flatnonzero(record.warned[answers])
     # a series is named by its first answer, so distinct first answers count series
+    # One alarm per series, however many of its answers warn.
     alarms = np.unique(first[warnings])
     right = np.unique(first[warnings[record.soon[answers[warnings]]]])
     return WarningEvents(
@@ -214,6 +216,7 @@ def _judged(
     at_s = float(record.time_s[onset])
     last = int(np.searchsorted(answers, onset)) - 1
     holds_from_s = at_s - record.horizon_s - _ROUNDING_S
+    # An answer of another stretch, or from before the horizon, is not in force.
     if last < 0 or segment[answers[last]] != segment[onset - 1] or record.time_s[answers[last]] < holds_from_s:
         return Onset(at_s, "unanswered")
     if not record.warned[answers[last]]:

@@ -154,6 +154,7 @@ def ratio(one: Times, other: Times, by: ClockName = "cpu") -> Ratio:
         one, other: of the same turns.
         by: the processor's time, which others cannot touch; or the wall's, where several threads or a GPU compute.
     """
+    # Of the same turns, in which the machine was equally busy.
     first, second = (times.cpu_s if by == "cpu" else times.wall_s for times in (one, other))
     # median within a turn, then over turns: a single interruption moves neither
     each = np.median(first, axis=1) / np.median(second, axis=1)

@@ -71,6 +71,7 @@ class Entry:
 def with_siblings(path: Path) -> list[Path]:
     """A bundle and those of the same model in other precisions beside it, float32 first."""
     ending = ".zip" if path.suffix == ".zip" and not path.is_dir() else ""
+    # Names of bundles end in their precision, so what is left is common to the siblings.
     stem = path.name.removesuffix(ending)
     suffixes = [suffix for precision in PRECISIONS.values() for suffix in precision.suffixes if suffix]
     base = next((stem.removesuffix(one) for one in suffixes if stem.endswith(one)), stem)

@@ -99,6 +99,7 @@ def machine_facts() -> dict[str, Any]:
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
+        # `os.getloadavg` is missing on Windows.
         "load_average_1_min": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "system": platform.platform(),
         "python": platform.python_version(),

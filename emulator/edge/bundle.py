@@ -144,6 +144,7 @@ def pack_bundle(folder: Path) -> Path:
             for name, data in {MANIFEST_FILE: manifest.as_json().encode(), **content}.items():
                 entry = zipfile.ZipInfo(name, _NO_TIME)
                 entry.compress_type = zipfile.ZIP_DEFLATED
+                # The upper half holds the Unix mode; with 0 some programs unpack files that cannot be opened.
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, data)
     except OSError as error:
@@ -174,6 +175,7 @@ class _Archive:
 
     def read(self, name: str) -> bytes:
         with self._archive.open(name) as stream:
+            # One byte more than stated shows that there is more, without reading all of it.
             return stream.read(self.sizes[name] + 1)  # what an archive says of itself need not be true
 
 
@@ -190,6 +192,7 @@ def _checked(path: Path, files: _Folder | _Archive) -> tuple[Manifest, dict[str,
     wanted = {*manifest.files, *REQUIRED_FILES, MANIFEST_FILE}
     if missing := sorted(wanted - set(files.sizes)):
         raise BundleError(f"bundle {path} is incomplete: {missing[0]} is missing; copy it again")
+    # Every file must be covered by a hash, or a changed one could be added unseen.
     if unknown := sorted(set(files.sizes) - set(manifest.files) - {MANIFEST_FILE}):
         raise BundleError(f"bundle {path} holds {unknown[0]!r}, of which its manifest knows nothing; export it again")
     if sum(facts.bytes for facts in manifest.files.values()) > MOST_BYTES:
@@ -214,6 +217,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_signature(path: Path, manifest: Manifest, session: OnnxSession) -> None:
+    # In order, too, because columns of `present` and shares of attention are those of the manifest.
     if session.input_names != list(manifest.modalities):
         raise BundleError(
             f"bundle {path}: the model takes {', '.join(session.input_names)}, its manifest says"
@@ -251,6 +255,7 @@ def _golden_samples(
     path: Path, manifest: Manifest, samples: bytes
 ) -> tuple[dict[str, NDArray[np.float32]], NDArray[np.float32]]:
     try:
+        # Bundles travel, and a pickle could run code.
         with np.load(io.BytesIO(samples), allow_pickle=False) as arrays:
             inputs = {one.modality: arrays[INPUT_PREFIX + one.modality] for one in manifest.inputs}
             expected = arrays[LOGITS]

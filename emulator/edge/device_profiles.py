@@ -217,6 +217,7 @@ _BOARDS = (
 def _modelled(board: _Board) -> DeviceProfile:
     # float32 has twice the rate of the double precision that LINPACK measures
     slower = REFERENCE_GFLOPS / (2.0 * board.linpack_gflops)
+    # All that is no product, overheads included, is scaled by the speed of memory.
     farther = REFERENCE_COPY_BYTES_PER_S / board.copy_bytes_per_s
     whole = next(cost.flops_per_s for cost in REFERENCE.answers if cost.precision == "float32") / slower
     answers = tuple(

@@ -63,6 +63,7 @@ def footprint_of(
             done = subprocess.run(  # noqa: S603 - our own program
                 command, capture_output=True, text=True, timeout=_LONGEST_S, check=False
             )
+            # The last line, since libraries may print before it.
             return Footprint(**json.loads(done.stdout.splitlines()[-1]))
         except (OSError, ValueError, TypeError, IndexError, subprocess.TimeoutExpired) as error:
             raise FootprintError(
@@ -89,6 +90,7 @@ def _status_bytes(key: str) -> int | None:
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
         return None
+    # /proc states kB of 1024 bytes.
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(key)), None)
 
 

@@ -40,6 +40,7 @@ class FrameClient:
         check_address(address, keys, "server")
         self.address, self._timeout_s = address, timeout_s
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        # The longest frame that a server sends is the text of a description.
         self._socket = open_socket(self._context, zmq.DEALER, timeout_s, MOST_TEXT_BYTES)
         try:
             if keys is not None:

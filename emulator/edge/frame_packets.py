@@ -253,6 +253,7 @@ def unpack_frames(packet: Packet) -> dict[Modality, NDArray[Any]]:
         raise WireError(
             f"{len(readings)} readings and {len(packet.frames)} frames; one frame per reading, at least one"
         )
+    # Two readings of one modality would silently become one in a dict.
     made = dict(_reading(reading, frame) for reading, frame in zip(readings, packet.frames, strict=True))
     if len(made) != len(readings):
         raise WireError("two readings are of the same modality; send one frame of each per instant")
@@ -292,6 +293,7 @@ def _reading(reading: object, frame: Frame) -> tuple[Modality, NDArray[Any]]:
         raise WireError(f"dtype of {modality} must be one of {', '.join(DTYPES)}, got {str(dtype)[:20]!r}")
     if type(shape) is not list or len(shape) > _MOST_AXES or any(type(n) is not int or n < 1 for n in shape):
         raise WireError(f"shape of {modality} must be a list of at most {_MOST_AXES} sizes, got {str(shape)[:40]}")
+    # Whole numbers of Python do not overflow, whatever sizes a client states.
     wanted, found = math.prod(shape) * np.dtype(dtype).itemsize, memoryview(frame).nbytes
     if wanted != found:
         raise WireError(f"frame of {modality} has {found} bytes, its shape and dtype {str(wanted)[:20]}")

@@ -45,6 +45,7 @@ def calibrated(name: str, power_w: float, calls: Sequence[Measured], measured_on
     if "float32" not in factors:
         raise ConfigError("--save-profile needs a float32 bundle, against which the others count; name one too")
     known = {cost.precision: cost for cost in REFERENCE.answers}
+    # Geometric, because factors multiply: twice as fast and half as fast cancel out.
     means = {precision: float(np.exp(np.mean(np.log(found)))) for precision, found in factors.items()}
     whole = REFERENCE.slowed(means["float32"])
     answers = tuple(_scaled(known[precision], means[precision]) for precision in known if precision in means)

@@ -46,12 +46,14 @@ def read_manifest(text: str | bytes) -> Manifest:
         BundleError: it is none of ours, of another version, changed since it was written, or a field is wrong.
     """
     try:
+        # Python's JSON takes NaN and Infinity, which are no JSON.
         tree = json.loads(text, parse_constant=_no_number, parse_float=_finite)
         found = tree_digest(tree)  # nested too deep, it fails here at the latest
     except (ValueError, RecursionError) as error:
         raise BundleError(f"manifest.json is no JSON ({error}); export the bundle again") from None
     if not isinstance(tree, dict) or tree.get("format") != FORMAT:
         raise BundleError(f"manifest.json is not of a bundle: format must be {FORMAT!r}")
+    # True == 1 in Python.
     if tree.get("version") != VERSION or tree["version"] is True:
         raise BundleError(
             f"manifest.json has version {tree.get('version')!r}, this release reads {VERSION}; export the bundle again"
@@ -165,6 +167,7 @@ def _object(made: Callable[..., _Made], readers: Mapping[str, _Reader]) -> Calla
     def read(value: Any) -> _Made:
         if not isinstance(value, dict):
             raise ValueError("must be an object")
+        # Unknown fields are refused like missing ones: a later release may have given them a meaning that matters.
         if wrong := set(value) ^ set(readers):
             raise BundleError(
                 f"manifest.json: field {min(wrong)!r} is {'missing' if min(wrong) in readers else 'unknown'}"

@@ -33,6 +33,7 @@ class OnnxSession:
         if cuda:
             wanted.insert(0, ("CUDAExecutionProvider", {"use_tf32": 0}))  # TF32 alone would cost 1e-3 of accuracy
         if cuda and hasattr(onnxruntime, "preload_dlls"):
+            # Finds the CUDA libraries of pip packages, which are on no library path.
             onnxruntime.preload_dlls()
         source = model if isinstance(model, bytes) else str(model)
         self._session = onnxruntime.InferenceSession(source, options, providers=wanted)

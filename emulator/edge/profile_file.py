@@ -91,6 +91,7 @@ def read_table(path: Path) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as stream:
+            # One byte more than allowed shows that there is more, without reading all of it.
             content = stream.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ValueError(f"it is longer than {_MOST_BYTES} bytes")
@@ -125,6 +126,7 @@ def write_profile(path: Path, profile: DeviceProfile) -> None:
     if path.exists():
         raise ConfigError(f"device profile {path} is there already; give another name, or remove it")
     table = profile_table(profile)
+    # Read back before writing, so that no file is made that no scenario could use.
     profile_of(profile.name, table)
     answers = table.pop("answers", {})
     lines = [

@@ -76,6 +76,7 @@ class FaultPlan:
 
     def any_on_s(self, now_s: float) -> float:
         """The first instant from this one on at which any node is on."""
+        # A node without a timetable is always on.
         if self.all_nodes <= self.nodes.keys():
             return min((self.back_s(node, now_s) for node in self.all_nodes), default=now_s)
         return now_s
@@ -93,8 +94,10 @@ class FaultPlan:
         edge = edge_of(in_flight.slot.sender, in_flight.receiver)
         for corruption in self.corruptions:
             if corruption.concerns(edge, arrival_s):
+                # A stream per message: which ones are hit depends neither on the order of messages nor on other faults.
                 draws = named_stream(self.seed, corruption.name, *in_flight.slot, in_flight.receiver)
                 if draws.random() < corruption.share:
+                    # Modulo the length, because the length of what is left is known to the transport only.
                     return draws.integers(0, 1 << 62, size=int(draws.integers(1, MAX_FLIPPED_BITS + 1)))
         return None
 

@@ -44,6 +44,7 @@ class ScheduledOutages:
     """
 
     def __init__(self, outages: Sequence[Outage]) -> None:
+        # Sought by their ends: the first that is not over may be under way or still to come.
         self._outages, self._ends_s = tuple(outages), [outage.end_s for outage in outages]
 
     def next(self, now_s: float) -> Outage:
@@ -98,6 +99,7 @@ class Timetable:
 
     def back_s(self, now_s: float) -> float:
         """The first instant from this one on at which it is not out; infinity where it is out for good."""
+        # The end of one part may lie inside an outage of another.
         while now_s < math.inf and self.is_out(now_s):
             now_s = max(part.next(now_s).end_s for part in self._parts if part.next(now_s).start_s <= now_s)
         return now_s

@@ -61,6 +61,7 @@ class AsynchronousStation:
                 self._context.network.send(message)
             yield env.end_of_instant()  # messages without delay that are sent in this instant arrive in it
             messages = self._mailbox.take(output.expected)
+            # Below 0 where the sender is ahead, which no barrier prevents.
             staleness += [round_index - message.round_index for message in messages]
             arrived = PhaseInput(phase.name, round_index, messages)
         report = host.report(arrived, round_index)
@@ -88,6 +89,7 @@ class AsynchronousStation:
         env, faults, node = self._context.env, self._context.faults, self._host.client_id
         for _ in range(MOST_BEGINNINGS):
             off_s = faults.goes_off_s(node, env.now)
+            # Work is only begun where it can be finished, since the learner computes a phase as a whole.
             if off_s > env.now + busy_s:
                 return
             if off_s > env.now:
@@ -124,6 +126,7 @@ def play_at_own_pace(env: EmulatorEnvironment, stations: Sequence[AsynchronousSt
 def _staleness_fields(staleness: Sequence[int]) -> dict[str, Any]:
     """Fields of an observation about the staleness of the messages used, in rounds."""
     if not staleness:
+        # The names of these fields stand in recorded observations and in the trace.
         return {"heard": 0}
     return {
         "heard": len(staleness),

@@ -67,6 +67,7 @@ class BaseStation:
                 break
             arrived = yield from self._play_phase(phase, round_index, arrived, off_s)
         if not self._takes_part:
+            # Messages that were not absorbed when the node went off are dropped.
             arrived = None
             self._inbox.begin_round(round_index + 1)  # what still arrives for this round is late
         report = host.report(arrived, round_index)
@@ -97,6 +98,7 @@ class BaseStation:
         )
         self._set_part(off_s > env.now)
         if self._takes_part:
+            # Nodes end a phase together: otherwise one late message would make its receiver late for all that follow.
             yield self._context.barrier.wait()
             self._set_part(off_s > env.now)  # an outage during the wait takes effect after the barrier
         return PhaseInput(phase.name, round_index, messages)

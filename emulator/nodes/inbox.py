@@ -43,6 +43,7 @@ class Inbox:
     def begin_round(self, round_index: int) -> None:
         """Start a round: all rounds before it are over."""
         self._round_index = round_index
+        # Phases have the same names in every round.
         self._ended.clear()
         self._arrived = {slot: message for slot, message in self._arrived.items() if slot.round_index >= round_index}
 
@@ -112,6 +113,7 @@ class Mailbox:
     def put(self, message: Message) -> None:
         """Take a message that has arrived now; of two about one topic only the newer one will be used."""
         topic = topic_of(message.slot)
+        # Also against messages that were taken already: an older state must not follow a newer one.
         if message.round_index < self._newest.get(topic, 0):  # a later message has overtaken it on the link
             self._recorder.overtaken(message)
             self._policy.late(message)

@@ -100,6 +100,7 @@ class Stale:
     def _remember(self, message: Message) -> None:
         """Keep the newest value of every coordinate; a message that was overtaken on its way only fills gaps."""
         before = self._last.get(topic_of(message.slot))
+        # The newer of the two counts, in whatever order they came; the older one only fills its gaps.
         if before is not None and before.round_index > message.round_index:
             before, message = message, before
         if before is not None and message.received is not None:

@@ -88,6 +88,7 @@ class OutsidePlace:
                 raise WireError(f"client {self.client_id} answers with a message of another client, round or phase")
             topic = VectorName(message.phase, message.kind, message.modality)
             vector = vectors.get(topic)
+            # Checked here, because an outside process is not trusted and links carry whatever the engine sends.
             if vector is None or message.receiver not in vector.weights or message.received is not None:
                 raise WireError(f"client {self.client_id} shares no {_named(topic)} with {message.receiver}")
             if (topic, message.receiver) in seen:
@@ -99,6 +100,7 @@ class OutsidePlace:
                     f"{_named(topic)} of client {self.client_id} must be {len(vector.start)} numbers of"
                     f" {vector.start.dtype.str}, got {len(payload)} of {payload.dtype.str}"
                 )
+            # One NaN would spread through every average.
             if not np.isfinite(payload).all():
                 raise WireError(f"{_named(topic)} of client {self.client_id} is not finite")
 

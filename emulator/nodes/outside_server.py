@@ -42,6 +42,7 @@ class OutsideSeat(Seat):
         """Let another process take the place; open requests end without a result."""
         self.identity, self.is_welcome = None, False
         for request in self.requests.values():
+            # None and not an error, because the run goes on without the client.
             request.future.set_result(None)
         self.requests.clear()
 
@@ -120,6 +121,7 @@ class OutsideServer:
         with self._server.changed:
             if self._policy.failure:
                 raise TransportError(self._policy.failure)
+            # One request at a time: a process that is behind misses this phase instead of falling back further.
             if seat.identity is None or seat.requests:
                 return None
             return self._server.submit(seat, request)
@@ -181,6 +183,7 @@ class _OutsidePolicy:
             known = ", ".join(map(str, self._seats))
             raise WireError(f"client {client} is not played outside in this run; these are: {known}")
         seat = self._seats[client]
+        # Otherwise any process could take a client over while its own one computes.
         if seat.identity is not None and time.monotonic() - seat.heard_s <= self._silence_s:
             raise WireError(
                 f"client {client} is played by another process, which was there less than {self._silence_s:g} s ago"
@@ -190,6 +193,7 @@ class _OutsidePolicy:
         return seat
 
     def welcome(self, seat: OutsideSeat) -> Packet | None:
+        # Processes may join while the run is being built; they are welcomed by `fill`.
         if seat.client_id not in self.places:
             return None
         seat.is_welcome = True
@@ -200,6 +204,7 @@ class _OutsidePolicy:
         del seat.requests[request.ticket]  # also where the reply is refused: the request is not repeated
         seat.counts["late"] += request.is_given_up
         outcome = None
+        # A result in any case: a station waits for the future, and a refused reply is not repeated.
         try:
             outcome = None if packet.type == "failed" else request.read(packet)
         finally:

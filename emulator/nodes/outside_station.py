@@ -61,6 +61,7 @@ class OutsideStation:
         arrived: PhaseInput | None = None
         n_before = self.n_in_time
         for phase in place.phases:
+            # One deadline for computing and gathering together: a slow reply leaves less time for messages.
             deadline_s = clock.now + place.deadline_s
             messages = yield from self._request_output(arrived, phase.name, round_index, deadline_s)
             for message in messages:

@@ -47,6 +47,7 @@ class RemoteHost:
             for message in messages:
                 self._check(message, phase, round_index)
             expected = unpack_slots(reply.fields["expected"])
+            # A slot of another phase would never be filled, and the node would wait for its deadline in every round.
             if any((slot.round_index, slot.phase) != (round_index, phase) for slot in expected):
                 raise WireError(f"client {self.client_id} expects messages of another phase")
             return PhaseOutput(messages, expected)
@@ -70,12 +71,14 @@ class RemoteHost:
 
     def restore(self, state: State) -> Future[None]:
         frames: list[Frame] = []
+        # What was known of the next round was known of another state.
         self._phases = {}
         return self._server.request(self.client_id, "restore", pack_tree(state, frames), lambda _: None, frames)
 
     def _check(self, message: Message, phase: str, round_index: int) -> None:
         if (message.sender, message.phase, message.round_index) != (self.client_id, phase, round_index):
             raise WireError(f"client {self.client_id} answers with a message of another client or phase")
+        # Losses are for links to decide.
         if message.received is not None:
             raise WireError(f"client {self.client_id} sends a message that has lost coordinates")
 

@@ -134,6 +134,7 @@ class SeatServer(Generic[SeatT]):
         """Wait until a condition holds; it is checked under the lock, and may raise."""
         with self.changed:
             while not is_done():
+                # With a limit, because conditions such as deadlines change without a notification.
                 self.changed.wait(TICK_MS / 1000)
 
     def prepared(
@@ -185,6 +186,7 @@ class SeatServer(Generic[SeatT]):
                 n_read = 0
                 for identity, parts in self.socket.received(TICK_MS):
                     n_read += 1
+                    # The lock is held per packet, so that the engine's thread gets its turn between two of them.
                     with self.changed:
                         self._receive(identity, parts)
                 with self.changed:
@@ -229,6 +231,7 @@ class SeatServer(Generic[SeatT]):
             self._policy.reply(seat, packet)
 
     def _seat_with(self, identity: bytes) -> SeatT | None:
+        # By the identity of its connection, not by what a packet states.
         return next((seat for seat in self.seats if seat.identity == identity), None)
 
     def _send_welcome(self, seat: SeatT) -> None:
@@ -258,6 +261,7 @@ class SeatServer(Generic[SeatT]):
             identity, parts = self._outbox.popleft()
             trouble = self.socket.send(identity, parts)
             seat = self._seat_with(identity) if trouble else None
+            # Only a refusal goes to a process without a seat; one that cannot be sent has no consequence.
             if seat is not None:
                 self._policy.unreachable(seat, trouble)
         self.changed.notify_all()

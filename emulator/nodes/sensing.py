@@ -70,6 +70,7 @@ def sensing(
         if tick >= clock.n_ticks:
             return
         handover_s = index * clock.handover_s
+        # All ticks at or before the handover; a product of time and rate may lie just below a whole number.
         stop = min(math.floor(handover_s * clock.rate_hz + ROUNDING) + 1, clock.n_ticks)
         if stop <= tick:
             continue

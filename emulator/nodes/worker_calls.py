@@ -48,6 +48,7 @@ class LearnerCalls:
     def _report(self, learner: Learner, call: Packet) -> Packet:
         round_index = call.fields["round"]
         row = dict(report_round(learner, self._observe, self._arrived(call), round_index))
+        # Found here, where the learner is, instead of as a malformed packet at the engine.
         check_row(row)
         # The cost of the next round may depend on the result of this one: sent along, it saves a request later.
         phases = pack_phases(learner.phases(round_index + 1))

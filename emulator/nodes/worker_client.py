@@ -74,6 +74,7 @@ class WorkerClient:
 
     def __init__(self, engine: EngineAddress, build: BuildLearners) -> None:
         self._engine, self._build = engine, build
+        # Until the engine's first packet the limit of joining counts: it may still be starting.
         self._silence_s, self._beat_s = engine.limits.join_s, engine.limits.beat_s
         self._heard_s, self._is_connected = time.monotonic(), False
         self._inbox: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
@@ -130,6 +131,7 @@ class WorkerClient:
         beat_at_s = time.monotonic() + self._beat_s
         while True:
             events = dict(poller.poll(_TICK_MS))
+            # Packets first: a stop that has arrived counts more than a parent that is gone.
             if self._has_stopped():
                 return
             self._send_replies()
@@ -168,6 +170,7 @@ class WorkerClient:
             self._inbox.put(packet)
         elif packet.type in CALL_TYPES:
             self._inbox.put(packet)
+        # Also a second welcome: clients are built once.
         elif packet.type != "alive":
             self.n_refused += 1
 
@@ -194,6 +197,7 @@ class WorkerClient:
         )
 
     def _close(self) -> None:
+        # Ends the other thread's loop after its present call.
         self._inbox.put(None)
         self._socket.close()
         self._wake_receiver.close()
@@ -247,6 +251,7 @@ def forget_address(address: str) -> None:
     path = Path(address.removeprefix("ipc://"))
     try:
         path.unlink(missing_ok=True)
+        # Fails where anything else is in it.
         path.parent.rmdir()
     except OSError:
         return  # another worker was faster, or the folder is not ours

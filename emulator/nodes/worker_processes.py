@@ -33,7 +33,9 @@ class WorkerProcesses:
             _end([before], 0.0)
         self._processes[seat] = subprocess.Popen(  # noqa: S603 - our own program
             self._command(seat),
+            # Never written to: the pipe ends when this process does, however it ends.
             stdin=subprocess.PIPE,
+            # Standard error stays, so that a traceback of a worker is seen.
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C reaches the engine alone, which stops the workers
         )
@@ -44,6 +46,7 @@ class WorkerProcesses:
         code = None if process is None else process.poll()
         if code is None:
             return None
+        # POSIX: the negative number of the signal.
         if code < 0:
             return f"it was killed by {_signal_name(-code)}, perhaps for want of memory"
         return f"it ended by itself with exit code {code}"
@@ -56,6 +59,7 @@ class WorkerProcesses:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]], patience_s: float) -> None:
+    # In three sweeps over all processes, so that they end side by side.
     _wait(processes, patience_s)
     for process in processes:
         process.terminate()

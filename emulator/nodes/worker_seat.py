@@ -31,6 +31,7 @@ class WorkerLimits:
     def __post_init__(self) -> None:
         day_s = 86_400.0
         check_ranges("workers", self, {"beat_s": (0.01, 60.0), "join_s": (0.1, day_s), "answer_s": (0.1, 30 * day_s)})
+        # Fewer than two heartbeats would take one delayed packet for a dead worker.
         check_ranges("workers", self, {"silence_s": (2.0 * self.beat_s, day_s)})
 
 

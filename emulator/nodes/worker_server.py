@@ -93,6 +93,7 @@ class WorkerServer:
         def is_full() -> bool:
             if all(seat.is_ready for seat in self._seats):
                 return True
+            # An error of a worker that built says more than the seat that it left vacant.
             if (wrong := self._what_is_wrong()) is not None:
                 raise wrong
             missing = sum(seat.identity is None for seat in self._seats)
@@ -185,6 +186,7 @@ class _WorkerPolicy:
         if packet.type != "hello":
             raise WireError("a packet of a process without a seat")
         release, wanted = packet.fields["release"], packet.fields["seat"]
+        # None: another implementation of the protocol, see docs/protocol.md.
         if release not in {None, self._release}:
             sentence = f"the engine is of release {self._release}, the worker of {printable(release)}"
             raise JoinRefused(f"{sentence}; install one release everywhere")
@@ -247,6 +249,7 @@ class _WorkerPolicy:
 
     def _set_result(self, seat: WorkerSeat, packet: Packet) -> None:
         request = seat.request_of(packet)
+        # The future has its error already.
         if request.is_given_up:
             del seat.requests[request.ticket]
             return

@@ -71,6 +71,7 @@ def bench(arguments: Sequence[str], rebuild: Rebuild = without_torch) -> str:
     machine = machine_facts()
     torch = _torch(entries, wanted, rebuild)
     times = _times(entries, torch, wanted)
+    # Profiles are of the same clock as the ratios of the table.
     by = _clock(entries, wanted.threads)
     seconds = {label: float(np.median(found.cpu_s if by == "cpu" else found.wall_s)) for label, found in times.items()}
     report = Report(

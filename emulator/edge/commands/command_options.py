@@ -36,6 +36,7 @@ class OneSentenceParser(argparse.ArgumentParser):
     """
 
     def __init__(self, command: str) -> None:
+        # No abbreviations: a script with one would break when another option begins alike.
         super().__init__(prog=f"sheafedge {command}", description=SUMMARIES[command], allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
@@ -102,6 +103,7 @@ def _check_profile(wanted: argparse.Namespace) -> None:
         raise ConfigError(f"--save-profile must end in .toml, got {wanted.save_profile}; scenarios know files by that")
     if wanted.save_profile.exists():
         raise ConfigError(f"device profile {wanted.save_profile} is there already; give another name, or remove it")
+    # Its model of time is that of one core.
     if wanted.cuda:
         raise ConfigError("--save-profile describes CPUs; leave --cuda out")
 

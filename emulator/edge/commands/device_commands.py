@@ -33,6 +33,7 @@ def main(arguments: Sequence[str], version: str) -> NoReturn:
         sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
         sys.exit(2)
     except KeyboardInterrupt:
+        # The shell's code of a program that SIGINT has ended, 128 + 2.
         sys.exit(130)
     sys.exit(0)
 
@@ -72,6 +73,7 @@ def _serve(arguments: Sequence[str]) -> None:
         finish_s=chosen.finish,
     )
     keys = None if chosen.keys is None else read_keys(chosen.keys, "engine")
+    # Signals before all else, so that one that comes while the bundle loads is not lost; closed in reverse order.
     with ExitStack() as stack, _signals() as signals:
         reloader = BundleReloader(chosen.bundle, watch_s=chosen.watch, cuda=chosen.cuda, threads=chosen.threads)
         stack.callback(reloader.close)
@@ -126,6 +128,7 @@ def _signals() -> Iterator[_Signals]:
     """SIGINT and SIGTERM stop the server, SIGHUP loads the bundle again."""
     taken = _Signals()
     numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    # Restored afterwards, because the command may run inside another program.
     before = {number: signal.signal(number, taken.take) for number in numbers}
     try:
         yield taken

@@ -67,6 +67,7 @@ class ServedModel:
         Raises:
             FrameRefused: the model failed.
         """
+        # All samples of a batch have all inputs, whole or zero, because an ONNX input has one shape.
         inputs: dict[str, NDArray[np.float32]] = {
             spec.modality: np.stack([_window(sample, spec.modality, spec.shape) for sample in samples])
             for spec in self.manifest.inputs

@@ -57,6 +57,7 @@ class Histogram:
     def lines(self, name: str) -> Iterable[str]:
         """Cumulative, as Prometheus wants them."""
         below = 0
+        # The format has cumulative buckets, the last without an upper end.
         for edge, count in zip((*map(str, BUCKETS_S), "+Inf"), self._counts, strict=True):
             below += count
             yield f'{name}_bucket{{le="{edge}"}} {below}'
@@ -69,6 +70,7 @@ class Counts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        # All labels exist from the start with 0, so that Prometheus sees the first increment as one.
         self._counters = {name: dict.fromkeys(values or (_NO_LABEL,), 0) for name, (_, _, values) in COUNTERS.items()}
         self._gauges: dict[str, tuple[str, float]] = {}
         self._info: Mapping[str, str] = {}
@@ -156,6 +158,7 @@ def _head(name: str, meaning: str, kind: str) -> tuple[str, str]:
 
 
 def _escaped(value: str) -> str:
+    # The three characters that label values escape in the text format 0.0.4; the backslash first.
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

@@ -53,6 +53,7 @@ class MetricsPage:
         except (OSError, OverflowError) as error:
             raise ConfigError(f"--metrics {address} cannot be used ({error}); give another HOST:PORT") from None
         self.address = f"{self._server.server_address[0]!s}:{self._server.server_address[1]}"
+        # The interval bounds how long `close` waits.
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="metrics", daemon=True
         )
@@ -70,6 +71,7 @@ def _answer(path: str, counts: Counts, is_alive: Callable[[], bool]) -> tuple[in
     if where == "/metrics":
         return 200, counts.page()
     if where == "/healthz":
+        # 503 makes supervisors restart the process; the page's own thread still answers when the server hangs.
         return (200, "ok\n") if is_alive() else (503, "the server does not turn\n")
     return 404, "see /metrics and /healthz\n"
 

@@ -53,9 +53,11 @@ class BundleReloader:
     def _run(self) -> None:
         while not self._ends.is_set():
             self._wake.wait(self._watch_s)
+            # Before the marks are read: a request that comes now wakes the next turn.
             self._wake.clear()
             if self._ends.is_set():
                 return
+            # Asked for, a bundle is loaded even where its files look as before.
             is_asked = self._asked.is_set()
             self._asked.clear()
             if is_asked or self._changed():
@@ -85,4 +87,5 @@ def _signature(path: Path) -> _Signature:
         facts = [(file, file.stat()) for file in files]
     except OSError:
         return ()
+    # The resolved path is part of it, so that a link to another folder with equal files is a change.
     return tuple((str(file), found.st_size, found.st_mtime_ns) for file, found in facts)

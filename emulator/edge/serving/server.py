@@ -78,6 +78,7 @@ class Server:
         self._streams = Streams(inputs, chosen.hold, chosen.streams, chosen.idle_s)
         self._requests = RequestQueue(chosen.waiting, chosen.waiting_in_all)
         self._turned_s = time.monotonic()
+        # Frames may come as any of `DTYPES`, float64 being the widest.
         largest = max(int(np.prod(spec.frame_shape)) for spec in inputs) * _WIDEST_NUMBER_BYTES
         self._socket = ServingSocket(
             address, keys, largest_bytes=largest, n_connections=chosen.streams, timeout_s=_WAIT_S
@@ -108,6 +109,7 @@ class Server:
         """
         self._turned_s = time.monotonic()
         self._reload()
+        # Waiting requests must not wait for packets.
         if self._arrived(0.0 if self._requests else wait_s):
             self._take()
         self._answer()
@@ -116,6 +118,7 @@ class Server:
     def finish(self) -> None:
         """Answer what has arrived, within `finish_s`; drop the other requests, and say goodbye to all clients."""
         limit_s = time.monotonic() + self.settings.finish_s
+        # Answers in between, because the queues drop the oldest where too much is taken at once.
         while self._arrived(0.0) and time.monotonic() < limit_s:
             self._take()
             self._answer()
@@ -172,12 +175,15 @@ class Server:
             self._send(client, Packet("healthy", {"report": self.counts.report()}))
 
     def _take_frames(self, client: bytes, packet: Packet) -> None:
+        # Before unpacking, whose time is part of what a client waits.
         arrived_s = time.monotonic()
         stream, index, time_s, ask = (packet.fields[name] for name in ("stream", "index", "time_s", "ask"))
+        # Counted before it can be refused, so that the sums of `counts.py` stay equal.
         if ask:
             self.counts.add("questions")
         frames = unpack_frames(packet)
         windows = self._streams.of(stream, arrived_s)
+        # Taken also where the answer is refused later, such as with `not_ready`.
         windows.put(index, time_s, frames)
         for modality in frames:
             self.counts.add("frames", modality)

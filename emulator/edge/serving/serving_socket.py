@@ -93,6 +93,7 @@ class ServingSocket:
         except zmq.Again:
             return None
         parts: list[memoryview] = []
+        # The rest of a message must be read, or its parts would be taken for the next one.
         while self._socket.getsockopt(zmq.RCVMORE):
             part = self._socket.recv(zmq.NOBLOCK, copy=False).buffer
             if len(parts) < _MOST_PARTS:

@@ -54,6 +54,7 @@ class SensorRing:
         """
         if self.newest is None or index > self.newest:
             return
+        # Its slot of the ring belongs to a newer instant.
         if index <= self.newest - self._size:
             raise FrameRefused(
                 "old",
@@ -80,8 +81,10 @@ class SensorRing:
         """
         wanted = now - self._behind
         taken = self._index[wanted % self._size]
+        # The usual case, no hole, needs no search.
         n_held = int((taken != wanted).sum())
         if n_held:
+            # An index decides whether a slot's frame is of that instant; others are left from rounds before.
             taken = self._held(wanted)
             if (taken == _NOTHING).any():
                 return None
@@ -157,6 +160,7 @@ class StreamWindows:
                 inputs[modality] = window[0]
                 if window[1]:
                     held[modality] = window[1]
+            # A lagging input is on time with a frame of `lag` instants ago.
             if ring is not None and ring.newest is not None and ring.newest < index - spec.window.lag:
                 stale_s[modality] = max(0.0, time_s - ring.newest_s)
         return Sample(inputs, tuple(missing), stale_s, held)

@@ -42,6 +42,7 @@ class Streams:
             self._make_room(now_s)
         windows = self._windows[name][0] if name in self._windows else StreamWindows(self._inputs, self._hold)
         self._windows[name] = (windows, now_s)
+        # Kept in the order of the last packet, so that `_make_room` looks at one entry only.
         self._windows.move_to_end(name)
         return windows
 
