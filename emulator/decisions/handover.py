@@ -281,6 +281,7 @@ def _least_cost(cells: TwoCells, cost: Array, interruption_s: float, cost_of_int
     Dynamic programming from the end: `ahead[c][i]` is the least cost from instant i on in cell c.
     """
     times = _instants(cells, interruption_s)
+    # A moment before a frame's beginning counts as in it, since instants are sums of floats.
     frame = np.minimum((np.array(times) + SAME_S) // cells.frame_s, cells.n_frames - 1).astype(np.int64)
     here = [cost[cell, frame].tolist() for cell in (0, 1)]
     last = len(times) - 1
@@ -292,6 +293,7 @@ def _least_cost(cells: TwoCells, cost: Array, interruption_s: float, cost_of_int
         for cell in (0, 1):
             moves = np.inf
             if j is not None:  # a handover that would end after the recording is of no use
+                # Without interruption it ends at the same instant, at which only the cost of staying is known yet.
                 onwards = stays[1 - cell] if j == i else ahead[1 - cell][j]
                 moves = cost_of_interruption * interruption_s + onwards
             ahead[cell][i] = min(stays[cell], moves)
