@@ -30,8 +30,8 @@ from sheafedge.emulator.network.loss import IidLoss, LossProcess
 from sheafedge.emulator.network.medium import Medium, OwnMedium, ProcessorSharing, RoundRobin
 from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.port import Port
-from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
 from sheafedge.emulator.network.transport.wire import Wire
+from sheafedge.emulator.network.transport.wire_transport import MemoryTransport
 from sheafedge.emulator.recorder import Recorder
 
 Edge = tuple[NodeId, NodeId]

@@ -18,8 +18,7 @@ from typing import Any
 from rich.console import Console
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.scenarios.export.bundle_evidence import HELD_OUT, WITHOUT, answers, evidence
-from sheafedge.scenarios.export.export_request import ExportRequest
-from sheafedge.scenarios.export.export_source import ExportSource, export_sources, in_precision
+from sheafedge.scenarios.export.export_source import ExportRequest, ExportSource, export_sources, in_precision
 from sheafedge.scenarios.export.finished_run import FinishedRun, finished_run
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario

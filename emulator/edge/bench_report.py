@@ -1,4 +1,4 @@
-"""What `sheafedge bench` found: as text for people, as JSON for programs."""
+"""What `sheafedge bench` found: as text for people, as JSON for programs, and as a device profile of this machine."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
 
+from ..contracts import ConfigError
 from .bench import QUIET, Latency, Ratio
-from .bench_bundles import Entry
-from .device_profiles import DeviceProfile
+from .bench_bundles import Entry, Workload
+from .device_profiles import REFERENCE, AnswerCost, DeviceProfile
 from .footprint import Footprint
 
 #: How this machine is called among devices.
@@ -219,3 +220,57 @@ def _cpu_model() -> str:
         lines = []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model")))
     return next(named, "") or platform.processor() or platform.machine()
+
+
+class Measured(NamedTuple):
+    """Time of one call that was measured.
+
+    Attributes:
+        precision: of the model.
+        workload: of the call.
+        seconds: that it took.
+    """
+
+    precision: str
+    workload: Workload
+    seconds: float
+
+
+def calibrated(name: str, power_w: float, calls: Sequence[Measured], measured_on: str) -> DeviceProfile:
+    """The reference machine, slowed by what was measured here; one factor per precision.
+
+    With bundles of several sizes the factor is the geometric mean of theirs, and `source` states their spread.
+
+    Args:
+        name: of the device.
+        power_w: that it draws.
+        calls: that were measured, one per bundle; one of them float32.
+        measured_on: machine and software, for people.
+
+    Raises:
+        ConfigError: no float32 bundle is among them.
+    """
+    factors = _factors(calls)
+    if "float32" not in factors:
+        raise ConfigError("--save-profile needs a float32 bundle, against which the others count; name one too")
+    known = {cost.precision: cost for cost in REFERENCE.answers}
+    # Geometric, because factors multiply: twice as fast and half as fast cancel out.
+    means = {precision: float(np.exp(np.mean(np.log(found)))) for precision, found in factors.items()}
+    whole = REFERENCE.slowed(means["float32"])
+    answers = tuple(_scaled(known[precision], means[precision]) for precision in known if precision in means)
+    spread = ", ".join(f"{one} {min(found):.2f}-{max(found):.2f}" for one, found in sorted(factors.items()))
+    source = f"measured: {measured_on}; times of {REFERENCE.name}: {spread} ({len(calls)} bundles); training by float32"
+    return replace(whole, name=name, power_w=power_w, source=source, kind="measured", answers=answers)
+
+
+def _factors(calls: Sequence[Measured]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for call in calls:
+        expected_s = call.workload.seconds_on(REFERENCE, call.precision)
+        found.setdefault(call.precision, []).append(call.seconds / expected_s)
+    return found
+
+
+def _scaled(cost: AnswerCost, factor: float) -> AnswerCost:
+    (slower,) = replace(REFERENCE, answers=(cost,)).slowed(factor).answers
+    return slower

@@ -4,15 +4,26 @@ Each client moves its head by sum_j m_ij P_ij^T (P_ij w_i - P_ji w_j), with m_ij
 whole graph. Where all maps are the identity this *is* head averaging; where heads have different sizes, or outputs in
 another order, only what the maps make comparable is averaged. Against (11) it needs one exchange instead of two, in the
 same phase as the encoders, and no step size: it contracts for any coupling up to 1 while |P| <= 1.
+Maps stay as they start, or are drawn anew every round.
 """
 
 from __future__ import annotations
 
-from ...emulator.saved_state import Parts
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ...emulator.saved_state import Parts, SavedState
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
+from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_payload
 from ..sharing.train_then_mix import UncoupledModels
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
-from ..sheaf.head_diffusion import HeadDiffusion
+from ..sheaf.equations import edge_trust
+from ..sheaf.map_storage import stored_maps
+from ..sheaf.restriction_maps import RestrictionMaps
+from ..state.tensors import restored_tensor, to_array
 from ..training.client_setup import ClientSetup
 
 MIX = "mix"
@@ -35,3 +46,86 @@ def sheaf_diffusion(setup: ClientSetup) -> ChainedLearner:
         models=models.predict,
         figures=lambda: {**models.health(), "relative_residual": diffusion.relative_residual},
     )
+
+
+class HeadDiffusion:
+    """Restriction maps that stay as they start (or are drawn anew every round), and the mixing weight of every edge.
+
+    Args:
+        setup: maps, weights and settings of the client.
+        head: [d_i] changed in place.
+    """
+
+    def __init__(self, setup: ClientSetup, head: Tensor) -> None:
+        (model,) = setup.models.values()
+        self._client_id, self._head, self._redrawn = setup.client_id, head, setup.redrawn_maps
+        self._storage, self._n_outputs = setup.sheaf.map_storage, model.layout.n_outputs
+        self.maps = self._stored(setup.map_starts)
+        self._mixing, self._diffusion = setup.head_mixing, setup.sheaf.diffusion
+        self._trust_scale = setup.sheaf.edge_trust
+        self._projected = head.new_zeros(self.maps.n_rows)
+        self.relative_residual = 0.0
+
+    @property
+    def kinds(self) -> frozenset[MessageKind]:
+        return frozenset({MessageKind.PROJECTION})
+
+    @property
+    def product_flops(self) -> float:
+        """Operations of one product with all maps."""
+        return self.maps.product_flops
+
+    def messages(self, phase: str, round_index: int) -> list[Message]:
+        """The head's image on every edge, under maps of this round where they are redrawn."""
+        if self._redrawn is not None and round_index > 0:
+            self.maps = self._stored(self._redrawn(round_index))
+        self._projected = self.maps.project(self._head)
+        stacked = to_payload(self._projected)
+        parts = {neighbor: stacked[rows] for neighbor, rows in self.maps.rows.items()}
+        return to_neighbors(MessageKind.PROJECTION, self._client_id, parts, phase, round_index)
+
+    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
+        """One projection from every neighbor."""
+        return from_neighbors(MessageKind.PROJECTION, self.maps.rows, phase, round_index)
+
+    def absorb(self, arrived: Sequence[Message]) -> None:
+        """Step towards the projections that arrived; the weight of all others stays with the own head.
+
+        So does the part of a weight that `edge_trust` takes away; both ends take the same, so the mean of heads stays.
+        """
+        own, weights = self._projected, self._row_weights()
+        peer, came = torch.zeros_like(own), torch.zeros_like(own)
+        for message in arrived:  # copied first: a sum over a received buffer may depend on where in memory it lies
+            rows = self.maps.rows[message.sender]
+            peer[rows], came[rows] = arrived_values(message, rows.stop - rows.start, own)
+            if self._trust_scale > 0.0:
+                weights[rows] *= edge_trust(came[rows] * own[rows], peer[rows], self._trust_scale)
+        residual, scale = came * (own - peer), float(came @ (own * own + peer * peer))
+        self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
+        # from the projections as they were sent: an update in between would break the symmetry of mixing
+        self._head.sub_(self.maps.pull(weights * residual))
+
+    def state(self) -> State:
+        """Maps and the projection last sent; the head belongs to the model."""
+        return {
+            "maps": self.maps.state(),
+            "projected": to_array(self._projected),
+            "relative_residual": self.relative_residual,
+        }
+
+    def restore(self, saved: SavedState) -> None:
+        parts = saved.parts("maps", "projected", "relative_residual")
+        self.maps.restore(parts["maps"])
+        self._projected = restored_tensor(parts["projected"], self._projected)
+        self.relative_residual = parts["relative_residual"].number()
+
+    def _row_weights(self) -> Tensor:
+        """[n_rows] share of the way to every neighbor that a round goes."""
+        parts = [
+            self._head.new_full((rows.stop - rows.start,), self._mixing[neighbor] * self._diffusion)
+            for neighbor, rows in self.maps.rows.items()
+        ]
+        return torch.cat([self._head.new_zeros(0), *parts])
+
+    def _stored(self, starts: Mapping[NodeId, Tensor]) -> RestrictionMaps:
+        return stored_maps(self._storage, starts, self._head, self._n_outputs)

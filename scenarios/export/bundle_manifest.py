@@ -14,8 +14,7 @@ from ...models.export.onnx_facts import answer_flops, n_parameters
 from ...version import __version__
 from ..wiring.data import IMAGES
 from .bundle_evidence import Evidence
-from .export_request import ExportRequest
-from .export_source import ExportSource
+from .export_source import ExportRequest, ExportSource
 
 #: Number of sample inputs with their expected answers, mostly enough for more than one label.
 GOLDEN_ROWS = 4

@@ -17,8 +17,7 @@ from ..recording.record import Progress
 from .bundle_card import model_card
 from .bundle_evidence import HELD_OUT, WITHOUT, Evidence, evidence
 from .bundle_manifest import bundle_manifest, golden_samples
-from .export_request import ExportRequest
-from .export_source import ExportSource, export_sources, in_precision
+from .export_source import ExportRequest, ExportSource, export_sources, in_precision
 from .finished_run import FinishedRun
 
 

@@ -1,4 +1,4 @@
-"""Clients of a finished run with their rows and models, checked against the files of the run."""
+"""What is exported: a request, and clients of a finished run with their rows and models, checked against its files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from ...emulator.contracts import DataError, Modality, NodeId
+from ...emulator.contracts import ConfigError, DataError, Modality, NodeId
 from ...emulator.edge.manifest import InputSpec
 from ...emulator.edge.onnx_session import OnnxSession
-from ...models.export.quantize import MAKERS, Calibration
+from ...emulator.edge.precisions import TRAINED, precision_named
+from ...models.export.quantize import MAKERS, Calibration, CalibrationName
 from ..recording.record import Progress
 from ..wiring.data import ClientData, load_data
 from ..wiring.members import Member, members_of
 from .bundle_evidence import HELD_OUT, Answers, answers
-from .export_request import ExportRequest
 from .finished_run import FinishedRun
 
 #: Largest accepted difference between the first score that the run stored and that of its model on the same rows now.
@@ -138,3 +138,38 @@ def in_precision(source: ExportSource, request: ExportRequest) -> onnx.ModelProt
         return {str(one.modality): gathered[one.modality] for one in source.inputs}
 
     return MAKERS[request.precision](source.model, Calibration(typical, request.calibration))
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """Request for the models of some clients in one precision.
+
+    Attributes:
+        clients: clients whose models are exported; None: all.
+        precision: name of a row of `PRECISIONS`; an alias becomes the name.
+        calibration: how activation ranges follow from training windows, where the precision is calibrated.
+        calibration_windows: number of these windows, spread over the client's own training rows.
+        min_agreement: share of held-out samples decided as by the trained model, below which a warning is due.
+        max_loss: of the first score, on held-out or shifted rows, above which nothing is written.
+        archives: also as one `.zip` each.
+
+    Raises:
+        ConfigError: no such precision, a limit outside [0, 1], or no window.
+    """
+
+    clients: tuple[NodeId, ...] | None = None
+    precision: str = TRAINED
+    calibration: CalibrationName = "minmax"
+    calibration_windows: int = 256
+    min_agreement: float = 0.98
+    max_loss: float = 0.02
+    archives: bool = True
+
+    def __post_init__(self) -> None:
+        # the way to set a field of a frozen dataclass in __post_init__
+        object.__setattr__(self, "precision", precision_named(self.precision).name)
+        for option, value in (("--min-agreement", self.min_agreement), ("--max-loss", self.max_loss)):
+            if not 0.0 <= value <= 1.0:
+                raise ConfigError(f"{option} must lie in [0, 1], got {value:g}; 0.98 and 0.02 are usual")
+        if self.calibration_windows < 1:
+            raise ConfigError(f"--windows must be at least 1, got {self.calibration_windows}; 256 are usual")

@@ -15,8 +15,7 @@ from ...datasets.windows.drive_bys import CODEBOOK_SIZES
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
-from ...datasets.windows.track_windows import tracking_windows
-from ...datasets.windows.tracked_recording import tracked_recording
+from ...datasets.windows.track_windows import tracked_recording, tracking_windows
 from ...emulator.contracts import ConfigError, Modality
 from .task_spec import Column, InputDescription, KnownBeams, Scores, TaskData, described_inputs
 

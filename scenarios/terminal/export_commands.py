@@ -54,7 +54,7 @@ def export(
     from rich.console import Console
 
     from ..export.bundles import export_bundles
-    from ..export.export_request import ExportRequest
+    from ..export.export_source import ExportRequest
     from ..export.finished_run import finished_run
     from ..wiring.torch_setup import one_torch_thread
     from .export_console import ExportProgress, print_bundles

@@ -14,8 +14,8 @@ from ...emulator.contracts import ConfigError, Learner, Link, Message, NodeId, T
 from ...emulator.engine import Barrier, EmulatorEnvironment
 from ...emulator.network.network import Network
 from ...emulator.network.transport.errors import TransportError
-from ...emulator.network.transport.memory_transport import MemoryTransport
 from ...emulator.network.transport.wire import Wire
+from ...emulator.network.transport.wire_transport import MemoryTransport
 from ...emulator.network.transport.zmq_transport import ZmqTransport
 from ...emulator.nodes.asynchronous_station import AsynchronousStation, play_at_own_pace
 from ...emulator.nodes.base_station import BaseStation, Station, play_rounds

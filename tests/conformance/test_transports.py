@@ -12,8 +12,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import InFlight, Message, MessageKind, Transport
 from sheafedge.emulator.network.transport.errors import TransportError, WireError
-from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
 from sheafedge.emulator.network.transport.wire import Wire, message_bytes
+from sheafedge.emulator.network.transport.wire_transport import MemoryTransport
 from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
 
 NOTHING = np.zeros(0, dtype=np.int64)

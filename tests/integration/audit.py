@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import InFlight, Message
-from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
 from sheafedge.emulator.network.transport.wire import Wire
+from sheafedge.emulator.network.transport.wire_transport import MemoryTransport
 
 RUN_LENGTH = 8
 """So many equal values in a row, in float32, are no coincidence."""

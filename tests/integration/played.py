@@ -16,8 +16,8 @@ from sheafedge.emulator.network.channels.packet_channel import LinkSettings, Pac
 from sheafedge.emulator.network.fifo import Fifo
 from sheafedge.emulator.network.loss import IidLoss
 from sheafedge.emulator.network.network import Network
-from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
 from sheafedge.emulator.network.transport.wire import Wire
+from sheafedge.emulator.network.transport.wire_transport import MemoryTransport
 from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
 from sheafedge.emulator.nodes.base_station import BaseStation, play_rounds
 from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
@@ -27,11 +27,11 @@ from sheafedge.emulator.nodes.missing import MISSING_POLICIES
 from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.recorder import Recorder
 from sheafedge.emulator.saved_state import Parts
+from sheafedge.models.algorithms.sheaf_diffusion import HeadDiffusion
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.fusion import AttentionFusion, AttentionMlpFusion
 from sheafedge.models.sharing.chained_learner import ChainedLearner
 from sheafedge.models.sheaf.head_coupling import HeadCoupling
-from sheafedge.models.sheaf.head_diffusion import HeadDiffusion
 from torch import Tensor
 
 INSTANT = LinkSettings(rate_bps=math.inf)

@@ -20,8 +20,7 @@ from integration.tiny import tiny, walk, wired
 from sheafedge.emulator.contracts import Message, SheafedgeError
 from sheafedge.emulator.network.transport import zmq_transport
 from sheafedge.emulator.network.transport.wire import Wire, WireFrames
-from sheafedge.emulator.network.transport.worker import Worker
-from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
+from sheafedge.emulator.network.transport.zmq_transport import Worker, ZmqTransport
 from sheafedge.scenarios.wiring import emulation
 from sheafedge.scenarios.wiring.emulation import emulate
 

@@ -17,11 +17,10 @@ import onnxruntime
 from ...contracts import ConfigError
 from ..bench import ClockName, Contender, Times, latency, ratio, take_turns
 from ..bench_bundles import Entry, open_entries
-from ..bench_report import Report, Row, device_rows, machine_facts
+from ..bench_report import Measured, Report, Row, calibrated, device_rows, machine_facts
 from ..bundle import MODEL_FILE
 from ..device_profiles import BOARDS, DeviceProfile
 from ..footprint import footprint_of
-from ..machine_profile import Measured, calibrated
 from ..profile_file import read_profile, write_profile
 from .command_options import DEFAULT_SECONDS, bench_options
 

@@ -16,8 +16,7 @@ from typing import NoReturn
 from ...contracts import ConfigError, SheafedgeError
 from ...network.transport.curve_keys import read_keys
 from ..bundle import load_bundle
-from ..serving.counts import Counts
-from ..serving.metrics_page import MetricsPage
+from ..serving.metrics import Counts, MetricsPage
 from ..serving.reloading import BundleReloader
 from ..serving.server import Server
 from ..serving.serving_settings import ServingSettings

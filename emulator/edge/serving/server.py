@@ -20,14 +20,12 @@ from ...network.transport.packets import Packet, unpack_packet
 from ..bundle import Bundle
 from ..frame_packets import LONGEST_STREAM, TO_SERVER, FrameRefused, check_stream, unpack_frames
 from ..manifest import BundleError, InputSpec, Manifest
-from .answering import ModelAnswer, ServedModel
-from .counts import Counts
+from .answering import InferenceRequest, ModelAnswer, RequestQueue, ServedModel
+from .metrics import Counts
 from .reloading import BundleReloader
-from .request_queue import InferenceRequest, RequestQueue
 from .serving_settings import ServingSettings
 from .serving_socket import ServingSocket
-from .stream_windows import stream_bytes
-from .streams import Streams
+from .stream_windows import Streams, stream_bytes
 
 #: Packets taken before the model runs again, so that senders cannot keep it from running.
 _MOST_TAKEN = 256

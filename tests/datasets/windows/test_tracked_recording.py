@@ -18,8 +18,7 @@ from sheafedge.datasets.recordings.recording_reader import RecordedStation, Reco
 from sheafedge.datasets.recordings.recording_writer import RecordingWriter
 from sheafedge.datasets.windows.drive_bys import Recording
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
-from sheafedge.datasets.windows.track_windows import tracking_windows
-from sheafedge.datasets.windows.tracked_recording import tracked_recording
+from sheafedge.datasets.windows.track_windows import tracked_recording, tracking_windows
 from sheafedge.emulator.contracts import DataError
 from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.bench_bundles import Workload
+from sheafedge.emulator.edge.bench_report import Measured, calibrated
 from sheafedge.emulator.edge.device_profiles import (
     BOARDS,
     DEVICE_PROFILES,
@@ -19,7 +20,6 @@ from sheafedge.emulator.edge.device_profiles import (
     AnswerCost,
     DeviceProfile,
 )
-from sheafedge.emulator.edge.machine_profile import Measured, calibrated
 from sheafedge.emulator.edge.precisions import PRECISIONS
 from sheafedge.emulator.edge.profile_file import (
     profile_of,

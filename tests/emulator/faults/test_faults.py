@@ -14,9 +14,8 @@ from doubles.stations import HEAVY, LIGHT, Stations, out, plan
 from sheafedge.emulator.contracts import MessageKind
 from sheafedge.emulator.faults.fault_plan import Corruption, FaultPlan
 from sheafedge.emulator.network.transport.errors import WireError
-from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
 from sheafedge.emulator.network.transport.wire import Wire
-from sheafedge.emulator.network.transport.wire_transport import with_flipped_bits
+from sheafedge.emulator.network.transport.wire_transport import MemoryTransport, with_flipped_bits
 from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
 
 NOTHING_LOST = np.zeros(0, dtype=np.int64)

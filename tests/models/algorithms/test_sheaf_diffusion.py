@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import Message, NodeId
+from sheafedge.models.algorithms.sheaf_diffusion import HeadDiffusion
 from sheafedge.models.head import HeadLayout
 from sheafedge.models.settings import SheafSettings
 from sheafedge.models.sheaf.equations import aligned_starts, random_starts, structured_starts
-from sheafedge.models.sheaf.head_diffusion import HeadDiffusion
 from sheafedge.models.training.client_setup import ClientSetup
 from torch import Tensor
 

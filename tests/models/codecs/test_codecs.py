@@ -10,9 +10,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import ConfigError, DataError, Message, MessageKind
-from sheafedge.emulator.network.transport.memory_transport import MemoryTransport
 from sheafedge.emulator.network.transport.wire import Wire, message_bytes
 from sheafedge.emulator.network.transport.wire_header import header_bytes
+from sheafedge.emulator.network.transport.wire_transport import MemoryTransport
 from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.codecs.codec import Codec
 from sheafedge.models.codecs.codec_table import CODECS

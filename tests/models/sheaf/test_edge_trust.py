@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from reference.sheaves import Sheaf, any_case, normal, sheaves
 from sheafedge.emulator.contracts import Message
+from sheafedge.models.algorithms.sheaf_diffusion import HeadDiffusion
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import SheafSettings, TrainingSettings
 from sheafedge.models.sheaf.equations import edge_trust
 from sheafedge.models.sheaf.head_coupling import HeadCoupling
-from sheafedge.models.sheaf.head_diffusion import HeadDiffusion
 from sheafedge.models.training.client_setup import ClientSetup
 from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn

@@ -21,8 +21,7 @@ from sheafedge.models.export import quantize
 from sheafedge.scenarios.export import bundles
 from sheafedge.scenarios.export.bundle_evidence import HELD_OUT, Evidence, decided, without
 from sheafedge.scenarios.export.bundles import ExportedBundle, QuantizationError, export_bundles
-from sheafedge.scenarios.export.export_request import ExportRequest
-from sheafedge.scenarios.export.export_source import export_sources
+from sheafedge.scenarios.export.export_source import ExportRequest, export_sources
 from sheafedge.scenarios.export.finished_run import FinishedRun, finished_run
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
-from sheafedge.datasets.windows.tracked_recording import tracked_rows
+from sheafedge.datasets.windows.track_windows import tracked_rows
 from sheafedge.emulator.contracts import ConfigError, DataError, InputWindow
 from sheafedge.emulator.edge.frame_packets import TO_SERVER, pack_frames, unpack_frames
 from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputSpec, Runtime

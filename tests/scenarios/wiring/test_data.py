@@ -15,7 +15,7 @@ from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.drive_bys import Recording
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import BeamWindows, BlockageWindows
-from sheafedge.datasets.windows.tracked_recording import tracked_recording
+from sheafedge.datasets.windows.track_windows import tracked_recording
 from sheafedge.emulator.contracts import ConfigError, DataError, Learner
 from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.schema.neighborhood import assign_groups

@@ -15,8 +15,7 @@ from doubles.served_model import LIMIT_S, at, raw_frames, replies, served
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.frame_client import FrameClient
 from sheafedge.emulator.edge.frame_packets import Healthy
-from sheafedge.emulator.edge.serving.counts import BUCKETS_S, COUNTERS, Counts, Histogram
-from sheafedge.emulator.edge.serving.metrics_page import MetricsPage
+from sheafedge.emulator.edge.serving.metrics import BUCKETS_S, COUNTERS, Counts, Histogram, MetricsPage
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'

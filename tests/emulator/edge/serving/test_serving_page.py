@@ -12,7 +12,7 @@ from doubles.bundles import tiny_bundle
 from doubles.served_model import LIMIT_S, served
 from sheafedge.emulator.edge.commands.device_commands import run_command
 from sheafedge.emulator.edge.frame_packets import DTYPES, REFUSALS, REPLIES, REQUESTS
-from sheafedge.emulator.edge.serving.counts import COUNTERS, DROPS
+from sheafedge.emulator.edge.serving.metrics import COUNTERS, DROPS
 from sheafedge.emulator.edge.serving.serving_settings import ServingSettings
 
 pytestmark = pytest.mark.checkout  # docs are not shipped

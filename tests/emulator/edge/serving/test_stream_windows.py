@@ -17,11 +17,11 @@ from sheafedge.emulator.edge.manifest import InputSpec
 from sheafedge.emulator.edge.serving.stream_windows import (
     LATE_INSTANTS,
     Sample,
+    Streams,
     StreamWindows,
     ring_frames,
     stream_bytes,
 )
-from sheafedge.emulator.edge.serving.streams import Streams
 
 BLOCKAGE, BEAMS = tiny_manifest(frames=4), tiny_manifest(kind="classes", n=8, frames=4)
 ONE_FRAME = InputSpec(InputWindow("camera"), (3, 4, 5), 10.0, "0 to 255", "color")

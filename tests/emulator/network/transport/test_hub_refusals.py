@@ -14,7 +14,7 @@ from sheafedge.emulator.network.transport.errors import TransportError, WireErro
 from sheafedge.emulator.network.transport.hub import Hub
 from sheafedge.emulator.network.transport.wire import Wire
 from sheafedge.emulator.network.transport.wire_header import MAX_HEADER_BYTES
-from sheafedge.emulator.network.transport.worker import Worker
+from sheafedge.emulator.network.transport.zmq_transport import Worker
 
 NOTHING = np.zeros(0, dtype=np.int64)
 LOOPBACK_S = 10.0

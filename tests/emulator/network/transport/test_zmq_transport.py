@@ -18,8 +18,7 @@ from sheafedge.emulator.network.transport import sockets
 from sheafedge.emulator.network.transport.errors import TransportError
 from sheafedge.emulator.network.transport.hub import Hub
 from sheafedge.emulator.network.transport.wire import Wire
-from sheafedge.emulator.network.transport.worker import Worker
-from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
+from sheafedge.emulator.network.transport.zmq_transport import Worker, ZmqTransport
 
 NOTHING = np.zeros(0, dtype=np.int64)
 AT_ONCE_S = 0.001  # limit on waits that are meant to end in silence

@@ -6,7 +6,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sheafedge.emulator.edge.serving.request_queue import InferenceRequest, RequestQueue
+from sheafedge.emulator.edge.serving.answering import InferenceRequest, RequestQueue
 from sheafedge.emulator.edge.serving.stream_windows import Sample
 
 NOTHING = Sample({}, (), {}, {})
