@@ -13,15 +13,11 @@ from integration.played import parts_of
 from integration.tiny import Walk, tiny, wired
 from numpy.testing import assert_array_equal
 from sheafedge.datasets.windows.sensor_windows import BeamWindows
-from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.export.onnx_export import OnnxExporter
 from sheafedge.models.training.training_rows import PartlyPrivateRows
 from sheafedge.models.twin_model import SHARES
-from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.wiring.client import Client
-from sheafedge.scenarios.wiring.data import load_data
-from sheafedge.scenarios.wiring.emulation import build as build_run
 
 RUNTIMES = 1e-4  # the project's promise for float32
 
@@ -138,24 +134,6 @@ def test_the_shared_twin_is_sheaf_diffusion_on_the_rows_that_are_left() -> None:
     sent, others = play_round(twins), play_round(plain)
     assert [message.slot for message in sent] == [message.slot for message in others]
     assert [message.payload.shape for message in sent] == [message.payload.shape for message in others]
-
-
-def test_sensors_that_are_still_sensing_cannot_be_kept_from() -> None:
-    edits = {
-        "algorithm": "sheaf_twin",
-        "data.mode": "live",
-        "clients.n_clients": 2,
-        "world.n_sites": 2,
-        "world.duration_s": 60,
-        "topology.kind": "complete",
-        "model.width": 0.125,
-        "clients.groups": [{"name": "all", "modalities": ["lidar", "rf"], "share": 1.0}],
-    }
-    scenario = load_scenario("blockage").edited(edits)
-    with pytest.raises(
-        ConfigError, match=r"^algorithm 'sheaf_twin' .* data\.mode = 'live' .*; set data\.mode = 'replay'$"
-    ):
-        build_run(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None)
 
 
 def test_what_is_handed_out_answers_as_both_twins_together(tmp_path: Path) -> None:

@@ -355,7 +355,7 @@ def test_the_cpu_can_be_had_everywhere() -> None:
 def coupled(tiny: Scenario, strength: float, **edits: Any) -> tuple[str, ...]:
     """Warnings where head_step_size * coupling * degree is `strength`, at 4 neighbors."""
     settings = {"training.head_step_size": 0.1, "sheaf.coupling": strength / 0.4, **edits}
-    return coupling_warnings(tiny.edited(settings), nx.star_graph(4))
+    return coupling_warnings(*coupling_strength(tiny.edited(settings), nx.star_graph(4)))
 
 
 def test_a_coupling_that_overshoots_is_warned_of(tiny: Scenario) -> None:
@@ -380,12 +380,12 @@ def test_random_maps_are_longer_and_count_for_more(tiny: Scenario) -> None:
 
 def test_without_coupled_heads_no_coupling_is_too_strong(tiny: Scenario) -> None:
     assert coupled(tiny, 50.0, algorithm="local") == ()
-    assert coupling_warnings(tiny.edited({"sheaf.coupling": 1}), nx.empty_graph(4)) == ()
+    assert coupling_warnings(*coupling_strength(tiny.edited({"sheaf.coupling": 1}), nx.empty_graph(4))) == ()
 
 
 @pytest.mark.parametrize("name", shipped_scenarios())
 def test_no_shipped_scenario_is_refused_or_warned_of(name: str) -> None:
-    assert coupling_warnings(load_scenario(name), nx.star_graph(9)) == ()
+    assert coupling_warnings(*coupling_strength(load_scenario(name), nx.star_graph(9))) == ()
 
 
 def test_a_recorded_street_says_when_its_links_are_dark(tiny: Scenario) -> None:

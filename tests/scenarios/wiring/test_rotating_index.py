@@ -87,7 +87,7 @@ def test_a_head_is_pulled_through_the_maps_that_its_neighbors_used() -> None:
             clients = emulation.clients[me.client_id], emulation.clients[peer]
             own, its = edge_starts(scenario.sheaf, scenario.seed, *clients, round_index)
             wanted[own] += heads[me.client_id][own] - heads[peer][its]
-        torch.testing.assert_close(me.coupling.pull(heads[me.client_id]), wanted)
+        torch.testing.assert_close(me.parts["coupling"].pull(heads[me.client_id]), wanted)
 
 
 def disagreement(walked: Walk) -> Tensor:
