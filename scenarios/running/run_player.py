@@ -1,4 +1,4 @@
-"""One run being played: built at once, then round by round, from the start or from a checkpoint."""
+"""Player of a run: builds it, and plays its rounds from the start or from a checkpoint."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class PlayedRun:
 
     Attributes:
         scenario: of the run.
-        data: what its clients own.
-        emulation: with trained learners.
-        evaluator: with the scores of all clients.
-        watch: over the coupling of heads.
-        outside: clients whose models were trained by outside processes, and are not here.
-        n_workers: processes that clients lived in; 0: they lived in this one.
-        warnings: what was risky before the first round or became unstable later.
-        pacing: how the clock followed real time, and what outside clients did; empty without real time.
-        recording_s, training_s: real seconds.
+        data: data of its clients.
+        emulation: emulation with trained learners.
+        evaluator: evaluator with the scores of all clients.
+        watch: watch over the stability of the coupling of heads.
+        outside: clients whose models were trained by outside processes, and are not in this one.
+        n_workers: number of worker processes that ran the clients; 0: this process did.
+        warnings: sentences about risks before the first round and instabilities after it.
+        pacing: lateness of the clock, and statistics of outside clients; empty without real time.
+        recording_s, training_s: real time in s of loading or recording, and of training.
     """
 
     scenario: Scenario
@@ -61,12 +61,12 @@ class RunPlayer:
     """Builds a run, plays its rounds, and writes down what the clients report and where the run is.
 
     Args:
-        scenario: what to run.
-        progress: observes the run.
-        checkpoint_every: write a checkpoint after so many rounds; 0: never.
-        pool: workers that the clients live in; None: they live here.
-        pacing: of the clock, and of outside clients; None: not in real time.
-        checkpoint: where to go on; None: at the beginning.
+        scenario: scenario to run.
+        progress: callbacks.
+        checkpoint_every: number of rounds between checkpoints; 0: none are written.
+        pool: workers that run the clients; None: this process does.
+        pacing: pacing of the clock, and outside clients; None: not in real time.
+        checkpoint: checkpoint to continue from; None: the run begins.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class RunPlayer:
             self._data.clients,
             self._observe,
             self._on_observation,
+            # the time of a SimPy environment cannot be set later: it starts at the instant of the checkpoint
             start_s=None if checkpoint is None else checkpoint.state["emulation"]["clock"]["now_s"],
             hosts=None if pool is None else pool.hosts,
             pacing=pacing,
@@ -106,7 +107,7 @@ class RunPlayer:
             self._restore(checkpoint)
 
     def play(self, folder: RunFolder) -> PlayedRun:
-        """All rounds, or the rest of them; rows and checkpoints go into the folder.
+        """Play all rounds, or the rest of them, and write rows and checkpoints into the folder.
 
         Raises:
             KeyboardInterrupt: the run was stopped, after a checkpoint where it writes any.
@@ -118,6 +119,7 @@ class RunPlayer:
         with stop_requests(self._stopping) if self._every else nullcontext(StopRequest()) as self._stop:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
         if self._pool is not None:
+            # before workers stop: scores, exports and the value of prediction read the models here
             collect_learners(self._emulation)
             self._pool.stop()
         refusals = () if self._pool is None else self._pool.refusals()
@@ -132,6 +134,7 @@ class RunPlayer:
             warnings=(*self._emulation.warnings, *self._worker_warnings, *refusals, *self._watch.warnings),
             pacing={} if self._pacing is None else self._pacing.summary(),
             recording_s=self._loaded_s - self._started_s,
+            # without the wait for workers and outside clients, whose start is no training
             training_s=time.perf_counter() - self._loaded_s - self._waited_s,
         )
 
@@ -153,7 +156,7 @@ class RunPlayer:
         self._waited_s = time.perf_counter() - begun_s
 
     def _stopping(self) -> None:
-        """On a signal: the round is played to its end, but no longer in real time."""
+        """On the first signal: finish the round, but no longer in real time."""
         self._progress.stopping()
         if self._pacing is not None:
             self._pacing.hurry()
@@ -173,7 +176,7 @@ class RunPlayer:
         return self._evaluator.observe(learner, round_index)
 
     def _on_observation(self, node: NodeId, round_index: int, now_s: float, seen: Mapping[str, Any]) -> None:
-        """A client has finished a round."""
+        """Write the row of a client that has finished a round."""
         recorder = self._emulation.recorder
         self._evaluator.see(node, seen)
         row = {
@@ -187,6 +190,7 @@ class RunPlayer:
         }
         self._folder.add_row(row)
         self._watch.see(row)
+        # asynchronous clients finish a round at different times: rows of several rounds are incomplete at once
         rows = self._incomplete.setdefault(round_index, [])
         rows.append(row)
         if len(rows) == len(self._emulation.clients):
@@ -194,6 +198,7 @@ class RunPlayer:
 
     def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:
         key = self._scenario.task_spec.columns[0].key
+        # the best model of each client: algorithms without a fused model train one per modality
         scored = [max(model[key] for model in row["models"].values()) for row in rows if "models" in row]
         return sum(scored) / len(scored) if scored else None
 
@@ -207,7 +212,7 @@ class RunPlayer:
         }
 
     def _restore(self, checkpoint: Checkpoint) -> None:
-        """Take over everything that the checkpoint says.
+        """Restore emulation, scores and watch from the checkpoint.
 
         Raises:
             ConfigError: it does not fit the scenario beside it.

@@ -1,4 +1,4 @@
-"""The summary of a run: facts, scores, the value of its predictions, exported models and pictures."""
+"""Summary of a run: facts, scores, value of prediction, exported models and pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .run_player import PlayedRun
 
 
 def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
-    """Content of `summary.json`; writes link states, exported models and pictures beside it.
+    """Content of `summary.json`; link states, exported models and pictures are written beside it.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -37,6 +37,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
     if emulation.radio is not None:
         with folder.writing():
             write_link_states(folder.path / "links.jsonl", emulation.radio.log.states)
+    # models of outside clients are in other processes, so that they have no scores here
     members = emulation.groups_without(run.outside)
     groups = by_group(task, members, run.evaluator.latest)
     baselines = {client.client_id: baseline_scores(task, client) for client in emulation.clients}

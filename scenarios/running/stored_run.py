@@ -40,7 +40,7 @@ class StoredEnvironment(_Stored):
 
 
 class StoredSummary(_Stored):
-    """A `summary.json`."""
+    """Checked fields of `summary.json`."""
 
     task: str
     clients: int

@@ -1,4 +1,4 @@
-"""From a scenario to clients and learners on a graph, before there is a clock."""
+"""Assembly of a scenario: clients and learners on a graph, without a clock."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from .torch_setup import choose_device
 
 
 class Assembly(NamedTuple):
-    """What learns, before there is a clock.
+    """Clients and learners of a run, before a clock is made.
 
     Attributes:
-        algorithm: of all.
-        graph: along which messages go.
+        algorithm: algorithm of all clients.
+        graph: graph along which messages are sent.
         clients: all of them.
-        learners: of those that were asked for.
+        learners: learners of the requested clients.
         devices: client -> its emulated device.
-        faults: what fails when.
-        moving: who are neighbors when; None: always the same.
-        warnings: what is risky about the step sizes.
+        faults: plan of all failures.
+        moving: neighbors over time; None: always the same.
+        warnings: sentences about risky step sizes.
     """
 
     algorithm: Algorithm
@@ -67,7 +67,7 @@ def assemble(
     dtype: torch.dtype = torch.float32,
     only: Collection[NodeId] | None = None,
 ) -> Assembly:
-    """Clients, their graph, and learners of all or only of some; errors as of `build`."""
+    """Assembly of a scenario with learners of all clients, or only of some; errors as of `build`."""
     algorithm = scenario.algorithm_spec
     device = choose_device(scenario.compute.device)
     devices = client_devices(scenario)
@@ -76,14 +76,17 @@ def assemble(
     graph = neighborhood.graph
     warnings = coupling_warnings(*coupling_strength(scenario, graph))
     starts = map_starts(scenario.sheaf, scenario.seed, clients, graph) if algorithm.maps_heads else {}
+    # not in workers: the process that assembles all clients warns once
     if algorithm.couples_heads and only is None:
         heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
         warnings += limit_warnings(scenario.training.head_step_size, scenario.sheaf, starts, heads)
+    # the graph of messages can have more edges than that of the sheaf: whole models also go inside groups
     links = neighborhood.links
     faults = fault_plan(scenario.faults, scenario.seed, links)
     weigh = partial(all_weights, clients, scenario.training.personal_encoders)
     moves = scenario.topology.kind == "mobile"
     moving = moving_neighbors(scenario.mobility, scenario.seed, graph, faults, weigh) if moves else None
+    # weights of moving clients change in place from round to round, so that learners keep one reference
     weights = weigh(graph, links) if moving is None else moving.weights
     learners = make_learners(scenario, algorithm, clients, graph, weights, starts, only)
     return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings)
@@ -93,6 +96,7 @@ def make_clients(
     scenario: Scenario, algorithm: Algorithm, data: list[ClientData], device: torch.device, dtype: torch.dtype
 ) -> tuple[Client, ...]:
     """Clients with their groups and initial models."""
+    # only aligned maps compare outputs by identity; otherwise heads are drawn per layout
     all_outputs = None
     if scenario.sheaf.map_start == "aligned":
         groups = [scenario.data_of(group.name) for group in scenario.clients.groups]
@@ -100,6 +104,7 @@ def make_clients(
     initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs)
     clients = []
     for member, rows in zip(members_of(scenario), data, strict=True):
+        # unimodal algorithms train one model per sensor and report the best of them
         names = {m: (m,) for m in member.modalities} if algorithm.unimodal else {"fused": member.modalities}
         models = {
             name: initial.model(member, owned, rows).to(device=device, dtype=dtype) for name, owned in names.items()
@@ -112,7 +117,7 @@ def make_clients(
 
 
 def _with_twin(algorithm: Algorithm, initial: InitialModels, member: Member, client: Client) -> Client:
-    """A second model of the same start and rows kept aside, where the algorithm wants them."""
+    """Client with a second model of the same start and with rows kept aside, for algorithms that need them."""
     if algorithm.private_share == 0.0:
         return client
     train = client.data.train
@@ -136,8 +141,8 @@ def make_learners(
     """One learner per client, with its neighbors' weights and initial maps.
 
     Args:
-        graph: of the scenario, along which encoders and heads are shared.
-        weights: client -> what its neighbors weigh.
+        graph: graph along which encoders and heads are shared.
+        weights: client -> mixing weights of its neighbors.
         starts: client -> neighbor -> initial map.
         only: clients that get one; None: all.
     """

@@ -1,4 +1,4 @@
-"""A base station that takes part in a run: its modalities, rows and models."""
+"""Client of a run: a base station with its modalities, rows and models."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .live import LiveRows
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One base station with everything that it trains and trains on.
+    """One base station with its models and training rows.
 
     Attributes:
         client_id: its node id.
         group: name of its group.
-        modalities: what it owns, canonical order.
-        data: its rows.
-        models: what it trains, by name.
-        outputs: [n_outputs] what each of its logits is about, see `Member.outputs`.
-        train: rows that it trains on.
+        modalities: modalities that it owns, in canonical order.
+        data: training and held-out rows.
+        models: name -> model that it trains.
+        outputs: [n_outputs] identity of each logit, see `Member.outputs`.
+        train: rows that it trains on; fewer than in `data` if some are kept aside.
         private: training rows kept aside from these, for algorithms that need them.
-        twin: its fused model with a second one, for algorithms that need both.
+        twin: fused model with a second one, for algorithms that need both.
     """
 
     client_id: NodeId
@@ -40,5 +40,5 @@ class Client:
     twin: TwinModel | None = None
 
     def answering(self, name: str) -> ClientModel | TwinModel:
-        """The model that predicts under this name, and is exported."""
+        """Model that predicts under this name, and is exported."""
         return self.models[name] if self.twin is None else self.twin

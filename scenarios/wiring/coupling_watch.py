@@ -1,4 +1,4 @@
-"""Whether the coupling of heads is stable: limits broken before a run starts, and what its rows show on the way."""
+"""Stability of the coupling of heads: limits that are exceeded before a run, and instabilities during it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...models.sheaf.stability import (
     sheaf_laplacian_norm,
 )
 
-#: Of the first value: what a client's maps still show of its head when they count as collapsed.
+#: Share of its first value below which the projection of a client's head counts as collapsed.
 COLLAPSED_SHARE = 0.1
 #: Of the first value. Energies grow in healthy runs too, from heads that start equal: losses must have grown with it,
 #: by more than one minibatch differs from the next.
@@ -29,10 +29,10 @@ Starts = Mapping[NodeId, Mapping[NodeId, Tensor]]
 
 
 def coupling_warnings(strength: float, account: str) -> tuple[str, ...]:
-    """What is risky about the step sizes before any step is made; what is unstable is refused with the scenario.
+    """Warnings about risky step sizes before any step; unstable ones are refused with the scenario.
 
     Args:
-        strength: of the coupling, see `learning_rules.coupling_strength`.
+        strength: strength of the coupling, see `learning_rules.coupling_strength`.
         account: text that shows its factors.
     """
     return (f"{account}: above 1 heads overshoot their neighbors",) if strength > 1.0 else ()
@@ -41,11 +41,11 @@ def coupling_warnings(strength: float, account: str) -> tuple[str, ...]:
 def limit_warnings(
     head_step_size: float, sheaf: SheafSettings, starts: Starts, heads: Mapping[NodeId, Tensor]
 ) -> tuple[str, ...]:
-    """Corrected limits of Theorem 1 that the first round already breaks, whatever the losses are.
+    """Warnings about corrected limits of Theorem 1 that the first round already exceeds, whatever the losses are.
 
     Args:
-        head_step_size: of `[training]`, the paper's alpha.
-        sheaf: with coupling and map step size.
+        head_step_size: field of `[training]`, the paper's alpha.
+        sheaf: settings with coupling and map step size.
         starts: client -> neighbor -> initial map.
         heads: client -> initial head.
     """
@@ -72,6 +72,7 @@ def _map_warning(sheaf: SheafSettings, starts: Starts, heads: Mapping[NodeId, Te
     if sheaf.clamp_map_step or not sheaf.learns_maps:
         return ""
     squares = {client: float(head @ head) for client, head in heads.items()}
+    # the limit of an edge falls with the squared norms of both heads: the largest pair decides
     edges = [(squares[i] + squares[j], i, j) for i in starts for j in starts[i] if i < j]
     norms_sq, i, j = max(edges, default=(0.0, 0, 0))
     limit = map_step_limit(sheaf.coupling, norms_sq)
@@ -85,14 +86,14 @@ def _map_warning(sheaf: SheafSettings, starts: Starts, heads: Mapping[NodeId, Te
 
 
 class StabilityWatch:
-    """Reads the rows of a run as they come, and warns once per kind of what has become unstable.
+    """Watch over the rows of a run, with one warning per kind of instability.
 
     Args:
-        n_clients: that report in every round.
-        clamps_map_step: `sheaf.clamp_map_step` is set, so that it is no remedy.
+        n_clients: number of clients that report in every round.
+        clamps_map_step: whether `sheaf.clamp_map_step` is set, so that it is no remedy.
 
     Attributes:
-        warnings: what was found so far.
+        warnings: warnings so far.
     """
 
     def __init__(self, n_clients: int, *, clamps_map_step: bool) -> None:
@@ -109,14 +110,14 @@ class StabilityWatch:
         return tuple(self._said.values())
 
     def see(self, row: Mapping[str, Any]) -> None:
-        """One client at the end of one round; rows of algorithms without coupled heads say nothing here."""
+        """Check the row of one client after one round; rows of algorithms without coupled heads are ignored."""
         if "sheaf_energy" not in row:
             return
-        self._look_at_maps(row)
+        self._check_maps(row)
         rows = self._rows.setdefault(row["round"], [])
         rows.append(row)
         if len(rows) == self._n_clients:
-            self._look_at_round(self._rows.pop(row["round"]))
+            self._check_round(self._rows.pop(row["round"]))
 
     def summary(self) -> dict[str, float]:
         """Figures after the first and after the last round: energy and norm of all clients, smallest share of any."""
@@ -128,33 +129,33 @@ class StabilityWatch:
         return {**figures_by_end, "largest_map_step": self._largest_map_step}
 
     def state(self) -> State:
-        """What it knows between two rounds."""
+        """State of the watch between two rounds."""
         return {"said": self._said, "first": self._first, "last": self._last, "map_step": self._largest_map_step}
 
     def restore(self, saved: SavedState) -> None:
-        """Go on watching from there."""
+        """Restore the state of the watch."""
         self._said = {name: sentence.text() for name, sentence in saved.part("said").named().items()}
         self._first, self._last = saved.part("first").state, saved.part("last").state
         self._largest_map_step = saved.part("map_step").number()
 
-    def _look_at_maps(self, row: Mapping[str, Any]) -> None:
+    def _check_maps(self, row: Mapping[str, Any]) -> None:
         who = f"client {row['client']}, round {row['round']}"
         share, step = row["projection_share"], row["largest_map_step"]
         self._largest_map_step = max(self._largest_map_step, step)
         if share < COLLAPSED_SHARE:
-            self._say(
+            self._warn(
                 "collapse",
                 f"{who}: its maps have collapsed, they show {share:.2g} of what they first showed of its head, and"
                 f" neighbors compare almost nothing; {self._remedy}",
             )
         if step >= UNSTABLE_FROM:
-            self._say(
+            self._warn(
                 "map step",
                 f"{who}: a map step of {step:.3g} (sheaf.map_step_size * sheaf.coupling * squared norms of two heads)"
                 f" has overshot, stable is below {UNSTABLE_FROM:g}; {self._remedy}",
             )
 
-    def _look_at_round(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _check_round(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._last = seen = {
             "energy": sum(row["sheaf_energy"] for row in rows),
             "map_norm": math.hypot(*(row["map_norm"] for row in rows)),
@@ -166,12 +167,12 @@ class StabilityWatch:
         first = self._first
         if seen["energy"] > ENERGY_GROWTH * first["energy"] and seen["loss"] > LOSS_GROWTH * first["loss"]:
             worst = max(rows, key=lambda row: row["sheaf_energy"])
-            self._say(
+            self._warn(
                 "energy",
                 f"client {worst['client']}, round {worst['round']}: heads drift apart, the energy of the sheaf has"
                 f" grown from {first['energy']:.3g} to {seen['energy']:.3g} and the mean loss from {first['loss']:.3g}"
                 f" to {seen['loss']:.3g}; lower training.head_step_size or sheaf.coupling",
             )
 
-    def _say(self, kind: str, warning: str) -> None:
+    def _warn(self, kind: str, warning: str) -> None:
         self._said.setdefault(kind, warning)

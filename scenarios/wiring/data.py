@@ -1,4 +1,4 @@
-"""From a scenario's data section to the training and held-out rows of every client."""
+"""Training and held-out rows of every client, from the data section of a scenario."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ FROM_S, SEQUENCES, IMAGES = "held_out_from_s", "held_out_sequences", "images"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClientData:
-    """Rows of one client.
+    """Training and held-out rows of one client.
 
     Attributes:
         recording: name of the recording that its samples come from.
-        train: samples that it learns from; in live mode those of what it has sensed so far.
-        test: samples that only the scoring sees.
-        blocked: when the line of sight of the base station is blocked; None where the recording does not say.
-        station_index: of the base station among those of all recordings.
+        train: training samples; in live mode those of the frames sensed so far.
+        test: held-out samples, used by scores only.
+        blocked: instants at which the line of sight is blocked; None where they are not recorded.
+        station_index: index of the base station among those of all recordings.
         served: samples of every frame of the held-out stretches, without a stride, in the order of time; None where
             there are no such stretches, or no times.
-        rate_hz: of the frames that samples are made of, as it was meant.
-        held_out: which part of the recording `test` is, see `held_out_part`; empty where that has no short description.
+        rate_hz: nominal number of frames per second.
+        held_out: part of the recording that `test` covers, see `held_out_part`; empty without a short description.
     """
 
     recording: str
@@ -62,11 +62,11 @@ class ClientData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedData:
-    """The data of all clients, and the files that they come from.
+    """Data of all clients, and the files that they come from.
 
     Attributes:
-        clients: ordered by client id.
-        recordings: files; none for gathered rows.
+        clients: data of every client, ordered by client id.
+        recordings: paths of the recordings; none for gathered rows.
     """
 
     clients: list[ClientData]
@@ -74,11 +74,11 @@ class LoadedData:
 
 
 def load_data(scenario: Scenario, progress: Progress | None = None) -> LoadedData:
-    """The training and held-out rows of every client.
+    """Training and held-out rows of every client.
 
     Args:
-        scenario: whose data section, clients and task say what is read.
-        progress: called while a recording that is missing is being made.
+        scenario: scenario with data section, clients and task.
+        progress: called while a missing recording is made.
 
     Raises:
         ConfigError: too many clients or too few frames for the split.
@@ -94,7 +94,7 @@ def load_data(scenario: Scenario, progress: Progress | None = None) -> LoadedDat
 
 
 def recording_paths(scenario: Scenario, progress: Progress | None = None) -> tuple[Path, ...]:
-    """Files that a scenario reads; a world's is made where it is not there yet."""
+    """Paths of the recordings of a scenario; that of a world is recorded if it is missing."""
     if scenario.data.source == "world":
         # one thread beside the caller's: a run has two at least
         return (cached_recording(scenario.recorded_world, scenario.seed, progress=progress, threads=1),)
@@ -103,13 +103,16 @@ def recording_paths(scenario: Scenario, progress: Progress | None = None) -> tup
 
 def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> list[ClientData]:
     data, members = scenario.data, members_of(scenario)
+    # before frames are read: a wrong number of clients is refused at once
     assignment = assign_clients([_size(station, data) for station in stations], len(members))
     sensed = _sensed_frames(data.images, scenario.seed, members, stations, assignment)
     samples: list[Samples] = []
     of_every_frame: list[Samples] = []
     for member, frames in zip(members, sensed, strict=True):
+        # sensors with a fault show wrong frames in training and in test alike
         shown = shown_frames(scenario.faults, member, frames)
         samples.append(member.samples(shown))
+        # a served model answers every frame, also those that a stride leaves out of training
         of_every_frame.append(samples[-1] if data.stride == 1 else member.samples_of_every_frame(shown))
     shares = _partition(data, scenario.seed, samples, assignment)
     blocked = [_blocked_times(station) for station in stations]
@@ -158,6 +161,7 @@ def _sensed_frames(
     sensed = []
     for index, member in zip(assignment, members, strict=True):
         change = image_change(images, seed, member.client_id, member.modalities)
+        # changed images belong to one client; frames without a change are read once per base station
         key = (index, None if change is None else member.client_id)
         if key not in frames:
             sharers = (
@@ -187,6 +191,7 @@ def held_out_part(split: Split, test: Samples, sensed: SensedFrames) -> Mapping[
     if split == "random":
         return {}
     time_s = sensed.column("time_s")
+    # the first frame of the first window: a replay from there fills that window with held-out frames only
     first = int(test.end[0]) - test.n_before
     return {FROM_S: float(time_s[test.frame_rows[first]] - time_s[0])}
 
@@ -208,6 +213,7 @@ def _gathered_rows(data: DataSection, members: Sequence[Member], seed: int) -> l
         for n_beams in {member.data.n_beams for member in members}
         for index, recording in enumerate(recordings)
     }
+    # sequences do not depend on the size of the codebook: any member's windows do
     n_sequences = [len(np.unique(windows[i, members[0].data.n_beams].sequence)) for i in range(len(recordings))]
     assignment = assign_clients(n_sequences, len(members))
     samples = [

@@ -1,4 +1,4 @@
-"""From assembled learners to base stations on a network and a clock, ready to run."""
+"""Emulation of an assembly: base stations on a network and a clock, ready to run."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ Hosts = Callable[[Assembly], Sequence[LearnerHost]]
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """Everything of a run, before its first event.
+    """All parts of a run, before its first event.
 
     Attributes:
-        env: clock and random streams.
-        graph: along which messages go.
-        group_names: of all groups, in the order of the scenario.
-        clients: of the run, by client id.
-        learners: built here; where `hosts` are elsewhere, these learn nothing until they are given the states there.
-        hosts: of all learners.
-        stations: that play their rounds in step; none where each goes at its own pace.
-        own_pace: stations that do.
-        recorder: of traffic, trace and observations.
+        env: environment with clock and random streams.
+        graph: graph along which messages are sent.
+        group_names: names of all groups, in the order of the scenario.
+        clients: clients of the run, ordered by client id.
+        learners: learners of this process; where workers train, they get the trained states at the end.
+        hosts: hosts of all learners.
+        stations: stations that play their rounds in step; none in asynchronous mode.
+        own_pace: stations of asynchronous mode, each at its own pace.
+        recorder: recorder of traffic, trace and observations.
         links: sender and receiver -> link.
-        inboxes: of the stations in step.
-        network: carries messages over links and transport.
-        transport: carries their bytes.
-        pool: of the real work.
-        warnings: what is risky about the step sizes.
-        radio: the band of all radio links; None where there are none.
+        inboxes: node -> inbox of a station in step.
+        network: network that carries messages over links and transport.
+        transport: transport of their bytes.
+        pool: pool that runs the real computations.
+        warnings: sentences about risky step sizes.
+        radio: band of all radio links; None where there are none.
     """
 
     env: EmulatorEnvironment
@@ -91,7 +91,7 @@ class Emulation:
         return self.groups_without(())
 
     def groups_without(self, absent: Collection[NodeId]) -> dict[str, list[Client]]:
-        """Clients by group, some left out."""
+        """Clients by group without the absent ones; groups without clients are left out."""
         present = [client for client in self.clients if client.client_id not in absent]
         return {name: members for name in self.group_names if (members := [c for c in present if c.group == name])}
 
@@ -112,17 +112,17 @@ def build(
     hosts: Hosts | None = None,
     pacing: Pacing | None = None,
 ) -> Emulation:
-    """A scenario as base stations on a network and a clock, before its first event.
+    """Emulation of a scenario, before its first event.
 
     Args:
-        scenario: what to build.
-        data: rows of every client.
-        observe: reads figures off a learner at the end of a round.
+        scenario: scenario to build.
+        data: data of every client.
+        observe: function that computes the figures of a learner at the end of a round.
         on_observation: called with these figures.
         dtype: of models and messages; float64 serves exact tests.
         start_s: simulated instant at which the clock starts; None: when the scenario's first round may begin.
-        hosts: of all learners; None: they run in this process.
-        pacing: of the clock, and of outside clients; None: as fast as possible.
+        hosts: maker of the hosts of all learners; None: they run in this process.
+        pacing: pacing of the clock, and outside clients; None: as fast as possible.
 
     Raises:
         ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
@@ -135,7 +135,7 @@ def build(
 
 
 def _start_sensing(env: EmulatorEnvironment, client: Client, handover_s: float) -> Callable[[float], None] | None:
-    """Run the sensors of a live client on the clock; its next round trains on what they have handed over by then."""
+    """Start the sensors of a live client on the clock; returns the call that begins its rounds, None if not live."""
     rows = client.data.train
     if not isinstance(rows, LiveRows):
         return None
@@ -145,7 +145,7 @@ def _start_sensing(env: EmulatorEnvironment, client: Client, handover_s: float) 
 
 
 def make_transport(section: NetworkSection, wire: Wire) -> Transport:
-    """The transport that the section names.
+    """Transport that the network section names.
 
     Raises:
         ConfigError: its address cannot be used.
@@ -167,7 +167,7 @@ def _connect(
     hosts_of: Hosts | None,
     pacing: Pacing | None,
 ) -> Emulation:
-    """Clock, links, transport and processes around the learners."""
+    """Emulation around an assembly: links, transport, inboxes, stations and sensors."""
     algorithm, graph, clients, learners = assembly.algorithm, assembly.graph, assembly.clients, assembly.learners
     live = scenario.live if scenario.data.mode == "live" else None
     recorder = Recorder(algorithm.kinds, on_observation)
@@ -178,6 +178,7 @@ def _connect(
     deliver: dict[NodeId, Callable[[Message], None]] = {node: box.put for node, box in (inboxes | mailboxes).items()}
     ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
     radio = radio_of(scenario.links, graph, env, ends)
+    # only live rounds begin at fixed times; otherwise the length of a run depends on its links
     run_s = None if live is None else live.warm_up_s + scenario.rounds * live.round_every_s
     links = make_links(
         scenario.links, scenario.link, graph, env, ends, radio, until_delivered=policy.waits, run_s=run_s
@@ -189,6 +190,7 @@ def _connect(
         network=Network(env, transport, links, deliver, recorder, assembly.faults),
         barrier=Barrier(env, len(clients)),
         recorder=recorder,
+        # a policy that waits repeats lost packets without limit, so that every message arrives
         deadline_s=None if policy.waits else scenario.network.deadline_s,
         pace=None if live is None else RoundPace(live.warm_up_s, live.round_every_s),
         faults=assembly.faults,
@@ -246,7 +248,7 @@ def _own_pace(
     context: StationContext,
     begins: Sequence[_Begin],
 ) -> tuple[AsynchronousStation, ...]:
-    """Base stations that play each at their own pace."""
+    """Base stations of asynchronous mode, each at its own pace."""
     return tuple(
         AsynchronousStation(host, assembly.devices[host.client_id], mailboxes[host.client_id], context, begin)
         for host, begin in zip(hosts, begins, strict=True)

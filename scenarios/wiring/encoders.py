@@ -1,4 +1,4 @@
-"""Encoders and objectives of a scenario's clients: the one place that knows tasks and torch."""
+"""Encoders and objectives of a scenario's clients; the only module between tasks and torch."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def check_weights(settings: ModelSettings) -> None:
 def make_encoder(
     task: TaskSpec, settings: ModelSettings, seed: int, modality: Modality, train: Any, client_id: NodeId
 ) -> tuple[nn.Module, nn.Module]:
-    """Normalizer and encoder of one modality.
+    """Normalizer and encoder of one modality of a client.
 
     Encoders start equal wherever a modality is owned. Normalizers know the client's own training samples; dropout draws
     from a stream of the client.
 
     Args:
-        task: of the client.
-        settings: of its model.
-        seed: of the run.
-        modality: that is encoded.
+        task: task of the client.
+        settings: settings of its model.
+        seed: root seed of the run.
+        modality: modality of the input.
         train: training samples of the client.
-        client_id: of the client.
+        client_id: number of the client, which names its dropout stream.
     """
     request = EncoderRequest(
         modality=modality,
@@ -61,6 +61,7 @@ def make_encoder(
         n_samples=len(train),
         dropout_draws=torch.Generator().manual_seed(torch_seed(seed, "dropout", client_id, modality)),
     )
+    # a task names an encoder only where its input is not the usual window of the modality
     name = task.encoders.get(modality, MODALITY_SPECS[modality].encoder)
     with torch.random.fork_rng(devices=[]):
         # layers draw from the global generator; the fork gives it back as it was

@@ -24,9 +24,9 @@ class Evaluator:
     """Scores learners at the end of rounds on held-out rows, which learners do not have.
 
     Args:
-        task: defines the scores.
-        clients: of the run.
-        rounds, every: score every so many rounds, and always in the last.
+        task: task that defines the scores.
+        clients: clients with the held-out rows.
+        rounds, every: number of rounds, and of rounds from one scoring to the next; the last round is always scored.
 
     Attributes:
         latest: client -> newest scores of its models; after the last round, the final ones.
@@ -39,7 +39,8 @@ class Evaluator:
         self.latest: dict[NodeId, NamedScores] = {}
 
     def observe(self, learner: Learner, round_index: int) -> Mapping[str, Any]:
-        """Health of the learner and, in rounds that are scored, scores of its models; changes no state here."""
+        """Figures of a learner's health and, in scored rounds, scores of its models; the evaluator stays as it is."""
+        # stateless, because it also runs in workers, whose evaluators the engine does not see
         seen: dict[str, Any] = dict(learner.health())
         if (round_index + 1) % self._every == 0 or round_index + 1 == self._rounds:
             seen["models"] = self.scores(learner)
@@ -85,7 +86,7 @@ def by_group(
 
 
 def best_model(task: TaskSpec, models: Mapping[str, Mapping[str, float]]) -> str:
-    """Which model a group reports: the one with the best mean of the first score, as the paper does."""
+    """Name of the model that a group reports: the one with the best mean first score, as in the paper."""
     return max(models, key=lambda name: models[name][task.columns[0].key])
 
 

@@ -1,4 +1,4 @@
-"""From `[[faults]]` to the fault plan of a run, and to what sensors with a fault show."""
+"""Fault plan of a run from `[[faults]]`, and the frames that faulty sensors give."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .members import Member
 
 
 def fault_plan(faults: Sequence[FaultSection], seed: int, graph: nx.Graph[NodeId]) -> FaultPlan:
-    """All faults of a run that happen on the simulated clock.
+    """Plan of all faults of a run on the simulated clock.
 
     Args:
         faults: entries of `[[faults]]`.
-        seed: of the run.
-        graph: along which messages go.
+        seed: root seed of the run.
+        graph: graph along which messages are sent.
     """
     draft = FaultPlanDraft(seed, graph)
     for index, fault in enumerate(faults):
@@ -35,7 +35,7 @@ def fault_plan(faults: Sequence[FaultSection], seed: int, graph: nx.Graph[NodeId
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """The entry of this number; see `FaultEntry`."""
+    """Entry of `[[faults]]` with its number; see `FaultEntry`."""
 
     fault: FaultSection
     index: int
@@ -52,7 +52,7 @@ class _Entry:
 
     @property
     def parting_edges(self) -> Sequence[Edge]:
-        """Clients in none of the groups are one more group."""
+        """Edges between the groups of a partition; clients in none of them are one more group."""
         group_of = {node: index for index, group in enumerate(self.fault.groups) for node in group}
         return sorted(edge_of(a, b) for a, b in self.graph.edges if group_of.get(a) != group_of.get(b))
 
@@ -61,12 +61,13 @@ class _Entry:
         if fault.mean_up_s is None or fault.mean_down_s is None:
             start_s = fault.at_s or 0.0
             return ScheduledOutages([Outage(start_s, math.inf if fault.for_s is None else start_s + fault.for_s)])
+        # the number of the entry is part of the name: two equal entries fail independently
         draws = named_stream(self.seed, "fault", self.index, fault.kind, *what)
         return RandomOutages(draws, fault.mean_up_s, fault.mean_down_s)
 
 
 def shown_frames(faults: Sequence[FaultSection], member: Member, sensed: SensedFrames) -> SensedFrames:
-    """What the sensors of a client show of what was sensed; labels and received powers keep the right time."""
+    """Frames that the sensors of a client give, with sensor faults; labels and received powers keep the right time."""
     shown = sensed
     for fault in faults:
         if fault.spec.shown is None or member.client_id not in fault.nodes:

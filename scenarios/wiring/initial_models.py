@@ -1,4 +1,4 @@
-"""The models that clients start from: equal encoders and heads wherever their shapes allow it."""
+"""Initial models of clients: equal encoders and heads wherever their shapes allow it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .members import Member
 
 @dataclass(frozen=True, slots=True)
 class InitialModels:
-    """Draws initial models; equal arguments give equal models.
+    """Maker of initial models; equal arguments give equal models.
 
     Attributes:
-        seed: of the run.
-        settings: of all models.
-        fusion: of the embeddings.
-        all_outputs: what the outputs of any client are about, ascending, where restriction maps compare outputs by
+        seed: root seed of the run.
+        settings: settings of all models.
+        fusion: name of the fusion of embeddings.
+        all_outputs: identities of the outputs of all clients, ascending, where restriction maps compare outputs by
             that; None: they are compared by number.
     """
 
@@ -35,7 +35,7 @@ class InitialModels:
     all_outputs: Sequence[int] | None
 
     def model(self, member: Member, modalities: Sequence[Modality], rows: ClientData) -> ClientModel:
-        """A model of some of the modalities of a client."""
+        """Initial model of some modalities of a client."""
         made = {
             modality: make_encoder(member.task, self.settings, self.seed, modality, rows.train, member.client_id)
             for modality in modalities
@@ -51,7 +51,7 @@ class InitialModels:
         return model
 
     def _head(self, layout: HeadLayout, member: Member) -> Tensor:
-        """A common head is drawn once per layout.
+        """[d] initial head; a common head is drawn once per layout.
 
         Where outputs are compared by what they are about, it is drawn for the outputs of all clients, and a client
         takes its own: neighbors then start in agreement on their edge.
@@ -61,6 +61,7 @@ class InitialModels:
         if self.all_outputs is None:
             return self._drawn(layout)
         whole = replace(layout, n_outputs=len(self.all_outputs))
+        # equal identities get equal rows of the common head, whatever numbers the client gives its beams
         return chosen_outputs(self._drawn(whole), whole, [self.all_outputs.index(one) for one in member.outputs])
 
     def _drawn(self, layout: HeadLayout, *owner: NodeId) -> Tensor:

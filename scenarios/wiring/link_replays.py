@@ -1,4 +1,4 @@
-"""From the trace files of a scenario to the replay of each link."""
+"""Replays of links from the trace files of a scenario."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _READERS: dict[str, Callable[[Path], Any]] = {
 
 
 class Replay(NamedTuple):
-    """The recorded properties of a link; None: the trace does not have this one.
+    """Recorded properties of a link; None: the trace does not have this one.
 
     Attributes:
-        pace: how fast it sends.
-        latency: how late messages are, beyond fixed delays.
-        loss: which transmissions it loses.
+        pace: rate at which it sends.
+        latency: delay of messages beyond fixed delays.
+        loss: losses of its transmissions.
     """
 
     pace: Pace | None = None
@@ -53,12 +53,12 @@ class TraceFiles:
         self._read: dict[tuple[str, str], Any] = {}
 
     def replay(self, section: TraceSection, stretch_to_s: float | None, draws: np.random.Generator) -> Replay:
-        """The replay of one direction of an edge.
+        """Replay of one direction of an edge.
 
         Args:
-            section: files and rules.
-            stretch_to_s: simulated duration of one replay; None: as recorded.
-            draws: the direction's own stream; decides about its file, its row and where it starts.
+            section: section with the files and the rules of replay.
+            stretch_to_s: simulated duration of one replay in s; None: as recorded.
+            draws: random stream of the direction; draws its file, its row and its starting point.
 
         Raises:
             DataError: a file that cannot be read.
@@ -69,6 +69,7 @@ class TraceFiles:
         if isinstance(trace, ReceptionTraces):
             return Replay(loss=_losses(Path(file), trace, draws, offset))
         if isinstance(trace, DelayTrace):
+            # traces of delays hold round trips; links need one direction
             one_way_s = trace.round_trip_s * section.one_way_share
             return Replay(latency=RecordedDelay(trace.time_s, one_way_s, stretch_to_s, offset))
         if isinstance(trace, RateTrace):
@@ -83,7 +84,7 @@ class TraceFiles:
 
 
 def _losses(file: Path, traces: ReceptionTraces, draws: np.random.Generator, offset: float) -> RecordedLoss:
-    """One of the recorded links on which anything arrived at all."""
+    """Losses of one of the recorded links on which at least one packet arrived."""
     alive = np.flatnonzero(traces.received.any(axis=1))
     if not alive.size:
         raise DataError(f"{file}: received is false in every row; a link needs one on which a packet arrived")

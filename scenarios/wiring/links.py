@@ -26,11 +26,11 @@ from .radio_links import RadioLinks, make_radio_links
 
 @dataclass(frozen=True, slots=True)
 class LinkEnd:
-    """What a link depends on at one of its ends.
+    """End of a link: the properties of a node that its links depend on.
 
     Attributes:
-        group: name of its group.
-        blocked: when its line of sight is blocked; None: not recorded.
+        group: name of the node's group.
+        blocked: instants at which its line of sight is blocked; None: not recorded.
     """
 
     group: str
@@ -39,15 +39,15 @@ class LinkEnd:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all links of a run have in common.
+    """Parts that all links of a run share.
 
     Attributes:
         env: clock and streams.
-        ends: of all nodes.
-        traces: recorded links that were read before.
-        radio: the band of all edges with that model; None where there is none.
-        until_delivered: repeat without limit.
-        run_s: simulated length of the run, where it is known.
+        ends: node -> its end of links.
+        traces: trace files that were read before.
+        radio: band of all edges with the model "radio"; None where there is none.
+        until_delivered: whether lost packets are repeated without limit.
+        run_s: simulated length of the run in s; None: not known.
     """
 
     env: EmulatorEnvironment
@@ -87,6 +87,7 @@ class _Direction:
         if blocked_loss == 0.0:
             return clear
         ends = [_blocked_times(self.shared.ends, end) for end in (self.sender, self.receiver)]
+        # either end suffices: one minus the probability that neither is blocked, if they are independent
         share = 1.0 - math.prod(1.0 - end.share for end in ends)
         env = self.shared.env
         return ShadowedLoss(
@@ -99,9 +100,11 @@ class _Direction:
 
     def trace_channel(self, settings: TraceSection) -> Channel:
         replay_s = settings.stretch_to_s
+        # without a length of its own the trace covers the whole run, where its length is known
         if settings.at_end == "stretch" and replay_s is None:
             replay_s = self.shared.run_s
         replay = self.shared.traces.replay(settings, replay_s, self.stream("trace"))
+        # a trace without losses leaves those of [link]
         loss = IidLoss(self.link.loss_probability, self.stream("link")) if replay.loss is None else replay.loss
         return PacketChannel(self.packets, self.blocked(loss), replay.pace, replay.latency)
 
@@ -119,7 +122,7 @@ def _blocked_times(ends: Mapping[NodeId, LinkEnd], node: NodeId) -> BlockedTimes
 def radio_of(
     links: LinksSection, graph: nx.Graph[NodeId], env: EmulatorEnvironment, ends: Mapping[NodeId, LinkEnd]
 ) -> RadioLinks | None:
-    """The band of all edges that follow the model "radio"; None where none does. Arguments as for `make_links`."""
+    """Band of all edges that follow the model "radio"; None where none does. Arguments as for `make_links`."""
     if "radio" not in links.models:
         return None
     blocked = {node: end.blocked for node, end in ends.items()}
@@ -137,15 +140,15 @@ def make_links(
     until_delivered: bool,
     run_s: float | None = None,
 ) -> dict[tuple[NodeId, NodeId], Link]:
-    """One link per direction of every edge, each with its own streams.
+    """(Sender, receiver) -> link; one per direction of every edge, each with its own random streams.
 
     Args:
-        links, link: say what they are like.
-        graph: the edges.
+        links, link: sections with the settings of the links.
+        graph: graph whose edges get links.
         env: clock and streams.
-        ends: of every node.
-        radio: what `radio_of` made of the same.
-        until_delivered: repeat lost packets without limit.
+        ends: node -> its end of links.
+        radio: result of `radio_of` for the same arguments.
+        until_delivered: whether lost packets are repeated without limit.
         run_s: simulated length of the run, which traces can be stretched to; None: not known.
 
     Raises:
@@ -164,7 +167,7 @@ def make_links(
 
 
 class _Senders:
-    """The queues before the channels: one per direction, or one per radio."""
+    """Queues before the channels: one per direction, or one per radio."""
 
     def __init__(self, env: EmulatorEnvironment, section: LinksSection) -> None:
         self._env, self._section = env, section
@@ -176,7 +179,7 @@ class _Senders:
         self._radios: dict[NodeId, Fifo | Port] = {}
 
     def of(self, sender: NodeId, *, is_wired: bool) -> Fifo | Port:
-        """The queue before one direction from this node."""
+        """Queue before one direction from this node."""
         medium = self._own if is_wired or self._shared is None else self._shared
         if is_wired or self._section.transmitter == "per_edge":
             return self._new(medium)
@@ -185,7 +188,7 @@ class _Senders:
         return self._radios[sender]
 
     def _new(self, medium: Medium) -> Fifo | Port:
-        """Transmissions that nothing can overtake or slow down are computed ahead, the rest event by event."""
+        """New queue: computed ahead where nothing can overtake or slow down a transmission, else event by event."""
         has_classes = self._section.priorities
         if medium is self._own and not self._goes_by_events:
             return Fifo(self._env, self._limit_bytes)
@@ -204,6 +207,6 @@ def _shared_medium(env: EmulatorEnvironment, section: LinksSection) -> Medium | 
 
 
 def _exception(links: LinksSection, ends: Mapping[NodeId, LinkEnd], one: NodeId, other: NodeId) -> EdgeSection | None:
-    """The last one that names this edge."""
+    """Last entry of `[[links.edges]]` that names this edge; None: there is none."""
     groups = sorted((ends[one].group, ends[other].group)) if links.edges else []
     return next((edge for edge in reversed(links.edges) if edge.joins(frozenset((one, other)), groups)), None)

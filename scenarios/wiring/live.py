@@ -1,4 +1,4 @@
-"""Base stations that sense while they learn: what they have sensed so far, and the sensors that add to it.
+"""Live mode: base stations that sense while they train, with the samples of the frames sensed so far.
 
 Frames are cut into samples by the same code as those of a finished recording. Held-out rows come from a recording of
 the same world, which the sensors repeat bit for bit: only the evaluation uses the future.
@@ -24,12 +24,12 @@ from .members import Member, image_change, kept_frames
 
 
 class LiveRows:
-    """Training samples of one base station: those that it can make of what it has sensed, up to the held-out time.
+    """Training samples of one live base station: those of the frames sensed so far, up to the held-out time.
 
     Args:
         member: the client.
-        sensors: of its base station.
-        sensed: frames so far.
+        sensors: sensors of its base station.
+        sensed: frames sensed so far.
         world: that is sensed.
         warm_up_s: simulated time that it senses before the first round.
         last_end: row of the last training sample; nothing later is ever trained on.
@@ -54,6 +54,7 @@ class LiveRows:
     ) -> None:
         self.sensors, self.world = sensors, world
         self._member, self._sensed, self._last_end = member, sensed, last_end
+        # plus one: the instant 0 is sensed too
         self.n_sensed_ticks = min(int(warm_up_s * world.rate_hz) + 1, world.n_ticks)
         for first in range(0, self.n_sensed_ticks, TICKS_AT_ONCE):
             self.take_in(sensors.sense(np.arange(first, min(first + TICKS_AT_ONCE, self.n_sensed_ticks))))
@@ -69,13 +70,14 @@ class LiveRows:
             )
 
     def take_in(self, frames: Mapping[str, NDArray[Any]]) -> None:
-        """Store what the sensors hand over; training uses it from the next round on."""
+        """Store new frames of the sensors; training uses them from the next round on."""
         if frames:
             self._sensed.append(frames)
 
     def begin_round(self, now_s: float) -> None:
-        """Make samples of everything that was taken in; nothing is read from here at that moment."""
+        """Cut samples from all stored frames; must not be called while training reads samples."""
         samples = self._member.samples(self._sensed, may_be_empty=True)
+        # later frames belong to the held-out time, or to the gap before it
         self._samples = samples.take(np.flatnonzero(samples.end <= self._last_end))
 
     def __len__(self) -> int:
@@ -83,7 +85,7 @@ class LiveRows:
 
     @property
     def label(self) -> NDArray[np.int64]:
-        """[n] class."""
+        """[n] class of every sample."""
         return self._samples.label
 
     @property
@@ -97,7 +99,7 @@ class LiveRows:
 
 
 def live_rows(world: WorldFile, warm_up_s: float, member: Member, station: RecordedStation, last_end: int) -> LiveRows:
-    """Sensors and first rows of one client.
+    """Sensors and first training rows of one client.
 
     Args:
         world: that is sensed.

@@ -1,4 +1,4 @@
-"""Restriction maps as they are at the start of a run, or of a round that draws them anew."""
+"""Initial restriction maps of a run, or of a round that draws them anew."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "alig
 def map_starts(
     sheaf: SheafSettings, seed: int, clients: tuple[Client, ...], graph: nx.Graph[NodeId]
 ) -> dict[NodeId, dict[NodeId, Tensor]]:
-    """Initial restriction maps of both ends of every edge."""
+    """Client -> neighbor -> initial restriction map [d_ij, d_i], at both ends of every edge."""
     starts: dict[NodeId, dict[NodeId, Tensor]] = {client.client_id: {} for client in clients}
     for a, b in graph.edges:
         starts[a][b], starts[b][a] = edge_starts(sheaf, seed, clients[a], clients[b])
@@ -29,10 +29,12 @@ def map_starts(
 def edge_starts(
     sheaf: SheafSettings, seed: int, one: Client, other: Client, round_index: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Maps of both ends of an edge, drawn from a stream that belongs to the edge, and to the round after the first."""
+    """Maps of both ends of an edge, drawn from a random stream of the edge, and of the round after the first."""
+    # one order of ends, so that both clients of an edge draw the same maps
     if one.client_id > other.client_id:
         second, first = edge_starts(sheaf, seed, other, one, round_index)
         return first, second
+    # the first round keeps the name without a round: maps that are never redrawn start the same
     later = (round_index,) if round_index else ()
     draws = named_stream(seed, "restriction_maps", one.client_id, other.client_id, *later)
     layouts = one.models["fused"].layout, other.models["fused"].layout
@@ -46,7 +48,7 @@ def edge_starts(
 def redrawn_maps(
     sheaf: SheafSettings, seed: int, client: Client, neighbors: Sequence[Client]
 ) -> Callable[[int], Mapping[NodeId, Tensor]]:
-    """Round -> the maps of a client in it; the other ends draw the same, so that nothing is sent."""
+    """Function from a round to the maps of a client in it; the other ends draw the same, so that nothing is sent."""
 
     def of_round(round_index: int) -> Mapping[NodeId, Tensor]:
         return {peer.client_id: edge_starts(sheaf, seed, client, peer, round_index)[0] for peer in neighbors}

@@ -1,4 +1,4 @@
-"""The members of the groups: modalities, task, kept frames, numbering of beams and device of each client."""
+"""Members of the groups: modalities, task, kept frames, numbering of beams and device of each client."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ ImageChangeName = Literal["plain", "occluded", "views"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """One client as its group makes it.
+    """One client with the settings of its group.
 
     Attributes:
-        client_id: its node id.
+        client_id: node id.
         group: name of its group.
-        modalities: what it owns, canonical order.
-        task: that it learns.
-        data: section of the scenario with the numbers of its group.
-        numbering: [n_outputs] int64, which of the outputs, as they were designed, each of its own is.
+        modalities: modalities that it owns, in canonical order.
+        task: task that it learns.
+        data: data section with the values of its group.
+        numbering: [n_outputs] int64, designed output that each of its own outputs stands for.
     """
 
     client_id: NodeId
@@ -49,7 +49,7 @@ class Member:
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """[n_outputs] what each of its logits is about: equal numbers of two clients are the same beam.
+        """[n_outputs] identity of each logit: equal numbers of two clients are the same beam.
 
         A base station knows them from how its array is built and mounted.
         """
@@ -57,7 +57,7 @@ class Member:
         return tuple(designed[output] for output in self.numbering)
 
     def samples(self, sensed: SensedFrames, *, may_be_empty: bool = False) -> Samples:
-        """All its samples of what a base station has sensed, in its own numbers; errors as of `TaskSpec.samples`."""
+        """All samples of the sensed frames, in the client's own numbers of beams; errors as of `TaskSpec.samples`."""
         samples = self.task.samples(sensed, self.modalities, self.data, may_be_empty=may_be_empty)
         return self.numbered(samples)
 
@@ -87,6 +87,7 @@ def _numbering(beam_order: str, n_clients: int, seed: int, client_id: NodeId, n_
     """[n_outputs] drawn from a stream of the client alone; arrays that hang upside down are drawn among all clients."""
     designed = np.arange(n_outputs, dtype=np.int64)
     if beam_order == "mirrored":
+        # among all clients, so that exactly half of them are mirrored
         upside_down = named_stream(seed, "beam_order").permutation(n_clients)[: n_clients // 2]
         return designed[::-1] if client_id in upside_down else designed
     draws = named_stream(seed, "beam_order", client_id)
@@ -98,13 +99,13 @@ def _numbering(beam_order: str, n_clients: int, seed: int, client_id: NodeId, n_
 def image_change(
     images: ImageChangeName, seed: int, client_id: NodeId, owned: Sequence[Modality]
 ) -> ImageChange | None:
-    """What happens to the images of one client; the same in training and test, and in every run of this seed.
+    """Change of the images of one client; the same in training and test, and in every run of this seed.
 
     Args:
-        images: the change, a value of `data.images`.
-        seed: of the run.
-        client_id: of the client.
-        owned: its modalities; a client without images has none that change.
+        images: name of the change, a value of `data.images`.
+        seed: root seed of the run.
+        client_id: number of the client.
+        owned: modalities of the client; without images the result is None.
 
     Source: the settings of scenario II of Ghalkha et al. 2025; strengths are our choice, the paper gives none.
     """
@@ -118,11 +119,11 @@ def image_change(
 
 
 def kept_frames(task: TaskSpec, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
-    """Arguments of `SensedFrames`: which frames of a base station its clients keep.
+    """Arguments of `SensedFrames` for the frames of a base station that its clients need.
 
     Args:
-        task: of the clients.
-        owned: modalities of each of them.
+        task: task of the clients.
+        owned: modalities of each client.
     """
     used = {modality for modalities in owned for modality in modalities}
     per_beam = {modality for modality in task.needs if MODALITY_SPECS[modality].per_beam}
@@ -135,7 +136,7 @@ def kept_frames(task: TaskSpec, owned: Sequence[Sequence[Modality]]) -> dict[str
 
 
 def client_devices(scenario: Scenario) -> dict[NodeId, DeviceProfile]:
-    """Device of every client."""
+    """Client -> profile of its device."""
     known = known_devices(scenario.compute.profiles)
     default = known[scenario.compute.profile]
     of_group = {
@@ -160,4 +161,5 @@ def stragglers(share: float, n_clients: int, seed: int) -> frozenset[NodeId]:
 def known_devices(profiles: Mapping[str, Mapping[str, Any]]) -> Mapping[str, DeviceProfile]:
     """Devices that a scenario can name: those that come with sheafedge, and its own."""
     own = {name: profile_of(name, dict(table)) for name, table in profiles.items()}
+    # profiles of the scenario come last: they may replace a shipped one of the same name
     return {**DEVICE_PROFILES, **own}

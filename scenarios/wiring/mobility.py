@@ -1,4 +1,4 @@
-"""From `[mobility]` to the neighbors of every round, and to their mixing weights."""
+"""Neighbors of moving clients in every round, and their mixing weights, from `[mobility]`."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ Weigh = Callable[["nx.Graph[NodeId]"], dict[NodeId, MixingWeights]]
 
 
 class MovingNeighbors:
-    """The neighbors of every client in the round that begins, and their mixing weights.
+    """Neighbors of every client in the round that begins, and their mixing weights.
 
     Args:
-        graph: of any instant.
-        weigh: gives the weights along a graph.
-        reachable: all edges that there can ever be.
+        graph: graph at any instant.
+        weigh: function from a graph to the weights along it.
+        reachable: graph of all edges that can ever exist.
 
     Attributes:
-        weights: client -> weights of the round that it is in; learners read them when they mix.
+        weights: client -> weights of its present round; learners read them when they mix.
     """
 
     def __init__(self, graph: MovingGraph, weigh: Weigh, reachable: nx.Graph[NodeId]) -> None:
@@ -79,6 +79,7 @@ class MovingNeighbors:
         """Neighbors of a client in the round that it begins at this instant; its weights change, so it must not be
         mixing.
         """
+        # clients in step begin a round at one instant: the graph is computed once for all of them
         if now_s != self._now_s:
             self._now_s, self._graph_now = now_s, self._graph.at(now_s)
             self._weights_now = self._weigh(self._graph_now)
@@ -91,7 +92,7 @@ class MovingNeighbors:
 
 
 class _OfRounds(NamedTuple):
-    """The mixing weights of one client, as they change from round to round."""
+    """Mixing weights of one client that change from round to round."""
 
     encoders: Mapping[Modality, RoundWeights]
     everything: RoundWeights

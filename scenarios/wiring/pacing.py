@@ -1,4 +1,4 @@
-"""A run in real time: its clock held to the wall, and clients of it that outside processes play."""
+"""Run in real time: a paced clock, and clients that outside processes play."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 
 class Pacing:
-    """The clock of one run in real time, and the places of its outside clients.
+    """Clock of one run in real time, and the places of its outside clients.
 
     Args:
-        n_rounds: of the run.
+        n_rounds: number of rounds of the run.
         deadline_s: simulated time after which missing messages are given up.
         real_time: options of the command line.
-        server: where outside clients join; None: there are none.
+        server: server at which outside clients join; None: there are none.
 
     Attributes:
-        outside: clients that are played outside.
+        outside: numbers of the clients that outside processes play.
     """
 
     def __init__(self, n_rounds: int, deadline_s: float, real_time: RealTime, server: OutsideServer | None) -> None:
@@ -48,14 +48,14 @@ class Pacing:
         self._stations: dict[NodeId, OutsideStation] = {}
 
     def clock(self, seed: int, start_s: float) -> RealTimeEnvironment:
-        """The run's clock."""
+        """Environment of the run, with a clock in real time."""
         self._clock = RealTimeEnvironment(seed, start_s, speed=self._real_time.speed)
         return self._clock
 
     def stations(
         self, assembly: Assembly, inboxes: Mapping[NodeId, Inbox], context: StationContext
     ) -> Mapping[NodeId, OutsideStation]:
-        """Client -> its base station, of those that are played outside."""
+        """Client -> station, for the clients that outside processes play."""
         if self._server is None:
             return {}
         assert self._clock is not None
@@ -74,12 +74,12 @@ class Pacing:
             self._server.fill(self._places, self._real_time.join_s)
 
     def hurry(self) -> None:
-        """The run is to stop: wait for the wall, and for outside clients, no longer."""
+        """Stop waiting for real time and for outside clients, because the run is to stop."""
         if self._clock is not None:
             self._clock.hurry()
 
     def summary(self) -> dict[str, Any]:
-        """How well the clock kept its pace, and what came of the outside clients."""
+        """Entries of the summary: lateness of the clock, and statistics of outside clients."""
         assert self._clock is not None
         lag = self._clock.lag
         figures: dict[str, Any] = {
@@ -124,7 +124,7 @@ class Pacing:
 
 @contextmanager
 def pacing_of(scenario: Scenario, real_time: RealTime | None) -> Iterator[Pacing | None]:
-    """The pacing of a run; where outside clients join is open meanwhile.
+    """Context with the pacing of a run; outside clients can join inside it.
 
     Raises:
         TransportError: the address cannot be used.
@@ -144,10 +144,11 @@ def pacing_of(scenario: Scenario, real_time: RealTime | None) -> Iterator[Pacing
 
 
 def _parts(shared: SharedVector, client: Client) -> list[tuple[str, tuple[int, ...]]]:
-    """Arrays that a vector is made of; one, where it is not an encoder's."""
+    """(Name, shape) of the arrays in a shared vector; a single one for all but encoders."""
     if shared.kind is MessageKind.ENCODER and shared.modality is not None:
         module = next(m.encoders[shared.modality] for m in client.models.values() if shared.modality in m.encoders)
         parts = _named_arrays(module)
+        # otherwise more than the encoder is shared, whose arrays have no names here
         if sum(torch.Size(shape).numel() for _, shape in parts) == len(shared.vector):
             return parts
     return [(str(shared.kind), (len(shared.vector),))]

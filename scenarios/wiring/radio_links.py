@@ -1,4 +1,4 @@
-"""Radio links: from settings, a graph and recorded blockages to one channel per direction."""
+"""Radio links of a run: one channel per direction, from settings, a graph and recorded blockages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_STATES = 200_000
 
 
 class LinkStateLog:
-    """States of links, message after message, up to `MOST_STATES`."""
+    """Log of link states, one per message, up to `MOST_STATES`."""
 
     def __init__(self) -> None:
         self.states: list[LinkState] = []
@@ -39,13 +39,13 @@ class LinkStateLog:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RadioLinks:
-    """All radio of a run.
+    """Radio links of a run on one band.
 
     Attributes:
         settings: of every link.
-        air: that they share.
+        air: band that they share.
         channels: sender and receiver -> channel.
-        log: how they were.
+        log: log of link states.
     """
 
     settings: RadioSettings
@@ -54,7 +54,7 @@ class RadioLinks:
     log: LinkStateLog
 
     def channel(self, sender: NodeId, receiver: NodeId, *, until_delivered: bool) -> Channel:
-        """The channel of one direction; with `until_delivered`, lost packets are repeated without limit."""
+        """Channel of one direction; with `until_delivered`, lost packets are repeated without limit."""
         channel = self.channels[sender, receiver]
         return RepeatedChannel(channel, self.settings.retry_interval_s) if until_delivered else channel
 
@@ -63,7 +63,7 @@ class RadioLinks:
         return {"air": self.air.state(), "log": [list(state) for state in self.log.states]}
 
     def restore(self, saved: SavedState) -> None:
-        """Go on from there."""
+        """Restore the state of the band and the log."""
         self.air.restore(saved.part("air"))
         self.log.states = [LinkState(*values.state) for values in saved.part("log").listed()]
 
@@ -78,13 +78,14 @@ def make_radio_links(
 
     Args:
         settings: of every link.
-        graph: whose nodes are numbered from 0.
-        env: for the streams of places, losses between them, and block errors.
-        blocked: node -> when, and how much, its line of sight is blocked; None: it never is.
+        graph: graph with nodes numbered from 0.
+        env: source of the random streams of places, losses between them, and block errors.
+        blocked: node -> instants and depth of its blockages; None: it is never blocked.
 
     Raises:
         ConfigError: neighbors are too far apart for the path loss model.
     """
+    # nodes are row numbers of the matrices below
     n_stations = max(graph.nodes) + 1
     places_m = lattice_places_m(n_stations, settings.inter_site_distance_m, env.stream("radio", "places"))
     apart_m = distances_m(places_m)
@@ -95,6 +96,7 @@ def make_radio_links(
     loss_db = station_loss_db(
         apart_m, settings.carrier_hz, in_sight, env.stream("radio", "losses"), shadowing=settings.shadowing
     )
+    # sorted: the order of directions is that of link numbers in the band, and so of checkpoints
     directions = sorted([*graph.edges, *((b, a) for a, b in graph.edges)])
     air, rates, log = Air(settings, places_m, loss_db, directions), settings.block_rates(), LinkStateLog()
     fades = {node: fade_of(blocked[node], settings) for node in graph}
@@ -116,7 +118,7 @@ def make_radio_links(
 
 
 def fade_of(blocked: BlockedTimes | None, settings: RadioSettings) -> Fade:
-    """Loss of whatever blocks a station: the recorded one where there is one, else a fixed one while it is blocked."""
+    """Loss in dB over time at a station: the recorded one, or a fixed one during blockages if none is recorded."""
     if blocked is None:
         return no_fade
     loss_db = blocked.loss_db
@@ -126,12 +128,12 @@ def fade_of(blocked: BlockedTimes | None, settings: RadioSettings) -> Fade:
 
 
 def no_fade(time_s: Array) -> Array:
-    """Nothing is ever in the way."""
+    """Loss of 0 dB at every instant [n] in s."""
     return np.zeros(np.shape(time_s))
 
 
 def write_link_states(path: Path, states: Sequence[LinkState]) -> None:
-    """JSON lines, one for every message: the fields of `LinkState`."""
+    """Write the fields of `LinkState` as JSON lines, one per message."""
     with path.open("w", encoding="utf-8") as file:
         for state in states:
             rounded = {name: round(value, 6) for name, value in state._asdict().items()}

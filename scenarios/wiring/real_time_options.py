@@ -13,15 +13,15 @@ from ...emulator.ranges import check_ranges
 
 @dataclass(frozen=True, slots=True)
 class RealTime:
-    """How the simulated clock of a run follows real time.
+    """Options of a run in real time.
 
     Attributes:
         speed: simulated seconds per real second: 1 is real time, 10 ten times faster than that.
         outside: clients that run in outside processes.
-        hub: address at which those join.
+        hub: address at which they join.
         keys: folder of keys for the hub; needed beyond loopback.
-        join_s: how long they are waited for, in real seconds.
-        silence_s: after so many real seconds without a message from a client, another may take its place.
+        join_s: longest wait for them in real seconds.
+        silence_s: real seconds without a message from a client after which another may take its place.
 
     Raises:
         ConfigError: a number out of range, or one of two options that need each other.

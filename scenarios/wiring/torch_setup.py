@@ -1,4 +1,4 @@
-"""Where torch computes in a run, and on how many threads."""
+"""Torch device and number of torch threads of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def choose_device(wanted: str) -> torch.device:
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Run torch on one thread: the pool runs jobs side by side, and nested threads only wait for each other."""
+    """Context in which torch uses one thread: the pool runs jobs in parallel, and nested threads would wait."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -12,11 +12,11 @@ _STOPPING_S = 3.0  # for workers to end after the server has closed
 
 
 def work_for(address: str, seat: int, keys: str) -> int:
-    """A worker of a run, the same as without Ray, in a process that ends with this one; returns its exit code.
+    """Ray task that runs a worker in a child process; returns its exit code.
 
     Args:
-        address: of the engine's hub.
-        seat: to take there.
+        address: address of the engine's hub.
+        seat: number of the seat that the worker takes.
         keys: folder of keys on this host; empty: none.
     """
     module = f"{__package__}.worker_run"
@@ -36,8 +36,8 @@ class RayWorkers:
     """Starts workers as tasks of Ray; the same protocol as `WorkerProcesses`.
 
     Args:
-        ray: running.
-        address: where workers join.
+        ray: module `ray` after `ray.init`.
+        address: address at which workers join.
         keys: folder of keys, at the same place on every host; None: none.
     """
 
@@ -49,7 +49,7 @@ class RayWorkers:
         self._started: dict[int, Any] = {}
 
     def start(self, seat: int) -> None:
-        """Let Ray start the worker of a seat; one that is still there is ended first."""
+        """Start the worker of a seat as a Ray task; a running one is ended first."""
         if before := self._started.pop(seat, None):
             self._ray.cancel(before, force=True)
         self._started[seat] = self._task.remote(self._address, seat, self._keys)
@@ -65,7 +65,7 @@ class RayWorkers:
             return f"Ray has lost it ({type(error).__name__})"
 
     def close(self) -> None:
-        """End them all; safe to call twice."""
+        """End all workers; safe to call twice."""
         started = list(self._started.values())
         self._started.clear()
         if started:

@@ -13,14 +13,14 @@ from .ray_cluster import Engine, is_cluster_given
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Where the clients of a run are to live; changes no result of it.
+    """Worker processes of a run; they change none of its results.
 
     Attributes:
-        n_workers: processes that share the clients.
-        hub: address at which as many workers are waited for; None starts them here.
+        n_workers: number of processes that share the clients.
+        hub: address at which workers from other hosts join; None: they are started here.
         keys: folder of keys for the hub; needed beyond loopback.
-        limits: of all waits.
-        engine: what starts them: this process, or Ray, which with a hub may do so on other hosts.
+        limits: limits of all waits.
+        engine: starter of the workers: this process, or Ray, with a hub also on other hosts.
 
     Raises:
         ConfigError: too few workers, an address that other hosts can reach without keys, keys without an address, or a

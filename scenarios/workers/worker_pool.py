@@ -1,4 +1,4 @@
-"""The workers of a run: started or waited for, given their clients, and stopped with the run."""
+"""Pool of the workers of a run: started or awaited, given their clients, and stopped with the run."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class WorkerPool:
     """The workers of one run.
 
     Args:
-        scenario: of the run, as TOML; workers build their clients from it.
-        server: with a seat for every worker.
-        starter: of those that are started here; None: they come from elsewhere.
+        scenario: scenario of the run as TOML; workers build their clients from it.
+        server: server with a seat for every worker.
+        starter: starter of workers; None: they are started on other hosts.
 
     Attributes:
         server: as given.
@@ -67,17 +67,17 @@ class WorkerPool:
 
     @property
     def n_workers(self) -> int:
-        """Processes that share the clients."""
+        """Number of processes that share the clients."""
         return self.server.n_seats
 
     def start(self) -> None:
-        """Start a process for every vacant seat, where they are started here."""
+        """Start a process for every vacant seat, unless workers are started on other hosts."""
         if self.starter is not None:
             for seat in self.server.vacant:
                 self.starter.start(seat)
 
     def hosts(self, assembly: Assembly) -> Sequence[LearnerHost]:
-        """One per client, for `build`."""
+        """Host of every client's learner in its worker, for `build`."""
         kinds = assembly.algorithm.kinds
         return [RemoteHost(learner.client_id, kinds, self.server) for learner in assembly.learners]
 
@@ -96,10 +96,10 @@ class WorkerPool:
             self.starter.close()
 
     def different_starts(self, learners: Sequence[Learner]) -> tuple[str, ...]:
-        """A warning where a worker has built other clients than this process, so that the trajectory is another.
+        """Warning if a worker has built clients with other initial states than this process; empty if none has.
 
         Args:
-            learners: as built here, that have not learned anything.
+            learners: untrained learners of this process.
         """
         starts = self.server.starts
         different = [
@@ -117,7 +117,7 @@ class WorkerPool:
         return (warning,)
 
     def refusals(self) -> tuple[str, ...]:
-        """A warning where packets that are not of workers came to their address."""
+        """Warning about packets from other senders than workers; empty without any."""
         server = self.server
         if not server.n_refused:
             return ()
@@ -133,6 +133,7 @@ def open_worker_pool(scenario: Scenario, workers: Workers | None) -> Iterator[Wo
     clients = range(scenario.clients.n_clients)
     seats = [clients[seat :: workers.n_workers] for seat in range(workers.n_workers)]
     with ExitStack() as stack:
+        # entered first, left last: SIGTERM raises KeyboardInterrupt until the workers have stopped
         stack.enter_context(_terminated_as_interrupted())
         address = workers.hub or _own_address(stack)
         starter = _starter(workers, address, stack)
@@ -152,7 +153,7 @@ def _own_address(stack: ExitStack) -> str:
 
 
 def _starter(workers: Workers, address: str, stack: ExitStack) -> WorkerStarter | None:
-    """What starts the workers; None: they come from elsewhere."""
+    """Starter of the workers; None: they are started on other hosts."""
     starter: WorkerStarter
     if workers.engine == "ray":
         starter = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
@@ -165,7 +166,8 @@ def _starter(workers: Workers, address: str, stack: ExitStack) -> WorkerStarter 
 
 
 def collect_learners(emulation: Emulation) -> None:
-    """Give the learners that were built here the state of those in workers."""
+    """Copy the states of the learners in workers into those of this process."""
+    # all are requested before the first is awaited: workers pack their states at the same time
     tickets = [host.state() for host in emulation.hosts]
     for learner, ticket in zip(emulation.learners, tickets, strict=True):
         learner.restore(ticket.result())

@@ -1,4 +1,4 @@
-"""A worker process: builds its share of the clients of a scenario and scores them, by the code of any run."""
+"""Worker process: builds and scores its share of the clients with the same code as a run in one process."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ from ..wiring.torch_setup import one_torch_thread
 
 
 def build_learners(text: str, clients: Sequence[NodeId]) -> tuple[LearnerCalls, list[str]]:
-    """Learners of some clients of a scenario, scored on their held-out rows; and the digests of their states.
+    """Calls to the learners of some clients of a scenario, and the digests of their initial states.
 
     Args:
-        text: the scenario, as TOML.
-        clients: which of its clients.
+        text: scenario as TOML.
+        clients: numbers of the clients.
 
     Raises:
         SheafedgeError: as of any run; data may be missing on this host.
     """
     scenario = validated(tomllib.loads(text))
     data = load_data(scenario).clients
+    # all clients are built, learners only for these: initial maps need both ends of an edge
     assembly = assemble(scenario, data, only=frozenset(clients))
     mine = [client for client in assembly.clients if client.client_id in clients]
     evaluator = Evaluator(scenario.task_spec, mine, scenario.rounds, scenario.evaluate_every)
@@ -47,7 +48,7 @@ def build_learners(text: str, clients: Sequence[NodeId]) -> tuple[LearnerCalls, 
 
 
 def live(engine: EngineAddress) -> NoReturn:
-    """Work for an engine until it is done, and end the process: 0, 2 with a sentence, or 130 when interrupted."""
+    """Serve an engine until it is done, then end the process with code 0, 2 with a sentence, or 130 if interrupted."""
     code = _worked(engine)
     sys.stdout.flush()
     sys.stderr.flush()
