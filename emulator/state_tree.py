@@ -23,7 +23,7 @@ def packed_tree(tree: State) -> tuple[bytes, list[NDArray[Any]]]:
         TypeError: something in it is not plain.
     """
     arrays: list[NDArray[Any]] = []
-    return json.dumps(_bare(tree, arrays)).encode(), arrays
+    return json.dumps(_encoded(tree, arrays)).encode(), arrays
 
 
 def unpacked_tree(text: bytes, arrays: Sequence[NDArray[Any]]) -> State:
@@ -33,12 +33,12 @@ def unpacked_tree(text: bytes, arrays: Sequence[NDArray[Any]]) -> State:
         ValueError: this is not what `packed_tree` makes.
     """
     try:
-        return _dressed(json.loads(text), arrays, 0)
+        return _decoded(json.loads(text), arrays, 0)
     except (KeyError, IndexError, TypeError, RecursionError) as error:
         raise ValueError(f"not a tree of state ({type(error).__name__}: {error})") from None
 
 
-def _bare(tree: State, arrays: list[NDArray[Any]]) -> Any:
+def _encoded(tree: State, arrays: list[NDArray[Any]]) -> Any:
     if tree is None or type(tree) in {bool, int, float, str}:
         return tree
     # Booleans, integers and floats only: arrays of objects would need pickle.
@@ -48,22 +48,22 @@ def _bare(tree: State, arrays: list[NDArray[Any]]) -> Any:
     if isinstance(tree, Mapping):
         if strange := [key for key in tree if type(key) is not str]:
             raise TypeError(f"keys of state must be texts, got {strange[0]!r}")
-        return {key: _bare(value, arrays) for key, value in tree.items()}
+        return {key: _encoded(value, arrays) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
-        return [_LIST, *(_bare(value, arrays) for value in tree)]
+        return [_LIST, *(_encoded(value, arrays) for value in tree)]
     raise TypeError(f"state must be plain, got a {type(tree).__name__}")
 
 
-def _dressed(bare: Any, arrays: Sequence[NDArray[Any]], depth: int) -> State:
+def _decoded(encoded: Any, arrays: Sequence[NDArray[Any]], depth: int) -> State:
     if depth > _MAX_DEPTH:
         raise ValueError("not a tree of state: nested too deeply")
-    if isinstance(bare, dict):
-        return {key: _dressed(value, arrays, depth + 1) for key, value in bare.items()}
-    if not isinstance(bare, list):
-        return bare
-    match bare:
+    if isinstance(encoded, dict):
+        return {key: _decoded(value, arrays, depth + 1) for key, value in encoded.items()}
+    if not isinstance(encoded, list):
+        return encoded
+    match encoded:
         case [kind, *values] if kind == _LIST:
-            return [_dressed(value, arrays, depth + 1) for value in values]
+            return [_decoded(value, arrays, depth + 1) for value in values]
         case [kind, int(index)] if kind == _ARRAY and 0 <= index < len(arrays):
             return arrays[index]
     raise ValueError("not a tree of state: a list is neither a list nor an array")

@@ -26,7 +26,7 @@ _RANGES = {
 
 @dataclass(frozen=True, slots=True)
 class AccessLink:
-    """How a cell serves its user; rates are chosen by the same indicators and curves as between base stations.
+    """Link on which a cell serves its user; rates follow the same indicators and curves as between base stations.
 
     The choice knows the present signal-to-noise ratio: adaptation is fast beside frames of a tenth of a second.
 

@@ -28,7 +28,7 @@ _RANGES = {
 
 @dataclass(frozen=True, slots=True)
 class BeamRule:
-    """How a base station finds the beam of its user.
+    """Rule by which a base station finds the beam of its user.
 
     Attributes:
         drop_db: a beam that has lost so much since the last sweep is given up, ...
@@ -55,10 +55,10 @@ class BeamRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BeamSignals:
-    """What every beam gives a user over n frames.
+    """Signals of every beam at a user over n frames.
 
     Attributes:
-        frame_s: from a frame to the next.
+        frame_s: time from a frame to the next.
         snr_db: [n, n_beams] from each frame until the next.
         rate_bps: [n, n_beams] that they carry.
         outage: [n, n_beams] bool, less than the user needs.
@@ -82,7 +82,7 @@ class BeamSignals:
 
     @property
     def n_beams(self) -> int:
-        """Of the codebook."""
+        """Number of beams of the codebook."""
         return int(self.snr_db.shape[1])
 
 
@@ -125,8 +125,8 @@ def follow_answers(
     """Service on the beams that a model answers, from the arrival of each answer on.
 
     Args:
-        signals: of all beams.
-        rule: how many of its first beams are tried.
+        signals: signals of all beams.
+        rule: rule with the number of its first beams that are tried.
         ranking: [n, k] beams of the answer about each frame, best guess first.
         arrival_s: [n] when the answer arrives; infinite where there was none.
         first_beam: beam until the first answer arrives.

@@ -37,15 +37,15 @@ SAME_S = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class HandoverRule:
-    """How cells hand a user over.
+    """Rule by which cells hand a user over.
 
     Attributes:
         offset_db: the other cell must be better by more than this, ...
         time_to_trigger_s: ... for so long without a break.
         warned_for_s: a warning counts when it has lasted so long; waiting follows fewer false ones, and leaves the
             user longer in its own cell.
-        preparation_s: from the decision until the user leaves its cell.
-        interruption_s: from then until the other cell serves it.
+        preparation_s: time from the decision until the user leaves its cell.
+        interruption_s: time from then until the other cell serves it.
 
     Raises:
         ConfigError: a value is impossible.
@@ -76,7 +76,7 @@ class TwoCells:
     """Signals of both cells at one user over n frames; cell 0 is its own.
 
     Attributes:
-        frame_s: from a frame to the next.
+        frame_s: time from a frame to the next.
         snr_db: [2, n] from each frame until the next.
         rate_bps: [2, n] that they carry.
         outage: [2, n] bool, less than the user needs.
@@ -100,7 +100,7 @@ class TwoCells:
 
     @property
     def end_s(self) -> float:
-        """Of the last frame; the first begins at 0."""
+        """End of the last frame in s; the first begins at 0."""
         return self.n_frames * self.frame_s
 
 
@@ -170,8 +170,8 @@ class _Piece(NamedTuple):
     """A stretch of time in which nothing changes but what the user does.
 
     Attributes:
-        begin_s, end_s: of it.
-        frame: in which it lies.
+        begin_s, end_s: beginning and end of it.
+        frame: frame in which it lies.
         warned: per cell, whether it expects to be blocked, ...
         lasting: ... and whether it has for long enough.
     """
@@ -212,7 +212,7 @@ class _CellUser:
             now_s = until_s
 
     def _next_s(self) -> tuple[float, float, float]:
-        """When something of its own happens next: it leaves, arrives, or has seen a better cell for long enough."""
+        """Instants of its own next changes: it leaves, arrives, or has seen a better cell for long enough."""
         return self._leaves_s, self._arrives_s, self._better_since_s + self._rule.time_to_trigger_s
 
     def _decide(self, now_s: float, piece: _Piece) -> None:
@@ -275,7 +275,7 @@ def _least_cost(cells: TwoCells, cost: Array, interruption_s: float, cost_of_int
     Args:
         cells: the stretch of time.
         cost: [2, n] per second of being served by a cell in a frame.
-        interruption_s: of a handover.
+        interruption_s: interruption of a handover.
         cost_of_interruption: per second.
 
     Dynamic programming from the end: `ahead[c][i]` is the least cost from instant i on in cell c.

@@ -88,7 +88,7 @@ def arrivals_s(sensed_s: Array, seconds: float) -> Array:
 
     Args:
         sensed_s: [n] instants of the frames, ascending.
-        seconds: from the start of an inference to its answer.
+        seconds: time from the start of an inference to its answer.
 
     Returns:
         [n] s; infinite where a frame was left out.

@@ -39,12 +39,12 @@ class WarningRecord:
         time_s: [n] instant of every frame, ascending.
         blocked: [n] bool, whether the line of sight is blocked.
         begins: [n] bool, whether an unbroken stretch of frames begins here.
-        soon: [n] bool, whether it is blocked in any frame of the horizon after; what a right answer says.
+        soon: [n] bool, whether it is blocked in any frame of the horizon after; the right answer.
         answered: [n] bool, whether there is an answer about the frame.
         warned: [n] bool, whether the answer is a warning.
         delay_s: [n] from the frame to the arrival of its answer; NaN where no clock is kept.
-        horizon_s: how far answers look ahead.
-        needed_s: how long before a blockage its warning must arrive to be of use; 0: just before.
+        horizon_s: horizon of the answers.
+        needed_s: lead by which a warning must arrive before its blockage to be of use; 0: just before.
     """
 
     time_s: NDArray[np.float64]
@@ -66,7 +66,7 @@ class Onset:
         at_s: instant of the first blocked frame.
         outcome: `in_time`: a warning was in force, and had arrived early enough; `late`: the warning arrived too late;
             `missed`: the last answer before was no warning; `unanswered`: there was no answer within the horizon.
-        lead_s: from the first frame of the series of warnings that reached the onset; 0 without one.
+        lead_s: time from the first frame of the series of warnings that reached the onset; 0 without one.
         usable_s: from the arrival of that series' first answer, negative if it arrived after the onset; NaN where no
             clock is kept.
         exceeds_horizon: whether the series began before the horizon, when it was still a false alarm.
@@ -107,7 +107,7 @@ class WarningEvents:
 
     @property
     def n_beyond_horizon(self) -> int:
-        """Number of onsets whose warning had stood for longer than the horizon, so that it said little."""
+        """Number of onsets whose warning had stood for longer than the horizon, so that it was of little use."""
         return sum(onset.exceeds_horizon for onset in self.onsets)
 
     @property

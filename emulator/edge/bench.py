@@ -19,11 +19,11 @@ from ..contracts import ConfigError
 
 #: Answers in a row; the first of a turn finds the caches full of another contender and is not counted.
 ANSWERS_PER_TURN = 10
-#: Below, the last of a hundred says nothing.
+#: With fewer, the last of a hundred is no estimate.
 FEWEST_FOR_P99 = 100
 #: A ratio needs a spread.
 FEWEST_TURNS = 5
-#: Part of the wall time that may be lost to others before the figures say so.
+#: Part of the wall time that may be lost to others before the report mentions it.
 QUIET = 0.1
 
 Clock = Callable[[], float]
@@ -67,7 +67,7 @@ class Latency:
         p50_ms, p95_ms: percentiles.
         p99_ms: None with fewer than a hundred answers.
         cpu_ms: median of the processor's time.
-        answers_per_s: of one caller that asks again at once, all of a batch counted.
+        answers_per_s: rate of one caller that calls again at once, all of a batch counted.
         taken_by_others: share of the wall time in which this process was not served; 0 with several threads at work.
     """
 
@@ -104,15 +104,15 @@ def take_turns(
     """Times of contenders that are measured side by side.
 
     Args:
-        contenders: with different names; each has a warm-up turn that is not counted.
+        contenders: contenders with different names; each has a warm-up turn that is not counted.
         seconds: go on until so much wall time is over, for all together; or
-        answers: of each, at least.
-        clocks: of wall and processor time.
+        answers: number of answers of each, at least.
+        clocks: clocks of wall and processor time.
 
     Returns:
         name -> times; as many turns of everyone, at least `FEWEST_TURNS`.
     """
-    _refuse_nonsense(contenders, seconds, answers)
+    _check_request(contenders, seconds, answers)
     for contender in contenders:
         _turn(contender, clocks)
     turns: dict[str, list[list[tuple[float, float]]]] = {contender.name: [] for contender in contenders}
@@ -130,7 +130,7 @@ def latency(times: Times, batch: int) -> Latency:
     """Latency of one contender.
 
     Args:
-        times: of the contender.
+        times: times of the contender.
         batch: samples that every call answered.
     """
     wall_ms = times.wall_s.ravel() * 1e3
@@ -151,7 +151,7 @@ def ratio(one: Times, other: Times, by: ClockName = "cpu") -> Ratio:
     """Ratio of the times of `one` to those of `other`, turn by turn.
 
     Args:
-        one, other: of the same turns.
+        one, other: times of the same turns.
         by: the processor's time, which others cannot touch; or the wall's, where several threads or a GPU compute.
     """
     # Of the same turns, in which the machine was equally busy.
@@ -162,7 +162,7 @@ def ratio(one: Times, other: Times, by: ClockName = "cpu") -> Ratio:
     return Ratio(median, low, high)
 
 
-def _refuse_nonsense(contenders: Sequence[Contender], seconds: float | None, answers: int | None) -> None:
+def _check_request(contenders: Sequence[Contender], seconds: float | None, answers: int | None) -> None:
     if not contenders or len({contender.name for contender in contenders}) != len(contenders):
         raise ConfigError("contenders must have different names, and there must be one at least")
     if (seconds is None) == (answers is None):

@@ -25,8 +25,8 @@ class Workload:
 
     Attributes:
         flops: matrix work.
-        input_bytes: that come in.
-        weight_bytes: of the model's file.
+        input_bytes: bytes of inputs that come in.
+        weight_bytes: bytes of the model's file.
     """
 
     flops: float
@@ -45,10 +45,10 @@ class Entry:
     """A bundle that takes part.
 
     Attributes:
-        label: its row.
+        label: label of its row.
         bundle: loaded and checked.
         inputs: one batch of its own samples.
-        workload: of one batch.
+        workload: work of one batch.
     """
 
     label: str
@@ -130,5 +130,5 @@ def _entry(label: str, bundle: Bundle, batch: int) -> Entry:
 
 
 def _batch_of(bundle: Bundle, batch: int) -> Inputs:
-    """Its own samples, again and again until there are enough."""
+    """One batch of its own samples, repeated until there are enough."""
     return {name: np.resize(rows, (batch, *rows.shape[1:])) for name, rows in bundle.samples.items()}

@@ -30,13 +30,13 @@ class Row:
     """One contender.
 
     Attributes:
-        label: of the row.
-        precision: of its numbers.
+        label: label of the row.
+        precision: precision of its numbers.
         runtime: library and release.
-        provider: that really ran it.
-        latency: of a batch.
+        provider: execution provider that really ran it.
+        latency: latency of a batch.
         against_first: its time as a multiple of the first row's.
-        model_bytes: of the file; None where there is none.
+        model_bytes: size of the model's file; None where there is none.
         footprint: None where it was not measured.
     """
 
@@ -55,10 +55,10 @@ class Report:
     """Everything of one run of `sheafedge bench`.
 
     Attributes:
-        name: of the first bundle.
+        name: name of the first bundle.
         machine: see `machine_facts`.
-        threads, batch: asked for.
-        flops, input_bytes: of one batch of the first bundle.
+        threads, batch: threads inside an answer, and samples per call.
+        flops, input_bytes: work and inputs of one batch of the first bundle.
         rows: contenders.
         not_measured: name -> why a contender is not among them.
         devices: modelled times and energies, see `device_rows`.
@@ -96,7 +96,7 @@ class Report:
 
 
 def machine_facts() -> dict[str, Any]:
-    """What decides speed here, and how busy the machine is."""
+    """Facts about this machine that decide its speed, and its present load."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
@@ -112,10 +112,10 @@ def machine_facts() -> dict[str, Any]:
 def device_rows(
     entries: Sequence[Entry], devices: Sequence[DeviceProfile], measured: Mapping[str, float]
 ) -> list[dict[str, Any]]:
-    """What a batch takes on other devices, as they are modelled, below what it takes here.
+    """Modelled times of a batch on other devices, below the measured ones.
 
     Args:
-        entries: that were measured.
+        entries: entries that were measured.
         devices: others.
         measured: label -> seconds here.
 

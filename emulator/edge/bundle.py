@@ -40,7 +40,7 @@ class Bundle:
     """A bundle that is whole, and whose model answers here as it did where it was made.
 
     Attributes:
-        path: of the folder or the archive.
+        path: path of the folder or the archive.
         manifest: description of the model.
         content: name -> bytes of every file but the manifest.
         session: the loaded model.
@@ -60,9 +60,9 @@ def load_bundle(path: Path, *, cuda: bool = False, threads: int = 1) -> Bundle:
     """Bundle from a folder or archive, after every hash and the answers to its own samples were checked.
 
     Args:
-        path: of the folder, or of the `.zip`.
+        path: path of the folder, or of the `.zip`.
         cuda: run it on a GPU if that can be.
-        threads: of the model on a CPU.
+        threads: threads of the model on a CPU.
 
     Raises:
         BundleError: it is incomplete, changed, no bundle, or its model does not answer here as it should.

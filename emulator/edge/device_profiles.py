@@ -38,8 +38,8 @@ class AnswerCost:
 
         Args:
             flops: floating-point operations of its matrix work.
-            input_bytes: of one sample, as float32.
-            weight_bytes: of the model as it is stored.
+            input_bytes: bytes of the inputs of one sample, as float32.
+            weight_bytes: bytes of the model as it is stored.
         """
         moved_s = input_bytes / self.input_bytes_per_s + weight_bytes / self.weight_bytes_per_s
         return self.overhead_s + flops / self.flops_per_s + moved_s
@@ -50,11 +50,11 @@ class DeviceProfile:
     """Speed and power draw of an edge device in simulated time.
 
     Attributes:
-        name: how scenarios call it.
+        name: name of the device in scenarios.
         flops_per_s: sustained rate on small training steps, not the data sheet's peak.
         overhead_s: fixed time of starting any piece of work.
-        power_w: drawn while computing.
-        source: where the figures come from.
+        power_w: power drawn while computing.
+        source: source of the figures.
         kind: "measured" on such a device, or "modelled" from figures of others.
         answers: cost of inference, one entry per precision; empty: that of training work of as many operations.
     """
@@ -82,9 +82,9 @@ class DeviceProfile:
 
         Args:
             flops: floating-point operations of its matrix work.
-            precision: of the model's numbers; one that this device has no figures for counts as float32.
-            input_bytes: of one sample, as float32.
-            weight_bytes: of the model as it is stored.
+            precision: precision of the model's numbers; without figures of this device it counts as float32.
+            input_bytes: bytes of the inputs of one sample, as float32.
+            weight_bytes: bytes of the model as it is stored.
         """
         costs = {cost.precision: cost for cost in self.answers}
         if cost := costs.get(precision) or costs.get("float32"):
@@ -140,14 +140,14 @@ REFERENCE_COPY_BYTES_PER_S = 2.7e10
 
 @dataclass(frozen=True, slots=True)
 class _Board:
-    """What others measured on a board.
+    """Published measurements of a board.
 
     Attributes:
-        linpack_gflops: of one core, double precision; float32 has twice as many.
+        linpack_gflops: rate of one core in double precision; float32 has twice as many.
         copy_bytes_per_s: memcpy of one thread.
-        gains: precision -> how much faster than in float32 its cores multiply, where the reference says nothing of it.
-        power_w: at the plug, all cores busy: more than one core draws.
-        source: of the four.
+        gains: precision -> how much faster than in float32 its cores multiply, where the reference has no figure.
+        power_w: power at the plug, all cores busy: more than one core draws.
+        source: source of the four.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Memory and start time of a model, measured in a process of its own, where nothing else has filled the memory.
 
-`python -m sheafedge.emulator.edge.footprint MODEL SAMPLES THREADS BATCH CUDA` prints one JSON object.
+`python -m sheafedge.emulator.edge.footprint MODEL SAMPLES THREADS CUDA` prints one JSON object.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Footprint:
     """Cost of a model that is loaded once.
 
     Attributes:
-        start_s: from the file's content to a session that can be asked.
-        first_answer_s: of the first batch, which pays for what the runtime puts off.
+        start_s: time from the file's content to a session that can answer.
+        first_answer_s: time of the first batch, which includes what the runtime puts off.
         load_bytes: growth of resident memory by the session and its first answer; None where it is unknown.
         peak_bytes: largest resident memory of the whole process, interpreter and libraries included.
     """
@@ -45,7 +45,7 @@ class Footprint:
 def footprint_of(
     model: bytes, inputs: dict[str, NDArray[np.float32]], *, threads: int = 1, cuda: bool = False
 ) -> Footprint:
-    """Load a model in a new process and ask it once.
+    """Load a model in a new process and run it once.
 
     Args:
         model: content of the ONNX file.

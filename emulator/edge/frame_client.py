@@ -26,8 +26,8 @@ class FrameClient:
     """Connection to one server of models; belongs to the thread that made it, as its socket does.
 
     Args:
-        address: of the server, tcp://HOST:PORT or ipc://FILE.
-        keys: of this end; needed beyond this host.
+        address: address of the server, tcp://HOST:PORT or ipc://FILE.
+        keys: keys of this end; needed beyond this host.
         timeout_s: longest wait for room to send; a server that is not there yet is waited for by ZeroMQ itself, which
             keeps a thousand packets until then.
 
@@ -66,9 +66,9 @@ class FrameClient:
         Args:
             stream: name of whose sensors they are.
             index: number of the instant, one more each time.
-            time_s: of the instant on the sensors' clock.
+            time_s: time of the instant on the sensors' clock.
             frames: modality -> one frame of the manifest's `frame_shape`.
-            ask: for an answer about this instant; sensors that send by themselves ask with the last of them.
+            ask: whether an answer about this instant is requested; separate sensors request it with their last frame.
 
         Raises:
             WireError: numbers of a kind that is not sent.

@@ -41,7 +41,7 @@ REQUESTS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     "describe": {},
     "health": {},
 }
-#: From the server to clients. Every packet of frames that asks gets one of `answer`, `refused` and `dropped`.
+#: From the server to clients. Every packet of frames with `ask` gets one of `answer`, `refused` and `dropped`.
 REPLIES: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     "answer": {
         **_ABOUT,
@@ -74,17 +74,17 @@ class Answer:
     """Answer of the model about one instant.
 
     Attributes:
-        stream, index, time_s: of the frames that came with the request.
+        stream, index, time_s: those of the frames that came with the request.
         label, label_index: chosen.
-        probability: of the chosen label.
-        probabilities: of all labels, in the order of the manifest.
-        logits: as the model gave them.
+        probability: probability of the chosen label.
+        probabilities: probabilities of all labels, in the order of the manifest.
+        logits: logits of the model.
         attention: modality -> its share; empty where the model has none.
         missing: modalities of the model without a whole window, which it did without.
         stale_s: modality -> age of its newest frame, of those that gave none for this instant.
         held: modality -> instants of its window at which there was no frame and the one before stood in.
         spent_s: `queued` from arrival to the model, `model` in it (of the whole batch), `total` until the answer left.
-        bundle, digest: which model it was.
+        bundle, digest: name of the bundle, and digest of its manifest.
     """
 
     stream: str
@@ -109,7 +109,7 @@ class Dropped:
     """A request for an answer was dropped; no answer will come.
 
     Attributes:
-        stream, index, time_s: of the frames that came with the request; the frames themselves are in the window.
+        stream, index, time_s: those of the frames that came with the request; the frames themselves are in the window.
         reason: `newer`: the stream sent further requests, and too many of its wait; `full`: too many of all streams
             wait; `leaving`: the server stops.
     """
@@ -127,7 +127,7 @@ class Refused:
     Codes `not_ready` and `failed` refuse an answer; the frames are in the window.
 
     Attributes:
-        stream, index: as far as they could be read.
+        stream, index: those of the packet, as far as they could be read.
         code: why, for programs; `REFUSALS` has them all.
         sentence: why, for people.
     """
@@ -147,12 +147,12 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Which model is served.
+    """Description of the served model.
 
     Attributes:
         manifest: text of its `manifest.json`.
-        digest: of the manifest, which has the hash of every file.
-        settings: of the server, such as `hold` and `batch`.
+        digest: digest of the manifest, which has the hash of every file.
+        settings: settings of the server, such as `hold` and `batch`.
     """
 
     manifest: str
@@ -162,7 +162,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True)
 class Healthy:
-    """How the server is: the numbers of its metrics, by name."""
+    """State of the server: the numbers of its metrics, by name."""
 
     report: dict[str, Any]
 
@@ -203,8 +203,8 @@ class FrameRefused(SheafedgeError, ValueError):  # noqa: N818 - it is what happe
     """A packet is not taken, and why.
 
     Args:
-        code: of `REFUSALS`.
-        sentence: with field, value, and what would be valid.
+        code: a key of `REFUSALS`.
+        sentence: sentence with field, value, and what would be valid.
     """
 
     def __init__(self, code: str, sentence: str) -> None:
@@ -216,21 +216,21 @@ class FrameRefused(SheafedgeError, ValueError):  # noqa: N818 - it is what happe
 def pack_frames(
     stream: str, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]], *, ask: bool = True
 ) -> Packet:
-    """What sensors saw at one instant.
+    """Packet of the frames of one instant.
 
     Args:
         stream: name of whose sensors they are.
         index: number of the instant.
-        time_s: of the instant on the sensors' clock.
+        time_s: time of the instant on the sensors' clock.
         frames: modality -> one frame, as the manifest says in `frame_shape`.
-        ask: for an answer about this instant.
+        ask: whether an answer about this instant is requested.
 
     Raises:
         WireError: numbers of a kind that is not sent.
     """
     readings, raw = [], []
     for modality, values in frames.items():
-        # "<i4" is "=i4" on most machines, and numpy says "=": only the letter and the size are compared
+        # "<i4" is "=i4" on most machines, and numpy writes "=": only the letter and the size are compared
         dtype = next((one for one in DTYPES if np.dtype(one) == values.dtype.newbyteorder("<")), None)
         if dtype is None:
             raise WireError(f"frame of {modality} is {values.dtype}; send one of {', '.join(DTYPES)}")
@@ -245,7 +245,7 @@ def unpack_frames(packet: Packet) -> dict[Modality, NDArray[Any]]:
     """Modality -> frame, of a packet of frames; memory is shared with the packet.
 
     Raises:
-        WireError: what a packet says of its frames is not so.
+        WireError: the description of a frame does not fit the frame.
     """
     _check_about(packet.fields)
     readings: Sequence[Any] = packet.fields["readings"]
@@ -261,7 +261,7 @@ def unpack_frames(packet: Packet) -> dict[Modality, NDArray[Any]]:
 
 
 def unpack_reply(packet: Packet) -> Reply:
-    """What a packet from the server says."""
+    """Reply in a packet from the server."""
     return _REPLIES[packet.type](**packet.fields)
 
 

@@ -21,7 +21,7 @@ OutputKind = Literal["binary", "classes"]
 
 #: Far above every model here, far below what hurts a device.
 MOST_VALUES = 1 << 26
-#: Of all files of a bundle together: a device must not be filled by a file that says it is small.
+#: Of all files of a bundle together: a device must not be filled by a file that claims to be small.
 MOST_BYTES = 1 << 30
 
 
@@ -35,10 +35,10 @@ class InputSpec:
 
     Attributes:
         window: modality, which is also the name of the graph's input, and its frames in a sample.
-        shape: of one sample, without the batch.
-        rate_hz: at which the sensor gave frames when the model was trained.
-        unit: of the values.
-        meaning: of the values, for people.
+        shape: shape of one sample, without the batch.
+        rate_hz: rate of the sensor's frames when the model was trained.
+        unit: unit of the values.
+        meaning: meaning of the values, for people.
 
     Raises:
         BundleError: the frames of the window do not make a sample of this shape, or it is too large.
@@ -87,14 +87,14 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class OutputSpec:
-    """What the logits mean.
+    """Meaning of the logits.
 
     Attributes:
         kind: binary: one logit, above `threshold` stands for the second label; classes: one logit per label.
-        labels: of the answers.
-        meaning: for people.
-        threshold: of a binary logit.
-        horizon_s: how far ahead the answer is about; 0: it is about now.
+        labels: labels of the answers.
+        meaning: meaning of the answers, for people.
+        threshold: threshold of a binary logit.
+        horizon_s: time from the sample to the instant that the answer is about; 0: it is about now.
         codebook: beam of the whole codebook that each label stands for; empty where labels are no beams.
     """
 
@@ -122,8 +122,8 @@ class Runtime:
     """Software that the model needs.
 
     Attributes:
-        opset: of ONNX.
-        ir_version: of the file.
+        opset: opset of ONNX.
+        ir_version: version of the file's format.
         onnxruntime: oldest release that can run it, such as "1.20".
     """
 
@@ -137,7 +137,7 @@ class Golden:
     """Samples with the answers that they must get.
 
     Attributes:
-        rows: in the file.
+        rows: number of samples in the file.
         tolerance: largest difference of a logit.
     """
 
@@ -158,19 +158,19 @@ class Manifest:
     """Manifest of a bundle.
 
     Attributes:
-        name: of the bundle, such as "blockage-client-00".
+        name: name of the bundle, such as "blockage-client-00".
         created_by: release that wrote it.
         task: name of the question.
-        question: for people.
-        precision: of the numbers inside the model, a name of `PRECISIONS`; inputs and outputs are float32 always.
-        runtime: what it needs.
-        inputs: in the order of the graph.
-        output: what comes out.
-        flops: of one answer, matrix work only.
+        question: title of the task, for people.
+        precision: that of the numbers inside the model, a name of `PRECISIONS`; inputs and outputs are float32 always.
+        runtime: software that it needs.
+        inputs: inputs in the order of the graph.
+        output: meaning of the output.
+        flops: operations of one answer, matrix work only.
         parameters: numbers in the model.
-        trained: where it comes from: scenario, algorithm, seed, client and so on.
-        metrics: how good it is, as nested objects of numbers; `docs/edge.md` names them.
-        golden: of `samples.npz`.
+        trained: origin of the model: scenario, algorithm, seed, client and so on.
+        metrics: scores as nested objects of numbers; `docs/edge.md` names them.
+        golden: facts about `samples.npz`.
         files: name -> facts, of everything but the manifest.
     """
 

@@ -194,7 +194,7 @@ def _input_spec(
     lag: int,
     **others: Any,
 ) -> InputSpec:
-    """One input; its file says the shape of a frame as well, which must fit."""
+    """One input; its file has the shape of a frame as well, which must fit."""
     try:
         window = InputWindow(modality, frames, lag, frame_axis)
         fits = window.input_shape(frame_shape) == shape

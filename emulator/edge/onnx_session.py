@@ -56,8 +56,8 @@ class OnnxSession:
         """Logits [batch, n_outputs], and the share of every modality [batch, n_modalities] where the model has shares.
 
         Args:
-            inputs: in physical units, by name; `present` [batch, n_modalities], 1 or 0, may be among them where the
-                model has several modalities, and says which are there. What is missing is 0 everywhere.
+            inputs: physical units, by name; `present` [batch, n_modalities], 1 or 0, may be among them where the
+                model has several modalities, and marks which are there. What is missing is 0 everywhere.
         """
         named = [*self.input_names, *(name for name in self.optional_names if name in inputs)]
         feed: dict[str, Any] = {name: inputs[name] for name in named}

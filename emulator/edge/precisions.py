@@ -20,7 +20,7 @@ class Precision:
     """Precision of the numbers inside a model; its inputs and outputs are float32 always.
 
     Attributes:
-        name: as manifests, tables and names of bundles have it.
+        name: name in manifests, tables and names of bundles.
         aliases: other spellings that the command line takes, and that names of older bundles end in.
         is_calibrated: whether training windows set the range of its numbers.
     """
@@ -31,7 +31,7 @@ class Precision:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it is that of training, so that no evidence beside the trained model is needed."""
+        """Whether it is the precision of training, so that no evidence beside the trained model is needed."""
         return self.name == TRAINED
 
     @property

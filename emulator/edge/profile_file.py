@@ -34,7 +34,7 @@ def profile_of(name: str, table: Mapping[str, Any]) -> DeviceProfile:
     """The device that a table describes.
 
     Args:
-        name: how scenarios call it.
+        name: name of the device in scenarios.
         table: flops_per_s, overhead_s, power_w, and optionally name, kind, source, answers.
 
     Raises:

@@ -28,10 +28,10 @@ class Corruption:
     """Bits of some messages are flipped on their way.
 
     Attributes:
-        edges: where; None: everywhere.
-        share: of the messages that arrive while it lasts.
-        times: when.
-        name: of its random stream; whether a message is hit depends on nothing but this and the message's own names.
+        edges: edges that are concerned; None: all.
+        share: share of the messages that arrive while it lasts.
+        times: timetable of the corruption.
+        name: name of its random stream; only it and the message's own names decide whether a message is hit.
     """
 
     edges: frozenset[Edge] | None
@@ -46,14 +46,14 @@ class Corruption:
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """When nodes are off and edges down, and which messages are damaged.
+    """Times at which nodes are off and edges down, and damage of messages.
 
     Attributes:
-        seed: of the draws per message.
-        all_nodes: of the run.
+        seed: seed of the draws per message.
+        all_nodes: all nodes of the run.
         nodes: those that are off at times.
         edges: those that are down at times.
-        corruptions: of messages.
+        corruptions: damage of messages.
     """
 
     seed: int = 0
@@ -115,7 +115,7 @@ class FaultPlanDraft:
     """A plan in the making; every entry of a scenario adds its part.
 
     Args:
-        seed: of the draws per message.
+        seed: seed of the draws per message.
         nodes: all nodes of the run.
     """
 

@@ -56,7 +56,7 @@ class RandomOutages:
     """Up and down in turn, each for an exponential time: failures without memory of the time since the last repair.
 
     Args:
-        draws: of this timetable alone.
+        draws: random stream of this timetable alone.
         mean_up_s: mean time from a repair, or from the start, to the next failure.
         mean_down_s: mean time to repair.
 
@@ -84,7 +84,7 @@ class RandomOutages:
 
 
 class Timetable:
-    """Several timetables of one thing, which is out while any of them says so."""
+    """Several timetables of one thing, which is out while it is out in any of them."""
 
     def __init__(self, parts: Sequence[Outages] = ()) -> None:
         self._parts = tuple(parts)

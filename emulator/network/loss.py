@@ -50,7 +50,7 @@ class IidLoss:
     """Independent losses: every transmission is lost with the same probability.
 
     Args:
-        probability: in [0, 1]; 0 loses nothing and 1 everything, exactly.
+        probability: probability of losing a transmission, in [0, 1]; 0 loses nothing and 1 everything, exactly.
         draws: the link's own random stream.
 
     Raises:

@@ -31,7 +31,7 @@ class Medium(Protocol):
         """Start a transmission now.
 
         Args:
-            airtime_s: how long it takes alone.
+            airtime_s: duration of the transmission alone on the medium.
             sender: its `has_left` is called at the simulated instant at which the transmission ends, never before this
                 method returns.
         """
@@ -82,7 +82,7 @@ class ProcessorSharing:
     """n transmissions at once take n times as long each: an ideally fair scheduler.
 
     Source: egalitarian processor sharing; it is followed in the time that one transmission would have seen alone, so
-    that starting or ending one costs an entry in a heap and not a walk over all.
+    that starting or ending one costs an entry in a heap and not a loop over all.
     """
 
     def __init__(self, env: EmulatorEnvironment) -> None:

@@ -71,7 +71,7 @@ class _Job:
         return job
 
     def delivery(self) -> Delivery:
-        """Its fate, when all chunks have left."""
+        """Fate of the message, when all chunks have left."""
         lost = NO_PACKETS if not self.lost else self.lost[0] if len(self.lost) == 1 else np.concatenate(self.lost)
         return Delivery(self.arrival_s, lost, self.n_packets, self.n_retransmissions, self.airtime_s)
 

@@ -59,7 +59,7 @@ def build_topology(
 
     Args:
         kind: a key of `TOPOLOGIES`.
-        modalities_of: what each client senses; its keys are the nodes.
+        modalities_of: client -> modalities that it senses; the keys are the nodes.
         draws: the topology's own random stream.
         edge_probability, degree, edge_list: see `TopologyOptions`.
 
@@ -116,7 +116,7 @@ class MovingGraph:
         reachable: graph with all edges that there can ever be.
         distances_m: simulated instant -> [n, n] distances between the nodes, ordered by id.
         range_m: largest distance between neighbors.
-        faults: when nodes are off.
+        faults: plan with the times at which nodes are off.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ class Inbox:
         """Wait until all expected messages are there or the deadline has come; then the phase has ended.
 
         Args:
-            round_index, phase: which phase.
+            round_index, phase: round and name of the phase.
             expected: slots to wait for.
             deadline_s: simulated instant; None waits without limit.
 
@@ -74,7 +74,7 @@ class Inbox:
         """
         if round_index > self._round_index:
             self.begin_round(round_index)
-        # Messages of neighbors that are ahead may have arrived before this node has asked for them.
+        # Messages of neighbors that are ahead may have arrived before this node expects them.
         self._awaited = {slot for slot in expected if slot not in self._arrived}
         if self._awaited:
             self._complete = self._env.event()

@@ -55,10 +55,10 @@ class OutsideServer:
         clients: ids of the clients that are played outside.
         silence_s: real time without any packet after which another process may take the place of a client; until then
             it keeps the place, and has all the time that it needs for a reply.
-        keys: of the engine; needed beyond loopback.
+        keys: keys of the engine; needed beyond loopback.
 
     Attributes:
-        address: where it listens, with the port that it got.
+        address: address in use, with the port that it got.
 
     Raises:
         TransportError: the address cannot be used.
@@ -105,9 +105,9 @@ class OutsideServer:
         """Send a request to the process that plays a client.
 
         Args:
-            client: which client.
+            client: id of the client.
             kind: type of the packet; that of its reply is the same with "_done".
-            fields, frames: of the packet, beside ticket and client.
+            fields, frames: fields and frames of the packet, beside ticket and client.
             read: converts the reply, on another thread.
 
         Returns:
@@ -143,7 +143,7 @@ class OutsideServer:
             return dict(self._seats[client].counts)
 
     def close(self) -> None:
-        """Tell clients to stop, and free the sockets; safe to call twice."""
+        """Send clients the end, and free the sockets; safe to call twice."""
         self._server.close()
 
     def _too_few_joined(self, missing: Sequence[NodeId], join_s: float) -> str:

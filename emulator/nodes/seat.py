@@ -19,7 +19,7 @@ ReadReply = Callable[[Packet], Any]
 
 
 class JoinRefused(WireError):  # noqa: N818 - it is what happened, as the process reads it
-    """A process that asked for a seat gets none; it is sent the sentence."""
+    """A process that requested a seat gets none; it is sent the sentence."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +52,7 @@ class Seat:
     Attributes:
         clients: ids of the clients that the process plays.
         identity: ZeroMQ identity of its socket; None: the seat is vacant.
-        name: of the process, for people; kept when it has gone.
+        name: name of the process, for people; kept when it has gone.
         is_welcome: the process has been sent what it needs to begin.
         heard_s: monotonic instant of the last packet from it.
         requests: ticket -> request without a reply.

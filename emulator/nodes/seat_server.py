@@ -32,7 +32,7 @@ class SeatPolicy(Protocol[SeatT]):
 
     Attributes:
         replies_to_strangers: whether a process without a seat is sent why its packet was refused, whatever the packet
-            was; otherwise only one that asked for a seat is.
+            was; otherwise only one that requested a seat is.
     """
 
     replies_to_strangers: bool
@@ -54,11 +54,11 @@ class SeatPolicy(Protocol[SeatT]):
         ...
 
     def refused(self, seat: SeatT | None, sentence: str) -> None:
-        """Count a refused packet, of a seat or of a stranger."""
+        """Count a refused packet, of a seat or of a process without one."""
         ...
 
     def left(self, seat: SeatT, sentence: str) -> None:
-        """The process of a seat has said that it leaves, and why."""
+        """Handle the farewell of the process of a seat, and its reason."""
         ...
 
     def unreachable(self, seat: SeatT, reason: str) -> None:
@@ -89,8 +89,8 @@ class SeatServer(Generic[SeatT]):
         seats: all seats, vacant.
         policy: decides about them.
         beat_s: real time between two heartbeats to every process.
-        keys: of the engine; needed beyond loopback.
-        name: of the thread.
+        keys: keys of the engine; needed beyond loopback.
+        name: name of the thread.
 
     Attributes:
         seats: all seats.
@@ -144,8 +144,8 @@ class SeatServer(Generic[SeatT]):
 
         Args:
             kind: type of the packet; that of its reply is the same with "_done".
-            client: which client it concerns.
-            fields, frames: of the packet, beside ticket and client.
+            client: id of the client that it concerns.
+            fields, frames: fields and frames of the packet, beside ticket and client.
             read: converts the reply.
 
         Raises:

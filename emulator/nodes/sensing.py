@@ -1,6 +1,6 @@
 """The sensing side of a base station as a process on the simulated clock: sample, and hand over now and then.
 
-It runs on the clock's own thread, beside the rounds of the learning side, and never asks what becomes of the frames.
+It runs on the clock's own thread, beside the rounds of the learning side, whatever the frames are used for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class SensorClock:
-    """When a base station senses, and when it hands over.
+    """Instants at which a base station senses, and at which it hands over.
 
     Attributes:
         rate_hz: tick i is at the simulated instant i / rate_hz.

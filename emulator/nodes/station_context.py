@@ -50,8 +50,8 @@ class StationContext:
         barrier: makes the base stations end each phase together.
         recorder: counts traffic, hashes the trace and takes the observations.
         deadline_s: simulated time after the start of a phase at which missing messages are given up; None: never.
-        pace: when rounds begin; None: the first at once, each right after the one before.
-        faults: when base stations are off.
+        pace: start times of rounds; None: the first at once, each right after the one before.
+        faults: plan with the times at which base stations are off.
         neighbors_at: client and simulated start of a round -> its neighbors in that round; None: always the same.
     """
 

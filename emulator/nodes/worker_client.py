@@ -41,12 +41,12 @@ class EngineAddress:
 
     Attributes:
         address: `ipc://FILE` or `tcp://HOST:PORT` at which the engine listens.
-        release: of this program.
-        name: of this worker, for people.
+        release: release of this program.
+        name: name of this worker, for people.
         seat: index of the seat to take; None: any.
-        keys: of the workers; needed beyond loopback.
+        keys: keys of the workers; needed beyond loopback.
         parent: file descriptor that ends when the process that started this one does; None: it was started by hand.
-        limits: of waits; those of silence and heartbeats are replaced by the engine's when it welcomes the worker.
+        limits: limits of waits; the engine's welcome replaces those of silence and heartbeats.
     """
 
     address: str
@@ -62,7 +62,7 @@ class WorkerClient:
     """The worker's end of a `WorkerServer`.
 
     Args:
-        engine: where to join, and how.
+        engine: address of the engine, and what is needed to join.
         build: builds its clients.
 
     Attributes:

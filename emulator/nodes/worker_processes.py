@@ -41,7 +41,7 @@ class WorkerProcesses:
         )
 
     def ended(self, seat: int) -> str | None:
-        """Why the process of a seat has ended; None: it has not, or there was none."""
+        """Reason why the process of a seat has ended; None: it has not, or there was none."""
         process = self._processes.get(seat)
         code = None if process is None else process.poll()
         if code is None:

@@ -14,10 +14,10 @@ class WorkerLimits:
     """Longest waits between engine and workers, in real seconds.
 
     Attributes:
-        join_s: for all workers to join.
+        join_s: limit for all workers to join.
         silence_s: without any packet, both ways; heartbeats come every `beat_s`, whatever else goes on.
-        answer_s: for the next reply of a worker that is alive but has work to do, such as training or loading data.
-        beat_s: from one heartbeat to the next.
+        answer_s: limit for the next reply of a worker that is alive and has work to do, such as training.
+        beat_s: time from one heartbeat to the next.
 
     Raises:
         ConfigError: a limit is out of range, or shorter than two heartbeats.
@@ -40,7 +40,7 @@ class WorkerSeat(Seat):
     """A place for one worker.
 
     Attributes:
-        index: of the seat, from 0.
+        index: number of the seat, from 0.
         is_ready: the worker has built its clients.
         answered_s: monotonic instant of its last reply, or of its welcome.
         lost: why the worker that had the seat is gone; None: no worker is lost.
@@ -52,7 +52,7 @@ class WorkerSeat(Seat):
     lost: WorkerLost | None = None
 
     def vacate(self, reason: str) -> WorkerLost:
-        """Let another worker take the seat, because this one is gone; returns the error that says so."""
+        """Let another worker take the seat, because this one is gone; returns the error about the loss."""
         if self.lost is None:
             self.lost = WorkerLost(self.index, self.name, self.clients, reason)
         self.identity, self.is_welcome, self.is_ready = None, False, False

@@ -24,9 +24,9 @@ class WorkerServer:
     Args:
         address: `ipc://FILE` or `tcp://HOST:PORT` to listen at.
         seats: ids of the clients of every worker.
-        release: of this program; a worker of another one is refused.
-        limits: of all waits.
-        keys: of the engine; needed beyond loopback.
+        release: release of this program; a worker of another one is refused.
+        limits: limits of all waits.
+        keys: keys of the engine; needed beyond loopback.
         ended: seat -> why its process has ended, as far as it is known here; None: it has not.
 
     Raises:
@@ -55,12 +55,12 @@ class WorkerServer:
 
     @property
     def n_refused(self) -> int:
-        """Number of packets that were malformed or came from strangers."""
+        """Number of packets that were malformed or came from processes without a seat."""
         return self._policy.n_refused
 
     @property
     def last_refusal(self) -> str:
-        """Why the latest of them was refused; empty when none was."""
+        """Reason of the latest refusal; empty when nothing was refused."""
         return self._policy.last_refusal
 
     @property
@@ -78,7 +78,7 @@ class WorkerServer:
         """Wait until every seat has a worker that has built its clients.
 
         Args:
-            scenario: what they build, as TOML.
+            scenario: scenario that they build, as TOML.
 
         Raises:
             WorkerLost: one of them ended.
@@ -93,7 +93,7 @@ class WorkerServer:
         def is_full() -> bool:
             if all(seat.is_ready for seat in self._seats):
                 return True
-            # An error of a worker that built says more than the seat that it left vacant.
+            # An error of a worker that built explains more than the seat that it left vacant.
             if (wrong := self._what_is_wrong()) is not None:
                 raise wrong
             missing = sum(seat.identity is None for seat in self._seats)
@@ -109,11 +109,11 @@ class WorkerServer:
         """Send a request to the worker of a client.
 
         Args:
-            client: which client it concerns.
+            client: id of the client that it concerns.
             kind: type of the packet; that of its reply is the same with "_done".
-            fields: of the packet, beside ticket and client.
+            fields: fields of the packet, beside ticket and client.
             read: converts the reply, on another thread.
-            frames: of the packet.
+            frames: frames of the packet.
 
         Returns:
             the future of the result; it raises the error of the worker, or `WorkerLost`.
@@ -224,7 +224,7 @@ class _WorkerPolicy:
         self._end(seat.vacate(f"it left, because {sentence}"))
 
     def unreachable(self, seat: WorkerSeat, reason: str) -> None:
-        # Where its process is ending right now, its exit code says more than the socket does.
+        # Where its process is ending right now, its exit code explains more than the socket error does.
         self._end(seat.vacate(self._ended(seat.index) or f"its connection is gone ({reason})"))
 
     def check_seats(self) -> None:

@@ -43,7 +43,7 @@ class Images:
     """P possible paths of one kind, some of which exist in a frame.
 
     Attributes:
-        kind: of all of them.
+        kind: kind of all of them.
         valid: [F, P] bool, the path exists.
         image_m: [F, P, 3] image of the user as observed from the base station.
         hits_m: [n_bounces] arrays [F, P, 3], reflection points, from the base station on; undefined where not valid.
@@ -96,7 +96,7 @@ class Surfaces:
         ground_roughness_m, facade_roughness_m: standard deviations of the surfaces' heights.
         double_facade: follow two facades in a row.
         vehicle_sides: follow the four upright faces of cars, vans and buses.
-        vehicle_loss_db: of these reflections against those of a flat metal mirror.
+        vehicle_loss_db: loss of these reflections against those of a flat metal mirror.
     """
 
     carrier_hz: float

@@ -34,7 +34,7 @@ def lattice_places_m(n_stations: int, inter_site_distance_m: float, draws: np.ra
     """[n_stations, 2] x and y of stations on a triangular lattice, from the middle outwards, with small random offsets.
 
     Args:
-        n_stations: at least 1.
+        n_stations: number of stations, at least 1.
         inter_site_distance_m: lattice spacing.
         draws: advances by 2 * n_stations numbers.
     """
@@ -127,7 +127,7 @@ def umi_large_scale(parameter: str, carrier_hz: float, *, is_los: bool) -> Large
     Args:
         parameter: a row of `tables/umi_large_scale.csv`, such as "log10_delay_spread_s" or "shadow_fading_db".
         carrier_hz: below 2 GHz the spreads are those at 2 GHz (a note of the table).
-        is_los: which half of the table.
+        is_los: selects a half of the table.
 
     Raises:
         ConfigError: an unknown parameter, or one that is not specified without line of sight.
@@ -176,7 +176,7 @@ def shadow_fading_db(
 
     Args:
         step_m: [n_points] distance from the previous point; [0.0] for a link with fixed ends.
-        carrier_hz: for the table.
+        carrier_hz: carrier frequency, for the table.
         draws: random stream of this link.
         is_los: selects sigma and correlation distance: 4 dB and 10 m, or 7.82 dB and 13 m.
         n_tracks: independent repetitions.

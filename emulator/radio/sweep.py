@@ -75,7 +75,7 @@ def beam_powers(
     paths and never over subcarriers.
 
     Args:
-        paths: of F frames.
+        paths: paths of F frames.
         codebook: [n_beams, n_antennas].
         n_subcarriers, bandwidth_hz: K and B; the carrier is the middle of the band.
         noise: None for the true powers.

@@ -38,16 +38,16 @@ N_NOISE_LEVELS = 4096
 
 @dataclass(frozen=True, slots=True)
 class CameraSettings:
-    """How a camera is mounted and how well it sees.
+    """Mounting and quality of a camera.
 
     Attributes:
         n_pixels: rows and columns of its images.
         field_of_view_deg: horizontally; vertically the same when level.
         above_antenna_m: height of the lens above the antenna of the base station.
-        yaw_deg: where it looks, from +y towards +x.
-        tilt_deg: how far it looks up.
+        yaw_deg: bearing of the optical axis, from +y towards +x.
+        tilt_deg: elevation at the middle of the image.
         exposure_drift: brightness wanders by at most this share, over tens of seconds.
-        noise_sigma: of every pixel, the same in all colors; 1 is the brightest value.
+        noise_sigma: standard deviation of the noise of every pixel, the same in all colors; 1 is the brightest value.
         night: a quarter of the light, and vehicles with their lamps on.
         supersampling: samples per pixel along each axis, averaged; 2 for small things in the sky.
         least_target_px: a transmitter's carrier appears at least this large: the lens blurs what is smaller. 0: as
@@ -92,7 +92,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposure:
-    """How the brightness of one camera wanders: a formula of the instant, so that a recording can be made in pieces.
+    """Drift of the brightness of one camera: a formula of the instant, so that a recording can be made in pieces.
 
     Attributes:
         drift: largest share by which it leaves 1.
@@ -123,13 +123,13 @@ class Camera:
     """One camera with its own noise; the same scenes in the same order give the same images, in chunks of any size.
 
     Args:
-        settings: of the camera.
-        draws: of its exposure, and of its noise unless that has a stream of its own.
-        noise_draws: of its noise.
+        settings: settings of the camera.
+        draws: random stream of its exposure, and of its noise unless that has a stream of its own.
+        noise_draws: random stream of its noise.
 
     Attributes:
-        settings: of the camera.
-        exposure: how its brightness wanders.
+        settings: settings of the camera.
+        exposure: drift of its brightness.
     """
 
     def __init__(
@@ -148,12 +148,12 @@ class Camera:
 def render(
     scene: Scene, settings: CameraSettings, draws: np.random.Generator, exposure: Exposure | None = None
 ) -> Image:
-    """What the camera sees.
+    """Images of a scene.
 
     Args:
         scene: F instants.
-        settings: of the camera.
-        draws: of the noise.
+        settings: settings of the camera.
+        draws: random stream of the noise.
         exposure: wandering of the brightness; None draws one. A recording made in pieces needs one for all of them:
             `Camera` keeps it.
 
@@ -175,12 +175,12 @@ def render(
 
 
 def pixels_of(points_m: Array, scene: Scene, settings: CameraSettings) -> tuple[Array, Array, Array]:
-    """Where points appear in the image.
+    """Positions of points in the image.
 
     Args:
         points_m: [..., 3].
-        scene: of which only the base station matters.
-        settings: of the camera.
+        scene: scene with the base station; nothing else of it matters.
+        settings: settings of the camera.
 
     Returns:
         column, row, depth_m: [...]; pixel (i, j) reaches from row i to i + 1 and from column j to j + 1. Columns and
@@ -191,7 +191,7 @@ def pixels_of(points_m: Array, scene: Scene, settings: CameraSettings) -> tuple[
 
 
 def view_of(scene: Scene, settings: CameraSettings) -> Pinhole:
-    """Where the camera of a scene's base station stands and looks."""
+    """Position and direction of the camera of a scene's base station."""
     x_m, y_m, z_m = (float(value) for value in scene.base_station_m)
     return Pinhole(
         position_m=(x_m, y_m, z_m + settings.above_antenna_m),
@@ -235,7 +235,7 @@ def _average(light: Float32, winner: Int32, where: Index, color: Float32, factor
 
 
 def nearest_faces(seen: Faces, n_frames: int, n: int) -> tuple[Int32, Index]:
-    """Who wins each sample.
+    """Nearest face of each sample.
 
     Returns:
         [F * n * n] number of the nearest face counted from 1, 0 where there is none. Faces come far to near, so the

@@ -26,7 +26,7 @@ HEADLIGHT, TAILLIGHT = 6, 7
 
 
 class Paint(NamedTuple):
-    """How a kind of box is painted: colors in 0..1, and the heights of its lower and upper band as shares of its own.
+    """Paint of a kind of box: colors in 0..1, and the heights of its lower and upper band as shares of its own.
 
     The upper band are windows, or a face; the lower one are wheels, or legs.
     """

@@ -26,10 +26,10 @@ class GpsSettings:
         bias_m, bias_time_s: standard deviation per horizontal axis of the error that drifts, and how long it lasts.
         white_m: standard deviation per horizontal axis of the error that is new in every fix.
         vertical_factor: errors in height are so many times larger.
-        latency_s: a fix tells where the receiver was this long ago.
+        latency_s: age of the position that a fix reports.
         rtk: real-time corrections replace `bias_m` and `white_m` by 0.0173 and 0.01 m.
-        latitude_deg, longitude_deg: of the base station.
-        heading_deg: where the base station looks, clockwise from north.
+        latitude_deg, longitude_deg: position of the base station.
+        heading_deg: bearing of the base station's broadside, clockwise from north.
 
     Raises:
         ConfigError: a value outside its range.
@@ -102,8 +102,8 @@ class GpsReceiver:
         """Fixes in the frame of the site.
 
         Args:
-            world: where the user moves.
-            times_s: [F] not descending, and not before those asked for last.
+            world: world in which the user moves.
+            times_s: [F] not descending, and not before those of the last call.
 
         Returns:
             [F, 3] x, y, z in m.
@@ -144,7 +144,7 @@ def degrees(position_m: Array, settings: GpsSettings) -> Array:
 
 
 def drone_fix(position_m: Array, settings: GpsSettings) -> Array:
-    """What a drone's GPS tells a beam predictor: [..., 3] fix in the frame of the site -> [..., 4].
+    """Position features of a beam predictor for a drone: [..., 3] fix in the frame of the site -> [..., 4].
 
     Latitude and longitude in degrees, distance to the base station along the ground and height above it, both in m;
     all four from the same fix, with its errors.

@@ -32,8 +32,8 @@ class LidarSettings:
         n_rays: per sweep, evenly from one end of the field of view to the other.
         field_of_view_deg: centered on where the base station looks.
         max_range_m: farther echoes are not seen, and this is the reading where there is none.
-        height_m: of the scanning plane; lower boxes are not seen.
-        sweep_s: how long a sweep takes.
+        height_m: height of the scanning plane; lower boxes are not seen.
+        sweep_s: duration of a sweep.
         rolling: rays are taken one after the other; otherwise all at the instant of the scene.
         noise_m, noise_share: standard deviation of a range is the larger of the first and the second times the range.
         dropout: share of echoes lost anywhere.
@@ -128,7 +128,7 @@ class Lidar:
 
 
 def echoes(scene: Scene, settings: LidarSettings) -> tuple[Array, Array]:
-    """What a perfect LiDAR sees.
+    """Ranges without noise and losses.
 
     Every ray meets the footprints of the boxes that reach its height by the slab test: it is inside a box while it is
     between the box's two faces across x and between the two across y.

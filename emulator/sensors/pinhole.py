@@ -14,8 +14,8 @@ class Pinhole:
     """A pinhole with an upright picture plane. Rows and columns are counted in samples, of which a pixel may have many.
 
     Attributes:
-        position_m: of the lens.
-        yaw_rad: where it looks, from +y towards +x.
+        position_m: position of the lens.
+        yaw_rad: bearing of the optical axis, from +y towards +x.
         tilt_rad: elevation at the middle of the image.
         half_width: half of the image's width at depth 1.
         n_pixels, supersampling: along each axis of the image, and samples along each axis of a pixel.

@@ -42,14 +42,14 @@ class RadarSettings:
     Attributes:
         n_ranges: range cells that are kept, of `n_samples`; 128 reach 25 m, across any street.
         n_angles: directions of the map, evenly spaced in the sine of the azimuth.
-        carrier_hz, bandwidth_hz: of a chirp; the range resolution is c / (2 bandwidth), 0.195 m.
-        n_samples: of a chirp.
-        chirp_s, chirp_interval_s: how long a chirp is sampled, and from one to the next.
-        n_chirps: that a frame averages.
+        carrier_hz, bandwidth_hz: band of a chirp; the range resolution is c / (2 bandwidth), 0.195 m.
+        n_samples: samples of a chirp.
+        chirp_s, chirp_interval_s: sampled duration of a chirp, and time from one chirp to the next.
+        n_chirps: number of chirps that a frame averages.
         n_antennas: receive antennas, half a wavelength apart.
-        transmit_power_w: of the transmitter.
-        gain_db: of the transmit and of every receive antenna, ahead; it falls with the cosine of the azimuth.
-        noise_figure_db: of the receiver.
+        transmit_power_w: power of the transmitter.
+        gain_db: gain of the transmit and of every receive antenna, ahead; it falls with the cosine of the azimuth.
+        noise_figure_db: noise figure of the receiver.
 
     Raises:
         ConfigError: a value outside its range.
@@ -133,12 +133,12 @@ def power_map(scene: Scene, settings: RadarSettings, draws: np.random.Generator 
     """Power over range and angle, over the mean of the noise.
 
     A map is made of the correlations between antennas at every range, as the transform over the antennas is: reflectors
-    differ in Doppler and add in power, and noise is the same in directions that the aperture cannot tell apart.
+    differ in Doppler and add in power, and noise is the same in directions that the aperture cannot resolve.
 
     Args:
         scene: F instants.
-        settings: of the radar.
-        draws: of the noise; None: without noise.
+        settings: settings of the radar.
+        draws: random stream of the noise; None: without noise.
 
     Returns:
         [F, n_ranges, n_angles] linear, 1 where there is only noise, above 0.
@@ -160,7 +160,7 @@ def power_map(scene: Scene, settings: RadarSettings, draws: np.random.Generator 
 
 
 def echoes(scene: Scene, settings: RadarSettings) -> tuple[Array, Array, Array]:
-    """What reflects, before the resolution of the radar.
+    """Reflections before the resolution of the radar.
 
     Returns:
         [F, P] signal over noise of one chirp and antenna, 0 where the reflector is hidden, behind, or standing still;
@@ -170,7 +170,7 @@ def echoes(scene: Scene, settings: RadarSettings) -> tuple[Array, Array, Array]:
     """
     points_m = _reflectors_m(scene)  # [F, B, K, 3]
     way_m = points_m - scene.base_station_m
-    # Nearer than a cell the equation for far fields says nothing, and would divide by 0.
+    # Nearer than a cell the equation for far fields does not hold, and would divide by 0.
     range_m = np.maximum(np.linalg.norm(way_m, axis=-1), settings.range_cell_m)
     reflectivity = np.zeros(len(Kind))
     for kind, value in REFLECTIVITY.items():

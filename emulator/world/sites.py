@@ -44,8 +44,8 @@ def site_street(index: int, draws: np.random.Generator, base: StreetSettings | N
     15 % of the time, as far as the range of arrival rates allows.
 
     Args:
-        index: from 0.
-        draws: of this site.
+        index: number of the site, from 0.
+        draws: random stream of this site.
         base: everything else.
     """
     even = (index + 0.5) * np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0, 23.0, 29.0]) % 1
@@ -84,8 +84,8 @@ def tracked_street(index: int, draws: np.random.Generator, base: StreetSettings 
     Base stations nearer to the road have slower cars, so that the best beam changes about equally often at all sites.
 
     Args:
-        index: from 0.
-        draws: of this site.
+        index: number of the site, from 0.
+        draws: random stream of this site.
         base: everything else.
     """
     even = (index + 0.5) * np.sqrt([2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0]) % 1

@@ -27,14 +27,14 @@ class SkySettings:
     """Geometry of a sector, and flight parameters of the drone.
 
     Attributes:
-        base_station_height_m: of its antenna.
+        base_station_height_m: height of the base station's antenna.
         sector_deg: largest bearing of the drone from the broadside of the base station.
-        min_distance_m, max_distance_m: from the base station, on the ground.
+        min_distance_m, max_distance_m: distance from the base station, on the ground.
         min_height_m, max_height_m: above the ground.
         max_elevation_deg: flights stay below, where a camera tilted upwards still sees them.
         min_speed_m_per_s, max_speed_m_per_s: highest speeds of the legs are uniform between them; wind comes on top.
-        hover_share: of waypoints where the drone stays for a while.
-        max_hover_s: for how long at most.
+        hover_share: share of the waypoints where the drone stays for a while.
+        max_hover_s: longest stay.
         wobble_m, wobble_time_s: standard deviation per axis of the displacement by wind, and its correlation time.
         min_flight_s, max_flight_s: flights last a uniform time between the two, the last one until the end.
         drone_size_m: edge of the box.
@@ -170,7 +170,7 @@ class SkyWorld:
     plus the instants of one scene.
 
     Attributes:
-        settings: of the sector.
+        settings: settings of the sector.
         duration_s: last valid instant; the first is 0.
         flights_s: [n_flights] first instant of each flight; it lasts until the next one begins.
     """

@@ -27,7 +27,7 @@ class StreetWorld:
     of passing vehicles and people, about 200 bytes each, plus the instants of one scene.
 
     Attributes:
-        settings: of the street.
+        settings: settings of the street.
         duration_s: last valid instant; the first is 0.
         user: "kerb": the user stands on the far kerb; "car": one car after the other is the user.
         passes_s: [n_passes, 2] first and last instant of each tracked car inside the sector; none with a user on the
@@ -106,7 +106,7 @@ class StreetWorld:
         """[F, 3] where the user's antenna was a delay ago, but not before its pass began: what a slow GPS reports.
 
         Raises:
-            ConfigError: as `scene`.
+            ConfigError: as of `scene`.
         """
         times_s = self._checked(times_s)
         if self.user == "kerb":

@@ -35,21 +35,21 @@ class StreetSettings:
 
     Attributes:
         n_lanes: 2 to 6; the near half drives to +x, the far half to -x.
-        lane_width_m: of each.
-        roadway_offset_m: from the base station at y = 0 to the near edge of the roadway.
-        base_station_height_m: of its antenna.
-        user_x_m: how far along the street the user stands from the point opposite of the base station.
-        user_setback_m: of the user from the far edge of the roadway.
-        user_height_m: of its antenna; people and cars pass at this height.
-        facade_setback_m: from the far edge of the roadway to the wall behind the user; 0: no wall.
-        facade_height_m, facade_material: of that wall.
-        near_facade_setback_m: from the base station to the wall behind it; 0: no wall.
-        near_facade_height_m, near_facade_material: of that wall.
+        lane_width_m: width of each lane.
+        roadway_offset_m: distance from the base station at y = 0 to the near edge of the roadway.
+        base_station_height_m: height of the base station's antenna.
+        user_x_m: position of the user along the street, from the point opposite of the base station.
+        user_setback_m: distance of the user from the far edge of the roadway.
+        user_height_m: height of the user's antenna; people and cars pass at this height.
+        facade_setback_m: distance from the far edge of the roadway to the wall behind the user; 0: no wall.
+        facade_height_m, facade_material: height and material of that wall.
+        near_facade_setback_m: distance from the base station to the wall behind it; 0: no wall.
+        near_facade_height_m, near_facade_material: height and material of that wall.
         facade_half_length_m: both walls reach this far along the street to either side.
         speed_limit_m_per_s: vehicles aim at 0.9 of it, with 10 % standard deviation.
         arrivals_per_s: vehicles per lane.
         min_headway_s: between the fronts of two vehicles of a lane at any point.
-        van_share, bus_share: of the vehicles; the others are cars.
+        van_share, bus_share: share of the vehicles; the others are cars.
         walkers_per_s: people who walk along each kerb.
         crossings_per_s: people who cross the street in gaps of the traffic.
         crosswalk_x_m: position of the crosswalk.

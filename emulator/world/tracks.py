@@ -24,7 +24,7 @@ class Way:
     """Trajectory of one box.
 
     Attributes:
-        kind: what it is.
+        kind: kind of the box.
         size_m: extents along x, y, z; it stands on the ground.
         knots: (time s, x m, y m) of its center, at least two, times ascending; the box is absent before and after.
     """

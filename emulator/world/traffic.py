@@ -22,9 +22,9 @@ def vehicles(settings: StreetSettings, lane: int, draws: np.random.Generator, du
     linearly and it is sufficient to check both ends.
 
     Args:
-        lane: from 0, the nearest.
-        draws: of this lane.
-        duration_s: of the recording.
+        lane: number of the lane, from 0, the nearest.
+        draws: random stream of this lane.
+        duration_s: length of the recording in s.
     """
     direction, middle_y_m = settings.direction(lane), settings.lanes_y_m[lane]
     kinds, shares = list(settings.vehicle_shares), list(settings.vehicle_shares.values())

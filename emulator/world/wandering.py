@@ -46,11 +46,11 @@ class Wanderer:
         index = int(steps)
         # The position is interpolated, so the step after the instant must exist, too.
         while index + 1 >= len(self._way_m):
-            self._walk_on()
+            self._extend()
         before, after = self._way_m[index : index + 2]
         return mirrored(before + part * (after - before), self._area_m)
 
-    def _walk_on(self) -> None:
+    def _extend(self) -> None:
         steps_s = np.full(_STEPS_AT_ONCE, self._step_s)
         drift = gauss_markov(steps_s, self._memory_s, self._drift, self._draws)
         self._drift = drift[-1]

@@ -31,7 +31,7 @@ class TorchModel:
 
     Attributes:
         runtime: library and release.
-        provider: where it computes.
+        provider: where it computes, as text.
         answer: one batch.
     """
 
@@ -40,14 +40,14 @@ class TorchModel:
     answer: Callable[[], object]
 
 
-#: Rebuilds the model of an entry, given the number of threads; or says why that cannot be.
+#: Rebuilds the model of an entry, given the number of threads; or returns the reason why that cannot be.
 Rebuild = Callable[[Entry, int], "TorchModel | str"]
 
 TORCH = "torch"
 
 
 def without_torch(_entry: Entry, _threads: int) -> TorchModel | str:
-    """What an installation without torch says."""
+    """Answer of an installation without torch."""
     return "not installed"
 
 
@@ -55,8 +55,8 @@ def bench(arguments: Sequence[str], rebuild: Rebuild = without_torch) -> str:
     """The command.
 
     Args:
-        arguments: of the command line, without the name of the command.
-        rebuild: of the float32 model in torch.
+        arguments: arguments of the command line, without the name of the command.
+        rebuild: function that rebuilds the float32 model in torch.
 
     Returns:
         what is to be printed.

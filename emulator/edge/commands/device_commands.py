@@ -41,8 +41,8 @@ def run_command(arguments: Sequence[str], version: str) -> None:
     """Run a command of `COMMANDS`.
 
     Args:
-        arguments: its name, and what follows.
-        version: of sheafedge.
+        arguments: name of the command, and its arguments.
+        version: version of sheafedge.
 
     Raises:
         SheafedgeError: the user can put it right.
@@ -90,10 +90,10 @@ def _serve(arguments: Sequence[str]) -> None:
             stack.callback(page.close)
             _say(f"metrics at http://{page.address}/metrics")
         server.serve(signals.stops)
-        _say(_last_words(server.counts))
+        _say(_totals(server.counts))
 
 
-def _last_words(counts: Counts) -> str:
+def _totals(counts: Counts) -> str:
     names = ("questions", "answers", "refused_questions", "dropped", "unsent")
     totals = ", ".join(f"{counts.total(name)} {name.replace('_', ' ')}" for name in names)
     return f"stopped: {totals}"
@@ -107,7 +107,7 @@ class _Signals:
         self.reload: Callable[[], None] = lambda: None
 
     def stops(self) -> bool:
-        """Whether the server should; asked between two turns, which is when a new bundle is sent for, too."""
+        """Whether the server should stop; called between two turns, which is when a new bundle is requested, too."""
         if self._reloads:
             self._reloads = False
             self.reload()
@@ -116,7 +116,7 @@ class _Signals:
     def take(self, number: int, _frame: FrameType | None) -> None:
         if number not in {signal.SIGINT, signal.SIGTERM}:
             self._reloads = True
-        elif self._stopped:  # asked twice: at once
+        elif self._stopped:  # the second signal ends it at once
             raise KeyboardInterrupt
         else:
             self._stopped = True

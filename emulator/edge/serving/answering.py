@@ -98,8 +98,8 @@ class ModelAnswer:
 
     Attributes:
         label_index: chosen.
-        probabilities: of all labels.
-        logits: as they came.
+        probabilities: probabilities of all labels.
+        logits: logits of the model.
         attention: modality -> share; empty where the model has none.
     """
 
@@ -110,14 +110,14 @@ class ModelAnswer:
 
 
 class ServedModel:
-    """A bundle at work.
+    """A loaded bundle that answers.
 
     Args:
         bundle: loaded and found whole.
 
     Attributes:
         bundle: this one.
-        digest: of its manifest.
+        digest: digest of its manifest.
     """
 
     def __init__(self, bundle: Bundle) -> None:
@@ -178,7 +178,7 @@ def decided(logits: NDArray[np.float64], output: OutputSpec) -> tuple[int, NDArr
 
     Args:
         logits: [n_outputs].
-        output: what they mean.
+        output: meaning of the logits.
     """
     if output.kind == "binary":
         second = 0.5 * (1.0 + np.tanh(0.5 * logits[0]))  # the logistic function, which cannot overflow so

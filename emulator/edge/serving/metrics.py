@@ -49,7 +49,7 @@ _VISIT_S = 2.0
 
 
 class Histogram:
-    """How often something took how long."""
+    """Histogram of durations."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BUCKETS_S) + 1)
@@ -97,7 +97,7 @@ class Counts:
             self._gauges[name] = (meaning, value)
 
     def set_model(self, info: Mapping[str, str]) -> None:
-        """What is said about the model that is served."""
+        """Set the labels of the served model."""
         with self._lock:
             self._info = dict(info)
 
@@ -114,7 +114,7 @@ class Counts:
             self._model_s.observe(model_s)
 
     def total(self, name: str, label: str | None = None) -> int:
-        """Of one label, or of all."""
+        """Total of one label, or of all."""
         with self._lock:
             values = self._counters[name]
             return sum(values.values()) if label is None else values[label]

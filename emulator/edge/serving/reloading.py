@@ -15,12 +15,12 @@ _Signature: TypeAlias = tuple[tuple[str, int, int], ...]
 
 
 class BundleReloader:
-    """Hands over a bundle whenever one has been asked for, or has appeared in the place of the old one.
+    """Hands over a bundle whenever one has been requested, or has appeared in the place of the old one.
 
     Args:
-        path: of the bundle; a symbolic link that is set anew is a new bundle, too.
-        watch_s: how often to look whether it changed; None: only when asked.
-        cuda, threads: of the model.
+        path: path of the bundle; a symbolic link that is set anew is a new bundle, too.
+        watch_s: real time between two checks for a change; None: only on request.
+        cuda, threads: see `load_bundle`.
     """
 
     def __init__(self, path: Path, *, watch_s: float | None, cuda: bool, threads: int) -> None:
@@ -38,7 +38,7 @@ class BundleReloader:
         self._wake.set()
 
     def loaded(self) -> Bundle | BundleError | None:
-        """What has been loaded since, or why it could not be; None: nothing new."""
+        """Bundle that has been loaded since, or the error; None: nothing new."""
         try:
             return self._loaded.get_nowait()
         except queue.Empty:
@@ -64,7 +64,7 @@ class BundleReloader:
                 self._load()
 
     def _changed(self) -> bool:
-        """Whether other files are there, and have stopped changing since the last look: copies take their time."""
+        """Whether other files are there, and have stopped changing since the last check: copies take their time."""
         now = _signature(self._path)
         if now == self._seen or not now:
             return False

@@ -43,12 +43,12 @@ class Server:
         bundle: loaded and found whole.
         address: tcp://HOST:PORT, port * for a free one, or ipc://FILE.
         settings: bounds of streams, requests and times; None: the defaults.
-        keys: of this end; needed beyond this host.
-        reloader: where new bundles come from; None: nowhere.
-        say: called with what an operator should know, one sentence each.
+        keys: keys of this end; needed beyond this host.
+        reloader: source of new bundles; None: there are none.
+        say: called with events that an operator should know, one sentence each.
 
     Attributes:
-        address: with the port in use.
+        address: address with the port in use.
         counts: all that was counted.
 
     Raises:
@@ -90,11 +90,11 @@ class Server:
         return self.settings.streams * stream_bytes(self._model.manifest.inputs, self.settings.hold)
 
     def is_alive(self) -> bool:
-        """Whether it still turns; any thread may call this."""
+        """Whether its loop still turns; any thread may call this."""
         return time.monotonic() - self._turned_s < _HANGS_AFTER_S
 
     def serve(self, stops: Callable[[], bool]) -> None:
-        """Serve until `stops` returns True, then finish what was taken and say goodbye."""
+        """Serve until `stops` returns True, then finish what was taken and send farewells."""
         while not stops():
             self.turn()
         self.finish()
@@ -103,7 +103,7 @@ class Server:
         """Take what has arrived, answer one batch.
 
         Args:
-            wait_s: for something to arrive, where no request waits.
+            wait_s: longest wait for a packet, where no request waits.
         """
         self._turned_s = time.monotonic()
         self._reload()
@@ -114,7 +114,7 @@ class Server:
         self._show_gauges()
 
     def finish(self) -> None:
-        """Answer what has arrived, within `finish_s`; drop the other requests, and say goodbye to all clients."""
+        """Answer what has arrived, within `finish_s`; drop the other requests, and send a farewell to all clients."""
         limit_s = time.monotonic() + self.settings.finish_s
         # Answers in between, because the queues drop the oldest where too much is taken at once.
         while self._arrived(0.0) and time.monotonic() < limit_s:
@@ -275,7 +275,7 @@ class Server:
         self._say(sentence)
 
     def _reloaded(self, loaded: Bundle | BundleError) -> tuple[str, str]:
-        """What became of a new bundle, one of `RELOADS`, and a sentence about it."""
+        """Outcome of a new bundle, one of `RELOADS`, and a sentence about it."""
         name = self._model.manifest.name
         if isinstance(loaded, BundleError):
             return "refused", f"reload refused, {name} is served on: {loaded}"
@@ -309,7 +309,7 @@ class Server:
 
 
 def _forms(inputs: Sequence[InputSpec]) -> list[InputSpec]:
-    """What of inputs decides whether windows fit: all but words for people."""
+    """Parts of inputs that decide whether windows fit: all but words for people."""
     return [replace(spec, meaning="") for spec in inputs]
 
 

@@ -20,7 +20,7 @@ _MOST_PARTS = 2 + len(MODALITIES)
 #: Packets of one client that wait inside ZeroMQ; more wait at the client.
 _QUEUED_OF_A_CLIENT = 64
 _BEAT_MS = 5000
-#: Clients that are remembered, to say goodbye to.
+#: Clients that are remembered for the farewell at the end.
 _MOST_CLIENTS = 4096
 
 
@@ -29,13 +29,13 @@ class ServingSocket:
 
     Args:
         address: tcp://HOST:PORT, port * for a free one, or ipc://FILE.
-        keys: of this end; None: no encryption.
-        largest_bytes: of one frame; larger ones are not received.
-        n_connections: that must be possible at once.
+        keys: keys of this end; None: no encryption.
+        largest_bytes: size of the largest frame; larger ones are not received.
+        n_connections: number of connections that must be possible at once.
         timeout_s: longest wait for room to send.
 
     Attributes:
-        address: with the port in use.
+        address: address with the port in use.
         clients: identities of the latest clients, the newest last.
 
     Raises:

@@ -2,7 +2,7 @@
 
 Frames lie in rings by the number of their instant, so late ones find their place and nothing is ever moved. A sample is
 exactly the window that the model was trained on: instants `now - lag - frames + 1` to `now - lag`. Training windows
-have no holes. Here frames get lost, so the frame before stands in for at most `hold` instants, and the answer says so;
+have no holes. Here frames get lost, so the frame before stands in for at most `hold` instants, as the answer states;
 a longer hole, or a sensor that has been silent for longer, makes the modality missing until a whole window is there.
 
 The number of streams is bounded; the longest idle one gives way to a new one.
@@ -32,12 +32,12 @@ class SensorRing:
     """The last frames of one sensor.
 
     Args:
-        spec: of the model's input.
+        spec: specification of the model's input.
         hold: instants at which the frame before may stand in.
 
     Attributes:
         newest: number of the last instant with a frame; None before the first.
-        newest_s: its time on the sensors' clock.
+        newest_s: time of that frame on the sensors' clock.
     """
 
     def __init__(self, spec: InputSpec, hold: int) -> None:
@@ -126,7 +126,7 @@ class StreamWindows:
     """All sensors of one stream.
 
     Args:
-        inputs: of the model.
+        inputs: inputs of the model.
         hold: see `SensorRing`.
     """
 

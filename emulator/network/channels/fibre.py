@@ -55,7 +55,7 @@ def fibre_channel(settings: FibreSettings, packet_bytes: int, draws: np.random.G
     """One direction of a fibre.
 
     Args:
-        settings: which fibre.
+        settings: grade, length and rate of the fibre.
         packet_bytes: size of packets.
         draws: decides about the latency, once.
     """

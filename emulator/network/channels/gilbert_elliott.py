@@ -48,7 +48,7 @@ def bursts_of(share: float, mean_burst: float) -> BurstSettings:
     """Bursts of this mean length that lose everything, and lose this share in the long run.
 
     Args:
-        share: in (0, 1).
+        share: long-run share of lost transmissions, in (0, 1).
         mean_burst: packets, at least 1.
 
     Raises:

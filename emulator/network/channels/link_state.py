@@ -17,15 +17,15 @@ class LinkState(NamedTuple):
 
     Attributes:
         time_s: start of the transmission.
-        sender, receiver: of the link.
-        size_bytes, airtime_s: of the message.
+        sender, receiver: ends of the link.
+        size_bytes, airtime_s: size and airtime of the message.
         sinr_db: mean over its blocks' first copies.
         sender_fade_db, receiver_fade_db: loss to what stands before either end, the largest while it lasted.
         interference_db: rise of the noise by other transmissions, the largest that first copies met.
         cqi: mean indicator, 1 to 15.
         rate_bps: bits that its blocks have room for, over airtime: repeats count, a last block half full does not.
-        n_blocks, n_failed_blocks, n_lost_blocks: in all; whose first copy failed; that never got through.
-        n_packets, n_lost_packets: of the message.
+        n_blocks, n_failed_blocks, n_lost_blocks: all blocks; those whose first copy failed; those never decoded.
+        n_packets, n_lost_packets: number of packets of the message, and of those that were lost.
     """
 
     time_s: float
@@ -51,13 +51,13 @@ class Stretch(NamedTuple):
 
     Attributes:
         rate: index of it.
-        block_bytes: that each of them can hold.
+        block_bytes: capacity of each block.
         copies: [n] sent of each block.
         lost: [n] never decoded.
         sinr_db: [n] of first copies.
         fade_db: [2] largest of sender and receiver.
         interference_db: rise of the noise.
-        airtime_s: of all copies.
+        airtime_s: airtime of all copies.
         decoded_s: instant at which the last of its blocks is decoded or given up.
     """
 

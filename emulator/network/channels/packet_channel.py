@@ -32,8 +32,8 @@ class LinkSettings:
         rate_bps: bits per second on the air; `math.inf` for a link that costs no airtime.
         propagation_s, processing_s: fixed delays after the last bit; they do not keep the link busy.
         packet_bytes: size of all packets but a message's last; a multiple of 8, so that no number is cut in two.
-        retry_limit: how often a lost packet is repeated: 0 never, None until it arrives.
-        retry_interval_s: from the end of a round until its sender knows what was lost and repeats it.
+        retry_limit: largest number of repeats of a lost packet: 0 none, None until it arrives.
+        retry_interval_s: time from the end of a round until its sender knows what was lost and repeats it.
 
     Raises:
         ConfigError: a value is impossible.
@@ -83,7 +83,7 @@ class PacketChannel:
     Args:
         settings: packets, repeats and fixed delays; the rate too, unless there is a `pace`.
         loss: fate of consecutive transmissions.
-        pace: of sending; None: `settings.rate_bps`.
+        pace: airtime of so many bytes from an instant on; None: `settings.rate_bps`.
         latency: delay beyond the fixed ones; None: none.
 
     Raises:
@@ -107,7 +107,7 @@ class PacketChannel:
         self._loss, self._pace, self._latency = loss, pace, latency
 
     def transmit(self, start_s: float, size_bytes: int) -> Transmission:
-        """What happens to the packets of a message whose transmission starts at this instant.
+        """Fate of the packets of a message whose transmission starts at this instant.
 
         The sender is busy for the airtime only: while it waits to learn what was lost, others may send. The arrival is
         that of the last round, also when that round's packets are lost: only then does the receiver know that nothing
@@ -167,8 +167,8 @@ class RepeatedChannel:
     The sender is busy for the airtime of all rounds, and free while it waits to learn what was lost.
 
     Args:
-        channel: that loses packets.
-        interval_s: from the arrival of a round until what it lost is sent again.
+        channel: channel that loses packets.
+        interval_s: time from the arrival of a round until what it lost is sent again.
     """
 
     def __init__(self, channel: Channel, interval_s: float) -> None:
@@ -176,7 +176,7 @@ class RepeatedChannel:
 
     @property
     def packet_bytes(self) -> int:
-        """Of the channel."""
+        """Size of the channel's packets in bytes."""
         return self._channel.packet_bytes
 
     def state(self) -> State:

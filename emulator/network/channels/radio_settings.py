@@ -40,27 +40,27 @@ class RadioSettings:
 
     Attributes:
         carrier_hz: middle of the band. What recordings know of blockers is known at the carrier of their world.
-        bandwidth_hz: of the band, which all stations share.
-        tx_power_dbm: of a transmission.
+        bandwidth_hz: width of the band, which all stations share.
+        tx_power_dbm: power of a transmission.
         antenna_gain_dbi: on the axis of a beam, at either end.
-        beamwidth_deg: of half power, at either end.
-        front_to_back_db: how much weaker a beam gets off its axis, at most.
-        noise_figure_db: of receivers.
+        beamwidth_deg: width of a beam at half power, at either end.
+        front_to_back_db: largest loss of a beam off its axis.
+        noise_figure_db: noise figure of receivers.
         implementation_loss_db: SINR that receivers need beyond the block error curves.
-        inter_site_distance_m: of the layout, see `emulator.radio.link_budget`.
+        inter_site_distance_m: spacing of the layout, see `emulator.radio.link_budget`.
         neighbors_in_sight: neighbors were placed so that they see each other; False: with the standard's probability.
         shadowing: add the standard's shadow fading to the path loss, drawn once for each pair.
         vehicle_loss_db: depth of a fade where a recording knows only that its line of sight is blocked.
-        deepest_fade_db: that a blocked end can cost: reflections fill deeper shadows.
+        deepest_fade_db: largest loss of a blocked end: reflections fill deeper shadows.
         interference: transmissions that overlap in time disturb each other.
-        overhead_share: of the symbols, for pilots and control.
+        overhead_share: share of the symbols for pilots and control.
         slot_s: duration of a block; 125 us at 120 kHz between subcarriers.
-        report_slots: so many blocks use one report of the channel's quality.
+        report_slots: number of blocks that use one report of the channel's quality.
         report_delay_s: age of a report when it is used.
         target_bler: block error rate of first copies that the outer loop aims at.
         outer_loop_step_db: down for a failed block.
         transmissions: copies of a block at most, the first included.
-        round_trip_slots: from one copy of a block to the next.
+        round_trip_slots: number of slots from one copy of a block to the next.
         retry_interval_s: from the arrival of a message with holes until what is missing is sent again, where
             `network.missing = "wait"` needs every message.
         packet_bytes: size of all packets but a message's last; a multiple of 8, so that no number is cut in two.
@@ -110,7 +110,7 @@ class RadioSettings:
         self.block_rates()
 
     def block_rates(self) -> BlockRates:
-        """What one block carries, at every rate."""
+        """Rates and sizes of a block at every CQI."""
         return BlockRates.of(
             self.bandwidth_hz * self.slot_s * (1.0 - self.overhead_share),
             target=self.target_bler,

@@ -77,8 +77,8 @@ def sidelink_channel(
     """One direction of a sidelink; latency is uniform in the upper half of the delay budget.
 
     Args:
-        settings: which service.
-        loss: of single transmissions; by itself `IidLoss` of `settings.transmission_loss`.
+        settings: service class, rate and range.
+        loss: losses of single transmissions; by itself `IidLoss` of `settings.transmission_loss`.
         packet_bytes: size of packets.
         latency_draws: the link's own stream.
         until_delivered: repeats without limit instead of `N_HARQ` transmissions.

@@ -27,7 +27,7 @@ class TraceClock:
     A trace of 10 s that is stretched to 60 s changes six times as slowly; its rates and delays stay what they are.
 
     Attributes:
-        duration_s: of one replay in simulated time.
+        duration_s: duration of one replay in simulated time.
         offset: share of a replay that is over when the run starts, in [0, 1).
 
     Raises:
@@ -183,7 +183,7 @@ class RecordedOpportunities:
         return lap * self._per_replay + at * self._per_replay // len(self._recorded_s)
 
     def _instant_s(self, number: int) -> float:
-        """When an opportunity is: stretched, it lies where the one of the same share of the recording lay."""
+        """Instant of an opportunity: stretched, it lies where the one of the same share of the recording lay."""
         lap, index = divmod(number, self._per_replay)
         at = -(-(index + 1) * len(self._recorded_s) // self._per_replay) - 1
         return self._clock.instant_s(lap, self._scale * float(self._recorded_s[at]))
@@ -229,7 +229,7 @@ class RecordedLoss:
 
     Args:
         received: [n] True where the recorded packet arrived.
-        first: which recorded packet comes first.
+        first: index of the recorded packet that comes first.
 
     Raises:
         ConfigError: no packet.

@@ -28,10 +28,10 @@ _ZAP_ADDRESS = "inproc://zeromq.zap.01"  # where ZeroMQ sends its requests, see 
 
 @dataclass(frozen=True, slots=True)
 class CurveKeys:
-    """What one end needs.
+    """Keys that one end needs.
 
     Attributes:
-        public, secret: its own, Z85.
+        public, secret: the end's own keys, Z85.
         other: the other end's public key, Z85.
     """
 
@@ -101,7 +101,7 @@ def check_address(address: str, keys: CurveKeys | None, what: str = "hub") -> No
     """Refuse addresses that unknown processes could connect to.
 
     Args:
-        address: to bind or connect.
+        address: address to bind or connect.
         keys: None: loopback only.
         what: lives there, for the sentence.
 
@@ -144,11 +144,11 @@ class KeyAuthenticator:
     """Authenticates connections for ZeroMQ (its protocol ZAP): only holders of the workers' secret key may connect.
 
     Args:
-        context: of the sockets to protect; it has one authenticator.
-        keys: of the engine.
+        context: context of the sockets to protect; it has one authenticator.
+        keys: keys of the engine.
 
     Attributes:
-        socket: to poll; call `answer` when it has a request.
+        socket: socket to poll; call `answer` when it has a request.
         n_refused: number of connections that were refused.
 
     Raises:

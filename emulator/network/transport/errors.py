@@ -19,8 +19,8 @@ class WorkerLost(TransportError):  # noqa: N818 - it is what happened, as the us
     """A worker process died, left or fell silent, and with it what its clients had learned since the last checkpoint.
 
     Attributes:
-        seat: which of the workers, from 0.
-        clients: that lived there.
+        seat: index of the worker, from 0.
+        clients: ids of the clients that it computed.
     """
 
     def __init__(self, seat: int, name: str, clients: tuple[NodeId, ...], reason: str) -> None:
@@ -52,7 +52,7 @@ _LONGEST = 4000  # characters of a sentence
 
 
 def describe_error(error: BaseException) -> tuple[str, str]:
-    """Name and sentence of an error, to be sent; the sentence of a programming error says where it was raised."""
+    """Name and sentence of an error, to be sent; that of a programming error includes where it was raised."""
     # Its nearest ancestor that the engine knows: a subclass arrives as that.
     for cls in type(error).__mro__:
         if cls.__name__ in REMOTE_ERRORS:

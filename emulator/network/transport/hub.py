@@ -27,13 +27,13 @@ class Hub:
 
     Args:
         context: owner of the socket.
-        address: where to listen; `tcp://127.0.0.1:*` and `ipc://*` take any free place, see `address`.
-        wire: what may cross.
+        address: address to listen at; `tcp://127.0.0.1:*` and `ipc://*` take any free place, see `address`.
+        wire: wire format, with the kinds of messages that may cross.
         workers: identities of the workers that may send.
         timeout_s: longest wait for any message, in seconds.
 
     Attributes:
-        address: where the hub really listens.
+        address: address in use, with the place that was free.
 
     Raises:
         TransportError: the address cannot be bound, or the system allows too few open files for so many workers.
@@ -71,7 +71,7 @@ class Hub:
 
     @property
     def last_refusal(self) -> str:
-        """Why the latest of them was refused; empty when none was."""
+        """Reason of the latest refusal; empty when nothing was refused."""
         return self._intake.last_refusal
 
     def wait_for_worker(self, worker: bytes) -> None:
@@ -140,7 +140,7 @@ def header_content(frame: zmq.Frame) -> bytes:
     """Bytes of a header, not copied where no header can be so long.
 
     Raises:
-        WireError: it is.
+        WireError: the frame is longer than any header.
     """
     if len(frame) > MAX_HEADER_BYTES:
         raise WireError(f"header of {len(frame)} bytes is longer than {MAX_HEADER_BYTES}, which no header is")

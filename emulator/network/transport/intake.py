@@ -18,7 +18,7 @@ class Intake:
     """Receiving side of a socket that any process may send frames to.
 
     Args:
-        socket: its receives give up after `timeout_s`.
+        socket: socket whose receives give up after `timeout_s`.
         n_frames: number of frames of a message as this socket sees it.
         silence: begins the sentence about a wait in vain, such as "worker got nothing from the hub".
         timeout_s: longest wait for a message that can be taken; with frames that cannot, at most twice that.
@@ -38,7 +38,7 @@ class Intake:
         """The first of the coming messages that `take` does not refuse.
 
         Args:
-            take: given `n_frames` frames; refuses them with a `WireError`.
+            take: function of `n_frames` frames; refuses them with a `WireError`.
 
         Raises:
             TransportError: none came in time, or the socket is gone.
@@ -48,7 +48,7 @@ class Intake:
             try:
                 frames = self._received()
             except zmq.Again:
-                raise self._in_vain() from None
+                raise self._timeout_error() from None
             except zmq.ZMQError as error:
                 raise TransportError(f"{self._silence}: its socket is gone ({error})") from None
             try:
@@ -58,7 +58,7 @@ class Intake:
             # Checked only after a refusal: a flood of bad messages would otherwise renew the socket's own limit for
             # ever.
             if time.monotonic() > deadline_s:
-                raise self._in_vain()
+                raise self._timeout_error()
 
     def _received(self) -> list[zmq.Frame]:
         """Frames of the next message that has as many as it should."""
@@ -78,6 +78,6 @@ class Intake:
         self.n_refused += 1
         self.last_refusal = reason[:_SHOWN_LENGTH]
 
-    def _in_vain(self) -> TransportError:
+    def _timeout_error(self) -> TransportError:
         refused = f"; {self.n_refused} refused, last: {self.last_refusal}" if self.n_refused else ""
         return TransportError(f"{self._silence} within {self._timeout_s} s{refused}")

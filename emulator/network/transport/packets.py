@@ -76,7 +76,7 @@ class PacketSchema(NamedTuple):
     """Types of packets of one protocol.
 
     Attributes:
-        version: of the protocol; that of both ends must be the same.
+        version: version of the protocol; that of both ends must be the same.
         fields: type of a packet -> its fields and their types, as `FIELDS`.
         most_header_bytes: longest header of a packet.
     """

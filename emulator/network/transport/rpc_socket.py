@@ -22,11 +22,11 @@ class RpcSocket:
 
     Args:
         address: `ipc://FILE` or `tcp://HOST:PORT` to listen at.
-        keys: of the engine; None admits every process that can reach the address.
+        keys: keys of the engine; None admits every process that can reach the address.
 
     Attributes:
         address: as given.
-        endpoint: where it listens, with the port that it got.
+        endpoint: address in use, with the port that it got.
 
     Raises:
         TransportError: the address cannot be used.

@@ -33,7 +33,7 @@ class WireFrames(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What a link has to carry."""
+        """Number of bytes that a link has to carry."""
         return len(self.header) + self.payload.nbytes
 
 
@@ -46,7 +46,7 @@ class Wire:
     """Turns messages into frames and back, and refuses everything that was not declared.
 
     Args:
-        allowed_kinds: what the algorithm may send; any other kind is refused on both sides.
+        allowed_kinds: kinds that the algorithm may send; any other kind is refused on both sides.
         max_payload_bytes: longest vector, in bytes; nothing larger is sent, or allocated for on arrival.
 
     Attributes:
@@ -212,7 +212,7 @@ class Wire:
 
 
 def _removed_bytes(lost_packets: NDArray[np.int64], packet_bytes: int, full_bytes: int) -> int:
-    """How many payload bytes lost packets (all inside the payload) take away; only the last one can be short."""
+    """Payload bytes that lost packets (all inside the payload) take away; only the last one can be short."""
     if lost_packets.size == 0:
         return 0
     overhang = max(0, (int(lost_packets[-1]) + 1) * packet_bytes - full_bytes)

@@ -57,7 +57,7 @@ class Header(NamedTuple):
 
     Attributes:
         kind, sender, receiver, round_index, phase, modality: as of `Message`.
-        dtype: of the payload's numbers, a key of `DTYPES`.
+        dtype: type of the payload's numbers, a key of `DTYPES`.
         n_elements: length of the vector that was sent, lost coordinates included.
         payload_checksum: xxh3_64 of the payload frame that travels with this header.
         packet_bytes: size of the packets that `lost_packets` counts; 0 when nothing was lost.
@@ -78,7 +78,7 @@ class Header(NamedTuple):
 
     @property
     def slot(self) -> MessageSlot:
-        """Where the receiver files the message."""
+        """Slot under which the receiver files the message."""
         return MessageSlot(self.round_index, self.phase, self.sender, self.kind, self.modality)
 
     @property

@@ -20,7 +20,7 @@ class WireTransport:
     A transport adds `submit` and `forward`, see `emulator.contracts.Transport`.
 
     Args:
-        wire: what may cross.
+        wire: wire format, with the kinds of messages that may cross.
     """
 
     def __init__(self, wire: Wire) -> None:
@@ -40,13 +40,13 @@ class WireTransport:
     def forward_damaged(
         self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
     ) -> Message:
-        """What the receiver reads of a message after bits of its payload were flipped behind the hub.
+        """Message as the receiver reads it after bits of its payload were flipped behind the hub.
 
         No socket carries it, because a receiver does not report what it refuses.
 
         Args:
             in_flight: the message at the hub.
-            lost_packets, packet_bytes: what was lost beside, see `Wire.without_packets`.
+            lost_packets, packet_bytes: losses beside the flipped bits, see `Wire.without_packets`.
             flipped_bits: [n] numbers of bits, counted modulo the length of what is left of the payload.
 
         Raises:
@@ -71,8 +71,8 @@ def in_flight_of(header: Header, frames: WireFrames) -> InFlight:
     """A message at the hub: what its link may know about it, and the frames to forward.
 
     Args:
-        header: of the frames, checked.
-        frames: as they came.
+        header: header of the frames, checked.
+        frames: frames of the message, as received.
     """
     return InFlight(header.slot, header.receiver, frames.size_bytes, header.payload_checksum, frames)
 

@@ -33,13 +33,13 @@ class ZmqTransport(WireTransport):
     it (`Wire` notices).
 
     Args:
-        wire: what may cross.
+        wire: wire format, with the kinds of messages that may cross.
         address: `inproc://NAME`, `ipc://FILE` or `tcp://HOST:PORT`; None for an inproc name of its own.
-        context: to share with others; then it stays open on `close`.
+        context: ZeroMQ context to share with others; then it stays open on `close`.
         timeout_s: longest wait for any one message.
 
     Attributes:
-        address: where the hub really listens, with the port that `*` was given.
+        address: address in use, with the port that `*` was given.
         hub, worker: the two ends; they count what they refuse.
 
     Raises:
