@@ -226,9 +226,9 @@ class Measured(NamedTuple):
     """Time of one call that was measured.
 
     Attributes:
-        precision: of the model.
-        workload: of the call.
-        seconds: that it took.
+        precision: precision of the model.
+        workload: work of the call.
+        seconds: measured time of the call.
     """
 
     precision: str
@@ -242,9 +242,9 @@ def calibrated(name: str, power_w: float, calls: Sequence[Measured], measured_on
     With bundles of several sizes the factor is the geometric mean of theirs, and `source` states their spread.
 
     Args:
-        name: of the device.
-        power_w: that it draws.
-        calls: that were measured, one per bundle; one of them float32.
+        name: name of the device.
+        power_w: power that the device draws.
+        calls: measured calls, one per bundle; one of them float32.
         measured_on: machine and software, for people.
 
     Raises:

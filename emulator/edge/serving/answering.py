@@ -25,9 +25,9 @@ class InferenceRequest:
 
     Attributes:
         client: identity of the client's socket.
-        stream, index, time_s: of the frames that came with it.
+        stream, index, time_s: those of the frames that came with it.
         sample: inputs at the time of the request.
-        arrived_s: when it was taken from the socket, on the server's monotonic clock.
+        arrived_s: instant at which it was taken from the socket, on the server's monotonic clock.
     """
 
     client: bytes
@@ -47,7 +47,7 @@ class RequestQueue:
 
     Args:
         per_stream: requests of a stream that may wait.
-        in_all: of all streams.
+        in_all: most waiting requests of all streams.
     """
 
     def __init__(self, per_stream: int, in_all: int) -> None:

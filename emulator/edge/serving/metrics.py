@@ -44,7 +44,7 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 _PREFIX = "sheafedge_"
 _NO_LABEL = ""
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-#: One visitor at a time, so that visitors cannot fill the memory; none may stay for longer.
+#: Longest connection in s: clients are served one at a time, so that they cannot fill the memory.
 _VISIT_S = 2.0
 
 
@@ -177,7 +177,7 @@ class MetricsPage:
 
     Args:
         address: HOST:PORT, or PORT on loopback; port 0 takes a free one.
-        counts: to show.
+        counts: counts of the server, shown on the page.
         is_alive: whether the server still turns.
 
     Attributes:
@@ -203,7 +203,7 @@ class MetricsPage:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named there
-                """Say nothing: the page is read every few seconds."""
+                """Log nothing: the page is read every few seconds."""
 
         try:
             self._server = _QuietServer((host, port), Page)
@@ -247,4 +247,4 @@ class _QuietServer(HTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: visitors may break off."""
+        """Log nothing: clients may break off."""

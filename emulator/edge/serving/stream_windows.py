@@ -197,7 +197,7 @@ class Streams:
     """Windows by name of the stream, the longest idle first.
 
     Args:
-        inputs: of the model.
+        inputs: inputs of the model.
         hold: see `SensorRing`.
         most: streams at once.
         idle_s: a stream that sent nothing for so long gives its place to a new one; before that the new one is refused,

@@ -91,7 +91,7 @@ class MemoryTransport(WireTransport):
     """A `Transport` that hands the frames over; payloads are views of the sender's array, which must not change.
 
     Args:
-        wire: what may cross.
+        wire: wire format, with the kinds of messages that may cross.
     """
 
     def submit(self, message: Message) -> InFlight:

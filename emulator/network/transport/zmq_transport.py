@@ -124,8 +124,8 @@ class Worker:
 
     Args:
         context: owner of the socket; for `inproc://` the hub's own.
-        address: where the hub listens.
-        wire: what may cross.
+        address: address at which the hub listens.
+        wire: wire format, with the kinds of messages that may cross.
         identity: under which the hub knows this worker.
         timeout_s: longest wait for any message, in seconds.
 
@@ -160,7 +160,7 @@ class Worker:
 
     @property
     def last_refusal(self) -> str:
-        """Why the latest of it was refused; empty when nothing was."""
+        """Reason of the latest refusal; empty when nothing was refused."""
         return self._intake.last_refusal
 
     def join(self) -> None:
@@ -211,7 +211,7 @@ class Worker:
         return self._wire.decode(header, frames[1].buffer)
 
     def _payload_frame(self, message: Message, payload: memoryview) -> memoryview | zmq.Frame:
-        """What to send; the messages of a broadcast share one frame, so that a large payload is copied once."""
+        """Frame to send; the messages of a broadcast share one frame, so that a large payload is copied once."""
         if payload.nbytes < _SHARED_ABOVE_BYTES:
             return payload
         if self._broadcast is not None:
