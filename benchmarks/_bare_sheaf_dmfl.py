@@ -18,7 +18,7 @@ from sheafedge.models.sheaf.restriction_maps import FactoredMaps
 from sheafedge.models.training.minibatches import BatchOrder
 from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.wiring.client import Client
-from sheafedge.scenarios.wiring.map_starts import map_starts
+from sheafedge.scenarios.wiring.initial_models import map_starts
 from sheafedge.scenarios.wiring.mixing import mixing_weights
 from torch import Tensor, nn
 from torch.nn import functional

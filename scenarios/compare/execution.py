@@ -10,10 +10,9 @@ from typing import Protocol
 
 from ...emulator.contracts import ConfigError
 from ..workers.ray_cluster import Engine
-from .job_processes import JobProcesses
 from .jobs import Job, JobOutcome, JobQueue, run_job
+from .parallel_jobs import JobProcesses, RayJobs
 from .plan import PlannedRun
-from .ray_jobs import RayJobs
 from .stored_runs import is_stored
 
 

@@ -238,7 +238,7 @@ def _from_world(file: WorldFile, station: RecordedStation, rows: slice, moments:
 
 
 def _from_data(station: RecordedStation, rows: slice, moments: list[int]) -> Figure:
-    from .recorded_pictures import draw_recorded
+    from .sensor_panels import draw_recorded
 
     label = next((name for name in LABELS if name in station.field_names), None)
     return draw_recorded(

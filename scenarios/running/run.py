@@ -1,24 +1,28 @@
-"""One run of a scenario: build, emulate, score, export, and write a run folder."""
+"""One run of a scenario: check, build, emulate, score, export, and write a run folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...emulator.contracts import SheafedgeError
+from ...emulator.contracts import ConfigError, MessageKind, ScenarioError, SheafedgeError
 from ...emulator.network.transport.errors import WorkerLost
+from ...emulator.network.transport.wire import Wire
+from ..schema.compatibility import run_complaints
+from ..schema.network_section import NetworkSection
 from ..schema.scenario import Scenario
+from ..wiring.emulation import make_transport
+from ..wiring.encoders import check_weights
 from ..wiring.pacing import pacing_of
 from ..wiring.real_time_options import RealTime
-from ..wiring.torch_setup import one_torch_thread
+from ..wiring.torch_setup import choose_device, one_torch_thread
 from ..workers.worker_options import Workers
 from ..workers.worker_pool import open_worker_pool
 from .checkpoint import Checkpoint
 from .progress import NoRunProgress, RunProgress
-from .run_checks import check_run
 from .run_folder import (
     Interrupted,
     RunFolder,
@@ -181,3 +185,41 @@ def _with_new_workers(lost: WorkerLost, path: Path, rounds_done: int, conditions
         raise lost
     conditions.progress.worker_lost(str(lost))
     return _resumed(interrupted, conditions)
+
+
+def check_run(scenario: Scenario, workers: Workers | None = None, real_time: RealTime | None = None) -> None:
+    """Refuse a run that is impossible on this machine or with these options.
+
+    Args:
+        scenario: scenario to run.
+        workers: processes that share its clients; None: there are none.
+        real_time: pacing of its clock in real time; None: as fast as possible.
+
+    Raises:
+        ScenarioError: all complaints, one sentence each.
+    """
+    n_workers = None if workers is None else workers.n_workers
+    found = [*run_complaints(scenario, n_workers, () if real_time is None else real_time.outside)]
+    if not found:  # the next are slower, and some read files that may be missing
+        kinds = scenario.algorithm_spec.kinds
+        checks: tuple[Callable[[], object], ...] = (
+            lambda: choose_device(scenario.compute.device),
+            lambda: check_weights(scenario.model),
+            lambda: _check_address(scenario.network, kinds),
+        )
+        found += [sentence for check in checks for sentence in _refused(check)]
+    if found:
+        raise ScenarioError(found)
+
+
+def _check_address(network: NetworkSection, kinds: frozenset[MessageKind]) -> None:
+    """Bind the address of the network once and close it, to find an address that cannot be used."""
+    if network.transport == "zmq" and network.address:
+        make_transport(network, Wire(kinds)).close()
+
+
+def _refused(check: Callable[[], object]) -> Iterator[str]:
+    try:
+        check()
+    except ConfigError as error:
+        yield str(error)

@@ -7,8 +7,6 @@ from typing import Annotated, Optional
 
 import typer
 
-from .sky_commands import calibrate_sky_command
-
 
 def add_calibration_commands(app: typer.Typer) -> None:
     """Registration of `calibrate street` and `calibrate sky` with the command line."""
@@ -49,8 +47,8 @@ def street(
     from rich.console import Console
 
     from ..calibration.street_calibration import calibrate_street
+    from .calibration_console import print_street_calibration
     from .recording_console import RecordingProgress
-    from .street_console import print_street_calibration
 
     console = Console()
     with RecordingProgress(console, file.section) as progress:
@@ -65,7 +63,7 @@ def street(
     if plot is None:
         return
     try:
-        from ..calibration.street_pictures import draw_street_calibration
+        from ..calibration.calibration_pictures import draw_street_calibration
         from ..recording.pictures import save_picture
 
         save_picture(draw_street_calibration(calibration), plot)
@@ -74,3 +72,46 @@ def street(
     except OSError as error:
         raise ConfigError(f"cannot write {plot} ({error}); give --plot another file") from None
     console.print(f"wrote {plot}", soft_wrap=True, highlight=False, markup=False)
+
+
+def calibrate_sky_command(
+    sites: Annotated[int, typer.Option(min=1, help="Number of base stations, evaluated one by one.")] = 3,
+    minutes: Annotated[float, typer.Option(min=10.0, help="Recorded time per base station.")] = 30.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of worlds, splits and models.")] = 0,
+    plot: Annotated[
+        Optional[Path],  # noqa: UP045 - typer reads this annotation at run time
+        typer.Option(metavar="FILE.png", help="Plot the results."),
+    ] = None,
+) -> None:
+    """Predict the best beam of a drone from images and positions, and compare with published measurements."""
+    import torch
+    from rich.console import Console
+
+    from ...emulator.contracts import ConfigError
+    from ..calibration.sky_calibration import SkyStudy, calibrate_sky
+    from .calibration_console import print_sky_figures
+
+    if plot is not None and not plot.parent.is_dir():
+        raise ConfigError(f"--plot {plot} lies in a folder that does not exist; make {plot.parent} first")
+    study = SkyStudy(n_sites=sites, minutes=minutes, seed=seed)
+    console = Console()
+    torch.set_num_threads(1)  # last digits depend on the number of threads
+
+    def report_site(done: int, of: int) -> None:
+        console.print(f"base station {done} of {of} done", highlight=False)
+
+    figures = calibrate_sky(study, progress=report_site)
+    print_sky_figures(console, figures)
+    if plot is None:
+        return
+    try:
+        from ...emulator.whole_file import replacing
+        from ..calibration.calibration_pictures import draw_sky_figures
+
+        with replacing(plot) as partial:
+            draw_sky_figures(figures).savefig(partial, dpi=110)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"plots need {error.name}; install it, or leave out --plot") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"cannot write --plot {plot} ({error}); name a .png file that can be written") from None
+    console.print(f"wrote {plot}", soft_wrap=True, highlight=False)

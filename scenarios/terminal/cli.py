@@ -12,11 +12,10 @@ from ...emulator.contracts import ConfigError, ScenarioError, SheafedgeError
 from ...version import __version__
 from .calibration_commands import add_calibration_commands
 from .compare_commands import add_comparison_commands
-from .edge_commands import add_edge_commands
 from .export_commands import add_export_commands
+from .machine_commands import add_edge_commands, add_worker_commands
 from .recording_commands import add_recording_commands
 from .replay_commands import add_replay_commands
-from .worker_commands import add_worker_commands
 
 if TYPE_CHECKING:
     from ..schema.scenario import Scenario

@@ -27,12 +27,10 @@ from .coupling_watch import coupling_warnings, limit_warnings
 from .data import ClientData
 from .encoders import OBJECTIVES
 from .faults import fault_plan
-from .initial_models import InitialModels
+from .initial_models import InitialModels, map_starts, redrawn_maps
 from .live import LiveRows
-from .map_starts import map_starts, redrawn_maps
 from .members import Member, client_devices, members_of
-from .mixing import all_weights
-from .mobility import MixingWeights, MovingNeighbors, moving_neighbors
+from .mixing import MixingWeights, MovingNeighbors, all_weights, moving_neighbors
 from .torch_setup import choose_device
 
 

@@ -17,6 +17,7 @@ from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import BeamWindows, beam_windows
 from sheafedge.emulator.contracts import ConfigError, DataError, Modality
 from sheafedge.scenarios.calibration import sky_calibration as sky
+from sheafedge.scenarios.calibration.calibration_pictures import draw_sky_figures
 from sheafedge.scenarios.calibration.sky_calibration import (
     PREDICTORS,
     SPLITS,
@@ -30,11 +31,10 @@ from sheafedge.scenarios.calibration.sky_calibration import (
     random_split,
 )
 from sheafedge.scenarios.calibration.sky_models import Budget, SkySamples
-from sheafedge.scenarios.calibration.sky_pictures import draw_sky_figures
 from sheafedge.scenarios.recording.recording_cache import cached_recording
 from sheafedge.scenarios.schema.world_section import WorldSection
-from sheafedge.scenarios.terminal import sky_commands as sky_command
-from sheafedge.scenarios.terminal.sky_commands import calibrate_sky_command, print_sky_figures
+from sheafedge.scenarios.terminal.calibration_commands import calibrate_sky_command
+from sheafedge.scenarios.terminal.calibration_console import print_sky_figures
 from typer.testing import CliRunner
 
 TINY = SkyStudy(n_sites=1, minutes=10.0, seed=1, budget=Budget(n_steps=3, width=0.1), rate_hz=1.0)
@@ -191,4 +191,4 @@ def test_the_command_studies_prints_and_draws(tmp_path: Path, monkeypatch: pytes
     assert "best of 32 beams" in result.output
     assert picture.is_file()
     with pytest.raises(ConfigError, match="does not exist"):
-        sky_command.calibrate_sky_command(plot=tmp_path / "nowhere" / "beams.png")
+        calibrate_sky_command(plot=tmp_path / "nowhere" / "beams.png")

@@ -14,6 +14,7 @@ from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import blockage_windows
 from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.scenarios.calibration.calibration_pictures import draw_street_calibration
 from sheafedge.scenarios.calibration.published_figures import PUBLISHED_BLOCKAGE
 from sheafedge.scenarios.calibration.street_calibration import (
     StreetCalibration,
@@ -23,13 +24,12 @@ from sheafedge.scenarios.calibration.street_calibration import (
 )
 from sheafedge.scenarios.calibration.street_figures import event_lengths, street_figures
 from sheafedge.scenarios.calibration.street_models import ReferenceSettings, predictions_of, trained_network
-from sheafedge.scenarios.calibration.street_pictures import draw_street_calibration
 from sheafedge.scenarios.calibration.warning_samples import PooledSamples, SiteSamples, frames_ahead, site_samples
 from sheafedge.scenarios.recording.pictures import save_picture
 from sheafedge.scenarios.recording.recording_cache import cached_recording
 from sheafedge.scenarios.schema.world_section import SweepSection, WorldFile, WorldSection, parse_world
 from sheafedge.scenarios.terminal import cli
-from sheafedge.scenarios.terminal.street_console import print_street_calibration
+from sheafedge.scenarios.terminal.calibration_console import print_street_calibration
 
 SEED = 5
 SECTION = WorldSection(n_sites=2, duration_s=150.0)

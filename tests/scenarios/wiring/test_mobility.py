@@ -17,7 +17,7 @@ from sheafedge.models.sharing.gossip import metropolis_hastings_weights
 from sheafedge.scenarios.running.emulation_state import emulation_state, restore_emulation
 from sheafedge.scenarios.wiring.data import load_data
 from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
-from sheafedge.scenarios.wiring.mobility import MixingWeights, MovingNeighbors
+from sheafedge.scenarios.wiring.mixing import MixingWeights, MovingNeighbors
 
 #: Across the area within a few of the tiny scenario's rounds, so that edges come and go.
 MOVING = {

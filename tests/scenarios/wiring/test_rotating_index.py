@@ -9,7 +9,7 @@ import torch
 from integration.tiny import Walk, tiny, walk, wired
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.schema.scenario import load_scenario
-from sheafedge.scenarios.wiring.map_starts import edge_starts, map_starts
+from sheafedge.scenarios.wiring.initial_models import edge_starts, map_starts
 from torch import Tensor
 
 #: Heads that nothing but their neighbors moves.

@@ -1,4 +1,4 @@
-"""Tables of `calibrate street`: our figures beside published ones."""
+"""Tables of `calibrate`: our figures beside published ones, of streets and of the sky."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from ..calibration.published_figures import PUBLISHED_BLOCKAGE, PublishedShare
+from ..calibration.published_figures import PUBLISHED_BLOCKAGE, PUBLISHED_PERSISTENCE, PUBLISHED_TOP1, PublishedShare
+from ..calibration.sky_calibration import LAGS, PREDICTORS, SPLITS, SkyFigures
 from ..calibration.street_calibration import Predictor, StreetCalibration, WarningCurve
 
-#: Predictor -> its name in the table; the sensors have published figures.
-PREDICTORS: dict[Predictor, str] = {
+#: Predictor of a street -> its name in the table; the sensors have published figures.
+STREET_NAMES: dict[Predictor, str] = {
     "lidar": "LiDAR",
     "camera": "camera",
     "rf": "power",
@@ -22,6 +23,8 @@ PREDICTORS: dict[Predictor, str] = {
 }
 #: Range in measured streets or in the standard.
 EXPECTED = {"vehicle": "15 to 25", "pedestrian": "7 to 15", "blocked": "5 to 15"}
+#: Predictor of the sky -> its name in the tables, where the two differ.
+SKY_NAMES = {"gps": "GPS", "neighbors": "GPS neighbors", "persistence": "last beam", "majority": "most frequent"}
 
 
 def print_street_calibration(console: Console, calibration: StreetCalibration) -> None:
@@ -55,7 +58,7 @@ def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, publ
     for horizon in horizons:
         table.add_column(f"{horizon / rate_hz:g} s", justify="right")
     of_predictor = {curve.predictor: curve for curve in curves}
-    for predictor, name in PREDICTORS.items():
+    for predictor, name in STREET_NAMES.items():
         if predictor not in of_predictor:
             continue
         curve = of_predictor[predictor]
@@ -96,3 +99,63 @@ def _print_figures(console: Console, calibration: StreetCalibration) -> None:
         "",
     )
     console.print(table)
+
+
+def print_sky_figures(console: Console, figures: SkyFigures) -> None:
+    """Prints tables of top-1 and top-3 accuracy, of beam persistence, and of the effect of GPS error."""
+    for table in (_beam_table(figures), _lasting_table(figures), _noise_table(figures)):
+        console.print(table)
+
+
+def _beam_table(figures: SkyFigures) -> Table:
+    table = _table(
+        "best of 32 beams: mean ± standard deviation over base stations, %",
+        ("held out", "input", "top-1", "published", "top-3", "published"),
+        n_texts=2,
+    )
+    for split in SPLITS:
+        for predictor in PREDICTORS:
+            published = PUBLISHED_TOP1.get((split, predictor), ())
+            table.add_row(
+                split,
+                SKY_NAMES.get(predictor, predictor),
+                _percent(figures.top(split, predictor)),
+                ", ".join(f"{100 * one.top1:.1f}" for one in published) or "-",
+                _percent(figures.top(split, predictor, 3)),
+                ", ".join(f"{100 * one.top3:.1f}" for one in published if one.top3 is not None) or "-",
+            )
+        table.add_section()
+    return table
+
+
+def _lasting_table(figures: SkyFigures) -> Table:
+    table = _table(
+        "beam persistence: share of best beams that are still the best after so many frames, %",
+        ("frames", "ours", "published"),
+    )
+    for lag in LAGS:
+        table.add_row(str(lag), _percent(figures.persistence(lag)), f"{100 * PUBLISHED_PERSISTENCE[lag]:.1f}")
+    return table
+
+
+def _noise_table(figures: SkyFigures) -> Table:
+    table = _table(
+        "top-1 on held-out flights against GPS error, %",
+        ("drifting GPS error [m]", "image", "GPS", "both", "GPS neighbors"),
+    )
+    for point in figures.noise:
+        values = [f"{100 * point.top1[name]:.1f}" for name in ("image", "gps", "both", "neighbors")]
+        table.add_row(f"{point.bias_m:g}" if point.bias_m else "RTK", *values)
+    return table
+
+
+def _table(title: str, columns: tuple[str, ...], n_texts: int = 0) -> Table:
+    table = Table(title=title, title_justify="left")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="left" if number < n_texts else "right")
+    return table
+
+
+def _percent(mean_and_std: tuple[float, float]) -> str:
+    mean, std = mean_and_std
+    return f"{100 * mean:.1f} ± {100 * std:.1f}"
