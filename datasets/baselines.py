@@ -1,4 +1,4 @@
-"""What a model must beat: repeating the last beam or state, and the most frequent ones of the training rows."""
+"""Baselines that a model must beat: the last beam or state, and the most frequent one of the training rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .windows.sensor_windows import BlockageWindows
 
 
 class BeamHistory(Protocol):
-    """Samples that know the beam before: such as `BeamWindows`."""
+    """Samples with the best beam of the sweep before, such as `BeamWindows`."""
 
     @property
     def n_beams(self) -> int:
@@ -40,6 +40,7 @@ def persistence_predictions(windows: BeamHistory, k: int = 3) -> NDArray[np.int6
     """
     beam = windows.numbering
     offset = beam - beam[windows.previous_beam, None]  # [n, n_beams]
+    # distance d on the upper side ranks 2d - 1, on the lower side 2d: the upper neighbor goes first
     return np.argsort(2 * np.abs(offset) - (offset > 0), axis=1, kind="stable")[:, :k].astype(np.int64)
 
 
@@ -65,6 +66,7 @@ def majority_predictions(
     """
     counts = np.bincount(train_labels, minlength=n_beams)
     beam = np.arange(n_beams) if numbering is None else numbering
+    # lexsort takes its last key first: by count, then by place in the codebook
     return np.tile(np.lexsort((beam, -counts))[:k].astype(np.int64), (n_test, 1))
 
 

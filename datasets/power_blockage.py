@@ -1,4 +1,4 @@
-"""The second definition of blockage, from power alone, frame after frame: a base station can apply it by itself."""
+"""Blockage label from received power alone, frame after frame, as a base station can compute it itself."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-#: A blockage by power: so far below the median of the last clear sweeps.
+#: Smallest fall in dB below the median of the last clear sweeps that counts as a blockage.
 POWER_DROP_DB = 8.0
 CLEAR_SWEEPS = 100
 
 
 class PowerBlockage:
-    """Labels of a recording, a piece at a time or all at once.
+    """Labeler of a recording, a piece at a time or all at once.
 
     The first piece must hold `CLEAR_SWEEPS` frames, or all that there are. The median of their stronger half is the
     first reference, since some of them may be blocked.
@@ -37,11 +37,13 @@ class PowerBlockage:
         blocked = np.empty(len(best_power_db), dtype=np.bool_)
         for index, power_db in enumerate(best_power_db.tolist()):
             blocked[index] = is_blocked = power_db <= self._median() - POWER_DROP_DB
+            # clear sweeps only: a long blockage would otherwise become the new reference
             if not is_blocked:
                 self._remember(power_db)
         return blocked
 
     def _remember(self, power_db: float) -> None:
+        # kept in both orders: by age to drop the oldest, and sorted, so that no sweep sorts a hundred again
         if len(self._recent) == CLEAR_SWEEPS:
             del self._ascending[bisect_left(self._ascending, self._recent.popleft())]
         self._recent.append(power_db)

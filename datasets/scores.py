@@ -1,4 +1,4 @@
-"""How good a ranking of beams or a warning of blockage is: the one scoring for models and baselines."""
+"""Scores of beam rankings and blockage warnings, the same for models and baselines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..emulator.contracts import DataError
 
 @dataclass(frozen=True, slots=True)
 class BeamScores:
-    """Mean over samples.
+    """Scores of beam rankings, each a mean over samples.
 
     Attributes:
         top1: share of samples whose best beam is ranked first.
@@ -50,6 +50,7 @@ def score_ranking(
     return BeamScores(
         top1=float(hits[:, 0].mean()),
         top3=float(hits.any(axis=1).mean()),
+        # a mean of dB values: the few largest losses would dominate a mean of ratios
         power_loss_db=float((10 * np.log10(powers.max(axis=1) / chosen)).mean()),
     )
 
@@ -91,6 +92,7 @@ def score_blockage(predicted: NDArray[Any], labels: NDArray[Any]) -> BlockageSco
             )
     warned, blocked = predicted.astype(np.bool_), labels.astype(np.bool_)
     right = warned == blocked
+    # each class counts the same, however rare blockages are
     recalls = [float(right[kind].mean()) for kind in (blocked, ~blocked) if kind.any()]
     n_hits, n_mistakes = int((warned & blocked).sum()), int((~right).sum())
     return BlockageScores(

@@ -1,4 +1,4 @@
-"""When the rows of a DeepSense table were taken, and which of them belong together."""
+"""Instants and sequences of the rows of a DeepSense table."""
 
 from __future__ import annotations
 
@@ -70,6 +70,7 @@ def read_sequence(table: DeepSenseTable, clock_s: NDArray[np.float64] | None, no
         return sequence
     if clock_s is not None:
         step_s = np.diff(clock_s, prepend=clock_s[0])
+        # a clock that runs backwards begins another sequence, too
         sequence = np.cumsum((step_s > SEQUENCE_GAP_S) | (step_s < 0))
         notes.append(
             f"no seq_index: {sequence[-1] + 1} sequences, cut where the clock is silent for {SEQUENCE_GAP_S} s"
@@ -122,6 +123,7 @@ def time_in_sequences(
     if len(backwards):
         row = int(backwards[0]) + 1
         raise DataError(f"{table.where(row)}: time stamp runs backwards by {-step_s[row - 1]:.3f} s inside a sequence")
+    # the rate counts steps inside sequences: pauses between them would lower it
     duration_s = float(step_s[inside].sum())
     if duration_s == 0:
         notes.append(f"time stamps do not advance inside sequences: rate taken as {NOMINAL_RATE_HZ} Hz")

@@ -51,18 +51,18 @@ BlockageCheck = Literal["refuse", "report"]
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of a folder.
+    """Report of an import.
 
     Attributes:
-        path: of the recording.
-        n_rows_read, n_rows: of the table, and kept.
-        n_sequences: among those kept.
-        rate_hz: measured inside sequences.
-        modalities: that the recording holds.
-        n_beams: of the codebook kept.
-        n_nan_sweeps: rows of the table with a beam that was not measured.
-        beam_numbering: how the label column counts and agrees; None without one.
-        blocked_share: of rows labeled as blocked; None without labels.
+        path: path of the recording.
+        n_rows_read, n_rows: number of rows in the table, and of those kept.
+        n_sequences: number of sequences among the kept rows.
+        rate_hz: frames per second, measured inside sequences.
+        modalities: modalities of the recording.
+        n_beams: number of beams that were kept.
+        n_nan_sweeps: number of rows of the table with a beam that was not measured.
+        beam_numbering: numbering of the label column and its agreement; None without one.
+        blocked_share: share of rows labeled as blocked; None without labels.
         blockage_disagreement: share of rows where the label and `PowerBlockage` differ; None without labels.
         notes: what was left out or assumed, one sentence each.
     """
@@ -117,6 +117,7 @@ def import_deepsense(
     notes: list[str] = []
     table = read_table(find_table(root, scenario))
     sources = _find_sources(table, notes)
+    # before any file is read: a missing archive part is found at once, not after minutes
     table.check_files(sources.file_columns(table))
     powers = read_powers(table, sources.power)
     kept = _measured_rows(table, powers, n_beams, nan_beams, notes)
@@ -124,6 +125,7 @@ def import_deepsense(
     name = f"DeepSense scenario {scenario}"
     station = StationDescription(name, series.rate_hz, sources.fields(series), series.positions.geometry)
     text = f'[data]\nsource = "deepsense"\nscenario = {scenario}\nn_beams = {n_beams}\nnan_beams = "{nan_beams}"\n'
+    # no seed: nothing was drawn
     with RecordingWriter(out, RecordingDescription(text, None, created_by, (station,))) as writer:
         for rows in _in_groups(len(kept)):
             writer.append(0, sources.frames(table.take(kept[rows]), series, rows))
@@ -158,7 +160,7 @@ def _report(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Series:
-    """What is small enough to be read at once: every field of a row but its LiDAR sweep and image."""
+    """Fields that are small enough to be read at once: all but LiDAR sweeps and images."""
 
     values: dict[str, NDArray[Any]]
     rate_hz: float
@@ -168,7 +170,7 @@ class _Series:
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """Columns that a table has for what we read; None where it has none."""
+    """Names of the columns that are read; None where the table has none."""
 
     power: str
     lidar: str | None
@@ -258,6 +260,7 @@ def _read_series(
     time_s, rate_hz = time_in_sequences(table, clock_s, sequence, notes)
     numbering = None
     if sources.beam:
+        # a check only: the best beam below comes from the power files, which scores use as well
         numbering = detect_beam_numbering(table, sources.beam, table.whole_numbers(sources.beam), powers)
     kept_powers = _decimated(powers, n_beams)
     values: dict[str, NDArray[Any]] = {
@@ -268,6 +271,7 @@ def _read_series(
         "best_beam": np.nanargmax(kept_powers, axis=1),
     }
     if sources.blockage:
+        # of all 64 beams: a kept subset may miss the beam that carries the link
         best_power_db = 10 * np.log10(np.nanmax(powers, axis=1))
         blocked = read_blockage(table, sources.blockage)
         if complaint := complaint_about_blockage(table, sources.blockage, blocked, best_power_db, sequence):

@@ -1,4 +1,4 @@
-"""Whether the labels of a DeepSense table belong to its power files: beam numbers, and blockage."""
+"""Checks that beam and blockage labels of a DeepSense table belong to its power files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class BeamNumbering:
-    """How the beam labels of a table count.
+    """Numbering of the beam labels of a table.
 
     Attributes:
         name: such as "1-based" or "mirrored, 0-based, 32 beams".
@@ -43,7 +43,7 @@ class BeamNumbering:
 def detect_beam_numbering(
     table: DeepSenseTable, column: str, labels: NDArray[np.int64], powers: NDArray[np.float64]
 ) -> BeamNumbering:
-    """How labels count, found by comparing them with the power files.
+    """Numbering of beam labels, found by comparison with the power files.
 
     Args:
         labels: [n_rows] as in the table.
@@ -52,6 +52,7 @@ def detect_beam_numbering(
     Raises:
         DataError: no numbering explains the labels, because they are shifted or belong to other sweeps.
     """
+    # a sweep with an unmeasured beam does not contradict a label: that beam may have been the strongest
     whole: Bools = ~np.asarray(np.isnan(powers).any(axis=1), dtype=np.bool_)
     readings = _readings(labels, powers)
     agreements = {
@@ -80,7 +81,7 @@ def detect_beam_numbering(
 def _readings(
     labels: NDArray[np.int64], powers: NDArray[np.float64]
 ) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """What each way to count makes of the labels, and the strongest beam in that codebook."""
+    """Numbering -> [n_rows] beams that the labels mean in it, and [n_rows] strongest beams of its codebook."""
     n_all = powers.shape[1]
     readings: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
     for n_beams in (n_all, n_all // 2, n_all // 4, n_all // 8):

@@ -1,4 +1,4 @@
-"""Reads DeepSense 6G rows in the gathered `.npy` form: one file per field, named after the rows it holds.
+"""Reader of DeepSense 6G rows in the gathered `.npy` form: one file per field, named after the rows it holds.
 
 Source: DeepSense 6G (Alkhateeb et al. 2023); the gathered form is that of the position-aided beam prediction study,
 Morais et al. 2022, arXiv 2205.09054. The data is CC BY-NC-SA 4.0 and not part of this repository.
@@ -90,6 +90,7 @@ def _file(root: Path, files: Mapping[tuple[int, str], list[Path]], scenario: int
 def _read_npy(file: Path) -> NDArray[Any]:
     try:
         with file.open("rb") as stream:
+            # no pickle: loading one would run code from the file
             array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
     except _UNREADABLE as error:
         raise DataError(f"{file} cannot be read as .npy ({_one_line(error)}); fetch the file again") from error
@@ -123,6 +124,7 @@ def _read_sequence(file: Path) -> NDArray[np.int64]:
 
 def _read_powers(file: Path) -> NDArray[np.float64]:
     powers = _read_numbers(file, "[n_rows, n_beams]", (None, None))
+    # a power of 0 has no decibels
     usable = np.isfinite(powers) & (powers > 0)
     _refuse_rows(file, ~usable, "power is NaN, infinite or not above 0", "leave these rows out of all files")
     return powers
@@ -174,5 +176,6 @@ def _check_within_reach(file: Path, positions_m: NDArray[np.float64]) -> None:
 def _relative_positions_m(base_deg: NDArray[np.float64], vehicle_deg: NDArray[np.float64]) -> NDArray[np.float64]:
     """[n, 2] east, north in meters on the plane that touches the earth at the base station."""
     north_deg, east_deg = (vehicle_deg - base_deg).T
+    # meridians converge towards the poles
     east_m = east_deg * np.cos(np.radians(base_deg[:, 0])) * M_PER_DEGREE
     return np.stack([east_m, north_deg * M_PER_DEGREE], axis=1)

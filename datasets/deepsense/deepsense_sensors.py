@@ -1,4 +1,4 @@
-"""Powers, positions, LiDAR sweeps and images of a DeepSense table; what is impossible is refused with its row."""
+"""Readers of powers, positions, LiDAR sweeps and images of a DeepSense table; impossible values are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .file_formats import read_image, read_mat
 #: Beams of a sweep on disk.
 SWEEP_BEAMS = 64
 CAMERA_SIZE = 64
-#: Of every 2-D LiDAR here; beyond it, columns are something else.
+#: Largest range in m of the 2-D LiDARs of DeepSense; with larger values the columns are something else.
 MAX_RANGE_M = 100.0
 #: What a drone tells beside its position; `unit2_loc` then stays in degrees.
 DRONE_COLUMNS = ("unit2_distance", "unit2_height")
@@ -26,10 +26,10 @@ DRONE_COLUMNS = ("unit2_distance", "unit2_height")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Positions:
-    """Where the user was.
+    """Positions of the user.
 
     Attributes:
-        values: [n_rows, k] float64; None where the table does not tell.
+        values: [n_rows, k] float64; None where the table has none.
         columns: names of the k columns.
         geometry: latitude_deg and longitude_deg of the base station, if known.
     """
@@ -67,6 +67,7 @@ def read_positions(table: DeepSenseTable, base_column: str | None, user_column: 
     base_deg = _read_base_station(table, base_column) if base_column else None
     geometry = {}
     if base_deg is not None:
+        # one place for all rows: fixes of the fixed station differ a little
         latitude_deg, longitude_deg = np.median(base_deg, axis=0)
         geometry = {"latitude_deg": float(latitude_deg), "longitude_deg": float(longitude_deg)}
     if user_column is None:

@@ -1,4 +1,4 @@
-"""The CSV of a DeepSense 6G scenario: its columns as found, and the files that its cells point to.
+"""Table of a DeepSense 6G scenario: the columns of its CSV, and the files that its cells point to.
 
 Source: DeepSense 6G (Alkhateeb et al. 2023), scenario pages. The data is CC BY-NC-SA 4.0 and not part of this
 repository.
@@ -40,11 +40,11 @@ class DeepSenseTable:
         return len(self.lines)
 
     def where(self, row: int) -> str:
-        """How messages name a row."""
+        """Name of a row in messages."""
         return f"row {self.row_numbers[row] + 1} (line {self.lines[row]}) of {self.path.name}"
 
     def take(self, rows: NDArray[np.int64]) -> DeepSenseTable:
-        """Some of the rows; messages still call them by their old numbers."""
+        """Table with some of the rows; messages still use their old numbers."""
         kept = rows.tolist()
         columns = {name: [cells[row] for row in kept] for name, cells in self.columns.items()}
         lines, numbers = [self.lines[row] for row in kept], [self.row_numbers[row] for row in kept]
@@ -65,6 +65,7 @@ class DeepSenseTable:
             DataError: the cell is empty or points out of the folder.
         """
         cell = self.columns[column][row].replace("\\", "/")
+        # a downloaded CSV must not make us read files outside of its folder
         relative = PurePosixPath(cell)
         if not cell or cell == "nan" or relative.is_absolute() or ".." in relative.parts or ":" in cell:
             raise DataError(
@@ -168,6 +169,7 @@ def read_table(path: Path) -> DeepSenseTable:
         DataError: the file is no CSV with a header and at least one row, or a row has too few or too many cells.
     """
     try:
+        # utf-8-sig: spreadsheet programs put a byte order mark before the first heading
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream, strict=True)
             header = [name.strip() for name in next(reader, [])]

@@ -1,4 +1,4 @@
-"""What makes sure that a recording file holds numbers of its own and nothing else, before any of them is read.
+"""Checks that a recording file holds its own numbers and nothing else, before any of them is read.
 
 A recording may come from a stranger. Links out of the file, objects in the place of numbers, filters that would load a
 plug-in, and sizes without content are refused by name.
@@ -29,7 +29,7 @@ _Json = TypeVar("_Json", list[Any], dict[str, Any])
 
 @contextmanager
 def refusing(path: Path) -> Iterator[None]:
-    """Turns what HDF5 says about a bad file into one sentence."""
+    """Context that turns errors of HDF5 into one sentence."""
     try:
         yield
     except DataError:
@@ -43,13 +43,14 @@ def refusing(path: Path) -> Iterator[None]:
 
 
 def one_line(error: BaseException) -> str:
-    """First line of what a library said, without its full stop."""
+    """First line of the message of an error, without its full stop."""
     lines = str(error).splitlines() or [type(error).__name__]
     return lines[0].rstrip(".")
 
 
 def member_names(path: Path, group: Any, wanted_type: int, where: str, n_most: int) -> set[str]:
     """Names below a group, each of them part of this file and of the wanted kind; no link is followed to find out."""
+    # before names are listed: a crafted file may declare billions of objects
     if group.id.get_num_objs() > n_most:
         raise DataError(f"{path}: {where} holds {group.id.get_num_objs()} objects, at most {n_most} were declared")
     names = set()
@@ -84,6 +85,7 @@ def check_dataset(where: str, dataset: Any, expected: Field, n_frames: int) -> N
     if not filters <= _FILTERS:
         raise DataError(f"{where} uses HDF5 filters {sorted(filters - _FILTERS)}, only deflate and shuffle are read")
     n_chunks = math.ceil(n_frames / dataset.chunks[0])
+    # HDF5 would fill missing chunks with zeros, which look like measured values
     if dataset.id.get_num_chunks() != n_chunks:
         raise DataError(
             f"{where} holds {dataset.id.get_num_chunks()} of the {n_chunks} chunks that {n_frames} frames need; "

@@ -1,4 +1,4 @@
-"""What a recording file holds: the fields of a base station, their shapes, units and frames of reference.
+"""Layout of a recording file: the fields of a base station, their shapes, units and frames of reference.
 
 The layout, version 1, in one HDF5 file:
 
@@ -36,11 +36,11 @@ class Field:
 
     Attributes:
         name: one of `FIELDS`.
-        shape: of one frame; in `FIELDS` itself 0 stands for any size from 1.
+        shape: shape of one frame; in `FIELDS` itself 0 stands for any size from 1.
         dtype: numpy name of the stored type.
-        unit: of the values; several, comma-separated, where the last axis mixes them.
+        unit: unit of the values; several, comma-separated, where the last axis mixes them.
         frame_of_reference: where zero is and where axes point.
-        description: what it is, in one breath.
+        description: short description.
         columns: names along the last axis; empty where they are only numbered.
         shuffle: whether bytes are regrouped before compression.
     """
@@ -87,7 +87,7 @@ def standard_field(name: str, shape: tuple[int, ...] = (), **changes: Any) -> Fi
 
     Args:
         name: one of `FIELDS`.
-        shape: of one frame, such as (216, 2); empty for labels and clocks.
+        shape: shape of one frame, such as (216, 2); empty for labels and clocks.
         changes: `unit`, `frame_of_reference`, `description` or `columns`, where the source differs.
 
     Raises:
@@ -136,7 +136,7 @@ def frame_bytes(name: str, shape: tuple[int, ...]) -> int:
 
 
 def frames_per_chunk(name: str, shape: tuple[int, ...]) -> int:
-    """Frames that are compressed together."""
+    """Number of frames that are compressed together."""
     frames = CHUNK_FRAMES[1]
     while frames > CHUNK_FRAMES[0] and frames * frame_bytes(name, shape) > CHUNK_BYTES:
         frames //= 2
@@ -172,6 +172,7 @@ class StationDescription:
         missing = tuple(standard_field(name) for name in REQUIRED_FIELDS if name not in names)
         order = list(FIELDS)
         ordered = sorted((*missing, *self.fields), key=lambda known: order.index(known.name))
+        # one order for all files, so that equal content gives equal bytes
         object.__setattr__(self, "fields", tuple(ordered))
 
     @property
@@ -183,7 +184,7 @@ class StationDescription:
 
 @dataclass(frozen=True, slots=True)
 class RecordingDescription:
-    """What made a recording.
+    """Origin of a recording.
 
     Attributes:
         scenario: TOML text, enough to make it again; for measured data, where it came from.

@@ -1,4 +1,4 @@
-"""Reads a recording file on demand, after checking that it is whole, ours and nothing else.
+"""Reader of a recording file, which is checked to be complete and ours before any value is read.
 
 Before any value is read the layout is compared with what `recording_layout` declares; see `recording_checks`.
 """
@@ -30,15 +30,15 @@ MAX_STATIONS = 100_000
 
 
 class RecordingReader:
-    """A recording file, opened and checked; arrays are read when asked for.
+    """Recording file, opened and checked; arrays are read on demand.
 
     Args:
-        path: made by `RecordingWriter`.
+        path: path of a file made by `RecordingWriter`.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         description: scenario, seed, program and base stations that made it.
-        base_stations: in the order of their numbers.
+        base_stations: base stations in the order of their numbers.
 
     Raises:
         DataError: the file is missing, truncated, incomplete, of another format or version, or not as declared.
@@ -49,6 +49,7 @@ class RecordingReader:
         self._file: Any = None
         try:
             with refusing(path):
+                # best effort: file systems without locks can be read too
                 self._file = h5py.File(path, "r", locking="best-effort")
                 self._check_root()
                 self.base_stations = tuple(
@@ -108,12 +109,12 @@ class RecordingReader:
 
 
 class RecordedStation:
-    """What one base station saw. Made by `RecordingReader`.
+    """Recorded fields of one base station. Made by `RecordingReader`.
 
     Attributes:
-        index: its number, from 0.
+        index: number of the base station, from 0.
         description: name, rate, fields, geometry.
-        n_frames: rows of every field.
+        n_frames: number of rows of every field.
     """
 
     def __init__(self, path: Path, file: Any, index: int) -> None:
@@ -162,7 +163,7 @@ class RecordedStation:
 
     @property
     def geometry(self) -> Mapping[str, Any]:
-        """What must be known to draw the site."""
+        """Geometry of the site, enough to draw it."""
         return self.description.geometry
 
     @property
@@ -172,7 +173,7 @@ class RecordedStation:
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """All that can be read, labels and clocks included."""
+        """Names of all fields, labels and clocks included."""
         return tuple(self._datasets)
 
     def field(self, name: str) -> Field:

@@ -1,4 +1,4 @@
-"""Writes a recording file: appended to in constant memory, whole or not there at all."""
+"""Writer of a recording file, in constant memory; the file is complete or does not exist."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RecordingWriter:
     recording. Any exception inside the `with` block removes it.
 
     Args:
-        path: target; its folder must exist.
+        path: path of the file; its folder must exist.
         description: scenario and base stations.
 
     Raises:
@@ -67,7 +67,7 @@ class RecordingWriter:
         return self
 
     def append(self, station_index: int, frames: Mapping[str, NDArray[Any]]) -> None:
-        """The next frames of one base station, any number of them.
+        """Append the next frames of one base station, any number of them.
 
         Args:
             station_index: place in the description, from 0.
@@ -120,6 +120,7 @@ class RecordingWriter:
             raise DataError(f"recording {self._path} was given up after an earlier error; nothing was written")
         for station in self._stations:
             station.finish()
+        # everything but the mark first: a file with the mark is complete
         self._file.flush()
         self._file.attrs["complete"] = 1
         self._file.close()
@@ -155,7 +156,7 @@ def _set_text(owner: Any, name: str, text: str) -> None:
 
 
 class _StationWriter:
-    """The fields of one base station, and what must hold across appends."""
+    """Writer of the fields of one base station, with the checks across appends."""
 
     def __init__(self, group: Any, description: StationDescription) -> None:
         self._group = group
@@ -176,6 +177,7 @@ class _StationWriter:
                 f"base station {self._description.name!r} records {', '.join(sorted(self._series))}, "
                 f"got {', '.join(sorted(frames))}; hand over every field of the frames"
             )
+        # all are checked before the first is written: a refused append leaves no field longer than the others
         rows = {name: self._series[name].checked(values) for name, values in frames.items()}
         lengths = {name: len(values) for name, values in rows.items()}
         if len(set(lengths.values())) > 1:
@@ -220,7 +222,7 @@ class _StationWriter:
 
 
 class _FieldSeries:
-    """One field's dataset, written in whole chunks."""
+    """Dataset of one field, written in whole chunks."""
 
     def __init__(self, group: Any, field: Field, rate_hz: float) -> None:
         self._field = field
@@ -235,6 +237,7 @@ class _FieldSeries:
             dtype=self._dtype,
             compression="gzip",
             compression_opts=1,
+            # regrouping bytes helps deflate only where a value has several
             shuffle=field.shuffle and self._dtype.itemsize > 1,
         )
         _set_text(self._dataset, "unit", field.unit)
@@ -244,7 +247,7 @@ class _FieldSeries:
         self._dataset.attrs["rate_hz"] = float(rate_hz)
 
     def checked(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values in the stored type; refuses what no sensor can have given."""
+        """Values in the stored type; those that no sensor can have given are refused."""
         values = np.asarray(values)
         name = self._field.name
         if values.shape[1:] != self._field.shape or values.ndim == 0:

@@ -23,10 +23,10 @@ AT_MOST = 2.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClientRows:
-    """What one client owns.
+    """Training and held-out rows of one client.
 
     Attributes:
-        recording_index: which recording its samples come from.
+        recording_index: index of the recording that its samples come from.
         train: [n_train] int64, ascending indices into that recording's samples.
         test: [n_test] int64, ascending; disjoint from `train`.
     """

@@ -1,4 +1,4 @@
-"""Who owns which samples, and which of them are held out."""
+"""Partition of samples among clients, with the rows that are held out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def assign_clients(sizes: Sequence[int], n_clients: int) -> list[int]:
     Every recording gets n_clients // n_recordings clients; the largest gets the remainder.
 
     Args:
-        sizes: of each recording, in whatever there is to share out.
+        sizes: size of each recording, in frames or drive-bys.
         n_clients: one per recording at least.
 
     Raises:
@@ -53,7 +53,7 @@ def partition(
     gap_frames: int = 0,
     validation_fraction: float | None = None,
 ) -> list[ClientRows]:
-    """Deals samples to clients and holds some of each client's out.
+    """Training and held-out rows of every client.
 
     Who owns what does not depend on `train_fraction`, nor does what is held out: runs that differ only there are
     comparable.
@@ -62,7 +62,7 @@ def partition(
         samples_by_client: for each client all samples of its recording; those of clients of one recording differ in
             their inputs, and in how far their labels look ahead.
         assignment: index of each client's recording, see `assign_clients`.
-        draws: the only randomness.
+        draws: random stream of the partition.
         split: "sequence" deals shuffled drive-bys round-robin and holds whole ones out, ceil(test_fraction * n) of a
             client's n, at least one on each side. "random" deals likewise and holds out random samples. It leaks, since
             rows 0.1 s apart are near copies of each other and end up on both sides: use it only to compare with
@@ -85,6 +85,7 @@ def partition(
         owned = _deal_time(samples_by_client, assignment, test_fraction, gap_frames)
     else:
         owned = _deal_sequences(samples_by_client, assignment, draws, split, test_fraction)
+    # drawn whether or not rows are thinned: later draws stay the same for every train_fraction
     seeds = draws.integers(2**63, size=len(assignment))
     dealt = [
         # a generator of its own: one client does not move the next
@@ -139,6 +140,7 @@ def _deal_sequences(
     for client, index in enumerate(assignment):
         sequences, clients = shuffled[index], members[index]
         _check_enough(index, len(sequences), len(clients), len(assignment))
+        # round-robin over shuffled drive-bys: shares of all clients differ by one drive-by at most
         owned = sequences[clients.index(client) :: len(clients)]
         sequence = samples_by_client[client].sequence
         if split == "sequence":

@@ -128,11 +128,11 @@ def read_cicv5g(path: Path) -> DelayTrace:
 
 
 def trace_rows(path: Path, *, header: str = "") -> list[list[bytes]]:
-    """The words of every line; blank lines at the end are dropped.
+    """Words of every line; blank lines at the end are dropped.
 
     Args:
-        path: of the file.
-        header: what its first line must begin with; empty: it has none.
+        path: path of the file.
+        header: beginning of its first line; empty: it has none.
 
     Raises:
         DataError: the file cannot be read, is empty, too large, or begins otherwise.
@@ -156,10 +156,10 @@ def columns_of(path: Path, rows: list[list[bytes]], names: dict[str, int], *, wi
     """Some columns as numbers.
 
     Args:
-        path: to name in errors.
-        rows: words.
-        names: column -> where it stands in a row.
-        width: words in every row.
+        path: path of the file, for errors.
+        rows: words of every row.
+        names: column -> index of its word in a row.
+        width: number of words in every row.
         first_row: number of the first of the rows in its file, from 1.
 
     Raises:
@@ -183,10 +183,10 @@ def columns_of(path: Path, rows: list[list[bytes]], names: dict[str, int], *, wi
 def check_order(
     path: Path, name: str, values: NDArray[np.float64], *, strictly: bool, first_row: int, lowest: float = -np.inf
 ) -> None:
-    """A column that must not go back.
+    """Check that the values of a column ascend.
 
     Raises:
-        DataError: it goes back, stands still where it must not, or begins too low.
+        DataError: a value falls, repeats where it must not, or the first is too low.
     """
     if values[0] < lowest:
         raise DataError(f"{path} row {first_row}: {name} must be {lowest:g} or more, got {values[0]:g}")

@@ -1,4 +1,4 @@
-"""The samples of a base station in the numbers that it has given its beams.
+"""Samples of a base station in its own numbering of beams.
 
 An array may be mounted upside down, its codebook may begin elsewhere or be listed in any order: only the base station
 knows its numbers, and nothing that it measures changes.
@@ -16,7 +16,7 @@ from .sensor_windows import BeamWindows
 
 
 def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
-    """The same samples with beams in other numbers: labels, powers and sweeps that are inputs.
+    """Samples with renumbered beams, in labels, powers and input sweeps.
 
     Labels are found before beams get new numbers, so that a tie between two beams is broken as ever.
 
@@ -30,6 +30,7 @@ def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
     assert isinstance(samples, BeamWindows), "there are no beams in other samples"
     if np.array_equal(numbering, np.arange(len(numbering))):
         return samples
+    # the argsort of a permutation is its inverse: beam -> new number
     number_of = np.argsort(numbering)
     return replace(
         samples,

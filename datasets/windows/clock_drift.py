@@ -1,4 +1,4 @@
-"""Sensors whose clocks run ahead: what they show in a row is what they saw a while before."""
+"""Drift of sensor clocks: a sensor whose clock runs ahead shows older frames."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class ClockDrift:
-    """How far a sensor's clock is ahead of the one that labels and other sensors follow.
+    """Drift of a sensor's clock against the clock of labels and other sensors.
 
     A clock that falls behind is no case of its own: a reader of the newest frame that there is sees no older ones.
 
     Attributes:
-        ppm: parts per million that it runs too fast, from the start of the recording on.
-        jump_s: by which it jumps ahead, once.
-        jump_at_s: instant of the recording at which it does.
+        ppm: rate error in parts per million, from the start of the recording on.
+        jump_s: size in s of a single jump ahead.
+        jump_at_s: instant of the jump in s of the recording.
     """
 
     ppm: float = 0.0
@@ -25,18 +25,18 @@ class ClockDrift:
     jump_at_s: float = 0.0
 
     def ahead_s(self, time_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """[n] how far it is ahead when it shows these instants."""
+        """[n] s by which the clock is ahead at instants [n]."""
         jumped: NDArray[np.float64] = np.where(time_s >= self.jump_at_s, self.jump_s, 0.0)
         return 1e-6 * self.ppm * (time_s - time_s[:1]) + jumped
 
 
 def rows_seen(time_s: NDArray[np.float64], sequence: NDArray[np.int64], drift: ClockDrift) -> NDArray[np.int64]:
-    """Which row a sensor really saw, for every row that carries its time stamp.
+    """[n] row whose frame a sensor with this drift shows in each row.
 
     Args:
         time_s: [n] instants of the rows, ascending inside a sequence.
         sequence: [n] whose frames are contiguous; nothing before its first frame is ever shown.
-        drift: of the sensor's clock.
+        drift: drift of the sensor's clock.
 
     Returns:
         [n] nearest rows of the same sequence, none later than the row itself.

@@ -1,4 +1,4 @@
-"""What one base station recorded: positions and received powers, drive-by after drive-by.
+"""Recording of one base station in memory: positions and received powers, drive-by after drive-by.
 
 Everything that training reads is a `Recording`, whether it was measured (`deepsense_rows`) or made by an emulated road.
 """
@@ -24,7 +24,7 @@ class Recording:
     """Rows of one scenario in time order, grouped by drive-by; checked when made.
 
     Attributes:
-        name: how messages and results call it, such as "deepsense1" or "road0".
+        name: name in messages and results, such as "deepsense1" or "road0".
         positions_m: [n_rows, 2] float64, east and north of the vehicle relative to the base station, metres.
         powers: [n_rows, n_beams] float64, received power of each beam of the sweep, linear, above 0.
         sequence: [n_rows] int64, which drive-by; the rows of one are contiguous.
@@ -66,7 +66,7 @@ class Recording:
         return starts
 
     def with_n_beams(self, n_beams: int) -> Recording:
-        """The same rows as a smaller codebook would have seen them: every (n / n_beams)-th beam, the first included.
+        """Recording with a smaller codebook: every (n / n_beams)-th beam, the first included.
 
         Raises:
             ConfigError: not one of `CODEBOOK_SIZES`, or more than the recording has.

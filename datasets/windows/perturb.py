@@ -1,4 +1,4 @@
-"""What can be wrong with a base station's images: something covers part of them, or its camera stands differently."""
+"""Changes of a base station's images: an occlusion, or another mounting of its camera."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GAMMA, _MIX_1, _MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4
 
 @dataclass(frozen=True, slots=True)
 class Occlusion:
-    """Something black stands before one side of every image, another side and more or less of it in every frame.
+    """Occlusion of one side of every image by a black rectangle; side and size differ from frame to frame.
 
     The rectangle is as long as its side: one of this area that lies anywhere would hide the middle nearly always, and
     with it the drone in four frames of five. So every pixel is hidden in about as many frames.
@@ -85,7 +85,7 @@ class Occlusion:
 
 @dataclass(frozen=True)
 class View:
-    """How one client's camera is mounted and tuned: the same change of every image, in training and in test.
+    """Mounting and tuning of one client's camera: the same change of every image, in training and in test.
 
     Attributes:
         rotation_deg: the picture turns so far counterclockwise.
@@ -165,7 +165,7 @@ class View:
 
     @property
     def geometry(self) -> tuple[float, ...]:
-        """What decides which pixel goes where."""
+        """Numbers that decide where each pixel comes from."""
         turn = np.radians(self.rotation_deg)
         return (
             float(turn), float(self.flipped), self.zoom,
@@ -269,6 +269,7 @@ def _moved(colors: Images, index: NDArray[np.int64], weight: NDArray[np.uint16])
     pixels = lanes.view(np.uint16 if n_lanes == 1 else np.uint64)[..., 0]
     taken = np.empty_like(pixels)
     parts = taken.view(np.uint16)  # [n, h * w * lanes]
+    # half of the divisor: the shift by 8 bits then rounds instead of cutting off
     total = np.full_like(parts, WEIGHT_ONE // 2)
     for corner, share in zip(index, weight, strict=True):
         pixels.take(corner, axis=1, out=taken, mode="clip")  # "raise" would copy twice
@@ -280,6 +281,7 @@ def _moved(colors: Images, index: NDArray[np.int64], weight: NDArray[np.uint16])
 
 def _recolored(planes: NDArray[np.int32], change: NDArray[np.int32], offset: int) -> NDArray[np.int32]:
     """[c, n, h * w] -> the same, within 0 and 255."""
+    # half of the divisor again, for rounding
     total = np.full_like(planes, offset + (1 << COLOR_BITS - 1))
     part = np.empty_like(total[0])
     for color, shares in enumerate(change):

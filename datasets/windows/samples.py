@@ -1,4 +1,4 @@
-"""What all kinds of samples have in common: frames, the windows that inputs are cut as, labels and instants."""
+"""Protocol of samples: frames, windows of the inputs, labels and instants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that one base station has sensed so far, as training takes it: every frame once, as small as it can be kept.
+"""Frames that one base station has sensed so far: every frame once, in its smallest exact type.
 
 Replay appends a recording out of its file, a live station what its sensors hand over; the buffer is the same.
 """
@@ -38,8 +38,8 @@ class SensedFrames:
     """Frames of one base station from the start of its recording until now.
 
     Args:
-        name: of the base station, for messages.
-        modalities: that are kept.
+        name: name of the base station, for messages.
+        modalities: modalities that are kept.
         color: keep the camera as RGB, not as luma.
         keep_powers: keep received powers as they were measured, where the best beams come from; rf need not be among
             the modalities for that.

@@ -1,4 +1,4 @@
-"""Cuts what a base station has sensed into samples: sequences that warn of a blockage, and single steps for beams.
+"""Samples cut from sensed frames: windows for blockage prediction, and single instants for beam prediction.
 
 Frames stay where `SensedFrames` has them, however many windows they are part of; inputs are gathered when a batch asks
 for them. Cutting again after the buffer has grown costs a few small arrays, and keeps every sample that there was.

@@ -1,4 +1,4 @@
-"""Harder days for a trained model: the same held-out samples with noisier sensors, at night, or with the view blocked.
+"""Distribution shifts of held-out samples: noisier sensors, night, and occlusion.
 
 These change inputs as a model gets them, in physical units, so that one file with its recorded samples is enough to ask
 how a change of the model, such as fewer bits, behaves where training has not been. `perturb.py` is about images that a
@@ -26,17 +26,18 @@ HIDDEN_RAYS = 0.3
 
 
 def noisy(inputs: Inputs, units: Units, draws: np.random.Generator) -> Inputs:
-    """All sensors are noisier; LiDAR rays without an echo stay without."""
+    """Inputs with more noise from all sensors; LiDAR rays without an echo stay without."""
     noised = {}
     for modality, values in inputs.items():
         spec = MODALITY_SPECS[modality]
+        # drawn for every sensor in turn, also where a kind of noise uses only a part of it
         noise = draws.standard_normal(values.shape, dtype=np.float32)
         noised[modality] = NOISES[spec.noise](values, noise, spec.noise_sigma, units[modality])
     return noised
 
 
 def at_night(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Inputs:
-    """A camera gets little light, and its noise stays as it is in daylight; other sensors do not care."""
+    """Inputs with images at night: less light, and the noise of daylight; other sensors do not change."""
     changed = dict(inputs)
     if "camera" in inputs:
         image = inputs["camera"]
@@ -46,7 +47,7 @@ def at_night(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Input
 
 
 def occluded(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Inputs:
-    """Something stands before the sensors: one side of every image is black, and a sector of rays has no echo.
+    """Inputs with an object before the sensors: one side of every image is black, and a sector of rays has no echo.
 
     It stays where it is during a sample. Beams and positions are as they were.
     """

@@ -14,7 +14,7 @@ from .sensor_windows import BeamWindows
 
 
 def tracking_windows(recording: Recording, length: int) -> BeamWindows:
-    """Every window of the recording that has `length` sweeps before it in its own drive-by.
+    """Samples of all rows with `length` sweeps before them in their own drive-by.
 
     Inputs are the last `length` positions including now, east and north in meters, and the power in dB of the `length`
     sweeps before now. The sweep of now is in no input: its strongest beam is the label.

@@ -29,8 +29,8 @@ def beam_map_encoder(
 
     Args:
         shape: (length, n_beams) of one sample of standardised powers in dB; the paper's is `SHAPE`.
-        embedding_dim: l.
-        generator: of the dropout.
+        embedding_dim: size of the embedding, l in the paper.
+        generator: random stream of the dropout.
         dropout: share of the flattened maps dropped in training.
         width: multiplies the channels.
         channels_last: memory order of the maps; changes speed, not values.
@@ -43,6 +43,7 @@ def beam_map_encoder(
     one_channel: MapShape = (1, *shape)
     blocks, left = conv_blocks(one_channel, CHANNELS, POOLS, width)
     return nn.Sequential(
+        # one channel has both memory orders at once; only an explicit view makes torch choose channels-last
         AsMap() if channels_last else nn.Unflatten(1, (1, shape[0])),
         blocks,
         nn.Flatten(),

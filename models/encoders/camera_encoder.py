@@ -28,8 +28,8 @@ def camera_encoder(
 
     Args:
         shape: (length, height, width) of one sample; the paper's is `SHAPE`.
-        embedding_dim: l.
-        generator: of the dropout.
+        embedding_dim: size of the embedding, l in the paper.
+        generator: random stream of the dropout.
         dropout: share of the flattened maps dropped in training.
         width: multiplies the channels and the hidden layer.
         channels_last: memory order of the maps; changes speed, not values.

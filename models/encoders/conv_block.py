@@ -1,4 +1,4 @@
-"""What the convolutional encoders share: blocks that shrink a map, and how the map lies in memory."""
+"""Blocks of the convolutional encoders, and the memory order of their maps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ChannelsLast(nn.Module):
 
 
 class AsMap(nn.Module):
-    """Tables as maps with one channel; a view that counts as channels-last, which `ChannelsLast` cannot tell here."""
+    """Tables as maps with one channel; a view that torch takes for channels-last, which `ChannelsLast` cannot make."""
 
     def forward(self, tables: Tensor) -> Tensor:
         """[batch, height, width] -> [batch, 1, height, width]."""
@@ -52,16 +52,16 @@ def conv_block(n_in: int, n_out: int, pool: tuple[int, int]) -> nn.Sequential:
 def conv_blocks(
     shape: MapShape, channels: Sequence[int], pools: Sequence[tuple[int, int]], width: float
 ) -> tuple[nn.Sequential, MapShape]:
-    """Several blocks one after the other.
+    """Sequence of blocks, and the shape of their output.
 
     Args:
-        shape: of one sample.
-        channels: of every block at full width.
+        shape: shape of one sample.
+        channels: number of channels of every block at full width.
         pools: height and width by which every block shrinks the map.
         width: multiplies all channels, at least one stays.
 
     Returns:
-        the blocks, and the shape of what comes out of them.
+        The blocks, and the (channels, height, width) of their output.
 
     Raises:
         SampleSizeError: the map is too small: two positions must be left, or one row has no variance to normalise with.
@@ -72,6 +72,7 @@ def conv_blocks(
         n_out = max(round(n_full * width), 1)
         blocks.append(conv_block(n_in, n_out, pool))
         n_in, high, wide = n_out, high // pool[0], wide // pool[1]
+    # with a batch of one, batch normalization needs two positions to have a variance
     if high * wide < 2:
         raise SampleSizeError(
             f"samples of shape {shape} are too small for {len(pools)} pooling blocks, which leave a map of"

@@ -23,12 +23,12 @@ def drone_camera_encoder(
     width: float = 1.0,
     channels_last: bool = True,
 ) -> nn.Sequential:
-    """Four blocks, flattened: where in the image the drone is decides the beam, and an average would forget it.
+    """Four blocks and one linear layer, without averages: the place of the drone in the image decides the beam.
 
     Args:
         shape: (3, height, width) of one sample.
-        embedding_dim: l.
-        generator: of the dropout.
+        embedding_dim: size of the embedding, l in the paper.
+        generator: random stream of the dropout.
         dropout: share of the flattened maps dropped in training.
         width: multiplies the channels.
         channels_last: memory order of the maps; changes speed, not values.

@@ -1,4 +1,4 @@
-"""Dropout with a stream of its own: the same run whichever thread a client trains on."""
+"""Dropout with a random stream of its own, so that a run does not depend on the thread that trains a client."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class SeededDropout(nn.Module):
         # not empty_like: the order of draws must not follow how the input lies in memory
         kept = torch.empty(values.shape, device=values.device, dtype=values.dtype)
         kept.bernoulli_(1.0 - self.p, generator=self._generator_on(values.device))
+        # scaled in training, so that evaluation needs no factor
         return values * kept.div_(1.0 - self.p)
 
     def state(self) -> State:
@@ -46,11 +47,11 @@ class SeededDropout(nn.Module):
         return torch_stream_state(self._generator)
 
     def restore(self, saved: SavedState) -> None:
-        """Draw on from there."""
+        """Restore the state of its random stream."""
         self._generator = restored_torch_stream(self._generator, saved)
 
     def extra_repr(self) -> str:
-        """What tells two architectures apart."""
+        """Share of dropped inputs, which distinguishes two architectures in their text."""
         return f"p={self.p:g}"
 
     def _generator_on(self, device: torch.device) -> torch.Generator:

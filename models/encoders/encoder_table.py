@@ -35,7 +35,7 @@ from .normalize import (
 from .radar_encoder import radar_encoder
 from .resnet import resnet50_encoder
 
-#: Of the usual sensor; where one reaches farther, its own readings say so.
+#: Range in m of the usual LiDAR; a larger reading in training replaces it.
 LIDAR_RANGE_M = 16.0
 #: Training samples that statistics of large inputs are taken from; more would not change them.
 SAMPLES_FOR_STATISTICS = 64
@@ -43,15 +43,15 @@ SAMPLES_FOR_STATISTICS = 64
 
 @dataclass(frozen=True, slots=True)
 class EncoderRequest:
-    """An encoder to be made.
+    """Request for the normalizer and the encoder of one input.
 
     Attributes:
-        modality: of the input.
-        settings: of the model.
-        shape: of one input.
+        modality: modality of the input.
+        settings: settings of the model.
+        shape: shape of one input, without the batch.
         samples: indices [n] -> training inputs [n, *shape] that the encoder will see.
-        n_samples: how many there are.
-        dropout_draws: of its dropout.
+        n_samples: number of training samples.
+        dropout_draws: random stream of its dropout.
     """
 
     modality: Modality
@@ -62,11 +62,11 @@ class EncoderRequest:
     dropout_draws: torch.Generator
 
     def all_samples(self) -> NDArray[np.float32]:
-        """[n_samples, *shape]."""
+        """[n_samples, *shape] all training inputs."""
         return self.samples(np.arange(self.n_samples))
 
     def some_samples(self) -> NDArray[np.float32]:
-        """[at most SAMPLES_FOR_STATISTICS, *shape] evenly spread."""
+        """[at most SAMPLES_FOR_STATISTICS, *shape] training inputs, evenly spread."""
         spread = np.linspace(0, self.n_samples - 1, min(self.n_samples, SAMPLES_FOR_STATISTICS))
         return self.samples(np.unique(spread.astype(np.int64)))
 
@@ -101,6 +101,7 @@ def _relative_sweeps(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
 
 
 def _lidar_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    # channel 0 is the range, channel 1 the angle
     farthest_m = float(request.some_samples()[:, 0].max())
     return LidarScale(max(LIDAR_RANGE_M, farthest_m)), request.convolutional(lidar_encoder)
 

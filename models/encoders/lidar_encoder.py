@@ -26,8 +26,8 @@ def lidar_encoder(
 
     Args:
         shape: (2, length, n_rays) of one sample: scaled range and angle; the paper's is `SHAPE`.
-        embedding_dim: l.
-        generator: of the dropout.
+        embedding_dim: size of the embedding, l in the paper.
+        generator: random stream of the dropout.
         dropout: share of the pooled features dropped in training.
         width: multiplies the channels.
         channels_last: memory order of the maps; changes speed, not values.

@@ -11,9 +11,9 @@ def window_mlp(shape: tuple[int, ...], hidden_dim: int, embedding_dim: int) -> n
     """Two-layer perceptron over the flattened window.
 
     Args:
-        shape: of one sample, such as (length, 2) or (length, n_beams).
+        shape: shape of one sample, such as (length, 2) or (length, n_beams).
         hidden_dim: width of the hidden layer.
-        embedding_dim: l.
+        embedding_dim: size of the embedding, l in the paper.
 
     Source: the GPS encoder of Ghalkha et al. 2025, scenario II; sizes are our choice where the paper is silent.
     """

@@ -1,4 +1,4 @@
-"""From physical units to what a network likes, inside the model, so that an exported model takes physical units."""
+"""Normalizers from physical units to numbers near 1; part of the model, so that exported models take physical units."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ class StandardizePosition(nn.Module):
 
     def __init__(self, rows: NDArray[np.float32]) -> None:
         super().__init__()
+        # float64: sums of thousands of float32 positions would lose the digits of the mean
         flat = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
         self.register_buffer("mean_m", torch.tensor(flat.mean(axis=0), dtype=torch.float32))
+        # a vehicle that only stands has no spread to divide by
         self.register_buffer("std_m", torch.tensor(np.maximum(flat.std(axis=0), 1e-3), dtype=torch.float32))
 
     def forward(self, positions_m: Tensor) -> Tensor:
@@ -141,6 +143,7 @@ class CameraScale(nn.Module):
         super().__init__()
         mean, std = (0.0, 255.0) if rows is None else (rows.mean(dtype=np.float64), rows.std(dtype=np.float64))
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
+        # images of one grey level have no spread; one level is the step of a byte
         self.register_buffer("std", torch.tensor(max(std, 1.0), dtype=torch.float32))
 
     def forward(self, images: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ def radar_encoder(
 
     Args:
         shape: (length, n_ranges, n_angles) of one sample, usually `SHAPE`.
-        embedding_dim: l.
-        generator: of the dropout.
+        embedding_dim: size of the embedding, l in the paper.
+        generator: random stream of the dropout.
         dropout: share of the flattened maps dropped in training.
         width: multiplies the channels.
         channels_last: memory order of the maps; changes speed, not values.

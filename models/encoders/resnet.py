@@ -1,4 +1,4 @@
-"""ResNet-50 as the paper uses it, for those who have torchvision and a file of pretrained weights."""
+"""Encoder of color images by a pretrained ResNet-50, as in the paper; needs torchvision and a file of weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class ImageNetScale(nn.Module):
-    """Color images 0 to 255 of any size, enlarged to what a pretrained network expects."""
+    """Normalizer of color images 0 to 255 of any size, enlarged to the size of ImageNet."""
 
     mean: Tensor
     std: Tensor
@@ -48,7 +48,7 @@ class FrozenFeatures(nn.Module):
         self.train(mode=False)
 
     def train(self, mode: bool = True) -> Self:
-        """Stays in evaluation, whatever is asked."""
+        """Stay in evaluation mode, whatever `mode` is."""
         return super().train(mode=False)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -62,12 +62,12 @@ def resnet50_encoder(weights_file: Path, embedding_dim: int, *, tuned: bool = Fa
 
     Args:
         weights_file: state dictionary of torchvision's resnet50, such as resnet50-11ad3fa6.pth.
-        embedding_dim: l.
+        embedding_dim: size of the embedding, l in the paper.
         tuned: train and exchange the whole network, 94 MB per message; otherwise it stands in the place of the
             normalizer, frozen and local, and only the projection is trained and exchanged.
 
     Returns:
-        normalizer (images 0 to 255, [batch, 3, h, w]) and encoder of a `ClientModel`.
+        Normalizer (images 0 to 255, [batch, 3, h, w]) and encoder of a `ClientModel`.
 
     Raises:
         ConfigError: torchvision is not installed, or the file is missing or holds something else.
@@ -108,6 +108,7 @@ def _backbone(weights_file: Path) -> nn.Module:
         ) from None
     backbone: nn.Module = resnet50(weights=None)
     try:
+        # weights_only: a pickle with other objects would run code
         backbone.load_state_dict(torch.load(weights_file, map_location="cpu", weights_only=True))
     except OSError as error:
         raise ConfigError(
@@ -120,5 +121,6 @@ def _backbone(weights_file: Path) -> nn.Module:
             f"the weights file {weights_file} does not hold a state dictionary of torchvision's resnet50"
             f" ({first_line}); give one such as resnet50-11ad3fa6.pth"
         ) from None
+    # after loading: the file has weights of the classifier, too
     backbone.fc = nn.Identity()
     return backbone

@@ -44,18 +44,19 @@ class DeployedModel(nn.Module):
         head = model.head.detach()
         self.head = nn.Linear(width, n_outputs, device=head.device, dtype=head.dtype)
         with torch.no_grad():
+            # the flat head holds the weights row by row, then the biases
             self.head.weight.copy_(head[: n_outputs * width].view(n_outputs, width))
             self.head.bias.copy_(head[n_outputs * width :])
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Answers inputs in physical units.
+        """Logits of inputs in physical units.
 
         Args:
             inputs: one tensor per modality, [batch, ...]; with several modalities one more, which of them are there,
                 [batch or 1, n_modalities] of 1 and 0.
 
         Returns:
-            logits [batch, n_outputs], and the share of every modality [batch, n_modalities]; None where there is one
+            Logits [batch, n_outputs], and the share of every modality [batch, n_modalities]; None where there is one
             modality, or the fusion has no shares.
         """
         n = len(self.modalities)
@@ -82,7 +83,7 @@ class DeployedTwins(nn.Module):
         self.temperatures = nn.Buffer(model.temperatures.clone())
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """As of `DeployedModel`; the shares are those of both, in the proportion in which they are mixed."""
+        """Logits and shares as of `DeployedModel`; shares of both models are mixed in the proportion of the models."""
         shared, shares = self.shared(*inputs)
         own, own_shares = self.own(*inputs)
         mixed = None if shares is None else self.share * shares + (1.0 - self.share) * own_shares
@@ -115,13 +116,14 @@ class OnnxExporter:
         """Write one model.
 
         Args:
-            model: trained.
+            model: trained model.
             input_shapes: modality -> shape of one sample; the batch dimension stays free.
-            path: of the `.onnx` file.
+            path: path of the `.onnx` file.
             metadata: goes into the file's metadata properties.
         """
         deployed = _deployed(model).cpu().float().eval()
         shapes = {modality: input_shapes[modality] for modality in deployed.modalities}
+        # the text of a module names its layers with their sizes, and `extra_repr` the rest
         key = f"{shapes} {deployed}"
         if key not in self._templates:
             self._templates[key] = _template(_with_distinct_values(deployed), shapes)
@@ -144,6 +146,7 @@ def _template(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]]) -> on
 
 def _trace(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]], *, optimize: bool) -> onnx.ModelProto:
     names: list[str] = list(shapes)
+    # a batch of two: the exporter would take a size of 1 for a constant
     sample = [torch.zeros(2, *shape) for shape in shapes.values()]
     if len(shapes) > 1:
         names.append(PRESENT_NAME)
@@ -165,6 +168,7 @@ def _trace(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]], *, optim
     assert program is not None
     proto: onnx.ModelProto = program.model_proto
     if len(shapes) > 1:
+        # one row for any batch: it is broadcast
         everything = np.ones((1, len(shapes)), np.float32)
         proto.graph.initializer.append(onnx.numpy_helper.from_array(everything, PRESENT_NAME))
     return proto

@@ -1,4 +1,4 @@
-"""What an exported model costs a device: operations and numbers, counted in the graph itself."""
+"""Costs of an exported model on a device: operations and parameters, counted in its graph."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-#: Where nearly all work and all weights are.
+#: Operators that hold nearly all operations and all weights.
 WEIGHTED = ("Conv", "Gemm", "MatMul")
 
 

@@ -99,7 +99,7 @@ class StabilityWatch:
     def __init__(self, n_clients: int, *, clamps_map_step: bool) -> None:
         self._n_clients = n_clients
         self._remedy = "lower sheaf.map_step_size" + ("" if clamps_map_step else " or set sheaf.clamp_map_step = true")
-        self._said: dict[str, str] = {}
+        self._warned: dict[str, str] = {}
         self._rows: dict[int, list[Mapping[str, Any]]] = {}
         self._first: Mapping[str, float] | None = None
         self._last: Mapping[str, float] = {}
@@ -107,7 +107,7 @@ class StabilityWatch:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(self._said.values())
+        return tuple(self._warned.values())
 
     def see(self, row: Mapping[str, Any]) -> None:
         """Check the row of one client after one round; rows of algorithms without coupled heads are ignored."""
@@ -130,11 +130,11 @@ class StabilityWatch:
 
     def state(self) -> State:
         """State of the watch between two rounds."""
-        return {"said": self._said, "first": self._first, "last": self._last, "map_step": self._largest_map_step}
+        return {"said": self._warned, "first": self._first, "last": self._last, "map_step": self._largest_map_step}
 
     def restore(self, saved: SavedState) -> None:
         """Restore the state of the watch."""
-        self._said = {name: sentence.text() for name, sentence in saved.part("said").named().items()}
+        self._warned = {name: sentence.text() for name, sentence in saved.part("said").named().items()}
         self._first, self._last = saved.part("first").state, saved.part("last").state
         self._largest_map_step = saved.part("map_step").number()
 
@@ -175,4 +175,4 @@ class StabilityWatch:
             )
 
     def _warn(self, kind: str, warning: str) -> None:
-        self._said.setdefault(kind, warning)
+        self._warned.setdefault(kind, warning)
