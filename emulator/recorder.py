@@ -164,6 +164,7 @@ class Recorder:
 
     def refused(self, in_flight: InFlight) -> None:
         """Record a message that arrived damaged and was refused by its receiver."""
+        # Its link had delivered it, so that `message` did not count it as lost.
         self.traffic.lost_messages += 1
         self.traffic.corrupted_messages += 1
         self.traffic.by_kind[str(in_flight.slot.kind)].lost_messages += 1

@@ -76,6 +76,7 @@ class Report:
 
     def as_json(self) -> str:
         """One JSON object."""
+        # NaN is no JSON, and programs read this.
         return json.dumps(asdict(self), indent=1, allow_nan=False)
 
     def as_text(self) -> str:

@@ -32,6 +32,7 @@ REQUIRED_FILES = (MODEL_FILE, SAMPLES_FILE, CARD_FILE)
 INPUT_PREFIX, LOGITS = "input_", "logits"
 
 MOST_MANIFEST_BYTES = 1 << 22
+# The earliest time that an entry of a ZIP archive can have.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the same bundle gives the same archive, whenever it is packed
 
 
@@ -92,6 +93,7 @@ def read_bundle(path: Path) -> tuple[Manifest, dict[str, bytes]]:
             return _checked(path, _Folder(path))
         with zipfile.ZipFile(path) as archive:
             return _checked(path, _Archive(archive))
+    # Sentences of our own pass; only errors of libraries get the general one.
     except BundleError:
         raise
     except Exception as error:  # noqa: BLE001 - zipfile passes on whatever its decompressors raise
@@ -122,6 +124,7 @@ def write_bundle(folder: Path, manifest: Manifest, content: Mapping[str, bytes])
         partial.mkdir(parents=True)
         for name, data in {**content, MANIFEST_FILE: whole.as_json().encode()}.items():
             (partial / name).write_bytes(data)
+            # Before the rename, or a power failure could leave a folder of the right name with incomplete files.
             sync(partial / name)
         partial.rename(folder)
     except OSError as error:

@@ -56,6 +56,7 @@ def footprint_of(
     """
     with TemporaryDirectory() as folder:
         place, samples = Path(folder) / "model.onnx", Path(folder) / "batch.npz"
+        # As files, so that the new process holds nothing else of this one.
         place.write_bytes(model)
         np.savez(samples, allow_pickle=False, **inputs)
         command = [sys.executable, "-m", __name__, str(place), str(samples), str(threads), str(int(cuda))]

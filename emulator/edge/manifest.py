@@ -216,6 +216,7 @@ class Manifest:
 
     def _tree(self) -> dict[str, Any]:
         inputs = [one.as_dict() for one in self.inputs]
+        # `asdict` would nest the window of an input; its fields stand beside the others in the file.
         return {"format": FORMAT, "version": VERSION, **asdict(self), "inputs": inputs}
 
 

@@ -44,6 +44,7 @@ def profile_of(name: str, table: Mapping[str, Any]) -> DeviceProfile:
         raise ConfigError(
             f"compute.profiles: {name[:80]!r} is no name of a device; use up to 64 letters, digits, '-', '_'"
         )
+    # A file must not change the meaning of a scenario that names one of our devices.
     if name in DEVICE_PROFILES:
         raise ConfigError(
             f"compute.profiles: {name!r} is the name of a device that comes with sheafedge; choose another"

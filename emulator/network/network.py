@@ -152,6 +152,7 @@ class Network:
         in_flight, slot, n_lost = offer.in_flight, offer.in_flight.slot, len(delivery.lost_packets)
         # A vector with gaps is of use only where its coordinates mean something one by one.
         usable = n_lost == 0 or (slot.kind in DIVISIBLE_KINDS and n_lost < delivery.n_packets)
+        # Only of what the link delivered, so that every lost message has one cause.
         cut_off = usable and self._faults.loses(slot.sender, in_flight.receiver, offer.offered_s, delivery.arrival_s)
         self._recorder.message(offer.offered_s, in_flight, delivery, usable and not cut_off, by_fault=cut_off)
         if usable and not cut_off:

@@ -59,6 +59,7 @@ class BaseStation:
         """The SimPy process of one round, from its start to the observation."""
         env, host = self._context.env, self._host
         yield from self._begin(round_index)
+        # Outages are known beforehand: work that would be cut off is never begun, so that nothing has to be taken back.
         off_s = self._context.faults.goes_off_s(host.client_id, env.now)
         self._set_part(off_s > env.now)
         arrived: PhaseInput | None = None
@@ -112,6 +113,7 @@ class BaseStation:
             yield env.at(start_s)
         if self._begin_round is not None:
             self._begin_round(env.now)
+        # For the whole round, as the mixing weights of moving nodes are.
         if self._context.neighbors_at is not None:
             self._neighbors = self._context.neighbors_at(self._host.client_id, env.now)
 
@@ -129,6 +131,7 @@ class BaseStation:
 
     def _set_part(self, takes_part: bool) -> None:
         """Join or leave the barrier."""
+        # No party waits when a round begins, which is when nodes come back: see `Barrier`.
         if takes_part and not self._takes_part:
             self._context.barrier.join()
         if self._takes_part and not takes_part:

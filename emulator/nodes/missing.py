@@ -78,6 +78,7 @@ class Stale:
 
     def complete(self, expected: frozenset[MessageSlot], arrived: Mapping[MessageSlot, Message]) -> list[Message]:
         messages = []
+        # In any order: the inbox sorts what comes out.
         for slot in expected:
             message = arrived.get(slot)
             if message is not None:

@@ -81,6 +81,7 @@ class OutsidePlace:
             WireError: a message of another client, phase or round, of another size or type, with numbers that are not
                 finite, or twice.
         """
+        # Messages are matched by topic: what is no shared vector of this client must not enter an average.
         vectors = {vector.topic: vector for vector in self.vectors}
         seen = set()
         for message in messages:

@@ -19,7 +19,9 @@ from .outside_place import OutsidePlace, pack_place
 from .seat import ReadReply, Seat
 from .seat_server import SeatServer
 
+# Checked before msgpack builds anything from what an unknown process sends.
 _MOST_HEADER_BYTES = 1 << 16  # of an outside client, whose messages are few
+# As of workers, whose limit of silence is 6 s with a heartbeat per second.
 _BEATS_PER_SILENCE = 6.0
 
 

@@ -66,6 +66,7 @@ class OutsideStation:
             messages = yield from self._request_output(arrived, phase.name, round_index, deadline_s)
             for message in messages:
                 self._context.network.send(message)
+            # From the place and not from the reply, so that a client that is late still receives from its neighbors.
             expected = place.expected(phase.name, round_index)
             messages = yield from self._inbox.gather(round_index, phase.name, expected, deadline_s)
             arrived = PhaseInput(phase.name, round_index, messages)

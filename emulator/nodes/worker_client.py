@@ -79,6 +79,7 @@ class WorkerClient:
         self._heard_s, self._is_connected = time.monotonic(), False
         self._inbox: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[Packet] = queue.SimpleQueue()
+        # A daemon: a computation that goes on must not keep the process alive when the engine is gone.
         self._work = threading.Thread(target=self._work_loop, name="work", daemon=True)
         self.n_refused = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -201,6 +202,7 @@ class WorkerClient:
         self._inbox.put(None)
         self._socket.close()
         self._wake_receiver.close()
+        # A short wait lets a call that is nearly done end before the context is freed.
         if self._work.is_alive():
             self._work.join(_PATIENCE_S)
         if not self._work.is_alive():  # else it may still use its socket, and the process is about to end anyway

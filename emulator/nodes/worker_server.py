@@ -190,12 +190,14 @@ class _WorkerPolicy:
         if release not in {None, self._release}:
             sentence = f"the engine is of release {self._release}, the worker of {printable(release)}"
             raise JoinRefused(f"{sentence}; install one release everywhere")
+        # A worker that was started for a seat must get that seat, whose process is watched.
         free = [seat for seat in self._seats if seat.identity is None and wanted in {None, seat.index}]
         if not free:
             raise JoinRefused("all workers that the engine waits for are there")
         return free[0]
 
     def welcome(self, seat: WorkerSeat) -> Packet:
+        # Any packet shows that there is an engine; from then on the worker's limit is that of silence.
         if self._scenario is None:
             return Packet("alive", {})
         seat.is_welcome, seat.answered_s = True, time.monotonic()
@@ -242,6 +244,7 @@ class _WorkerPolicy:
     def _set_ready(self, seat: WorkerSeat, packet: Packet) -> None:
         starts = packet.fields["starts"]
         fits = packet.fields["clients"] == list(seat.clients) and len(starts) == len(seat.clients)
+        # Requests for the clients of the seat go to this worker, so it must have built exactly these.
         if not seat.is_welcome or not fits or any(type(digest) is not str for digest in starts):
             raise WireError("a worker is ready for something else than it was given")
         self.starts.update(zip(seat.clients, starts, strict=True))

@@ -148,6 +148,7 @@ def _surfaces(settings: ChannelSettings) -> Surfaces:
 
 
 def _check_apart(scene: Scene, length_m: Array, carrier_hz: float) -> None:
+    # Nearer than that the law of the far field does not hold.
     too_near = ~(length_m > wavelength_m(carrier_hz))  # NaN is too near as well
     if too_near.any():
         frame = int(too_near.argmax())

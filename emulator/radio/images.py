@@ -209,6 +209,7 @@ def _double_facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, us
 
 def _vehicle_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array, axis: int) -> Images:
     """Paths over the vehicle faces across this axis that face the base station."""
+    # Not the target, which carries the antenna itself.
     mirrors = scene.present & np.isin(scene.kind, MIRRORING_KINDS)
     center = np.where(mirrors[..., None], scene.center_m, 0.0)
     half = np.where(mirrors[..., None], 0.5 * scene.size_m, 0.0)

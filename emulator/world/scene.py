@@ -126,8 +126,10 @@ def blockers(scene: Scene, start_m: Array | None = None) -> NDArray[np.bool_]:
     """
     start_m = scene.base_station_m if start_m is None else start_m
     way_m = (scene.user_m - start_m)[:, None, :]
+    # Slab test: a line along a face would divide 0 by 0.
     way_m = np.where(way_m == 0.0, 1e-12, way_m)
     one, other = (scene.lower_m - start_m) / way_m, (scene.upper_m - start_m) / way_m
+    # Clipped to the piece between the two antennas.
     enters = np.maximum(np.minimum(one, other).max(axis=-1), 0.0)
     leaves = np.minimum(np.maximum(one, other).min(axis=-1), 1.0)
     return np.asarray(scene.present & (scene.kind != Kind.TARGET) & (enters < leaves))

@@ -105,6 +105,7 @@ class Server:
         Args:
             wait_s: longest wait for a packet, where no request waits.
         """
+        # Once per turn, so that `is_alive` notices a model that never returns.
         self._turned_s = time.monotonic()
         self._reload()
         # Waiting requests must not wait for packets.
@@ -282,6 +283,7 @@ class Server:
         model = ServedModel(loaded)
         if model.digest == self._model.digest:
             return "same", f"reload: {name} is the same as before"
+        # Windows that are being filled, and samples that wait, go on with the new model.
         if _forms(model.manifest.inputs) != _forms(self._model.manifest.inputs):
             return "refused", (
                 f"reload refused, {name} is served on: {model.manifest.name} takes other inputs, and no window of now"

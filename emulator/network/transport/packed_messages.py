@@ -29,6 +29,7 @@ def pack_messages(messages: Sequence[Message], frames: list[Frame]) -> list[list
     Raises:
         WireError: a payload is no vector of numbers that may cross.
     """
+    # By identity: the messages keep their arrays alive, so that no id stands for two.
     places: dict[int, int] = {}
     packed = []
     for message in messages:

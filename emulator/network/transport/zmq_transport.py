@@ -61,6 +61,7 @@ class ZmqTransport(WireTransport):
         shared = context if context is not None else self._own_context
         assert shared is not None
         try:
+            # Names of inproc belong to a context, which several transports may share.
             own_name = f"inproc://sheafedge-{id(self):x}"
             # The first socket that connects under a name has it: this one cannot be guessed, and the worker has it
             # before the address is published.
