@@ -1,4 +1,4 @@
-"""What can fail in a scenario: entries of `[[faults]]`, on schedule or at random.
+"""Faults of a scenario: entries of `[[faults]]`, on schedule or at random.
 
 A new kind is its mechanism in `emulator/faults/`, or in `datasets/windows/` where it changes recorded frames, and a row
 of `FAULT_KINDS`; a value that no other kind has is one more field of `FaultSection`.
@@ -47,7 +47,7 @@ class FaultEntry(Protocol):
         ...
 
     def outages(self, *what: object) -> Outages:
-        """When the named thing is out: on schedule, or drawn from a stream of its own."""
+        """Outages of the named part: on schedule, or drawn from a random stream of its own."""
         ...
 
 
@@ -132,12 +132,12 @@ class FaultSection(Section):
         nodes: client numbers, for "node_off" and "clock_drift".
         edges: pairs of client numbers, for "link_down", and for "corrupted", where none means all.
         groups: lists of client numbers, for "partition"; clients in none of them are one more group.
-        share: of messages, for "corrupted".
-        modality: of the sensor, for "clock_drift".
+        share: share of corrupted messages, for "corrupted".
+        modality: modality of the sensor, for "clock_drift".
         ppm: parts per million that its clock runs too fast, from the start of the recording on.
         jump_s: by which it jumps ahead at the instant `at_s` of the recording.
         at_s: simulated instant at which it begins; from the start where it is not set.
-        for_s: how long it lasts; without it, for good.
+        for_s: duration in s; without it the fault is never repaired.
         mean_up_s, mean_down_s: at random instead: mean time to the next failure and mean time to repair, both
             exponential, for every node or edge on its own; a partition comes and goes as a whole, and so does the time
             in which an entry corrupts.
@@ -198,7 +198,7 @@ class FaultSection(Section):
 
     @property
     def spec(self) -> FaultKind:
-        """Its kind."""
+        """Row of `FAULT_KINDS` for its kind."""
         return FAULT_KINDS[self.kind]
 
     @property
@@ -220,7 +220,7 @@ class FaultSection(Section):
 
 
 def _examples() -> dict[str, str]:
-    """Field -> how it is written, of the fields that say what fails."""
+    """Field -> example in TOML, of the fields that name what fails."""
     fields = FaultSection.model_fields.items()
     return {name: str(field.examples[0]) for name, field in fields if field.examples}
 

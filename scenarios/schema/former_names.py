@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PresentName:
-    """Where a field is now.
+    """Present name of a renamed field.
 
     Attributes:
         field: its dotted name; `*` stands for the number of a list item.
@@ -50,13 +50,13 @@ def answer_to_former_name(where: Sequence[str]) -> str | None:
 
 
 def with_present_names(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables that a run wrote, in the names of today."""
+    """Tables that a run wrote, with the present names of all fields."""
     renamed = {old: now.field for old, now in FORMER_NAMES.items() if not now.advice}
     return _renamed(tables, renamed)
 
 
 def with_former_names(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables in the first names of all fields, for hashes that must not change when a field is renamed."""
+    """Tables with the former names of all fields, for hashes that must not change when a field is renamed."""
     renamed = {now.field: old for old, now in FORMER_NAMES.items() if not now.advice}
     return _renamed(tables, renamed)
 

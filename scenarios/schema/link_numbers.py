@@ -14,7 +14,7 @@ from .section import Probability, Section
 
 
 class LinkSection(Section):
-    """The numbers of every direction of every edge, as far as its model does not bring its own.
+    """Numbers of every direction of every edge, unless its model has its own.
 
     Attributes:
         rate_bps, propagation_s, processing_s, packet_bytes, retry_limit, retry_interval_s: see `LinkSettings`.
@@ -37,6 +37,7 @@ class LinkSection(Section):
 
     @pydantic.model_validator(mode="after")
     def _is_possible(self) -> Self:
+        # the settings class checks the ranges of its numbers itself
         self.settings()
         return self
 
@@ -82,13 +83,14 @@ class BurstSection(Section):
             return BURST_PRESETS[self.preset]
         if self.p is not None and self.r is not None:
             return BurstSettings(self.p, self.r, self.loss_bad, self.loss_good)
+        # a chain that never leaves one state has no mean length of bursts
         if link.loss_probability in (0.0, 1.0):
             return None
         return bursts_of(link.loss_probability, link.mean_burst_packets)
 
 
 class TraceSection(Section):
-    """What to replay.
+    """Recorded links to replay.
 
     Attributes:
         files: traces; every direction of an edge draws one of them.
@@ -97,7 +99,7 @@ class TraceSection(Section):
         at_end: "loop" begins anew, "stretch" makes one replay last `stretch_to_s`, and begins anew then.
         stretch_to_s: simulated seconds; may be left out with `data.mode = "live"`, whose runs have a known length.
         random_start: every direction begins somewhere else; else all begin at the beginning.
-        one_way_share: of a recorded round trip.
+        one_way_share: share of a recorded round trip that is the delay of one direction.
     """
 
     files: tuple[str, ...] = ()

@@ -35,8 +35,8 @@ class BlocksSection(Section):
     """Resource blocks of a shared medium.
 
     Attributes:
-        slot_s: length of a slot.
-        n_blocks: per slot.
+        slot_s: length of a slot in s.
+        n_blocks: number of blocks per slot.
     """
 
     slot_s: Annotated[float, Field(gt=0.0)] = 0.0005
@@ -44,12 +44,12 @@ class BlocksSection(Section):
 
 
 class EdgeSection(_EdgeTables):
-    """An exception: edges that differ from the others in what is set here.
+    """Exception: settings of some edges that differ from those of the others.
 
     Attributes:
         clients: two client ids, in any order.
         groups: two groups, or the same one twice: all edges between their members.
-        model: of both directions, a name of `LINK_MODELS`.
+        model: model of both directions, a name of `LINK_MODELS`.
         rate_bps, propagation_s, processing_s, retry_limit, retry_interval_s, loss_probability, mean_burst_packets,
             blocked_loss_probability: see `LinkSection`.
 
@@ -82,16 +82,16 @@ class EdgeSection(_EdgeTables):
 
 
 class LinksSection(_LinkTables):
-    """Which model every edge has, and what its messages queue for.
+    """Section `links`: the model of every edge, and the queues of its messages.
 
     Attributes:
-        model: of every edge that `edges` does not name, a name of `LINK_MODELS`.
-        queue_bytes: of messages that may wait at a sender; further ones are dropped. 0: no limit.
+        model: model of every edge that `edges` does not name, a name of `LINK_MODELS`.
+        queue_bytes: total size of messages that may wait at a sender; further ones are dropped. 0: no limit.
         transmitter: "per_edge", every direction sends independently; "per_node", a node sends one thing at a time.
         medium: "own"; or all radios share one, by "processor_sharing" or in "round_robin" over `blocks`.
-        blocks: of the medium, for "round_robin".
+        blocks: resource blocks of the medium, for "round_robin".
         priorities: head and map vectors go before encoders, which are sent in chunks.
-        chunk_packets: of these chunks.
+        chunk_packets: number of packets of such a chunk.
         edges: exceptions, the last that names an edge counts.
 
     It also has a field for the table of every model in `LINK_MODELS` that has settings; see `settings_of`.
@@ -121,8 +121,8 @@ class EdgeModel:
     """Model and numbers of one edge, exceptions applied; both directions are alike.
 
     Attributes:
-        model: of its channels.
-        settings: of this model.
+        model: model of its channels.
+        settings: settings of this model.
         link: numbers that the model does not bring itself.
     """
 
@@ -136,7 +136,7 @@ _LINK_FIELDS = tuple(field for field in LinkSection.model_fields if field in Edg
 
 
 def edge_model(links: LinksSection, link: LinkSection, exception: EdgeSection | None = None) -> EdgeModel:
-    """What an edge is like that falls under an exception, or under none.
+    """Model and numbers of an edge with this exception, or without one.
 
     Raises:
         ConfigError: numbers of the exception that are impossible together with the rest.

@@ -1,4 +1,4 @@
-"""Groups and neighbors of all clients: what the scenario alone decides about them, before any data."""
+"""Groups and neighbors of all clients, as the scenario alone decides them, before any data."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Neighborhood(NamedTuple):
     """A scenario with the graph of its clients.
 
     Attributes:
-        scenario: which.
-        graph: of the topology, along which encoders and heads are shared.
+        scenario: scenario of the clients.
+        graph: graph of the topology, along which encoders and heads are shared.
         groups: name of every client's group.
     """
 
@@ -39,7 +39,7 @@ class Neighborhood(NamedTuple):
 
     @property
     def links(self) -> Graph:
-        """The graph along which messages go: some algorithms also link all members of a group."""
+        """Graph along which messages are sent: some algorithms also link all members of a group."""
         linked = self.scenario.algorithm_spec.links_groups
         return with_groups_linked(self.graph, self.groups) if linked else self.graph
 
@@ -65,7 +65,9 @@ def assign_groups(clients: ClientsSection, seed: int) -> list[str]:
     """Group of every client: exact counts by largest remainder, dealt in random order."""
     n_clients, groups = clients.n_clients, clients.groups
     exact = np.array([group.share * n_clients for group in groups])
+    # the tolerance keeps products such as 0.29 * 100 = 28.999999999999996 whole
     counts = np.floor(exact + 1e-9).astype(int)
+    # stable: of equal remainders the group that is listed first gets the client
     for index in np.argsort(counts - exact, kind="stable")[: n_clients - counts.sum()]:
         counts[index] += 1
     names = [group.name for group, count in zip(groups, counts, strict=True) for _ in range(count)]
@@ -96,7 +98,7 @@ def members_by_group(groups: Sequence[str]) -> dict[str, list[NodeId]]:
 
 @lru_cache(maxsize=64)
 def _built(topology: TopologySection, owned: tuple[frozenset[Modality], ...], seed: int) -> Graph | str:
-    """The graph, which nobody may change, or the sentence about why there is none.
+    """Frozen graph, or the sentence about why there is none.
 
     Kept, because every edit of a scenario checks it again and most edits leave the graph as it is.
     """
@@ -111,4 +113,5 @@ def _built(topology: TopologySection, owned: tuple[frozenset[Modality], ...], se
         )
     except TopologyError as error:
         return str(error)
+    # frozen: all scenarios with the same topology, sensors and seed share it
     return nx.freeze(graph)

@@ -1,4 +1,4 @@
-"""TOML from strangers: a scenario, a world or a comparison, or one sentence about why the text is none."""
+"""Reader of TOML files of any origin: scenarios, worlds and comparisons, with one-sentence errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONG_KEY = re.compile(rf"(?<![\w\"'-])(?:[\w\"'-]++\s*+\.\s*+){{{MAX_DEPTH}}}")
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file of this name, however impossible the name."""
+    """Whether there is a file of this name; False also for impossible names."""
     try:
         return path.is_file()
     except (OSError, ValueError):  # a name that no file system takes
@@ -34,6 +34,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as stream:
+            # one byte more than allowed shows that a file is too long, without reading all of it
             content = stream.read(MAX_BYTES + 1)
         text = content[:MAX_BYTES].decode("utf-8").replace("\r\n", "\n")
     except (OSError, ValueError) as error:
@@ -64,11 +65,12 @@ def parsed_toml(text: str, source: str) -> dict[str, Any]:
 
 
 def refuse_absurd(value: object, source: str) -> None:
-    """Refuses values that later checks could not even print.
+    """Refuse values that later checks could not print.
 
     Raises:
         ConfigError: tables or lists deeper than `MAX_DEPTH`, or a whole number of hundreds of digits.
     """
+    # level by level instead of recursion, which deep nesting would exhaust
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [child for parent in level for child in _children(parent)]

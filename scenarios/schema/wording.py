@@ -1,4 +1,4 @@
-"""What is wrong with a scenario, as one sentence that names the field, the value and the remedy."""
+"""Errors of a scenario as sentences that name the field, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _COMPLAINTS = {
     "string_type": "must be a string, got {got}; quote it: --set '{name}=\"...\"'",
 }
 _SHOWN_LENGTH = 60
-#: That one answer names; a person corrects no more at a time.
+#: Largest number of wrong fields in one answer.
 MOST_FIELDS = 20
 
 
 def sentences(error: pydantic.ValidationError, scenario: type[pydantic.BaseModel]) -> tuple[str, ...]:
-    """Everything that pydantic found wrong in a scenario, one sentence for every field."""
+    """All errors that pydantic found in a scenario, one sentence per field."""
     errors = error.errors()
     # pydantic counts a list without its wrong items, and then also finds it too short
     around = {one["loc"][:depth] for one in errors for depth in range(len(one["loc"]))}
@@ -39,11 +39,12 @@ def sentences(error: pydantic.ValidationError, scenario: type[pydantic.BaseModel
     said = [sentence for one in errors[:MOST_FIELDS] for sentence in _sentences(one, scenario)]
     if len(errors) > MOST_FIELDS:
         said.append(f"and {len(errors) - MOST_FIELDS} more fields are wrong; correct these first")
+    # two fields can fail the same check of ours: its sentence is given once
     return tuple(dict.fromkeys(said))
 
 
 def one_sentence(error: pydantic.ValidationError, scenario: type[pydantic.BaseModel]) -> str:
-    """The first thing that pydantic found wrong in tables."""
+    """Sentence about the first error that pydantic found."""
     return sentences(error, scenario)[0]
 
 
@@ -53,7 +54,7 @@ def _cause(one: Any) -> object:
 
 
 def _sentences(one: Any, scenario: type[pydantic.BaseModel]) -> tuple[str, ...]:
-    """What pydantic, or a check of ours, found wrong in one field."""
+    """Sentences about one error of pydantic, or of a check of ours."""
     cause = _cause(one)
     if isinstance(cause, ScenarioError):
         return cause.sentences
@@ -62,7 +63,7 @@ def _sentences(one: Any, scenario: type[pydantic.BaseModel]) -> tuple[str, ...]:
 
 
 def _sentence(one: Any, where: Sequence[str], scenario: type[pydantic.BaseModel]) -> str:
-    """What pydantic found wrong in one field."""
+    """Sentence about one error of pydantic."""
     if one["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return _unknown(where, scenario)
     name, got = ".".join(where), shown(one["input"])
@@ -74,21 +75,21 @@ def _sentence(one: Any, where: Sequence[str], scenario: type[pydantic.BaseModel]
 
 
 def no_table(key: str, parent: str, found: object) -> str:
-    """An edit wants to set something inside what is no table."""
+    """Sentence about an edit of a field inside a value that is no table."""
     if isinstance(found, list):
         return f"{key} cannot be set alone because {parent} is a list; set all of it: --set '{parent}=[...]'"
     return f"{key} is not a known field; {parent} holds no fields, set {parent} itself"
 
 
 def shown(value: object) -> str:
-    """A value as people can read it in one line, cut where long."""
+    """Text of a value in one line, cut where long."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = short.maxlong = _SHOWN_LENGTH
     return short.repr(value)
 
 
 def _requirement(message: str) -> str:
-    """What pydantic asks for, without its account of why the value is not it."""
+    """Requirement in a message of pydantic, without its reason."""
     asked = re.split(", (?:unable|got) ", message)[0]
     for theirs, ours in (
         ("Input should be", "must be"),

@@ -1,4 +1,4 @@
-"""What a world file can say: which streets or skies are recorded, by which sensors, for how long.
+"""Section `world` of a scenario: the recorded streets or skies, their sensors and their duration.
 
 A world is the table `[world]` of a scenario file, or of a file of its own, beside a `seed`.
 """
@@ -64,7 +64,7 @@ class SweepSection(Section):
     """How beam powers are measured; streets start from `STREET_SWEEP`.
 
     Attributes:
-        transmit_power_w: of the user.
+        transmit_power_w: transmit power of the user.
         floor_db: noise below the best beam's power with a clear view, for a user that moves at its usual distance;
             measured sweeps have 15 to 25.
         n_snapshots: independent looks that a reading averages.
@@ -81,7 +81,7 @@ class SweepSection(Section):
 
 
 class WorldSection(Section):
-    """Base stations, what happens around them, and who watches.
+    """Base stations, the streets or skies around them, and their sensors.
 
     Attributes:
         kind: "street" or "sky".
@@ -126,6 +126,7 @@ class WorldSection(Section):
             return tree
         table, usual = ("camera", SKY_CAMERA) if tree.get("kind") == "sky" else ("sweep", STREET_SWEEP)
         given = tree.get(table, {})
+        # values that are given win over the usual ones of this kind of world
         return {**tree, table: {**usual, **given}} if isinstance(given, Mapping) else tree
 
     @pydantic.model_validator(mode="after")
@@ -169,7 +170,7 @@ class WorldSection(Section):
 
 
 class _Tables(Section):
-    """What a recording needs of a scenario file."""
+    """Parts of a scenario file that decide a recording."""
 
     seed: Annotated[int, Field(ge=0, lt=1 << 63, strict=True)] = 0
     world: WorldSection
@@ -180,8 +181,8 @@ class WorldFile:
     """A world and the seed that makes it one of many.
 
     Attributes:
-        section: what it is.
-        seed: of every draw.
+        section: settings of the world.
+        seed: root seed of the world.
     """
 
     section: WorldSection
@@ -229,6 +230,7 @@ def load_world(name_or_path: str, edits: Mapping[str, Any] | None = None) -> Wor
 
 def _read(name_or_path: str) -> dict[str, Any]:
     shipped = SHIPPED / f"{name_or_path}.toml"
+    # a plain name first means a shipped scenario; a path with folders never does
     path = shipped if Path(name_or_path).name == name_or_path and is_file(shipped) else Path(name_or_path)
     if not is_file(path):
         raise ConfigError(
