@@ -130,7 +130,7 @@ def read_sweep(table: DeepSenseTable, column: str, row: int, n_rays: int | None 
     """[n_rays, 2] range in m, angle in rad; range 0 is a ray without an echo.
 
     Args:
-        n_rays: that it must have; None for any.
+        n_rays: required number of rays; None: any.
 
     Raises:
         DataError: the file is unreadable or holds no such sweep.

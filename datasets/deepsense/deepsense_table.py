@@ -25,10 +25,10 @@ class DeepSenseTable:
     """A scenario's CSV.
 
     Attributes:
-        path: of the CSV; cells are relative to its folder.
+        path: path of the CSV; cells are relative to its folder.
         columns: cells by column, spaces stripped.
         lines: line of the CSV that holds each row.
-        row_numbers: of each row, from 0, before any was left out.
+        row_numbers: number of each row, from 0, before any was left out.
     """
 
     path: Path

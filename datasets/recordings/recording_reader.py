@@ -190,7 +190,7 @@ class RecordedStation:
 
         Args:
             name: a modality or another field.
-            frames: which rows, as a list would take it, with a step above 0.
+            frames: slice of rows, with a step above 0.
 
         Raises:
             DataError: the base station has no such field, or its content is damaged.

@@ -91,7 +91,7 @@ def scored_on_validation(
     Args:
         client: its number, for errors.
         rows: what it trains on and is tested on otherwise.
-        samples: of its recording.
+        samples: samples of its recording.
         draws: the only randomness.
         split: "sequence" holds out whole drive-bys, "random" random rows, "time" the end of the training rows, behind a
             gap that leaves no frame to both sides.

@@ -21,7 +21,7 @@ def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
     Labels are found before beams get new numbers, so that a tie between two beams is broken as ever.
 
     Args:
-        samples: of beams, in the order of the codebook.
+        samples: samples of beams, in the order of the codebook.
         numbering: [n_beams] beam that each new number stands for; every beam once.
 
     Returns:

@@ -37,7 +37,7 @@ class Occlusion:
     A frame is always hidden in the same way: in any batch, in training and test, and when frames were added since.
 
     Attributes:
-        seed: of this client; others have other rectangles.
+        seed: seed of this client; others have other rectangles.
         low, high: share of the image's area that is hidden, uniform between the two but for whole pixels.
 
     Raises:
@@ -93,8 +93,8 @@ class View:
         zoom: 1 keeps the whole image; at 1.25 the middle four fifths fill it.
         shift_right, shift_down: where the middle of the picture goes, in half widths and half heights.
         tilt_right, tilt_down: perspective: how much closer the right and lower edges are than the middle.
-        saturation: of colors, 1 keeps them, 0 turns them grey.
-        gains: of red, green and blue; grey images get their mean as seen by luma.
+        saturation: factor of color saturation, 1 keeps them, 0 turns them grey.
+        gains: factors of red, green and blue; grey images get their mean as seen by luma.
         brightness: added to all, where 1 is white.
 
     Raises:

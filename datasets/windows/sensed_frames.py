@@ -44,8 +44,8 @@ class SensedFrames:
         keep_powers: keep received powers as they were measured, where the best beams come from; rf need not be among
             the modalities for that.
         gps_columns: what the columns of gps are called; those in degrees are kept relative to `gps_origin`.
-        geometry: of the base station; its place is looked up here by the names of the columns.
-        image_change: of what the camera sees, before luma is taken, such as an occlusion.
+        geometry: geometry of the base station; its place is looked up here by the names of the columns.
+        image_change: change of the images, before luma is taken, such as an occlusion.
         capacity: rows for which there is room before anything must grow.
 
     Attributes:
@@ -222,7 +222,7 @@ class SensedFrames:
         """The same base station, one sensor of which shows in every row what it saw in another.
 
         Args:
-            modality: of the sensor; powers that are kept for labels stay as they are.
+            modality: modality of the sensor; powers that are kept for labels stay as they are.
             rows: [n_frames] the row that it shows.
         """
         other = copy(self)

@@ -32,7 +32,7 @@ class BlockageWindows:
     Attributes:
         frames: per modality, every frame once, as `MODALITY_SPECS` describes it: lidar [n_frames, 2, n_rays] float32,
             camera [n_frames, h, w] uint8 grey, rf [n_frames, n_beams] float32 in dB.
-        windows: which of them make an input.
+        windows: modality -> window of frames that make an input.
         end: [n] int64, row of the recording at which a window ends, t; it begins at t - n_before.
         label: [n] int64, (23): 1 if any of the frames t + 1 to t + horizon is blocked, else 0.
         blocked_now: [n] bool, whether frame t is.
@@ -119,10 +119,10 @@ def blockage_windows(
 
     Args:
         sensed: so far; what comes later gives further windows and changes none of these.
-        modalities: that the client owns, among `BLOCKAGE_INPUTS`.
+        modalities: modalities of the client, among `BLOCKAGE_INPUTS`.
         length: frames of a window, now included.
         horizon: frames ahead that the label looks at.
-        label: which definition of blocked; None takes the first of `BLOCKAGE_LABELS` that the base station has.
+        label: name of the blockage label; None takes the first of `BLOCKAGE_LABELS` that the base station has.
         max_frame_step: largest step of `frame_index` inside a window, where the base station has one.
         stride: windows end in every stride-th row, counted from the first row of all.
         may_be_empty: no window is an answer, not an error: more may come.
@@ -166,7 +166,7 @@ class BeamWindows:
     Attributes:
         frames: per modality, every frame once: gps [n_frames, k] float32, camera [n_frames, 3, h, w] uint8,
             rf [n_frames, n_beams] float32 in dB, its beams in the order of the codebook.
-        windows: which of them make an input. A window of rf ends before now: the sweep of now holds the label.
+        windows: modality -> window of an input. A window of rf ends before now: the sweep of now holds the label.
         measured: [n_frames, n_beams] linear received power in the order of the codebook, NaN where a beam was not
             measured.
         end: [n] int64, row of the recording that is now.
@@ -261,7 +261,7 @@ def beam_windows(
 
     Args:
         sensed: so far, with powers for the label; what comes later gives further samples and changes none of these.
-        modalities: that the client owns, among `BEAM_INPUTS`.
+        modalities: modalities of the client, among `BEAM_INPUTS`.
         n_beams: every (n / n_beams)-th beam is kept; None keeps all.
         max_frame_step: largest step of `frame_index` to the previous frame, where the base station has one.
         stride: samples are every stride-th row, counted from the first row of all.

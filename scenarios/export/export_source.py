@@ -150,7 +150,7 @@ class ExportRequest:
         calibration: how activation ranges follow from training windows, where the precision is calibrated.
         calibration_windows: number of these windows, spread over the client's own training rows.
         min_agreement: share of held-out samples decided as by the trained model, below which a warning is due.
-        max_loss: of the first score, on held-out or shifted rows, above which nothing is written.
+        max_loss: largest loss of the first score on held-out or shifted rows; above it nothing is written.
         archives: also as one `.zip` each.
 
     Raises:

@@ -46,7 +46,7 @@ def draw_scene(scene: Scene, frame: int, ax: Axes) -> None:
 
     Args:
         scene: F instants.
-        frame: which of them.
+        frame: index of the drawn instant.
         ax: where to draw.
     """
     instant = scene.frames(slice(frame, frame + 1))

@@ -35,8 +35,8 @@ class StationReport:
         name: name of the base station.
         n_frames: number of recorded frames.
         n_sequences: unbroken stretches, flights or passes.
-        blocked_share: of frames, by geometry.
-        power_blocked_share: of frames, by power; None where the user moves and power has no clear level.
+        blocked_share: share of frames blocked by geometry.
+        power_blocked_share: share of frames blocked by power; None where the user moves and power has no clear level.
         disagreement: share of frames in which the two differ; None likewise.
         n_events: number of times that the line of sight becomes blocked.
         beam_persistence: share of frames whose best beam is that of the frame before, in the same sequence.

@@ -175,7 +175,7 @@ def _with_new_workers(lost: WorkerLost, path: Path, rounds_done: int, conditions
             worker would end the next one.
         path: folder of the run.
         rounds_done: when it began.
-        conditions: of the run.
+        conditions: options of the run.
     """
     try:
         interrupted = interrupted_run(path)

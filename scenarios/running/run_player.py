@@ -32,7 +32,7 @@ class PlayedRun:
     """A run after its last round, with everything that its summary reads.
 
     Attributes:
-        scenario: of the run.
+        scenario: scenario of the run.
         data: data of its clients.
         emulation: emulation with trained learners.
         evaluator: evaluator with the scores of all clients.

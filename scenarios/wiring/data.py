@@ -152,9 +152,9 @@ def _sensed_frames(
 
     Args:
         images: value of `data.images`.
-        seed: of the run.
+        seed: root seed of the run.
         members: all clients.
-        stations: of all recordings.
+        stations: base stations of all recordings.
         assignment: station of every client.
     """
     frames: dict[tuple[int, int | None], SensedFrames] = {}

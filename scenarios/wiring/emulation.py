@@ -119,7 +119,7 @@ def build(
         data: data of every client.
         observe: function that computes the figures of a learner at the end of a round.
         on_observation: called with these figures.
-        dtype: of models and messages; float64 serves exact tests.
+        dtype: type of models and messages; float64 serves exact tests.
         start_s: simulated instant at which the clock starts; None: when the scenario's first round may begin.
         hosts: maker of the hosts of all learners; None: they run in this process.
         pacing: pacing of the clock, and outside clients; None: as fast as possible.

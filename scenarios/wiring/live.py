@@ -30,7 +30,7 @@ class LiveRows:
         member: the client.
         sensors: sensors of its base station.
         sensed: frames sensed so far.
-        world: that is sensed.
+        world: world that is sensed.
         warm_up_s: simulated time that it senses before the first round.
         last_end: row of the last training sample; nothing later is ever trained on.
 
@@ -102,7 +102,7 @@ def live_rows(world: WorldFile, warm_up_s: float, member: Member, station: Recor
     """Sensors and first training rows of one client.
 
     Args:
-        world: that is sensed.
+        world: world that is sensed.
         warm_up_s: simulated time that it senses before the first round.
         member: the client.
         station: the same base station, recorded to the end.

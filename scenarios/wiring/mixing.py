@@ -33,7 +33,7 @@ def all_weights(
     """Mixing weights of the neighbors of every client.
 
     Args:
-        clients: of the run.
+        clients: clients of the run.
         personal: modalities whose encoders are not shared.
         graph: along which encoders and heads are shared.
         links: the same, or with more edges inside groups, along which whole models are.

@@ -42,7 +42,7 @@ class RadioLinks:
     """Radio links of a run on one band.
 
     Attributes:
-        settings: of every link.
+        settings: settings of every link.
         air: band that they share.
         channels: sender and receiver -> channel.
         log: log of link states.
@@ -77,7 +77,7 @@ def make_radio_links(
     """One channel per direction of every edge, all on one band.
 
     Args:
-        settings: of every link.
+        settings: settings of every link.
         graph: graph with nodes numbered from 0.
         env: source of the random streams of places, losses between them, and block errors.
         blocked: node -> instants and depth of its blockages; None: it is never blocked.
