@@ -134,7 +134,8 @@ def test_ctrl_c_ends_every_process_and_the_same_command_continues(tiny_arguments
     finally:
         running.kill()
     assert running.returncode == 130
-    (line,) = complaints.splitlines()
+    assert len(complaints.splitlines()) == 1, complaints
+    line = complaints.strip()
     n_done = len(list((tmp_path / "c" / "runs").glob("*/summary.json")))
     assert line.endswith("of 60 runs are done, and the same command continues")
     assert 1 <= int(line.split()[1]) <= n_done
