@@ -1,7 +1,12 @@
-"""Samples of beam tracking: from what a base station sensed to drive-bys, and from these to windows and best beams."""
+"""Samples of beam tracking: from what a base station sensed to drive-bys, and from these to windows and best beams.
+
+Beams may get other numbers: an array may be mounted upside down, its codebook may begin elsewhere or be listed in any
+order. Only the base station knows its numbers, and nothing that it measures changes.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError, DataError, InputWindow
 from .drive_bys import M_PER_DEGREE, Recording
+from .samples import Samples
 from .sensed_frames import SensedFrames, measured_powers
 from .sensor_windows import BeamWindows
 
@@ -127,3 +133,28 @@ def _positions_m(sensed: SensedFrames) -> NDArray[np.float64]:
     latitude, longitude = columns.index("latitude_deg"), columns.index("longitude_deg")  # kept from the base station
     narrower = np.cos(np.radians(sensed.gps_origin[latitude]))
     return np.stack([values[:, longitude] * narrower, values[:, latitude]], axis=1) * M_PER_DEGREE
+
+
+def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:
+    """Samples with renumbered beams, in labels, powers and input sweeps.
+
+    Labels are found before beams get new numbers, so that a tie between two beams is broken as ever.
+
+    Args:
+        samples: samples of beams, in the order of the codebook.
+        numbering: [n_beams] beam that each new number stands for; every beam once.
+
+    Returns:
+        Samples that put their sweeps in this order when inputs are gathered; frames stay shared.
+    """
+    assert isinstance(samples, BeamWindows), "there are no beams in other samples"
+    if np.array_equal(numbering, np.arange(len(numbering))):
+        return samples
+    # the argsort of a permutation is its inverse: beam -> new number
+    number_of = np.argsort(numbering)
+    return replace(
+        samples,
+        numbering=numbering,
+        label=number_of[samples.label],
+        previous_beam=number_of[samples.previous_beam],
+    )

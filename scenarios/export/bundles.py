@@ -14,9 +14,8 @@ from ...emulator.edge.bundle import CARD_FILE, MODEL_FILE, SAMPLES_FILE, load_bu
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import PRECISIONS
 from ..recording.record import Progress
-from .bundle_card import model_card
+from .bundle_documents import bundle_manifest, golden_samples, model_card
 from .bundle_evidence import HELD_OUT, WITHOUT, Evidence, evidence
-from .bundle_manifest import bundle_manifest, golden_samples
 from .export_source import ExportRequest, ExportSource, export_sources, in_precision
 from .finished_run import FinishedRun
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.recordings.recording_reader import RecordedStation
-from ...datasets.windows.beam_order import renumbered
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageLabel
+from ...datasets.windows.track_windows import renumbered
 from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modality
 from ...emulator.edge.manifest import InputSpec, Manifest
 from ..schema.data_section import CodebookSize, DataSection

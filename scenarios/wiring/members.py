@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...datasets.windows.beam_order import renumbered
 from ...datasets.windows.perturb import ImageChange, Occlusion, View
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
+from ...datasets.windows.track_windows import renumbered
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality, NodeId
 from ...emulator.edge.device_profiles import DEVICE_PROFILES, DeviceProfile
 from ...emulator.edge.profile_file import profile_of

@@ -12,11 +12,10 @@ from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 from sheafedge.datasets.baselines import majority_predictions, persistence_predictions
 from sheafedge.datasets.scores import BeamScores, score_ranking
-from sheafedge.datasets.windows.beam_order import renumbered
 from sheafedge.datasets.windows.drive_bys import Recording
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import beam_windows
-from sheafedge.datasets.windows.track_windows import tracking_windows
+from sheafedge.datasets.windows.track_windows import renumbered, tracking_windows
 
 N_ROWS = 60
 N_BEAMS = 8

@@ -1,13 +1,32 @@
-"""Model card of a bundle: what users should know before a device relies on it."""
+"""What a bundle says about itself: manifest, samples whose answers it promises, and the model card that users read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...emulator.edge.manifest import InputSpec, Manifest
-from ..tasks.task_spec import TaskSpec
+import numpy as np
+import onnx
 
+from ...emulator.edge.bundle import golden_file
+from ...emulator.edge.manifest import Golden, InputSpec, Manifest, OutputSpec, Runtime
+from ...emulator.edge.onnx_session import OnnxSession
+from ...emulator.edge.precisions import PRECISIONS
+from ...emulator.modalities import has_images
+from ...models.export.onnx_facts import answer_flops, n_parameters
+from ...version import __version__
+from ..tasks.task_spec import TaskSpec
+from ..wiring.data import IMAGES
+from .bundle_evidence import Evidence
+from .export_source import ExportRequest, ExportSource
+
+#: Number of sample inputs with their expected answers, mostly enough for more than one label.
+GOLDEN_ROWS = 4
+#: Tolerance relative to the largest logit: float32 sums in another order differ by a hundredth of that, a wrong
+#: kernel by far more.
+GOLDEN_SHARE = 1e-3
+#: Releases of onnxruntime that first read a file of an IR version; operator sets of these years came no later.
+_FIRST_RUNTIME = {8: "1.10", 9: "1.15", 10: "1.18", 11: "1.22"}
 _LIMITS = """\
 - It answers for the base station that it was trained at, or one very like it. A neighbour's model is a start, not a
   replacement: measure it on your own rows.
@@ -17,13 +36,95 @@ _LIMITS = """\
 - `samples.npz` holds a few rows that this base station sensed. Treat the bundle as you treat its recordings."""
 
 
+def golden_samples(source: ExportSource, session: OnnxSession, shown: Evidence) -> tuple[bytes, Golden]:
+    """Some held-out rows as a samples file, with the answers of this model on this machine and their tolerance.
+
+    Another processor may round a quantized model differently, by at most as much as quantization changed it here.
+    """
+    test = source.data.test
+    rows = np.unique(np.linspace(0, len(test) - 1, GOLDEN_ROWS).round().astype(np.int64))
+    gathered = test.inputs(rows)
+    inputs = {str(one.modality): np.ascontiguousarray(gathered[one.modality], np.float32) for one in source.inputs}
+    logits = session.run(inputs)
+    share = GOLDEN_SHARE * max(1.0, float(np.abs(logits).max()))
+    return golden_file(inputs, logits), Golden(len(rows), max(share, shown.largest_difference))
+
+
+def bundle_manifest(
+    source: ExportSource, request: ExportRequest, name: str, model: onnx.ModelProto, shown: Evidence, golden: Golden
+) -> Manifest:
+    """Manifest of the bundle of a client.
+
+    Args:
+        source: client and run.
+        request: precision and calibration.
+        name: name of the bundle.
+        model: ONNX model in this precision.
+        shown: scores under every condition.
+        golden: number and tolerance of the samples with expected answers.
+    """
+    run, member, data = source.run, source.member, source.data
+    scenario, task = run.scenario, member.task
+    baselines = task.baselines(data.train, data.test)
+    trained: dict[str, str | int | float] = {
+        "scenario": scenario.name,
+        "algorithm": scenario.algorithm,
+        "model": source.reported,
+        "seed": scenario.seed,
+        "rounds": run.summary.rounds,
+        "client": member.client_id,
+        "group": member.group,
+        "recording": data.recording,
+        "windows": len(data.train),
+        **data.held_out,
+        "trace_hash": run.summary.trace_hash,
+        "sheafedge": run.summary.environment.sheafedge,
+        "torch": run.summary.environment.torch,
+    }
+    if has_images(member.modalities) and scenario.data.images != "plain":
+        trained[IMAGES] = scenario.data.images
+    if PRECISIONS[request.precision].is_calibrated:
+        trained |= {"calibration": request.calibration, "calibration_windows": request.calibration_windows}
+    return Manifest(
+        name=name,
+        created_by=f"sheafedge {__version__}",
+        task=scenario.task,
+        question=task.title,
+        precision=request.precision,
+        runtime=Runtime(
+            opset=next(one.version for one in model.opset_import if one.domain == ""),
+            ir_version=model.ir_version,
+            onnxruntime=_FIRST_RUNTIME[model.ir_version],
+        ),
+        inputs=source.inputs,
+        output=_output(source),
+        flops=answer_flops(source.model),
+        parameters=n_parameters(source.model),
+        trained=trained,
+        metrics={**shown.as_metrics(), "baselines": baselines},
+        golden=golden,
+    )
+
+
+def _output(source: ExportSource) -> OutputSpec:
+    member, task = source.member, source.member.task
+    binary = task.n_outputs(member.data) == 1
+    return OutputSpec(
+        kind="binary" if binary else "classes",
+        labels=tuple(task.labels(member.data)),
+        meaning=task.output_description(member.data),
+        horizon_s=source.data.test.n_after / source.data.rate_hz,
+        codebook=() if binary else tuple(member.outputs),
+    )
+
+
 def model_card(manifest: Manifest, task: TaskSpec) -> str:
     """Model card of a bundle as Markdown; every figure is one of the manifest."""
     held_out = f"{manifest.metrics['samples']} samples of its own recording that training never saw."
     parts: dict[str, list[str]] = {
         f"# {manifest.name}": [_origin(manifest)],
         "## Inputs": list(_inputs(manifest)),
-        "## Output": _output(manifest),
+        "## Output": _output_lines(manifest),
         "## How good it is": [held_out, "", *_figures(manifest, task)],
         "## Limits": [_LIMITS],
         "## Use": _use(manifest),
@@ -41,7 +142,7 @@ def _origin(manifest: Manifest) -> str:
     )
 
 
-def _output(manifest: Manifest) -> list[str]:
+def _output_lines(manifest: Manifest) -> list[str]:
     output = manifest.output
     meaning = f"{output.meaning[:1].upper()}{output.meaning[1:]}."
     ahead = f" Horizon: {output.horizon_s:g} s." if output.horizon_s else ""
