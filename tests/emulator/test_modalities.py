@@ -34,6 +34,7 @@ def test_an_input_of_one_frame_may_have_no_axis_of_frames() -> None:
     assert window.input_shape((2,)) == window.frame_shape((2,)) == (2,)
     assert_array_equal(window.gathered(recorded, np.array([3, 0])), recorded[[3, 0]])
     assert_array_equal(window.frame(recorded[1]), recorded[1])
+    assert_array_equal(InputWindow("gps", lag=2).gathered(recorded, np.array([3, 2])), recorded[[1, 0]])
     assert InputWindow("rf", 16, 1, 0).single == InputWindow("rf", 1, 1, 0)
 
 

@@ -66,6 +66,39 @@ def test_a_reflector_appears_in_its_own_cell(x_m: float, y_m: float) -> None:
     assert HALF_CELL * SETTINGS.n_antennas * snr < power.max() - 1.0 <= 1.01 * SETTINGS.n_antennas * snr
 
 
+def test_the_gain_of_both_antennas_falls_with_the_cosine_of_the_azimuth() -> None:
+    ahead = echoes(small_box(0.0, 10.01), SETTINGS)[0]
+    aside = echoes(small_box(10.0 * np.sin(np.pi / 3), 5.01), SETTINGS)[0]
+    assert_allclose(aside / ahead, 0.5**2, rtol=0.02)  # clutter removal takes less
+
+
+def test_the_grid_of_sines_is_symmetric_and_mirrored_scenes_give_mirrored_maps() -> None:
+    assert_allclose(SETTINGS.sines[[0, 31, 32, 63]], np.array([-63, -1, 1, 63]) / 64, rtol=ROUNDING)
+    left, right = (power_map(small_box(x_m, 12.0), SETTINGS) for x_m in (-4.0, 4.0))
+    assert_allclose(left, right[..., ::-1], rtol=1e-6)
+    assert not np.allclose(left, right, rtol=1e-6)
+
+
+def test_height_adds_to_the_range_and_takes_from_the_sine_along_the_array() -> None:
+    tall = moving(street([(Kind.CAR, 3.0, 5.01, (0.0, 0.02, 10.0))], user=(30.0, 40.0, 1.2)))
+    range_m = np.hypot(np.hypot(3.0, 5.0), 5.0 - 1.2)
+    _, found_m, sine = echoes(tall, SETTINGS)
+    assert_allclose(found_m, range_m, rtol=ROUNDING)
+    assert_allclose(sine, 3.0 / range_m, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("turns", "left"), [(1.0, 1.0), (0.5, 1.0 - (2.0 / np.pi) ** 2), (2.5, 1.0 - (0.4 / np.pi) ** 2)]
+)
+def test_clutter_removal_takes_what_turns_little_in_phase_during_a_frame(turns: float, left: float) -> None:
+    """A reflector at v turns 2 v / wavelength times per second: the wave goes there and back."""
+    wavelength_m = 299_792_458.0 / SETTINGS.carrier_hz
+    frame_s = SETTINGS.n_chirps * SETTINGS.chirp_interval_s
+    of_speed = [turns * wavelength_m / (2.0 * frame_s), 4.0 * wavelength_m / (2.0 * frame_s)]
+    some, whole = (echoes(moving(small_box(0.0, 10.0), (0.0, v, 0.0)), SETTINGS)[0] for v in of_speed)
+    assert_allclose(some / whole, left, rtol=1e-3)
+
+
 def test_two_reflectors_are_told_apart_by_range_and_not_within_the_aperture() -> None:
     two = [(Kind.CAR, 0.0, y_m, (0.02, 0.02, 2.4)) for y_m in (6.0, 9.0)]
     aside = [(Kind.CAR, x_m, 8.0, (0.02, 0.02, 2.4)) for x_m in (-0.5, 0.5)]

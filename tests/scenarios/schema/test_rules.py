@@ -127,6 +127,15 @@ CASES: dict[str, Case] = {
             " 'world', or data.mode = 'replay'"
         ),
     ),
+    "live on a recording, without a world": Case(
+        "beam_tracking",
+        {**REC, "data.mode": "live", "data.split": "time", "world": None},
+        {"data.mode": "replay"},
+        (
+            "data.mode = 'live' senses a world, but data.source is 'recording'; set data.source ="
+            " 'world', or data.mode = 'replay'"
+        ),
+    ),
     "live on a share of the rows": Case(
         "beam_tracking",
         {**LIVE, "data.train_fraction": 0.5},
@@ -256,6 +265,12 @@ CASES: dict[str, Case] = {
         {"clients.groups": [RF], **fault("clock_drift", nodes=[0], modality="gps", ppm=100)},
         {"clients.groups": [GPS]},
         "faults: 'clock_drift' names modality 'gps' of client 0, which has rf; choose one of these",
+    ),
+    "a clock of a client that is not there": Case(
+        "beam_tracking",
+        {"clients.groups": [GPS], **fault("clock_drift", nodes=[20], modality="gps", ppm=100)},
+        {"clients.n_clients": 21},
+        "faults: 'clock_drift' names client 20, but the clients are 0 to 19; change it, or clients.n_clients",
     ),
     "a clock of the sweeps that give the labels": Case(
         "beam_tracking",
@@ -425,6 +440,12 @@ CASES: dict[str, Case] = {
         {"links.edges": []},
         "links.edges.0: there is no client 999; give ids from 0 to 19",
     ),
+    "an edge from a client that is not there": Case(
+        "blockage",
+        {"links.edges": [{"clients": [999, 1]}]},
+        {"links.edges": []},
+        "links.edges.0: there is no client 999; give ids from 0 to 19",
+    ),
     "an edge of a group that is not there": Case(
         "blockage",
         {"links.edges": [{"groups": ["lidar+rf", "sonar"]}]},
@@ -451,6 +472,24 @@ CASES: dict[str, Case] = {
         {"links.model": "trace"},
         {"links.trace.files": ["trace"]},
         "links.trace.files is empty; name the files to replay: --set 'links.trace.files=[\"FILE\"]'",
+    ),
+    "a trace stretched over nobody knows how long": Case(
+        "beam_tracking",
+        {"links.model": "trace", "links.trace.files": ["trace"], "links.trace.at_end": "stretch"},
+        LIVE,
+        (
+            "links.trace.at_end = 'stretch' needs to know for how long; set links.trace.stretch_to_s to"
+            " simulated seconds, such as the virtual time that an earlier run took"
+        ),
+    ),
+    "waiting for a vehicle out of range": Case(
+        "blockage",
+        {**WAIT, "links.model": "sidelink", "links.sidelink.distance_m": 2000, "links.sidelink.range_m": 500},
+        {"network.missing": "skip"},
+        (
+            "network.missing = 'wait' never ends with links.sidelink.distance_m = 2000 beyond range_m = 500;"
+            " use 'skip', or a smaller distance"
+        ),
     ),
     "waiting behind a queue": Case(
         "blockage",
@@ -500,6 +539,18 @@ CASES: dict[str, Case] = {
         {"faults": []},
         ("faults: 'node_off' names client 20, but the clients are 0 to 19; change it, or clients.n_clients"),
     ),
+    "a fault of an edge to a client that is not there": Case(
+        "blockage",
+        fault("link_down", edges=[[1, 20]], for_s=1.0),
+        {"faults": []},
+        ("faults: 'link_down' names client 20, but the clients are 0 to 19; change it, or clients.n_clients"),
+    ),
+    "a fault of an edge from a client that is not there": Case(
+        "blockage",
+        fault("link_down", edges=[[20, 1]], for_s=1.0),
+        {"faults": []},
+        ("faults: 'link_down' names client 20, but the clients are 0 to 19; change it, or clients.n_clients"),
+    ),
     "off for good without rounds": Case(
         "blockage",
         {**ASYNC, **fault("node_off", nodes=[3])},
@@ -546,6 +597,22 @@ CASES: dict[str, Case] = {
             " client 1 has 64; give all of clients.groups as many outputs, or use 'sheaf_dmfl'"
         ),
     ),
+    "outputs that neighbors do not have": Case(
+        "drone_beam",
+        {
+            "algorithm": "head_averaging",
+            "model.fusion": "concat",
+            "clients.groups": [
+                {**HALF_GPS, "n_beams": 8},
+                {**HALF_GPS, "name": "both", "modalities": ["camera", "gps"]},
+            ],
+        },
+        {"algorithm": "sheaf_dmfl"},
+        (
+            "algorithm 'head_averaging' averages values per class with neighbors, but client 0 has 64 outputs and"
+            " client 1 has 8; give all of clients.groups as many outputs, or use 'sheaf_dmfl'"
+        ),
+    ),
     "heads that read other things": Case(
         "beam_tracking",
         {"algorithm": "head_averaging", "model.fusion": "concat"},
@@ -577,6 +644,30 @@ CASES: dict[str, Case] = {
             " 3.8, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size"
         ),
     ),
+    "a coupling along random maps that are longer than 1": Case(
+        "blockage",
+        {
+            "clients.n_clients": 11,
+            "topology.kind": "complete",
+            "sheaf.map_start": "random",
+            "sheaf.compression": 0.25,
+            "sheaf.coupling": 1.0,
+        },
+        {"sheaf.map_start": "structured"},
+        (
+            "training.head_step_size 0.1 * sheaf.coupling 1 * largest degree 10 * map norm squared 2.2 = 2.2,"
+            " and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size"
+        ),
+    ),
+    "a coupling at the limit itself": Case(
+        "blockage",
+        {"clients.n_clients": 21, "topology.kind": "complete", "sheaf.coupling": 1.0},
+        {"sheaf.coupling": 0.99},
+        (
+            "training.head_step_size 0.1 * sheaf.coupling 1 * largest degree 20 * map norm squared 1 = 2,"
+            " and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size"
+        ),
+    ),
     "an exception for clients that are no neighbors": Case(
         "blockage",
         {"topology.kind": "ring", "links.edges": [{"clients": [0, 1]}]},
@@ -588,6 +679,96 @@ CASES: dict[str, Case] = {
         {"topology.kind": "ring", **fault("link_down", edges=[[0, 1]], for_s=1.0)},
         {"topology.kind": "complete", "sheaf.coupling": 0.01},
         ("faults: 'link_down' names the edge [0, 1], which is not there; the neighbors of client 0 are: 3, 16"),
+    ),
+}
+
+
+MOBILE = {"topology.kind": "mobile"}
+#: Edits of a shipped scenario that break no rule: each is refused where a rule forgets one of its conditions.
+ALLOWED: dict[str, tuple[str, dict[str, Any]]] = {
+    "no measured rows for a world": ("beam_tracking", {"data.scenarios": []}),
+    "a share of the rows of a replay": ("beam_tracking", {"data.train_fraction": 0.5}),
+    "a replay that is scored on validation rows": ("beam_tracking", {"data.scored": "validation"}),
+    "other images with a camera": ("blockage", {"data.images": "views"}),
+    "a network for single images where there are some": (
+        "drone_beam",
+        {"model.camera_encoder": "resnet50", "model.weights": "resnet50.pth"},
+    ),
+    "fewer beams of those who encode no sweeps": (
+        "beam_tracking",
+        {"clients.groups": [HALF_RF, {**HALF_GPS, "n_beams": 32}]},
+    ),
+    "a world without a sensor beside a recording": ("beam_tracking", {**REC, "world.sensors": ["rf"]}),
+    "measured rows and a slow link": (
+        "beam_tracking",
+        {**DEEP, "links.edges": [{"groups": ["rf", "rf"], "rate_bps": 1e6}]},
+    ),
+    "a client that is off while it senses": ("blockage", {**LIVE, **fault("node_off", nodes=[0], for_s=1.0)}),
+    "a clock that drifts and another client that is off": (
+        "beam_tracking",
+        {
+            "clients.groups": [GPS],
+            "faults": [
+                {"kind": "clock_drift", "nodes": [0], "modality": "gps", "ppm": 100},
+                {"kind": "node_off", "nodes": [1], "for_s": 1.0},
+            ],
+        },
+    ),
+    "one model and messages that are corrupted": (
+        "blockage",
+        {"algorithm": "centralized", **fault("corrupted", share=0.1)},
+    ),
+    "an odd embedding that is not halved": ("blockage", {"model.embedding_dim": 33}),
+    "random maps of an algorithm that has none": ("blockage", {"algorithm": "local", "sheaf.map_start": "random"}),
+    "random maps of heads that are coupled": ("blockage", {"sheaf.map_start": "random", "sheaf.coupling": 0.01}),
+    "maps that are redrawn and only averaged along": (
+        "blockage",
+        {"algorithm": "sheaf_diffusion", "sheaf.rotate_index": True},
+    ),
+    "many clients with maps that stay": (
+        "blockage",
+        {"clients.n_clients": 33, "topology.kind": "ring", "sheaf.coupling": 0.01},
+    ),
+    "many clients that move without maps": (
+        "blockage",
+        {**MOBILE, "clients.n_clients": 33, "algorithm": "head_averaging"},
+    ),
+    "heads that are averaged while clients move": ("blockage", {**MOBILE, "algorithm": "head_averaging"}),
+    "columns of other heights without maps": (
+        "drone_beam",
+        {
+            "algorithm": "local",
+            "sheaf.map_storage": "kronecker",
+            "clients.groups": [HALF_GPS, {"name": "few", "modalities": ["gps"], "share": 0.5, "n_beams": 8}],
+        },
+    ),
+    "a strong coupling of heads that are not coupled": ("blockage", {"algorithm": "local", "sheaf.coupling": 1000.0}),
+    "heads of single modalities that read one embedding each": (
+        "beam_tracking",
+        {"algorithm": "dsgd_heads", "model.fusion": "concat"},
+    ),
+    "heads of two groups that read the same": (
+        "beam_tracking",
+        {
+            "algorithm": "head_averaging",
+            "model.fusion": "concat",
+            "clients.groups": [HALF_RF, {**HALF_RF, "name": "others"}],
+        },
+    ),
+    "a queue that refuses messages nobody waits for": ("blockage", {"links.queue_bytes": 1000}),
+    "links that lose everything nobody waits for": ("blockage", {"link.loss_probability": 1.0}),
+    "blockers that stop everything nobody waits for": ("blockage", {"link.blocked_loss_probability": 1.0}),
+    "waiting beside a clock that drifts": (
+        "beam_tracking",
+        {**WAIT, "clients.groups": [GPS], **fault("clock_drift", nodes=[0], modality="gps", ppm=100)},
+    ),
+    "a clock that drifts for good without rounds": (
+        "beam_tracking",
+        {**ASYNC, "clients.groups": [GPS], **fault("clock_drift", nodes=[0], modality="gps", ppm=100)},
+    ),
+    "a large graph, which is drawn when the run starts": (
+        "blockage",
+        {"clients.n_clients": 2001, "topology.edge_probability": 0.0},
     ),
 }
 
@@ -620,6 +801,12 @@ def test_what_does_not_go_together_is_refused_at_once_with_the_reason_and_cured_
     load_scenario(case.base).edited({**case.edits, **case.cure})
 
 
+@pytest.mark.parametrize("name", ALLOWED)
+def test_what_stands_beside_a_rule_is_not_refused(name: str) -> None:
+    base, edits = ALLOWED[name]
+    load_scenario(base).edited(edits)
+
+
 class RunCase(NamedTuple):
     """Edits of a shipped scenario and options that cannot be run, edits that cure them, and the only sentence."""
 
@@ -649,6 +836,20 @@ RUN_CASES: dict[str, RunCase] = {
     ),
     "a trace of some edges that is not here": RunCase(
         {"links.edges": [{"groups": ["rf", "rf"], "model": "trace", "trace": {"files": ["{here}/trace"]}}]},
+        {"links.edges": []},
+        "links.trace.files names {here}/trace, which is not a file here; give a path to a trace",
+    ),
+    "a trace that is not here, of edges that say no other model": RunCase(
+        {
+            "links.model": "trace",
+            "links.trace.files": ["{here}/edges"],
+            "links.edges": [{"groups": ["rf", "rf"], "trace": {"files": ["{here}/trace"]}}],
+        },
+        {"links.edges": []},
+        "links.trace.files names {here}/trace, which is not a file here; give a path to a trace",
+    ),
+    "a trace that is not here, which edges take from the table of all": RunCase(
+        {"links.trace.files": ["{here}/trace"], "links.edges": [{"groups": ["rf", "rf"], "model": "trace"}]},
         {"links.edges": []},
         "links.trace.files names {here}/trace, which is not a file here; give a path to a trace",
     ),
@@ -727,6 +928,20 @@ RUN_CASES: dict[str, RunCase] = {
         " choose a topology.kind that stays, and leave faults out",
         outside=(1,),
     ),
+    "an outside client among others that move": RunCase(
+        {**OUTSIDE, **MOBILE},
+        {"topology.kind": "complete"},
+        "--outside clients keep to the rounds of all and to one set of neighbors; set network.mode = 'synchronous',"
+        " choose a topology.kind that stays, and leave faults out",
+        outside=(1,),
+    ),
+    "an outside client beside one that is off": RunCase(
+        {**OUTSIDE, **fault("node_off", nodes=[0], for_s=1.0)},
+        {"faults": []},
+        "--outside clients keep to the rounds of all and to one set of neighbors; set network.mode = 'synchronous',"
+        " choose a topology.kind that stays, and leave faults out",
+        outside=(1,),
+    ),
     "waiting for an outside client": RunCase(
         {**OUTSIDE, **WAIT},
         {"network.missing": "stale"},
@@ -762,6 +977,16 @@ def test_what_cannot_run_here_or_in_this_way_is_refused_before_any_data(name: st
     found = run_complaints(edited(case.edits, here), case.n_workers, case.outside)
     assert found == (placed(case.sentence, here),)
     assert run_complaints(edited({**case.edits, **case.cure}, here), case.n_workers, case.outside) == ()
+
+
+def test_files_that_a_run_does_not_read_need_not_be_here(here: Path) -> None:
+    unread = {
+        "data.recordings": ["{here}/a.h5"],
+        "data.root": "{here}/none",
+        "links.trace.files": ["{here}/trace"],
+        "links.edges": [{"groups": ["rf", "rf"], "rate_bps": 1e6}],
+    }
+    assert run_complaints(edited(unread, here)) == ()
 
 
 def test_pretrained_weights_that_are_not_here_are_refused(here: Path) -> None:
