@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from sheafedge.emulator.contracts import ConfigError, State
 from sheafedge.emulator.saved_state import Parts, SavedState, restore_whole
@@ -51,6 +52,42 @@ def test_a_flat_tree_is_read_by_prefix() -> None:
     assert saved.parts("unsent")["unsent"].count() == 2
     with pytest.raises(ConfigError, match=r"encoder\.gps\.unsent must be text"):
         saved.parts("unsent")["unsent"].text()
+
+
+@pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, 8, 2**63])
+def test_what_is_no_count_within_the_limit_is_refused(value: Any) -> None:
+    assert [SavedState(most).count(7) for most in (0, 7)] == [0, 7]
+    with pytest.raises(ConfigError, match="the whole must be a whole number from 0 to 7, got"):
+        SavedState(value).count(7)
+
+
+@pytest.mark.parametrize("value", [0, 1, None, "true"])
+def test_a_number_is_no_truth_value(value: Any) -> None:
+    assert (SavedState(True).flag(), SavedState(False).flag()) == (True, False)
+    with pytest.raises(ConfigError, match="the whole must be true or false, got"):
+        SavedState(value).flag()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.zeros((2, 4)), np.zeros((3, 3)), np.zeros(2), np.zeros((2, 3, 1)), np.zeros((2, 3), dtype=np.float32), [0.0]],
+    ids=str,
+)
+def test_an_array_of_another_type_or_shape_is_refused(array: Any) -> None:
+    with pytest.raises(ConfigError, match=r"the whole must be float64 of shape \[2, 3\], got"):
+        SavedState(array).array(np.dtype(np.float64), 2, 3)
+
+
+def test_an_array_is_copied_out_of_a_state_and_may_be_of_any_length() -> None:
+    kept = np.arange(6.0).reshape(2, 3)
+    read = SavedState(kept).array(np.dtype(np.float64), None, 3)
+    read += 1.0
+    assert kept.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+
+
+def test_a_prefix_ends_at_its_dot() -> None:
+    saved = SavedState({"encoder.rf.unsent": 1, "encoder.rf2.unsent": 2}).prefixed("encoder.rf")
+    assert list(saved.named()) == ["unsent"]
 
 
 # --- half a state ---------------------------------------------------------------------------------------------------

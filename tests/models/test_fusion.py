@@ -276,6 +276,21 @@ def test_head_coordinates_name_the_columns_that_read_a_modality(
         assert_allclose(logits, embeddings[:, place] @ block.T, atol=EQUATION)
 
 
+@pytest.mark.parametrize("name", FUSIONS)
+def test_a_modality_that_is_missing_has_no_share_and_no_influence(name: str) -> None:
+    owned: tuple[Modality, ...] = ("lidar", "camera", "rf")
+    fusion = FUSIONS[name](owned, 4).double()
+    embeddings, present = normal(np.random.default_rng(0), 2, 3, 4), torch.tensor([[1.0, 0.0, 1.0]])
+    other = embeddings.clone()
+    other[:, 1] += 5.0
+    fused, shares = fusion.masked(embeddings, present)
+    assert_allclose(fused.detach(), fusion.masked(other, present)[0].detach(), atol=EQUATION)
+    assert_allclose(fusion.masked(other, torch.ones(1, 3))[0].detach(), fusion(other).detach(), atol=EQUATION)
+    if shares is not None:  # they start equal
+        assert_allclose(shares.detach(), [[0.5, 0.0, 0.5]] * 2, atol=EQUATION)
+        assert_allclose(fused.detach(), embeddings[:, [0, 2]].mean(dim=1), atol=EQUATION)
+
+
 def test_initial_heads_repeat_with_their_draws_and_stay_inside_the_bound() -> None:
     layout = HeadLayout(6, (("fused", 16),))
     first, again, other = (initial_head(layout, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2))

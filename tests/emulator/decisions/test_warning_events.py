@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,6 +141,21 @@ def test_a_device_that_answers_few_frames_watches_all_between_them_up_to_the_hor
     assert warning_events(watch("............", "-  -  -  -  ")).clear_s == pytest.approx(12 * PERIOD_S)
     assert warning_events(watch("............", "-           ")).clear_s == pytest.approx(HORIZON * PERIOD_S)
     assert warning_events(watch("....##......", "-     -     ")).clear_s == pytest.approx(2 * HORIZON * PERIOD_S)
+
+
+def test_an_answer_holds_neither_beyond_its_stretch_nor_beyond_a_blockage() -> None:
+    assert warning_events(watch("......", "  -   ")).clear_s == pytest.approx(3 * PERIOD_S)
+    assert warning_events(watch("......", "  -   ", begins=(0, 3))).clear_s == pytest.approx(PERIOD_S)
+    assert warning_events(watch("...#..", "  -   ")).clear_s == pytest.approx(PERIOD_S)
+    assert only_onset(warning_events(watch("..#.", "!!  ")))[0] == "in_time"
+    both = warning_events(watch(".#.#", "!   "))
+    assert [onset.outcome for onset in both.onsets] == ["in_time", "unanswered"]
+
+
+def test_a_rest_between_two_stretches_is_no_watched_time() -> None:
+    record = watch("......", "------", begins=(0, 3))
+    rested = replace(record, time_s=record.time_s + np.where(np.arange(6) < 3, 0.0, 60.0))
+    assert warning_events(rested).clear_s == pytest.approx(6 * PERIOD_S)
 
 
 def test_base_stations_are_counted_together() -> None:

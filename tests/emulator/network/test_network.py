@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import Message, MessageKind, TopologyError
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.network import Network
+from sheafedge.emulator.saved_state import SavedState
 
 PAYLOAD_PACKETS, HEADER_PACKET = (0, 1), 2  # of a default message: four float64 in two packets, and the header
 
@@ -19,7 +20,7 @@ PAYLOAD_PACKETS, HEADER_PACKET = (0, 1), 2  # of a default message: four float64
 class Site:
     """Nodes 0 and 1 joined in both directions, node 2 alone, and a list of what arrived when."""
 
-    def __init__(self, **link: Any) -> None:
+    def __init__(self, transport: DirectTransport | None = None, **link: Any) -> None:
         self.env, self.recorder = EmulatorEnvironment(seed=0), quiet_recorder()
         self.links: Mapping[tuple[int, int], ScriptedLink] = {
             (0, 1): ScriptedLink(self.env, **link),
@@ -27,7 +28,7 @@ class Site:
         }
         self.arrived: list[tuple[float, int, Message]] = []
         deliver = {node: self._deliver_to(node) for node in range(3)}
-        self.network = Network(self.env, DirectTransport(), self.links, deliver, self.recorder)
+        self.network = Network(self.env, transport or DirectTransport(), self.links, deliver, self.recorder)
 
     def _deliver_to(self, node: int) -> Any:
         return lambda arriving: self.arrived.append((self.env.now, node, arriving))
@@ -113,6 +114,31 @@ def test_a_link_that_decides_later_is_asked_once_and_heard_when_it_knows() -> No
     assert (traffic.messages, traffic.waiting_messages, site.arrived) == (1, 0, [])
     site.env.run()
     assert [at_s for at_s, _, _ in site.arrived] == [3.0]
+
+
+class Keeping(DirectTransport):
+    """Packs a message as the number under which it keeps it."""
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+
+    def packed(self, in_flight: Any) -> tuple[bytes, bytes]:
+        self._kept.append(in_flight)
+        return bytes([len(self._kept) - 1]), b""
+
+    def unpacked(self, header: bytes, payload: bytes) -> Any:
+        return self._kept[header[0]]
+
+
+def test_messages_after_a_restore_get_numbers_that_none_of_those_that_wait_has() -> None:
+    transport = Keeping()
+    before, after = (Site(transport, decides_after_s=2.0) for _ in range(2))
+    for _ in range(2):
+        before.network.send(message(0, 1))
+    assert list(after.network.restore(SavedState(before.network.state()))) == [0, 1]
+    after.network.send(message(0, 1))
+    offers = SavedState(after.network.state()).part("offers").listed()
+    assert [offer.part("number").count() for offer in offers] == [0, 1, 2]
 
 
 def test_encoders_are_offered_as_second_class_and_all_else_as_first() -> None:

@@ -427,6 +427,14 @@ def test_a_worker_that_answers_nonsense_is_told_so(kind: str, fields: dict[str, 
         assert ticket.result().messages == []
 
 
+def test_a_worker_cannot_be_ready_before_it_was_welcome() -> None:
+    with serving(1, PATIENT) as (_, address), closing(BareWorker(address)) as bare:
+        clients = list(RING)
+        bare.say("hello", release=RELEASE, name="bare", seat=None)
+        bare.say("ready", clients=clients, starts=["" for _ in clients])
+        assert "ready for something else" in bare.hear("refused").fields["sentence"]
+
+
 def test_an_answer_counts_once() -> None:
     with seated(PATIENT) as (server, bare):
         ticket = remote_hosts(server)[0].state()

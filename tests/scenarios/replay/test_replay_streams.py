@@ -13,11 +13,12 @@ from numpy.testing import assert_array_equal
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.track_windows import tracked_rows
-from sheafedge.emulator.contracts import ConfigError, DataError, InputWindow
+from sheafedge.emulator.contracts import ConfigError, DataError, InputWindow, Modality
 from sheafedge.emulator.edge.frame_packets import TO_SERVER, pack_frames, unpack_frames
 from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputSpec, Runtime
 from sheafedge.emulator.edge.serving.stream_windows import StreamWindows
 from sheafedge.emulator.network.transport.packets import pack_packet, unpack_packet
+from sheafedge.scenarios.replay.sensor_faults import SensorFaults, parsed_break
 from sheafedge.scenarios.replay.station_stream import StationStream, station_stream
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.data import load_data, recording_paths
@@ -322,3 +323,11 @@ def test_where_a_recording_lies_does_not_matter(tmp_path: Path, blockage: tuple[
         here, there = (station_stream(one.base_stations[0], manifest) for one in (reader, other))
     assert_array_equal(here.index, there.index)
     assert_array_equal(here.readings(7)["rf"], there.readings(7)["rf"])
+
+
+def test_a_broken_sensor_is_silent_from_its_first_instant_up_to_its_last_and_alone() -> None:
+    faults = SensorFaults([parsed_break("lidar@1-2")])
+    readings: dict[Modality, Any] = {"lidar": np.zeros(1), "rf": np.zeros(1)}
+    arrived = [set(faults.arriving("s", at_s, readings)) for at_s in (0.9, 1.0, 1.9, 2.0)]
+    assert arrived == [{"lidar", "rf"}, {"rf"}, {"rf"}, {"lidar", "rf"}]
+    assert (faults.n_broken, faults.n_lost) == (2, 0)

@@ -21,7 +21,7 @@ from sheafedge.scenarios.running.run import RunResult, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.terminal.run_console import print_result
 from sheafedge.scenarios.value import value_report as report
-from sheafedge.scenarios.value.played_decisions import play_handovers
+from sheafedge.scenarios.value.played_decisions import _neighbor, play_handovers
 from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
 from sheafedge.scenarios.value.user_links import _gain_db, served_links
 from sheafedge.scenarios.value.value_report import value_of_prediction
@@ -339,6 +339,17 @@ def test_a_rule_that_cannot_be_is_answered_in_a_sentence(edits: dict[str, Any], 
         load_scenario("blockage").edited(edits)
     assert [word for word in words if word not in str(caught.value)] == []
     assert "\n" not in str(caught.value)
+
+
+def test_the_share_of_the_gain_is_0_of_reactive_control_and_1_of_the_oracle() -> None:
+    shares = [report._share_of_gain(10.0, predictive, 4.0) for predictive in (10.0, 7.0, 4.0, 13.0)]
+    assert shares == pytest.approx([0.0, 0.5, 1.0, -0.5])
+    assert report._share_of_gain(10.0, 7.0, 10.0) is None
+
+
+def test_the_neighboring_cell_is_the_next_other_base_station_and_never_ones_own() -> None:
+    stations: Any = [SimpleNamespace(client=SimpleNamespace(data=SimpleNamespace(station_index=i))) for i in (0, 0, 1)]
+    assert [stations.index(_neighbor(stations, own)) for own in range(3)] == [2, 2, 0]
 
 
 def test_warnings_are_about_the_blockages_that_the_samples_know(streets: Trained) -> None:

@@ -10,11 +10,13 @@ import networkx as nx
 import numpy as np
 import pytest
 from doubles.links import fate_of
+from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, DataError, Delivery, Link
 from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes
 from sheafedge.emulator.network.fifo import FifoLink
 from sheafedge.emulator.network.port import PortLink
+from sheafedge.emulator.random_streams import named_stream
 from sheafedge.scenarios.schema.link_models import LINK_MODELS
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.links import LinkEnd, make_links, radio_of
@@ -84,6 +86,16 @@ def links_of(
 
 def traced(files: Mapping[str, str], kind: str = "mahimahi") -> dict[str, Any]:
     return {"links.model": "trace", "links.trace.format": kind, "links.trace.files": [files[kind]]}
+
+
+def test_each_direction_draws_its_losses_from_the_stream_of_its_sender_and_receiver(plain: Scenario) -> None:
+    """Names of streams are part of what a seed means: other names are other runs."""
+    scenario = plain.edited({"link.loss_probability": 0.5, "link.retry_limit": 0})
+    made = links_of(scenario, [(0, 1)])
+    for sender, receiver in ((0, 1), (1, 0)):
+        draws = named_stream(scenario.seed, "link", sender, receiver)
+        expected = np.flatnonzero(draws.random(100) < 0.5)
+        assert_array_equal(fate_of(made[sender, receiver], 100_000).lost_packets, expected)
 
 
 @pytest.mark.parametrize("missing", ["skip", "wait"])

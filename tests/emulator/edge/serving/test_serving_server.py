@@ -514,6 +514,14 @@ def test_probabilities_are_those_of_the_logits() -> None:
     assert probabilities.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(("threshold", "labels"), [(0.0, [0, 1, 1]), (2.0, [0, 0, 1]), (-2.0, [1, 1, 1])])
+def test_a_threshold_decides_the_label_and_not_the_probability(threshold: float, labels: list[int]) -> None:
+    output = replace(MANIFEST.output, threshold=threshold)
+    decisions = [decided(np.array([logit]), output) for logit in (-1.0, 1.0, 3.0)]
+    assert [label for label, _ in decisions] == labels
+    assert [shares[1] for _, shares in decisions] == pytest.approx([1 / (1 + np.exp(-x)) for x in (-1.0, 1.0, 3.0)])
+
+
 def test_logits_that_are_no_numbers_are_no_answer(blockage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(blockage) as server:
         fed = server._streams.of("s", 0.0)

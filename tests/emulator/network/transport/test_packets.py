@@ -317,3 +317,10 @@ def test_the_checksum_is_that_of_every_standard_library() -> None:
     """So that a client in another language needs no library of ours."""
     header, frame = pack_packet(Packet("state_done", {"ticket": 1, "tree": "", "arrays": []}, [b"123456789"]))
     assert msgpack.unpackb(header)["checksum"] == zlib.crc32(frame) == 0xCBF43926
+
+
+def test_a_truth_value_is_no_number_in_a_field() -> None:
+    fields = {"messages": [], "expected": []}
+    assert crossed(Packet("turn_done", {"ticket": 1, **fields})).fields["ticket"] == 1
+    with pytest.raises(WireError, match="field ticket of 'turn_done' must be int, got bool"):
+        crossed(Packet("turn_done", {"ticket": True, **fields}))
