@@ -58,13 +58,23 @@ every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 
 def tiny(algorithm: str, **edits: Any) -> Scenario:
-    return load_scenario("blockage").edited({**TINY, "algorithm": algorithm, **edits})
+    """With maps that mix all of a head, where the algorithm allows it."""
+    mixing_maps = {} if algorithm in ("sheaf_diffusion", "sheaf_twin") else {"sheaf.map_start": "random"}
+    return load_scenario("blockage").edited({**TINY, "algorithm": algorithm, **mixing_maps, **edits})
 
 
 @cache
+def overheard(algorithm: str, *, local_statistics: bool = False) -> tuple[Walk, Frames]:
+    """A run that several tests look at, and none changes; and every message of it."""
+    seen: Frames = []
+    with pytest.MonkeyPatch.context() as patch:
+        recording = partial(RecordingTransport, seen=seen)
+        patch.setattr("sheafedge.scenarios.wiring.emulation.MemoryTransport", recording)
+        return walk(tiny(algorithm, **{"training.local_statistics": local_statistics})), seen
+
+
 def walked(algorithm: str) -> Walk:
-    """The run that several tests look at, and none changes."""
-    return walk(tiny(algorithm))
+    return overheard(algorithm)[0]
 
 
 # --- where it runs changes nothing ----------------------------------------------------------------------------------
@@ -117,12 +127,6 @@ def test_one_stream_of_dropout_for_all_clients_would_show(monkeypatch: pytest.Mo
 # --- what crosses the links -----------------------------------------------------------------------------------------
 
 
-def overheard(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> tuple[Walk, Frames]:
-    seen: Frames = []
-    monkeypatch.setattr("sheafedge.scenarios.wiring.emulation.MemoryTransport", partial(RecordingTransport, seen=seen))
-    return walk(scenario), seen
-
-
 def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool) -> int:
     """Size of an encoder, counted in its module."""
     models = walk.emulation.clients[client].models
@@ -133,12 +137,9 @@ def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool
 
 @every_algorithm
 @pytest.mark.parametrize("stay_at_home", [False, True], ids=["shared statistics", "local statistics"])
-def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(
-    algorithm: str, stay_at_home: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(algorithm: str, stay_at_home: bool) -> None:
     """Encoders of common modalities, with their running statistics or without, and what else the table declares."""
-    scenario = tiny(algorithm, **{"training.local_statistics": stay_at_home})
-    audited, frames = overheard(scenario, monkeypatch)
+    audited, frames = overheard(algorithm, local_statistics=stay_at_home)
     clients = audited.emulation.clients
     assert {message.kind for message, _, _ in frames} == ALGORITHMS[algorithm].kinds
     for message, _, numbers in frames:
@@ -181,9 +182,8 @@ def private(audited: Walk) -> dict[str, set[bytes]]:
 
 
 @every_algorithm
-def test_no_message_holds_readings_labels_heads_or_attention(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    mixing_maps = {} if algorithm in ("sheaf_diffusion", "sheaf_twin") else {"sheaf.map_start": "random"}
-    audited, frames = overheard(tiny(algorithm, **mixing_maps), monkeypatch)  # the others refuse random maps
+def test_no_message_holds_readings_labels_heads_or_attention(algorithm: str) -> None:
+    audited, frames = overheard(algorithm)
     secrets = private(audited)
     assert secrets["inputs"]
     assert secrets["label"]

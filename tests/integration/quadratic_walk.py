@@ -146,9 +146,15 @@ def mixed(problem: QuadraticProblem, point: Point, k: str) -> dict[int, Tensor]:
     }
 
 
-def one_round(problem: QuadraticProblem, point: Point, maps: MapsOfAll, rule: Rule, sign: float) -> tuple[Point, Round]:
-    """A to G; the maps step in place. `sign` -1 is the mistake of pushing heads apart."""
-    old = matrices(maps)
+def one_round(
+    problem: QuadraticProblem, point: Point, maps: MapsOfAll, rule: Rule, sign: float, before: float | None = None
+) -> tuple[Point, Round]:
+    """A to G; the maps step in place. `sign` -1 is the mistake of pushing heads apart.
+
+    Psi `before` the round is that after the one before, where that is known.
+    """
+    if before is None:
+        before = problem.lyapunov(point, matrices(maps))
     norm = laplacian_norm(problem, maps)
     sizes = rule(problem, norm)
     gradients, apart = problem.gradients(point), residuals(maps, point.heads)
@@ -170,7 +176,7 @@ def one_round(problem: QuadraticProblem, point: Point, maps: MapsOfAll, rule: Ru
     )
     terms += step_maps(problem, after.heads, maps, sizes)
     return after, Round(
-        problem.lyapunov(point, old),
+        before,
         problem.lyapunov(after, matrices(maps)),
         terms,
         {k: consensus_distance(point, k) for k in point.modalities},
@@ -241,8 +247,9 @@ def walk(
     maps_class: MapsClass = FactoredMaps,
     sign: float = 1.0,
 ) -> Walk:
-    point, maps, rounds = problem.start, started_maps(problem, maps_class), []
+    point, maps = problem.start, started_maps(problem, maps_class)
+    rounds: list[Round] = []
     for _ in range(n_rounds):
-        point, seen = one_round(problem, point, maps, rule, sign)
+        point, seen = one_round(problem, point, maps, rule, sign, rounds[-1].after if rounds else None)
         rounds.append(seen)
     return Walk(problem, rounds, point, maps)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 import tomli_w
 from integration.tiny import tiny
 from sheafedge.emulator.contracts import ConfigError, SheafedgeError
+from sheafedge.scenarios.running import onnx_files as exports
 from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import RunResult, resume_run, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
@@ -69,6 +70,15 @@ CASES: dict[str, dict[str, Any]] = {
     },
 }
 BURSTS = {"links.model": "gilbert_elliott"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _traced_once() -> Iterator[None]:
+    """Runs here share one exporter, and with it the traced graphs: tracing one takes seconds."""
+    shared = exports.OnnxExporter()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exports, "OnnxExporter", lambda: shared)
+        yield
 
 
 def scenario(case: str) -> Scenario:
@@ -126,7 +136,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(case: str, tmp_path: Path) -> No
 
 
 def test_a_run_may_be_interrupted_again_and_again(tmp_path: Path) -> None:
-    chosen = scenario("stale").edited(BURSTS)
+    chosen = tiny({**HARD, **BURSTS})
     undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
     aside = stopped(chosen, tmp_path / "run", round_index=0)
     for round_index in (1, 2, 3):
@@ -140,7 +150,7 @@ def test_messages_on_air_at_the_checkpoint_arrive(tmp_path: Path) -> None:
     """The case is as hard as it says: at the cut something is under way, and it counts as late afterwards."""
     from sheafedge.scenarios.running.checkpoint import read_checkpoint
 
-    aside = stopped(scenario("stale"), tmp_path / "run", round_index=1)
+    aside = stopped(tiny(HARD), tmp_path / "run", round_index=1)
     assert read_checkpoint(aside / "checkpoint").state["emulation"]["network"]["flights"]
     late_before = read_checkpoint(aside / "checkpoint").state["emulation"]["recorder"]["traffic"]["late_messages"]
     assert resume_run(aside).summary["traffic"]["late_messages"] > late_before
@@ -160,7 +170,7 @@ def test_a_run_that_forgets_a_stream_is_another_run(tmp_path: Path) -> None:
     """The negative control: the comparison above can fail."""
     from sheafedge.scenarios.running.checkpoint import read_checkpoint, write_checkpoint
 
-    chosen = scenario("stale")
+    chosen = tiny(HARD)
     undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
     aside = stopped(chosen, tmp_path / "run", round_index=1)
     found = read_checkpoint(aside / "checkpoint")

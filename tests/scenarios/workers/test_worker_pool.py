@@ -221,20 +221,22 @@ def test_a_worker_that_is_killed_ends_the_run_with_one_sentence(tmp_path: Path) 
         assert list(engine.temporary.glob("sheafedge-*")) == []
 
 
+#: One worker takes the same way as two, and a process less is started.
 ENDS = [
-    pytest.param(signal.SIGKILL, -signal.SIGKILL, ""),
-    pytest.param(signal.SIGTERM, 130, "interrupted", marks=pytest.mark.slow),
-    pytest.param(signal.SIGINT, 130, "interrupted", marks=pytest.mark.slow),
+    pytest.param(1, signal.SIGKILL, -signal.SIGKILL, ""),
+    pytest.param(2, signal.SIGKILL, -signal.SIGKILL, "", marks=pytest.mark.slow),
+    pytest.param(2, signal.SIGTERM, 130, "interrupted", marks=pytest.mark.slow),
+    pytest.param(2, signal.SIGINT, 130, "interrupted", marks=pytest.mark.slow),
 ]
 
 
 @needs_proc
-@pytest.mark.parametrize(("sent", "code", "sentence"), ENDS)
+@pytest.mark.parametrize(("n_workers", "sent", "code", "sentence"), ENDS)
 def test_an_engine_that_is_ended_leaves_no_worker_behind(
-    sent: signal.Signals, code: int, sentence: str, tmp_path: Path
+    n_workers: int, sent: signal.Signals, code: int, sentence: str, tmp_path: Path
 ) -> None:
-    with training(tmp_path, "--workers", "2") as (engine, workers):
-        assert len(workers) == 2
+    with training(tmp_path, "--workers", str(n_workers)) as (engine, workers):
+        assert len(workers) == n_workers
         engine.process.send_signal(sent)
         returned, said = engine.ended()
         assert returned == code
