@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.schema.learning_rules import coupling_strength
-from sheafedge.scenarios.schema.neighborhood import assign_groups
+from sheafedge.scenarios.schema.neighborhood import assign_groups, with_groups_linked
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario, shipped_scenarios
 from sheafedge.scenarios.wiring.client import Client
 from sheafedge.scenarios.wiring.coupling_watch import coupling_warnings
@@ -105,6 +105,11 @@ def test_twenty_base_stations_are_four_with_gps_six_with_rf_and_ten_with_both() 
 def test_twenty_base_stations_that_watch_a_street_are_seven_seven_and_six() -> None:
     dealt = Counter(dealt_groups(load_scenario("blockage")))
     assert dealt == {"lidar+camera": 7, "lidar+rf": 7, "camera+rf": 6}
+
+
+def test_linked_groups_have_an_edge_between_any_two_members_and_none_to_others() -> None:
+    linked = with_groups_linked(nx.path_graph(2), ["a", "b", "a", "a"])
+    assert sorted(map(sorted, linked.edges)) == [[0, 1], [0, 2], [0, 3], [2, 3]]
 
 
 def test_groups_are_dealt_in_an_order_that_the_seed_decides(tiny: Scenario) -> None:
