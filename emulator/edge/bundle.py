@@ -88,6 +88,8 @@ def read_bundle(path: Path) -> tuple[Manifest, dict[str, bytes]]:
     Raises:
         BundleError: it is incomplete, changed or no bundle.
     """
+    if not path.exists():
+        raise BundleError(f"no bundle at {path}; give a folder or a .zip that sheafedge export made")
     try:
         if path.is_dir():
             return _checked(path, _Folder(path))

@@ -162,13 +162,12 @@ def _warnings(name: str, shown: Evidence, request: ExportRequest) -> tuple[str, 
     if not low:
         return ()
     where = ", ".join(f"{_where(condition)} {share:.3f}" for condition, share in low.items())
-    return (
-        f"{name} decides less often like the trained model than --min-agreement {request.min_agreement:g}: {where}",
-    )
+    least = request.min_agreement
+    return (f"{name} agrees with the trained model on fewer samples than --min-agreement {least:g}: {where}",)
 
 
 def _where(condition: str) -> str:
-    return "held-out rows" if condition == HELD_OUT else condition
+    return "held-out samples" if condition == HELD_OUT else condition
 
 
 def _refuse_taken(target: Path, names: Sequence[str]) -> None:

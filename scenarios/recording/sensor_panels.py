@@ -48,8 +48,8 @@ def draw_map(modality: Modality, values: NDArray[Any], highest: float, ax: Axes)
     mesh = ax.pcolormesh(values, vmin=0.0, vmax=highest, cmap="magma")
     ax.figure.colorbar(mesh, ax=ax, label=spec.unit, pad=0.01)
     ax.set_title(f"{spec.title}, {values.shape[0]} x {values.shape[1]}", fontsize=10)
-    ax.set_xlabel(columns)
-    ax.set_ylabel(rows)
+    ax.set_xlabel(f"{columns}, index")
+    ax.set_ylabel(f"{rows}, index")
 
 
 def draw_powers(

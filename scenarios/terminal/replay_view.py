@@ -86,7 +86,11 @@ class ReplayView:
             return
         self._n_lines = int(done * LINES_PER_REPLAY)
         lines = report_lines(glance(session, self._manifest), session.books[0].stream.task)
-        said = "; ".join(lines[name] for name in ("answers", "scores", "onsets") if name in lines)
+        said = "; ".join(
+            f"{name} {lines[name]}" if name == "onsets" else lines[name]
+            for name in ("answers", "scores", "onsets")
+            if name in lines
+        )
         self._console.print(
             f"{session.since_s:.1f} of {self._total_s:.1f} s: {said}", soft_wrap=True, markup=False, highlight=False
         )

@@ -94,8 +94,8 @@ def _serve(arguments: Sequence[str]) -> None:
 
 
 def _totals(counts: Counts) -> str:
-    names = ("questions", "answers", "refused_questions", "dropped", "unsent")
-    totals = ", ".join(f"{counts.total(name)} {name.replace('_', ' ')}" for name in names)
+    shown = {"questions": "requests", "answers": "answers", "refused_questions": "refused"}
+    totals = ", ".join(f"{counts.total(name)} {shown.get(name, name)}" for name in (*shown, "dropped", "unsent"))
     return f"stopped: {totals}"
 
 
@@ -142,8 +142,8 @@ def _verify(arguments: Sequence[str]) -> None:
     chosen = parser.parse_args(arguments)
     bundle = load_bundle(chosen.bundle)
     _say(
-        f"{chosen.bundle} is whole: {bundle.manifest.name}, {len(bundle.content)} files, and its model answers here as"
-        f" promised (largest difference {bundle.golden_error:.2g}, {bundle.session.provider})"
+        f"{chosen.bundle} is valid: {bundle.manifest.name}, {len(bundle.content)} files; the model reproduces the"
+        f" outputs of its test samples (largest difference {bundle.golden_error:.2g}, {bundle.session.provider})"
     )
 
 

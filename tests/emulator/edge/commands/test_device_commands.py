@@ -86,7 +86,7 @@ def test_a_device_serves_reloads_and_stops_cleanly(tmp_path: Path, stop: signal.
             assert isinstance(client.receive(LIMIT_S), Bye)
         out, err = process.communicate(timeout=LIMIT_S)
         assert process.returncode == 0
-        assert out == "stopped: 2 questions, 2 answers, 0 refused questions, 0 dropped, 0 unsent\n"
+        assert out == "stopped: 2 requests, 2 answers, 0 refused, 0 dropped, 0 unsent\n"
         assert err == ""
     assert {one.name for one in tmp_path.iterdir()} == {"b", "old"}
 
@@ -115,7 +115,7 @@ def test_a_device_verifies_a_bundle_and_says_what_it_does_not_know(tmp_path: Pat
     path = tiny_bundle(tmp_path / "b")
     code, out, err = ended("verify", path, cwd=tmp_path)
     assert (code, err) == (0, "")
-    assert "is whole: tiny, 3 files" in out
+    assert "is valid: tiny, 3 files" in out
     (path / "model.onnx").write_bytes(b"")
     code, out, err = ended("verify", path, cwd=tmp_path)
     assert (code, out) == (2, "")
@@ -151,7 +151,7 @@ def test_help_and_version_need_no_more_than_the_edge_set(tmp_path: Path) -> None
 MISTAKES: dict[str, tuple[list[Any], str]] = {
     "no command": ([], "give one of the commands serve, bench, verify"),
     "no bundle": (["serve"], "bundle"),
-    "a bundle that is none": (["serve", "nowhere"], "bundle nowhere cannot be read"),
+    "a bundle that is none": (["serve", "nowhere"], "no bundle at nowhere"),
     "a word for a number": (
         ["serve", "b", "--batch", "many"],
         "--batch: invalid int value: 'many'; see sheafedge serve",
