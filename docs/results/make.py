@@ -26,9 +26,9 @@ sys.path.insert(0, str(HERE))
 from claims import CLAIMS, Scores, ours_against_the_best  # noqa: E402 - a script beside its modules
 from sheafedge.scenarios.compare.comparing import run_comparison  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
+from sheafedge.scenarios.compare.comparison_tables import legend, result_tables  # noqa: E402
 from sheafedge.scenarios.compare.curves import curves_of  # noqa: E402
 from sheafedge.scenarios.compare.figures import draw_curves  # noqa: E402
-from sheafedge.scenarios.compare.tables import legend, result_tables  # noqa: E402
 from sheafedge.scenarios.compare.tuning import tune, tuning_table  # noqa: E402
 from sheafedge.scenarios.recording.pictures import save_picture  # noqa: E402
 from sheafedge.scenarios.tasks.task_table import TASKS  # noqa: E402

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...emulator.contracts import ConfigError, State
 from ...emulator.saved_state import SavedState
-from ..state.random_streams import restored_torch_stream, torch_stream_state
+from ..state.stream_states import restored_torch_stream, torch_stream_state
 
 
 class SeededDropout(nn.Module):

@@ -14,7 +14,7 @@ from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..objectives import Objective, balanced_weights, n_classes
 from ..settings import TrainingSettings
-from ..state.random_streams import numpy_stream_state, restore_numpy_stream
+from ..state.stream_states import numpy_stream_state, restore_numpy_stream
 from .training_rows import TrainingRows
 
 

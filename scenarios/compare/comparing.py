@@ -13,12 +13,12 @@ from ...emulator.whole_file import write_whole
 from ..recording.pictures import save_picture
 from ..workers.ray_cluster import Engine
 from .comparison import Comparison
+from .comparison_tables import markdown
 from .curves import curves_of
 from .execution import ComparisonProgress, execute
 from .figures import Axis, draw_curves, draw_varied
 from .plan import planned_runs
 from .results import results_of
-from .tables import markdown
 
 
 def run_comparison(

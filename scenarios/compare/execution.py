@@ -78,7 +78,7 @@ def execute(
     missing = [run for run in possible if not is_stored(folder / run.name, run.scenario)]
     progress.begun(len(different), len(possible) - len(missing))
     # in this process the scenario keeps its own executor and threads
-    here = jobs == 1 and engine == "processes"
+    here = not missing or (jobs == 1 and engine == "processes")  # no Ray and no pool where every run is stored
     queue = JobQueue.of(missing if here else [_with_share_of_processors(run, jobs, engine) for run in missing], folder)
     failed = {run.name: JobOutcome(0.0, "ConfigError", run.refusal) for run in refused}
     for run in refused:
@@ -109,8 +109,6 @@ def _one_by_one(queue: JobQueue) -> Iterator[tuple[Job, JobOutcome]]:
 
 
 def _in_parallel(queue: JobQueue, jobs: int, engine: Engine) -> Iterator[tuple[Job, JobOutcome]]:
-    if jobs == 0:
-        return
     with RayJobs(jobs) if engine == "ray" else JobProcesses(jobs) as pool:
         while True:
             while pool.has_room and (job := queue.take()):

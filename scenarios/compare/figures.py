@@ -9,9 +9,9 @@ import numpy as np
 
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
+from .comparison_tables import group_names, heading
 from .curves import Array, Curve
 from .results import ALL_CLIENTS
-from .tables import group_names, heading
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

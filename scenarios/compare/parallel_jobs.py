@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -23,6 +25,8 @@ from .jobs import Job, JobOutcome, run_job
 
 #: Time in s that a terminated process gets to rename the folder of its interrupted run.
 TERMINATION_TIMEOUT_S = 10.0
+#: Time in s after which a swallowed interrupt is repeated: the finalizer that swallowed it has ended by then.
+REPEAT_S = 0.01
 
 
 class JobProcesses:
@@ -106,9 +110,22 @@ def _work(connection: Connection) -> None:
     """Main loop of a process: run jobs until the parent ends or terminates it."""
     # raised as KeyboardInterrupt, on which a run renames its unfinished folder before the process ends
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.unraisablehook = interrupt_again
     with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
         while True:
             connection.send(run_job(connection.recv()))
+
+
+def interrupt_again(swallowed: sys.UnraisableHookArgs) -> None:
+    """Hook for exceptions that Python cannot raise: repeats an interrupt, and reports all others as usual.
+
+    An interrupt that arrives inside a finalizer or a callback of a weak reference is swallowed there. Without a second
+    one the job would go on until its process is killed, and leave its folder as it is.
+    """
+    if swallowed.exc_type is KeyboardInterrupt:
+        threading.Timer(REPEAT_S, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    else:
+        sys.__unraisablehook__(swallowed)
 
 
 @contextmanager

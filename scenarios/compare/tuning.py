@@ -14,10 +14,10 @@ from ..tasks.task_table import TASKS
 from ..workers.ray_cluster import Engine
 from .comparing import writing
 from .comparison import Comparison, Edits, Tuning, loaded_tables, validated_comparison
+from .comparison_tables import ResultTable, heading, number, shown_value
 from .execution import ComparisonProgress, execute
 from .plan import planned_runs
 from .results import ALL_CLIENTS, results_of
-from .tables import ResultTable, heading, number, shown_value
 
 #: The setting with most influence on learning speed, from a third to three times its default.
 DEFAULT_GRID: Mapping[str, Sequence[Any]] = {"training.encoder_step_size": (0.001, 0.003, 0.01)}

@@ -12,11 +12,11 @@ from rich.measure import Measurement
 from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
+from ..compare.comparison_tables import ResultTable, failure_lines, heading, legend, number, result_tables
 from ..compare.jobs import JobOutcome
 from ..compare.plan import PlannedRun
 from ..compare.results import ALL_CLIENTS, groups_with_all
 from ..compare.stored_runs import stored_summary
-from ..compare.tables import ResultTable, failure_lines, heading, legend, number, result_tables
 from ..tasks.task_table import TASKS
 from .console_elements import ProgressDisplay
 from .run_console import WIDEST_ALGORITHM

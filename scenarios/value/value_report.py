@@ -80,7 +80,9 @@ def value_of_prediction(
     if reason := _why_not(scenario.decision, scenario.data, decision, present):
         return {"skipped": reason}
     links = served_links(present, recordings, scenario.links.settings_of("radio"), with_fades=decision.reads_fades)
-    stations = served_stations(present, learners, reported, links, client_devices(scenario))
+    stations = served_stations(
+        present, learners, reported, links, client_devices(scenario.compute, scenario.clients, scenario.seed)
+    )
     return value_of_stations(
         scenario.task_spec, scenario.decision, stations, [group.name for group in scenario.clients.groups]
     )

@@ -68,7 +68,7 @@ def assemble(
     """Assembly of a scenario with learners of all clients, or only of some; errors as of `build`."""
     algorithm = scenario.algorithm_spec
     device = choose_device(scenario.compute.device)
-    devices = client_devices(scenario)
+    devices = client_devices(scenario.compute, scenario.clients, scenario.seed)
     clients = make_clients(scenario, algorithm, data, device, dtype)
     neighborhood = neighborhood_of(scenario)
     graph = neighborhood.graph

@@ -18,6 +18,8 @@ from ...emulator.edge.device_profiles import DEVICE_PROFILES, DeviceProfile
 from ...emulator.edge.profile_file import profile_of
 from ...emulator.modalities import has_images
 from ...emulator.random_streams import named_stream
+from ..schema.clients_section import ClientsSection
+from ..schema.compute_section import ComputeSection
 from ..schema.data_section import DataSection
 from ..schema.neighborhood import assign_groups
 from ..schema.scenario import Scenario
@@ -135,20 +137,16 @@ def kept_frames(task: TaskSpec, owned: Sequence[Sequence[Modality]]) -> dict[str
     }
 
 
-def client_devices(scenario: Scenario) -> dict[NodeId, DeviceProfile]:
+def client_devices(compute: ComputeSection, clients: ClientsSection, seed: int) -> dict[NodeId, DeviceProfile]:
     """Client -> profile of its device."""
-    known = known_devices(scenario.compute.profiles)
-    default = known[scenario.compute.profile]
-    of_group = {
-        group.name: default if group.profile is None else known[group.profile] for group in scenario.clients.groups
-    }
-    settings = scenario.compute.stragglers
-    slow = stragglers(settings.share, scenario.clients.n_clients, scenario.seed)
+    known = known_devices(compute.profiles)
+    default = known[compute.profile]
+    of_group = {group.name: default if group.profile is None else known[group.profile] for group in clients.groups}
+    settings = compute.stragglers
+    slow = stragglers(settings.share, clients.n_clients, seed)
     return {
-        member.client_id: of_group[member.group].slowed(settings.factor)
-        if member.client_id in slow
-        else of_group[member.group]
-        for member in members_of(scenario)
+        client_id: of_group[group].slowed(settings.factor) if client_id in slow else of_group[group]
+        for client_id, group in enumerate(assign_groups(clients, seed))
     }
 
 

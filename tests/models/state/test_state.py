@@ -11,7 +11,7 @@ from sheafedge.models.encoders.dropout import SeededDropout
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.sheaf.restriction_maps import FactoredMaps
 from sheafedge.models.state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
-from sheafedge.models.state.random_streams import numpy_stream_state, restore_numpy_stream
+from sheafedge.models.state.stream_states import numpy_stream_state, restore_numpy_stream
 from sheafedge.models.state.tensors import restore_tensor, to_array
 from sheafedge.models.training.minibatches import BatchOrder
 from torch import nn

@@ -13,10 +13,10 @@ import pytest
 from sheafedge.scenarios.compare import jobs, stored_runs
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison
+from sheafedge.scenarios.compare.comparison_tables import failure_lines, markdown, result_tables
 from sheafedge.scenarios.compare.curves import curves_of
 from sheafedge.scenarios.compare.jobs import JobOutcome
 from sheafedge.scenarios.compare.plan import PlannedRun
-from sheafedge.scenarios.compare.tables import failure_lines, markdown, result_tables
 
 #: A step that leaves the finite numbers at once.
 DIVERGING = {"training.encoder_optimizer": "sgd", "training.encoder_step_size": 1e12}

@@ -18,6 +18,7 @@ from sheafedge.emulator.contracts import ConfigError, InputWindow
 from sheafedge.emulator.edge.bench_bundles import Entry, open_entries
 from sheafedge.emulator.edge.bundle import golden_file, read_bundle, write_bundle
 from sheafedge.emulator.edge.commands.bench_commands import TorchModel
+from sheafedge.emulator.edge.device_profiles import DeviceProfile
 from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputSpec, Runtime
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.emulator.edge.profile_file import read_profile
@@ -221,6 +222,10 @@ def test_help_and_mistakes_are_those_of_every_command(
 BOX = 'name = "box"\nkind = "measured"\nflops_per_s = 7e9\noverhead_s = 1e-3\npower_w = 5\n'
 
 
+def devices_of(scenario: Scenario) -> dict[int, DeviceProfile]:
+    return client_devices(scenario.compute, scenario.clients, scenario.seed)
+
+
 @pytest.fixture
 def box(tmp_path: Path) -> Path:
     path = tmp_path / "measured.toml"
@@ -229,7 +234,7 @@ def box(tmp_path: Path) -> Path:
 
 
 def test_a_scenario_can_name_a_profile_s_file(tiny: Scenario, box: Path) -> None:
-    devices = client_devices(tiny.edited({"compute.profile": str(box)}))
+    devices = devices_of(tiny.edited({"compute.profile": str(box)}))
     assert set(devices.values()) == {read_profile(box)}
 
 
@@ -241,21 +246,21 @@ def test_a_run_folder_repeats_the_run_where_the_file_is_not(tiny: Scenario, box:
     box.unlink()
     again = load_scenario(str(tmp_path / "scenario.toml"))
     assert again.compute == scenario.compute
-    assert client_devices(again) == client_devices(scenario)
+    assert devices_of(again) == devices_of(scenario)
 
 
 def test_groups_can_have_devices_of_the_scenario_s_own(tiny: Scenario, box: Path) -> None:
     groups = [{**BOTH[0], "profile": "slow"}]
     table = {"flops_per_s": 1e6, "overhead_s": 0.0, "power_w": 1.0}
     scenario = tiny.edited({"compute.profiles": {"slow": table, "box": str(box)}, "clients.groups": groups})
-    assert {device.name for device in client_devices(scenario).values()} == {"slow"}
+    assert {device.name for device in devices_of(scenario).values()} == {"slow"}
     other = scenario.edited({"clients.groups": [{**BOTH[0], "profile": "box"}]})
-    assert {device.flops_per_s for device in client_devices(other).values()} == {7e9}
+    assert {device.flops_per_s for device in devices_of(other).values()} == {7e9}
 
 
 def test_stragglers_answer_late_too(tiny: Scenario) -> None:
     edits = {"compute.profile": "raspberry_pi_4", "compute.stragglers.share": 1.0, "compute.stragglers.factor": 3.0}
-    plain, slow = (client_devices(tiny.edited(one))[0] for one in ({"compute.profile": "raspberry_pi_4"}, edits))
+    plain, slow = (devices_of(tiny.edited(one))[0] for one in ({"compute.profile": "raspberry_pi_4"}, edits))
     assert slow.answer_seconds(1e6, "int8") == pytest.approx(3.0 * plain.answer_seconds(1e6, "int8"))
 
 
@@ -283,4 +288,4 @@ def test_an_impossible_device_gets_a_sentence(tiny: Scenario, edits: dict[str, A
 
 def test_an_unknown_device_is_told_with_those_that_there_are(tiny: Scenario, box: Path) -> None:
     with pytest.raises(ConfigError, match=r"unknown compute.profile 'abacus'; choose one of: box, edge_cpu"):
-        client_devices(tiny.edited({"compute.profiles": {"box": str(box)}, "compute.profile": "abacus"}))
+        devices_of(tiny.edited({"compute.profiles": {"box": str(box)}, "compute.profile": "abacus"}))

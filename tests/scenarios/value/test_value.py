@@ -87,7 +87,13 @@ class Trained:
         links = served_links(
             clients, self.data.recordings, scenario.links.settings_of("radio"), with_fades=decision.reads_fades
         )
-        return served_stations(clients, self.assembly.learners, self.reported, links, client_devices(scenario))
+        return served_stations(
+            clients,
+            self.assembly.learners,
+            self.reported,
+            links,
+            client_devices(scenario.compute, scenario.clients, scenario.seed),
+        )
 
 
 @pytest.fixture(scope="module")
