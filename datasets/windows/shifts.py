@@ -101,12 +101,19 @@ def _noisy_ranges(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batc
     return changed
 
 
+def _noisy_echoes(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batch:
+    """Maps of whole decibels above the noise floor. Cells without an echo stay without, as no recording has less."""
+    moved = np.clip(np.round(values + np.float32(sigma) * noise), 0.0, 255.0)
+    return np.where(values > 0.0, moved, values).astype(np.float32)
+
+
 #: Kind of noise, as `ModalitySpec.noise` names it -> what adds it.
 NOISES: Mapping[str, Noise] = {
     "levels": _noisy_levels,
     "decibels": _noisy_decibels,
     "positions": _noisy_positions,
     "ranges": _noisy_ranges,
+    "echoes": _noisy_echoes,
 }
 
 

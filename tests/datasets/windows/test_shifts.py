@@ -97,3 +97,14 @@ def test_a_sector_of_the_rays_of_a_sample_has_no_echo() -> None:
     assert_allclose(lost.mean() / (before[:, 0] > 0.0).mean(), HIDDEN_RAYS, rtol=0.05)
     assert_array_equal(lost, np.broadcast_to(lost[:, :1], lost.shape))
     assert_array_equal(after[:, 1], before[:, 1])
+
+
+def test_noise_moves_echoes_of_a_radar_in_whole_decibels_and_makes_none() -> None:
+    draws = np.random.default_rng(3)
+    maps = np.where(draws.random((N, 16, 32, 32)) < 0.3, draws.integers(1, 60, (N, 16, 32, 32)), 0).astype(np.float32)
+    after = noisy({"radar": maps}, {"radar": "dB"}, np.random.default_rng(2))["radar"]
+    assert not after[maps == 0].any()
+    assert after.min() >= 0.0
+    assert_array_equal(after, np.round(after))
+    strong = maps > 20.0  # far from the floor that cuts noise off
+    assert_allclose((after - maps)[strong].std(), MODALITY_SPECS["radar"].noise_sigma, rtol=SPREAD_TOLERANCE)
