@@ -19,10 +19,10 @@ run: $(STAMP)  ## record a world, train, print and export the scenario blockage 
 	$(VENV)/bin/sheafedge run blockage $(ARGS)
 
 test: $(STAMP)  ## the test suite (ARGS="tests/models -x" to choose)
-	$(VENV)/bin/pytest -n auto --dist loadfile $(ARGS)
+	$(VENV)/bin/pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: $(STAMP)  ## the long tests that `make test` leaves out (exit status 5: there are none)
-	$(VENV)/bin/pytest -n auto --dist loadfile -m "slow and not gpu" $(ARGS) || test $$? -eq 5
+	$(VENV)/bin/pytest -n auto --dist loadfile --no-loadscope-reorder -m "slow and not gpu" $(ARGS) || test $$? -eq 5
 
 test-ray: $(STAMP)  ## installs Ray (the extra [ray]) and runs the tests that need it
 	$(VENV)/bin/python -m pip install -q -c constraints.txt -e '.[dev,ray]'

@@ -69,7 +69,8 @@ def trained(scenario: Scenario) -> list[ServedStation]:
             links = served_links(
                 emulation.clients, data.recordings, scenario.links.settings_of("radio"), with_fades=with_fades
             )
-            return served_stations(emulation.clients, emulation.learners, reported, links, client_devices(scenario))
+            devices = client_devices(scenario.compute, scenario.clients, scenario.seed)
+            return served_stations(emulation.clients, emulation.learners, reported, links, devices)
         finally:
             emulation.close()
 

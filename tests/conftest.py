@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -18,17 +17,25 @@ settings.load_profile("sheafedge")
 _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "datasets"
 
 
+#: Files that start processes or make whole runs come first, so that no worker is left alone with one at the end.
+_LONG = (
+    "scenarios/compare/",
+    "scenarios/workers/",
+    "scenarios/running/",
+    "scenarios/terminal/",
+    "project/",
+    "integration/",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not any(part in item.path.as_posix() for part in _LONG))  # stable
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_torch_thread() -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _old_objects_are_no_garbage() -> None:
-    """Full collections, such as `compare` does after every run, skip torch and all tests: half a second less each."""
-    gc.collect()  # what the module before has left is freed, not frozen
-    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

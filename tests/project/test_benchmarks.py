@@ -92,6 +92,7 @@ def test_links_are_asked_with_every_queue_and_lose_what_they_should(capsys: pyte
         assert 0.9 < figures["arrived_share"] <= 1.0
 
 
+@pytest.mark.slow
 def test_overhead_compares_the_emulator_with_loops_of_the_same_mathematics(capsys: pytest.CaptureFixture[str]) -> None:
     printed = report("overhead", capsys)
     assert printed["largest_difference"]["bare_learners"] == 0.0
@@ -107,6 +108,7 @@ def test_overhead_compares_the_emulator_with_loops_of_the_same_mathematics(capsy
         assert_spread(figures["cpu_overhead"][ratio])
 
 
+@pytest.mark.slow
 def test_ring_mlp_ends_with_the_models_of_the_bare_loop(capsys: pytest.CaptureFixture[str]) -> None:
     printed = report("ring_mlp", capsys)
     assert printed["parameters"] == 9_610
@@ -134,6 +136,7 @@ def test_maps_are_equal_in_both_storages_up_to_rounding(capsys: pytest.CaptureFi
         assert case["largest_map_step"] > 10 * MAP_ROUNDING[case["dtype"]], "maps that stand still would agree too"
 
 
+@pytest.mark.slow
 def test_round_measures_every_encoder_and_group_against_a_matrix_product(capsys: pytest.CaptureFixture[str]) -> None:
     printed = report("round", capsys)
     assert printed["matmul_gflop_per_s"] > 0.0
@@ -268,6 +271,7 @@ def test_a_question_without_an_answer_waits_for_ever() -> None:
     assert heard.quantile_ms(0.99) == float("inf")
 
 
+@pytest.mark.slow
 def test_devices_foretells_every_model_in_every_precision(capsys: pytest.CaptureFixture[str]) -> None:
     printed = report("devices", capsys)
     assert {row["model"] for row in printed["models"]} == {

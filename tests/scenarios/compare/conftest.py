@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +38,10 @@ def finished(two_methods: Comparison, tmp_path_factory: pytest.TempPathFactory) 
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Curves take ten times as long as the tiny runs that they show; the comparison `finished` has them."""
     monkeypatch.setattr(comparing, "_draw", lambda results, folder: None)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _old_objects_are_no_garbage() -> None:
+    """Full collections, which `compare` does after every run, skip torch and all tests: half a second less each."""
+    gc.collect()  # what the module before has left is freed, not frozen
+    gc.freeze()

@@ -423,7 +423,14 @@ def test_a_bad_file_is_named_together_with_what_is_wrong_in_it(case: str, tmp_pa
     assert_sentences(str(caught.value), str(path), *fragments)
 
 
-@pytest.mark.parametrize("name", ["beam_traking", "folder", ".", "", "none.toml", "a" * 5000])
+def test_a_file_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError) as caught:
+        load_scenario("none.toml")
+    assert_one_sentence(str(caught.value), "none.toml is not a file here", "a TOML file", "beam_tracking")
+
+
+@pytest.mark.parametrize("name", ["beam_traking", "folder", ".", "", "a" * 5000])
 def test_an_unknown_scenario_is_answered_with_the_known_ones(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

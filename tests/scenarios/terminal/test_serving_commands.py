@@ -50,7 +50,7 @@ def test_a_bundle_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert not ended(monkeypatch, "verify", str(tiny_bundle(tmp_path / "b")))
-    assert "is whole" in capsys.readouterr().out
+    assert "is valid" in capsys.readouterr().out
 
 
 def test_mistakes_are_one_sentence_here_too(

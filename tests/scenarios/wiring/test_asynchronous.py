@@ -9,6 +9,7 @@ from statistics import mean
 import pytest
 from integration.tiny import Walk, tiny, walk
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.edge.device_profiles import DeviceProfile
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.wiring.members import client_devices, stragglers
@@ -96,9 +97,13 @@ def test_as_many_clients_are_stragglers_as_were_asked_for_and_more_hold_the_same
     assert len(others) > 1
 
 
+def devices_of(scenario: Scenario) -> dict[int, DeviceProfile]:
+    return client_devices(scenario.compute, scenario.clients, scenario.seed)
+
+
 def test_a_straggler_takes_longer_for_everything_by_the_same_factor() -> None:
     scenario = tiny(STRAGGLERS)
-    plain, slowed = client_devices(tiny()), client_devices(scenario)
+    plain, slowed = devices_of(tiny()), devices_of(scenario)
     for client, device in slowed.items():
         factor = 5.0 if client in slow_of(scenario) else 1.0
         for flops in (0.0, 1e9):
@@ -108,8 +113,8 @@ def test_a_straggler_takes_longer_for_everything_by_the_same_factor() -> None:
 def test_a_group_may_have_a_device_of_its_own() -> None:
     groups = [group.model_dump(exclude_none=True) for group in tiny().clients.groups]
     groups[0]["profile"] = "edge_gpu"
-    devices = client_devices(tiny({"clients.groups": groups}))
+    devices = devices_of(tiny({"clients.groups": groups}))
     assert {device.name for device in devices.values()} == {"edge_gpu", "edge_cpu"}
     groups[0]["profile"] = "toaster"
     with pytest.raises(ConfigError, match=r"unknown clients\.groups: profile 'toaster'; choose one of: edge_cpu"):
-        client_devices(tiny({"clients.groups": groups}))
+        devices_of(tiny({"clients.groups": groups}))
