@@ -10,7 +10,7 @@ $(shell rm -f $(STAMP))
 endif
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow test-ray lint format types wheel-check benchmarks results edge clean
+.PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results edge clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -23,6 +23,11 @@ test: $(STAMP)  ## the test suite (ARGS="tests/models -x" to choose)
 
 test-slow: $(STAMP)  ## the long tests that `make test` leaves out (exit status 5: there are none)
 	$(VENV)/bin/pytest -n auto --dist loadfile --no-loadscope-reorder -m "slow and not gpu" $(ARGS) || test $$? -eq 5
+
+attack: $(STAMP)  ## attack processes, ports and files for long, and print what was tried, survived and lost
+	@rm -f attack-report.jsonl
+	SHEAFEDGE_ATTACK_REPORT=$(CURDIR)/attack-report.jsonl $(VENV)/bin/pytest -m "attack and not gpu" tests/attacks $(ARGS); \
+	status=$$?; cat attack-report.jsonl; exit $$status
 
 test-ray: $(STAMP)  ## installs Ray (the extra [ray]) and runs the tests that need it
 	$(VENV)/bin/python -m pip install -q -c constraints.txt -e '.[dev,ray]'

@@ -32,7 +32,7 @@ OURS = ("datasets", "emulator", "models", "scenarios")
 #: All that an edge device needs beside the wheel, as the extra [edge] has it, and what it must not have.
 EDGE_SET = ("msgpack", "numpy", "onnxruntime", "pyzmq")
 NOT_AT_THE_EDGE = ("torch", "onnx", "typer", "rich", "pydantic", "simpy", "networkx", "h5py", "xxhash", "safetensors")
-TEST_MARKERS = "not slow and not gpu and not checkout"
+TEST_MARKERS = "not slow and not gpu and not attack and not checkout"
 
 
 class CheckFailedError(Exception):
