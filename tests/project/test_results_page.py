@@ -115,3 +115,23 @@ def test_ours_is_marked_where_a_rival_is_ahead() -> None:
     assert "head averaging" in row  # the centralized reference is no rival
     (row,) = claims.ours_against_the_best({"made up": scores({**ours, "local": 0.7}, ("gps",))}, {})
     assert "**behind**" in row
+
+
+@pytest.mark.parametrize(
+    ("weakest", "dsgd", "holds"),
+    [
+        pytest.param("DSGD", 0.5, True, id="DSGD, a little below local"),
+        pytest.param("local, best modality", 0.52, False, id="local is weaker"),
+        pytest.param("DSGD", 0.4, False, id="DSGD, far below local"),
+    ],
+)
+def test_who_is_weakest_on_blockage_must_be_the_one_that_the_claim_names(
+    weakest: str, dsgd: float, holds: bool
+) -> None:
+    claims = module("claims")
+    local = (0.49, 0.53, 0.50, 0.52, 0.51)  # mean 0.51, and spread enough to be level with 0.5
+    methods = dict.fromkeys((*claims.PAPERS_BASELINES, *claims.SHEAVES), 0.9) | {"DSGD": dsgd, claims.LOCAL: local}
+    (claim,) = (claim for claim in claims.CLAIMS if claim.number == 10)
+    decided, why = claim.decide(scores(methods, claims.BLOCKAGE_GROUPS))
+    assert decided is holds
+    assert f"lidar+rf: {weakest}" in why
