@@ -15,6 +15,7 @@ from functools import partial
 from math import inf
 from typing import Any, Protocol
 
+import numpy as np
 import simpy
 
 from .engine import EmulatorEnvironment
@@ -83,6 +84,40 @@ class Lag:
         return self.total_s / self.n_events if self.n_events else 0.0
 
 
+class LagBySpeed:
+    """Largest delay that events would have had at several speeds, from the real time that their processing took.
+
+    The delay follows Lindley's recursion of a queue with one server: it grows with the processing time of an event and
+    shrinks with the real time until the next one.
+
+    Args:
+        speed: fastest of the speeds, in simulated seconds per real second; the others go down to a thousandth of it.
+    """
+
+    #: Ten speeds to a decade.
+    FACTORS = 10.0 ** (-np.arange(31) / 10.0)
+
+    def __init__(self, speed: float) -> None:
+        self._speeds = speed * self.FACTORS
+        self._late_s = np.zeros_like(self._speeds)
+        self._largest_s = np.zeros_like(self._speeds)
+
+    def add(self, simulated_s: float, busy_s: float) -> None:
+        """Add an event.
+
+        Args:
+            simulated_s: simulated time since the event before it.
+            busy_s: real time that the event before it took to process, in seconds.
+        """
+        self._late_s = np.maximum(0.0, self._late_s + busy_s - simulated_s / self._speeds)
+        np.maximum(self._largest_s, self._late_s, out=self._largest_s)
+
+    def fastest(self, late_s: float) -> float | None:
+        """Fastest speed at which no event would have been later than so many real seconds; None: none of them."""
+        kept = self._speeds[self._largest_s <= late_s]
+        return float(kept[0]) if len(kept) else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wait:
     """A wait for the reply of an outside process.
@@ -112,13 +147,15 @@ class RealTimeEnvironment(EmulatorEnvironment):
     Attributes:
         speed: simulated seconds per real second.
         lag: delays of events.
+        lag_by_speed: what the largest delay would have been at lower speeds.
     """
 
     def __init__(self, seed: int, start_s: float = 0.0, *, speed: float = 1.0, wall: WallClock | None = None) -> None:
         super().__init__(seed, start_s)
-        self.speed, self.lag = speed, Lag()
+        self.speed, self.lag, self.lag_by_speed = speed, Lag(), LagBySpeed(speed)
         self._wall = wall or MonotonicClock()
         self._start: tuple[float, float] | None = None
+        self._processing: tuple[float, float] | None = None  # simulated and real instant at which the last event began
         self._hurries = False
         self._waits: list[_Wait] = []
         self._answers: deque[tuple[_Wait, float]] = deque()
@@ -159,6 +196,7 @@ class RealTimeEnvironment(EmulatorEnvironment):
         self._wall.wake()
 
     def _keep_pace(self) -> None:
+        ready_s = self._wall.now_s()
         while True:
             self._take_answers()
             next_s = self.peek()
@@ -171,7 +209,12 @@ class RealTimeEnvironment(EmulatorEnvironment):
                 break
             self._wall.sleep(min(left_s, NAP_S))
         assert self._start is not None
-        self.lag.add(self._wall.now_s() - self._wall_s(next_s, *self._start))
+        now_s = self._wall.now_s()
+        self.lag.add(now_s - self._wall_s(next_s, *self._start))
+        if self._processing is not None:
+            began_s, wall_s = self._processing
+            self.lag_by_speed.add(next_s - began_s, ready_s - wall_s)
+        self._processing = next_s, now_s
 
     def _take_answers(self) -> None:
         while self._answers:

@@ -74,6 +74,11 @@ class Report:
     not_measured: Mapping[str, str] = field(default_factory=dict)
     devices: Sequence[Mapping[str, Any]] = ()
 
+    @property
+    def taken_by_others(self) -> float:
+        """Largest share of the wall time of a contender in which this process was not served."""
+        return max(row.latency.taken_by_others for row in self.rows)
+
     def as_json(self) -> str:
         """One JSON object."""
         # NaN is no JSON, and programs read this.
@@ -87,10 +92,9 @@ class Report:
         if any(row.footprint for row in self.rows):
             parts += ["", *_memory_table(self.rows)]
         parts += [f"{name}: {reason}" for name, reason in self.not_measured.items()]
-        busy = max(row.latency.taken_by_others for row in self.rows)
-        if busy > QUIET:
-            said = f"While this ran, others had up to {busy:.0%} of the time: that is in the percentiles and answers/s,"
-            parts += ["", f"{said} not in CPU ms."]
+        if self.taken_by_others > QUIET:
+            said = f"While this ran, other programs had up to {self.taken_by_others:.0%} of the time:"
+            parts += ["", f"{said} that is in the percentiles and answers/s, not in CPU ms."]
         if self.devices:
             parts += ["", *_device_table(self.devices)]
         return "\n".join(parts)

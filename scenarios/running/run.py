@@ -43,7 +43,8 @@ class RunResult:
     Attributes:
         folder: path of the run folder.
         summary: content of its `summary.json`.
-        warnings: sentences about instabilities during training; the summary also holds the warnings from before it.
+        warnings: sentences about instabilities during training and about a late clock; the summary also holds those
+            from before it.
 
     Examples:
         >>> result = RunResult(Path("runs/street"), {"groups": {"camera+rf": {"f1": 0.83}}})
@@ -158,7 +159,8 @@ def _played(
             folder.write_summary(summary)
             # after the summary: until then an interrupted run must be able to go on
             folder.drop_checkpoints()
-            return RunResult(folder.target, summary, played.watch.warnings)
+            late = () if pacing is None else pacing.warnings()
+            return RunResult(folder.target, summary, (*played.watch.warnings, *late))
     except WorkerLost as lost:
         if folder is None:  # nothing has begun
             raise

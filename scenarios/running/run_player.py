@@ -123,6 +123,7 @@ class RunPlayer:
             collect_learners(self._emulation)
             self._pool.stop()
         refusals = () if self._pool is None else self._pool.refusals()
+        late = () if self._pacing is None else self._pacing.warnings()
         return PlayedRun(
             scenario=self._scenario,
             data=self._data,
@@ -131,7 +132,7 @@ class RunPlayer:
             watch=self._watch,
             outside=frozenset() if self._pacing is None else self._pacing.outside,
             n_workers=0 if self._pool is None else self._pool.n_workers,
-            warnings=(*self._emulation.warnings, *self._worker_warnings, *refusals, *self._watch.warnings),
+            warnings=(*self._emulation.warnings, *self._worker_warnings, *refusals, *self._watch.warnings, *late),
             pacing={} if self._pacing is None else self._pacing.summary(),
             recording_s=self._loaded_s - self._started_s,
             # without the wait for workers and outside clients, whose start is no training

@@ -223,7 +223,7 @@ def value_table(value: Mapping[str, Any]) -> Table:
     table = Table(
         title=f"Value of prediction: {_TITLES[value['decision']]}",
         title_justify="left",
-        caption="gained: share of the oracle's gain over reactive control",
+        caption="gained: share of the oracle's gain over reactive control; -: less than 1 % to gain",
         caption_justify="left",
     )
     table.add_column("group (clients)", overflow="fold")
@@ -239,10 +239,17 @@ def value_table(value: Mapping[str, Any]) -> Table:
             table.add_row(
                 f"  {row.title}",
                 *(row.written(figures[name][row.key]) for name in _POLICIES),
-                "-" if gained is None else f"{gained:.0%}",
+                _share(gained),
                 end_section=row is rows[-1],
             )
     return table
+
+
+def _share(gained: float | None) -> str:
+    if gained is None:
+        return "-"
+    # prediction loses more than there is to gain; how much more is read from the figures
+    return "< -100%" if gained < -1.0 else f"{gained:.0%}"
 
 
 def deadline_lines(value: Mapping[str, Any]) -> list[str]:

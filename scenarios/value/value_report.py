@@ -28,7 +28,7 @@ from .user_links import served_links
 Figures = dict[str, Any]
 
 #: Smallest gain of the oracle, relative to the reactive figure, of which a share is computed.
-LEAST_GAIN = 1e-6
+LEAST_GAIN = 0.01
 
 
 class Decision(NamedTuple):

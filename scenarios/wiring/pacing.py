@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,6 +25,12 @@ from .real_time_options import RealTime
 if TYPE_CHECKING:
     from .assembly import Assembly
     from .client import Client
+
+
+#: Delay of the clock, in real seconds, up to which a speed counts as kept: a pause of the operating system is no news.
+KEPT_S = 0.5
+#: Of float64 quotients.
+ROUNDING = 1e-9
 
 
 class Pacing:
@@ -88,11 +95,32 @@ class Pacing:
                 "events": lag.n_events,
                 "lag_mean_s": lag.mean_s,
                 "lag_max_s": lag.largest_s,
+                "kept": lag.largest_s <= KEPT_S,
+                "speed_kept": self._clock.lag_by_speed.fastest(KEPT_S),
             }
         }
         if self._server is not None:
             figures["outside"] = [self._client_figures(self._server, client) for client in sorted(self.outside)]
         return figures
+
+    def warnings(self) -> tuple[str, ...]:
+        """A sentence about a clock that did not keep its speed, with the speed that this machine keeps."""
+        assert self._clock is not None
+        lag, speed = self._clock.lag, self._real_time.speed
+        if lag.largest_s <= KEPT_S:
+            return ()
+        slower = self._clock.lag_by_speed.fastest(KEPT_S)
+        if slower is None:
+            advice = f"even at a thousandth of that speed an event would be later than {KEPT_S:g} s"
+        elif slower == speed:  # late for other reasons than computing, such as an outside client or a paused process
+            advice = "the computing alone would have kept that speed; was the machine paused?"
+        else:
+            advice = f"with this load the machine keeps --realtime {_rounded_down(slower)} to within {KEPT_S:g} s"
+        said = (
+            f"the simulated clock was up to {lag.largest_s:.1f} s late, {lag.mean_s:.1f} s on average, and did not keep"
+            f" --realtime {speed:g}; {advice}"
+        )
+        return (said,)
 
     def _client_figures(self, server: OutsideServer, client: NodeId) -> dict[str, Any]:
         station = self._stations[client]
@@ -141,6 +169,12 @@ def pacing_of(scenario: Scenario, real_time: RealTime | None) -> Iterator[Pacing
         yield Pacing(scenario.rounds, scenario.network.deadline_s, real_time, server)
     finally:
         server.close()
+
+
+def _rounded_down(speed: float) -> str:
+    """Two digits, never faster than what was found."""
+    digit = 10.0 ** (floor(log10(speed)) - 1)
+    return f"{floor(speed / digit + ROUNDING) * digit:.2g}"
 
 
 def _parts(shared: SharedVector, client: Client) -> list[tuple[str, tuple[int, ...]]]:

@@ -9,8 +9,10 @@ from concurrent.futures import Future
 
 import pytest
 import simpy
+from hypothesis import given
+from hypothesis import strategies as st
 from sheafedge.emulator.engine import EmulatorEnvironment
-from sheafedge.emulator.real_time_clock import Lag, MonotonicClock, RealTimeEnvironment
+from sheafedge.emulator.real_time_clock import Lag, LagBySpeed, MonotonicClock, RealTimeEnvironment
 
 #: Sums of a few float64 instants.
 ROUNDING = 1e-9
@@ -209,3 +211,37 @@ def test_a_clock_that_hurries_gives_up_whoever_is_asked() -> None:
     env.hurry()
     assert asked(env, ticket, patience_s=600.0) == (False, 600.0)
     assert wall.slept == []
+
+
+# --- the speed that can be kept --------------------------------------------------------------------------------------
+
+
+def played(load: list[tuple[float, float]], speed: float) -> RealTimeEnvironment:
+    """Events after so much simulated time each, which take so much real time each."""
+    wall = TurnedClock()
+    env = RealTimeEnvironment(0, speed=speed, wall=wall)
+
+    def life() -> Generator[simpy.Event, object, None]:
+        for pause_s, work_s in load:
+            yield env.timeout(pause_s)
+            wall.work(work_s)
+
+    env.run(env.process(life()))
+    return env
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.0, 2.0), st.floats(0.0, 3.0)), min_size=1, max_size=12),
+    st.integers(0, len(LagBySpeed.FACTORS) - 1),
+)
+def test_what_is_said_of_a_lower_speed_is_what_happens_at_it(load: list[tuple[float, float]], index: int) -> None:
+    """The delay of a clock at every speed is known from one run at the highest."""
+    speed = 2.0
+    slower = speed * float(LagBySpeed.FACTORS[index])
+    largest_s = played(load, slower).lag.largest_s
+    found = played(load, speed).lag_by_speed
+    # just above the delay this speed is kept, just below it is not
+    assert (found.fastest(largest_s + 1e-6) or 0.0) >= slower
+    if largest_s > 1e-6:
+        fastest = found.fastest(largest_s - 1e-6)
+        assert fastest is None or fastest < slower

@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime
 
 from ...contracts import ConfigError
-from ..bench import ClockName, Contender, Times, latency, ratio, take_turns
+from ..bench import QUIET, ClockName, Contender, Times, latency, ratio, take_turns
 from ..bench_bundles import Entry, open_entries
 from ..bench_report import Measured, Report, Row, calibrated, device_rows, machine_facts
 from ..bundle import MODEL_FILE
@@ -51,6 +51,10 @@ def without_torch(_entry: Entry, _threads: int) -> TorchModel | str:
     return "not installed"
 
 
+#: Even processor time is longer while others use the caches and the other half of a core.
+_CONTENDED = ", but of a machine that other programs used meanwhile; its source says so; measure again when it is idle"
+
+
 def bench(arguments: Sequence[str], rebuild: Rebuild = without_torch) -> str:
     """The command.
 
@@ -84,14 +88,17 @@ def bench(arguments: Sequence[str], rebuild: Rebuild = without_torch) -> str:
         not_measured={TORCH: torch} if isinstance(torch, str) else {},
         devices=device_rows(entries, devices, seconds),
     )
+    busy = report.taken_by_others
     if wanted.save_profile is not None:
         said = f"{machine['cpu']}, onnxruntime {onnxruntime.__version__}, {wanted.threads} threads, {by} time"
+        said += f"; CONTENDED: other programs had up to {busy:.0%} of the time" * (busy > QUIET)
         name = wanted.name or wanted.save_profile.stem
         calls = [Measured(entry.precision, entry.workload, seconds[entry.label]) for entry in entries]
         write_profile(wanted.save_profile, calibrated(name, wanted.power_w, calls, said))
     text = report.as_json() if wanted.json else report.as_text()
-    saved = "" if wanted.save_profile is None or wanted.json else f"\n\nwrote {wanted.save_profile}"
-    return text + saved
+    if wanted.save_profile is None or wanted.json:
+        return text
+    return f"{text}\n\nwrote {wanted.save_profile}{_CONTENDED * (busy > QUIET)}"
 
 
 def _devices(asked: str) -> list[DeviceProfile]:

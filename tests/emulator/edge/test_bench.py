@@ -319,6 +319,17 @@ def test_a_profile_of_this_machine_is_written_and_foretells_what_was_measured(
     assert {row["device"] for row in again["devices"]} == {"here", "mine"}
 
 
+@pytest.mark.parametrize(("quiet", "contended"), [(-1.0, True), (1.0, False)])
+def test_a_profile_of_a_contended_machine_says_so_itself(
+    family: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: float, contended: bool
+) -> None:
+    monkeypatch.setattr("sheafedge.emulator.edge.commands.bench_commands.QUIET", quiet)
+    path = tmp_path / "mine.toml"
+    said = bench([str(family[0]), *QUICK, "--save-profile", str(path), "--power-w", "7.5"])
+    assert ("measure again when it is idle" in said) is contended
+    assert ("CONTENDED: other programs had up to" in read_profile(path).source) is contended
+
+
 WRONG = {
     "nothing": ([], "required: BUNDLE"),
     "an unknown option": (["x", "--fast"], "unrecognized arguments: --fast"),

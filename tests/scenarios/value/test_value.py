@@ -351,6 +351,8 @@ def test_the_share_of_the_gain_is_0_of_reactive_control_and_1_of_the_oracle() ->
     shares = [report._share_of_gain(10.0, predictive, 4.0) for predictive in (10.0, 7.0, 4.0, 13.0)]
     assert shares == pytest.approx([0.0, 0.5, 1.0, -0.5])
     assert report._share_of_gain(10.0, 7.0, 10.0) is None
+    assert report._share_of_gain(10.0, 7.0, 9.95) is None  # half a per cent: next to nothing to gain
+    assert report._share_of_gain(10.0, 7.0, 9.5) == pytest.approx(6.0)
 
 
 def test_the_neighboring_cell_is_the_next_other_base_station_and_never_ones_own() -> None:

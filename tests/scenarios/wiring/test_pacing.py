@@ -28,6 +28,7 @@ from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.terminal.run_console import print_result
 from sheafedge.scenarios.wiring.emulation import Emulation
 from sheafedge.scenarios.wiring.members import members_of
+from sheafedge.scenarios.wiring.pacing import Pacing
 from sheafedge.scenarios.wiring.real_time_options import RealTime, real_time_wanted
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "outside_client.py"
@@ -113,6 +114,24 @@ def test_a_slow_run_stops_when_it_is_told_to_and_goes_on_later(tiny: Scenario, t
     resumed = resume_run(slow.with_name("slow.interrupted"), real_time=RealTime(speed=1e3)).summary
     assert resumed["trace_hash"] == usual["trace_hash"]
     assert resumed["realtime"]["events"] > 0
+
+
+def test_a_clock_that_was_late_is_said_with_the_speed_that_can_be_kept() -> None:
+    pacing = Pacing(1, 0.1, RealTime(speed=1.0), None)
+    clock = pacing.clock(0, 0.0)
+    clock.lag.add(0.4)
+    assert pacing.warnings() == ()
+    assert pacing.summary()["realtime"]["kept"] is True
+    clock.lag.add(3.0)
+    clock.lag_by_speed.add(1.0, 4.0)  # four seconds of computing for one: a delay of half a second at 1 / 3.5
+    (warning,) = pacing.warnings()
+    assert "up to 3.0 s late, 1.7 s on average, and did not keep --realtime 1;" in warning
+    assert "keeps --realtime 0.25 to within 0.5 s" in warning
+    figures = pacing.summary()["realtime"]
+    assert figures["kept"] is False
+    assert figures["speed_kept"] == pytest.approx(10**-0.6)
+    clock.lag_by_speed.add(0.0, 1e6)
+    assert "even at a thousandth of that speed" in pacing.warnings()[0]
 
 
 WRONG: dict[str, tuple[Any, str]] = {
