@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ...emulator.contracts import ConfigError, SheafedgeError
+from ...emulator.ownership import owned
 from ...emulator.whole_file import write_whole
 from ..recording.pictures import save_picture
 from ..workers.ray_cluster import Engine
@@ -19,6 +20,9 @@ from .execution import ComparisonProgress, execute
 from .figures import Axis, draw_curves, draw_varied
 from .plan import planned_runs
 from .results import results_of
+
+#: What to do about a folder that cannot be used.
+ELSEWHERE = "choose another with --out"
 
 
 def run_comparison(
@@ -41,20 +45,22 @@ def run_comparison(
         Content of `results.json`.
 
     Raises:
+        OwnedError: another process makes a comparison in this folder.
         ConfigError: an invalid comparison. A run that fails is no error, but part of the results.
     """
     # before any folder is made: an invalid comparison leaves nothing behind
     runs = planned_runs(comparison)
     folder = out or default_folder(comparison)
-    with writing(folder):
-        (folder / "runs").mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "comparison.toml", comparison.text())
-    failed = execute(runs, folder / "runs", jobs, progress, engine)
-    results = results_of(comparison, runs, folder / "runs", failed)
-    with writing(folder):
-        write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")
-        write_whole(folder / "table.md", markdown(results))
-        _draw(results, folder)
+    with owned(folder, ELSEWHERE, inside=True):
+        with writing(folder):
+            (folder / "runs").mkdir(exist_ok=True)
+            write_whole(folder / "comparison.toml", comparison.text())
+        failed = execute(runs, folder / "runs", jobs, progress, engine)
+        results = results_of(comparison, runs, folder / "runs", failed)
+        with writing(folder):
+            write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")
+            write_whole(folder / "table.md", markdown(results))
+            _draw(results, folder)
     return results
 
 
@@ -88,4 +94,4 @@ def writing(folder: Path) -> Iterator[None]:
         raise
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"folder {folder} cannot be written ({reason}); choose another with --out") from None
+        raise ConfigError(f"folder {folder} cannot be written ({reason}); {ELSEWHERE}") from None

@@ -9,7 +9,7 @@ import threading
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -108,12 +108,21 @@ class JobProcesses:
 
 def _work(connection: Connection) -> None:
     """Main loop of a process: run jobs until the parent ends or terminates it."""
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     # raised as KeyboardInterrupt, on which a run renames its unfinished folder before the process ends
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.unraisablehook = interrupt_again
     with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
         while True:
             connection.send(run_job(connection.recv()))
+
+
+def _end_with_parent() -> None:
+    """End this process with its parent: nobody waits for its run any more, whose folder must have no owner."""
+    parent = parent_process()
+    assert parent is not None, "a process of a pool has one"
+    wait([parent.sentinel])
+    os._exit(1)
 
 
 def interrupt_again(swallowed: sys.UnraisableHookArgs) -> None:

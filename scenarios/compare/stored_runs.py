@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...emulator.contracts import ConfigError, DataError
+from ...emulator.ownership import owned
 from ...version import __version__
 from ..running.stored_run import StoredMetrics, StoredSummary
 from ..schema.former_names import with_former_names
@@ -92,16 +93,19 @@ def replacing_run(folder: Path) -> Iterator[None]:
     removed when the new run is complete, and restored if the new run fails.
 
     Raises:
+        OwnedError: another process writes this run.
         ConfigError: the folders cannot be renamed.
     """
     earlier = folder.with_name(f"{folder.name}.earlier")
-    for pattern in (f"{folder.name}.partial*", f"{folder.name}.interrupted*", f"{folder.name}.failed*"):
-        for leftover in folder.parent.glob(pattern):
-            _remove(leftover)
-    # lexists: a link to a folder that is gone would be in the way as well
-    if os.path.lexists(folder):
-        _remove(earlier)
-        _rename(folder, earlier)
+    # nothing of a run that goes on is removed; in the block the run itself is the owner
+    with owned(folder):
+        for pattern in (f"{folder.name}.partial*", f"{folder.name}.interrupted*", f"{folder.name}.failed*"):
+            for leftover in folder.parent.glob(pattern):
+                _remove(leftover)
+        # lexists: a link to a folder that is gone would be in the way as well
+        if os.path.lexists(folder):
+            _remove(earlier)
+            _rename(folder, earlier)
     try:
         yield
     # also KeyboardInterrupt: an interrupted run must not cost the earlier one

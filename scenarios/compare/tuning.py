@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ...emulator.contracts import ConfigError
+from ...emulator.ownership import owned
 from ...emulator.whole_file import write_whole
 from ..tasks.task_table import TASKS
 from ..workers.ray_cluster import Engine
-from .comparing import writing
+from .comparing import ELSEWHERE, writing
 from .comparison import Comparison, Edits, Tuning, loaded_tables, validated_comparison
 from .comparison_tables import ResultTable, heading, number, shown_value
 from .execution import ComparisonProgress, execute
@@ -50,6 +51,7 @@ def tune(
         Content of `tuning.json`. `tuned.toml` in the folder is the comparison with the chosen values.
 
     Raises:
+        OwnedError: another process searches in this folder.
         ConfigError: an invalid grid, or a method for which every combination failed.
     """
     searched = Tuning(grid={key: tuple(values) for key, values in grid.items()}, seeds=tuple(seeds))
@@ -57,22 +59,28 @@ def tune(
     search = _search(comparison, combinations, seeds)
     runs = planned_runs(search)
     folder = out or default_tuning_folder(comparison)
-    with writing(folder):
-        (folder / "runs").mkdir(parents=True, exist_ok=True)
-    results = results_of(search, runs, folder / "runs", execute(runs, folder / "runs", jobs, progress, engine))
-    methods = _tried(comparison, combinations, results)
-    tuned = _with_chosen(comparison, {method: facts["chosen"] for method, facts in methods.items()}, searched)
-    tuning = {
+    with owned(folder, ELSEWHERE, inside=True):
+        with writing(folder):
+            (folder / "runs").mkdir(exist_ok=True)
+        results = results_of(search, runs, folder / "runs", execute(runs, folder / "runs", jobs, progress, engine))
+        methods = _tried(comparison, combinations, results)
+        tuned = _with_chosen(comparison, {method: facts["chosen"] for method, facts in methods.items()}, searched)
+        tuning = _documented(results, searched, methods)
+        with writing(folder):
+            write_whole(folder / "tuned.toml", tuned.text())
+            write_whole(folder / "tuning.json", json.dumps(tuning, indent=2) + "\n")
+            write_whole(folder / "tuning.md", tuning_table(tuning).markdown())
+    return tuning
+
+
+def _documented(results: Mapping[str, Any], searched: Tuning, methods: Mapping[str, Any]) -> dict[str, Any]:
+    """Content of `tuning.json`."""
+    return {
         # the keys of tuning.json never change, so that "arms" still stands for methods
         **{key: results[key] for key in ("name", "scenario", "task", "split", "scored", "seeds", "environment")},
         "grid": searched.model_dump(mode="json")["grid"],
         "arms": methods,
     }
-    with writing(folder):
-        write_whole(folder / "tuned.toml", tuned.text())
-        write_whole(folder / "tuning.json", json.dumps(tuning, indent=2) + "\n")
-        write_whole(folder / "tuning.md", tuning_table(tuning).markdown())
-    return tuning
 
 
 def default_tuning_folder(comparison: Comparison) -> Path:

@@ -81,7 +81,7 @@ BAD_COMMANDS: dict[str, tuple[Sequence[str], str]] = {
     "no seed": (["compare", "--seeds", "0"], "--seeds must be at least 1, got 0"),
     "no job": (["compare", "--jobs", "0"], "--jobs must be at least 1, got 0"),
     "seed edited": (["compare", "--set", "seed=3"], "seed cannot be edited"),
-    "out is a file": (["compare", "--out", "a file"], "folder a file cannot be written"),
+    "out is a file": (["compare", "--out", "a file"], "a file cannot be written"),
     "tuned file missing": (["compare", "--tuned", "no.toml"], "no.toml"),
     "grid twice": (["tune", "--grid", "rounds=1", "--grid", "rounds=2"], "--grid rounds is given twice"),
     "grid of nothing": (["tune", "--grid", "rounds="], "--grid takes key=value,value,..."),

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sheafedge.scenarios.compare import jobs, stored_runs
+from sheafedge.emulator.ownership import OwnedError, owned
+from sheafedge.scenarios.compare import jobs, stored_runs, tuning
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.comparison_tables import failure_lines, markdown, result_tables
@@ -255,3 +256,24 @@ def test_the_varied_value_stands_beside_every_method(two_methods: Comparison, tm
     assert "| method | batch_size |" in (tmp_path / "table.md").read_text()
     assert (tmp_path / "vary.png").read_bytes().startswith(b"\x89PNG")
     assert tomllib.loads((tmp_path / "comparison.toml").read_text())["vary"] == {"training.batch_size": [8, 16]}
+
+
+def test_a_second_comparison_in_one_folder_is_refused_and_touches_nothing(
+    two_methods: Comparison, tmp_path: Path
+) -> None:
+    folder = tmp_path / "two"
+    with owned(folder, inside=True):
+        with pytest.raises(OwnedError, match=r"two is being written by process \d+"):
+            run_comparison(two_methods, folder)
+        with pytest.raises(OwnedError):
+            tuning.tune(two_methods, tuning.DEFAULT_GRID, [0], folder)
+        assert [path.name for path in folder.iterdir()] == [".lock"]
+
+
+def test_a_run_that_another_process_makes_is_left_alone(two_methods: Comparison, tmp_path: Path) -> None:
+    (tmp_path / "one.partial").mkdir()
+    job = jobs.Job(two_methods.base(), tmp_path / "one", "")
+    with owned(tmp_path / "one"):
+        outcome = jobs.run_job(job)
+    assert outcome.error == "OwnedError"
+    assert [path.name for path in tmp_path.iterdir()] == ["one.partial"]
