@@ -18,7 +18,9 @@ ROOT = Path(sheafedge.__file__).resolve().parent
 TESTS = Path(__file__).resolve().parent
 PACKAGES = ("datasets", "emulator", "models", "scenarios")
 #: Folders of tests about several packages, or about what is no package.
-ACROSS = frozenset({"conformance", "doubles", "golden", "gpu", "integration", "physics", "project", "reference"})
+ACROSS = frozenset(
+    {"attacks", "conformance", "doubles", "golden", "gpu", "integration", "physics", "project", "reference"}
+)
 MOST_MODULES, MOST_BESIDE_THE_FOLDERS = 24, 2
 
 
