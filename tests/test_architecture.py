@@ -33,6 +33,8 @@ class Arrows:
 
 
 CONTRACTS = ("emulator.contracts", "emulator.modalities")
+#: Who reads files of others opens them as the emulator does.
+FILES = (*CONTRACTS, "emulator.regular_file")
 #: Models also read saved states: one reader serves checkpoints of learners and of links.
 VOCABULARY = (*CONTRACTS, "emulator.saved_state")
 EMULATOR = frozenset({"numpy", "simpy", "networkx", "zmq", "msgpack", "xxhash"})
@@ -46,12 +48,13 @@ ALLOWED = {
     "emulator/contracts.py": Arrows(frozenset({"numpy"}), ours=("emulator.modalities",), own_package=False),
     "emulator/modalities.py": Arrows(frozenset({"numpy"}), own_package=False),
     "emulator/saved_state.py": Arrows(frozenset({"numpy"}), ours=CONTRACTS, own_package=False),
+    "emulator/regular_file.py": Arrows(frozenset(), own_package=False),
     "models": Arrows(LEARNING, ours=VOCABULARY),
     "models/export/quantize.py": Arrows(LEARNING | {"onnxruntime"}, ours=VOCABULARY),  # its tools for graphs are there
     "models/export/onnx_facts.py": Arrows(LEARNING | {"onnxruntime"}, ours=VOCABULARY),
     "models/encoders/resnet.py": Arrows(LEARNING | {"torchvision"}, ours=VOCABULARY),
-    "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=CONTRACTS),
-    "datasets/deepsense/file_formats.py": Arrows(frozenset({"numpy", "PIL"}), ours=CONTRACTS),
+    "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=FILES),
+    "datasets/deepsense/file_formats.py": Arrows(frozenset({"numpy", "PIL"}), ours=FILES),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
     "scenarios": Arrows(
         EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "safetensors", "tomli_w", "typer"},
