@@ -11,6 +11,10 @@ class WireError(SheafedgeError, ValueError):
     """Bytes are not a message, or a message must not become bytes; met at the border, before any content is used."""
 
 
+class OverLimitError(WireError):
+    """Bytes exceed a limit of size, number or nesting; where a process sent them, its connection is closed."""
+
+
 class TransportError(SheafedgeError, RuntimeError):
     """Bytes could not be carried: a bad address, a silent peer, a transport already closed."""
 

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, cast
 import msgpack
 
 from .errors import WireError
+from .packed_limits import unpack_limited
 
 PACKET_VERSION = 1
 
 Frame = bytes | memoryview
-#: A header holds no numbers of models; a thousand neighbors take a tenth of this.
-MOST_HEADER_BYTES = 1 << 24
+#: A header holds no numbers of models; a thousand neighbors take a quarter of this.
+MOST_HEADER_BYTES = 1 << 21
 #: ZeroMQ closes the connection of a sender that announces a longer frame, before it allocates memory for it.
 MOST_FRAME_BYTES = 1 << 30
 
@@ -122,17 +123,12 @@ def unpack_packet(parts: Sequence[Frame], schema: PacketSchema = WORKER_PACKETS)
     """The packet in these frames; the contents of messages, trees and slots in its fields are not checked yet.
 
     Raises:
+        OverLimitError: the header is too long, too deep, or has too many items.
         WireError: they are anything but what `pack_packet` makes.
     """
     if not parts:
         raise WireError("a packet has a header")
-    raw = memoryview(parts[0])
-    if raw.nbytes > schema.most_header_bytes:
-        raise WireError(f"header of {raw.nbytes} bytes is longer than {schema.most_header_bytes}")
-    try:
-        header = msgpack.unpackb(raw)
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
-        raise WireError(f"header of {raw.nbytes} bytes is not msgpack: {error}") from None
+    header = unpack_limited(memoryview(parts[0]), schema.most_header_bytes)
     if type(header) is not dict or "version" not in header:
         raise WireError("header is not a map with a version")
     if type(header["version"]) is not int or header["version"] != schema.version:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
 from .errors import WireError
+from .packed_limits import unpack_limited
 
 WIRE_VERSION = 1
 #: Longest header; a quarter of a million lost packets fit, and what an unknown sender can make msgpack build is small.
@@ -200,10 +201,7 @@ def _parsed_first_part(part: bytes) -> tuple[MessageKind, str, Modality | None, 
 
 def _fields(frame: bytes) -> dict[str, Any]:
     """The header's map, with exactly the known keys and a value of the right type under each."""
-    try:
-        fields = msgpack.unpackb(frame)
-    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
-        raise WireError(f"header of {len(frame)} bytes is not msgpack: {error}") from None
+    fields = unpack_limited(memoryview(frame), MAX_HEADER_BYTES)
     as_ever = isinstance(fields, dict) and tuple(fields) == _NAMES and tuple(map(type, fields.values())) in _TYPES
     if as_ever and fields["version"] == WIRE_VERSION:
         return cast("dict[str, Any]", fields)  # the checks that follow only word the error
