@@ -4,9 +4,10 @@ A screen blocks a path by its four edges: seen from above, by the left and right
 lower one. Every edge contributes F = atan(+-(pi/2) sqrt(pi/wavelength * detour)) / pi, where the detour is how much
 longer the way over the edge is, and the loss is -20 log10(1 - (F_h1 + F_h2) (F_w1 + F_w2)).
 
-A vehicle is a box. Its loss is the largest of three screens: its middle, as wide as its outline across the path, and
-the two parallel faces whose normals are closer to the path. A pedestrian is one screen, as wide as the mean of its two
-extents. All screens are upright and turned around the vertical to face along the path. Losses of boxes add in dB.
+A vehicle is a box, cut at both ends of the leg of the path: what stands beyond an antenna or a reflection point does
+not block. Its loss is the largest of three screens (`screens.py`): its outline across the path, and the two parallel
+faces whose normals are closer to the path. A pedestrian is one screen, as wide as the mean of its two extents. All
+screens are upright and turned around the vertical to face along the path. Losses of boxes add in dB.
 
 Source: 3GPP TR 38.901 clause 7.6.4.2, equations (7.6-28) and (7.6-29). One difference: reflected paths end at
 infinity there, because a stochastic channel has no geometry; ours end at the image of the antenna.
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..world.scene import Kind, Scene
+from .screens import box_screens
 from .waves import Array, wavelength_m
 
 Index = NDArray[np.int64]
@@ -30,6 +32,8 @@ Mask = NDArray[np.bool_]
 SKIPPED_BELOW_DB = 0.01
 #: A box whose lower side is closer to the ground than this leaves no gap for the ground reflection.
 STANDING_BELOW_M = 0.3
+#: Sides of the corners of a box, in turn.
+_X_SIDES, _Y_SIDES = np.array([-1.0, 1.0, 1.0, -1.0]), np.array([-1.0, -1.0, 1.0, 1.0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,25 +208,26 @@ def _may_cost(beside_m: Array, half_outline_m: Array, length_m: Array, carrier_h
 def _box_loss_db(
     views: _Views, boxes: _Boxes, along_m: Array, beside_m: Array, first: Array, last: Array, carrier_hz: float
 ) -> Array:
-    """[M] largest loss of the three screens of a box, M pairs of a segment and a box."""
-    x_half = 0.5 * boxes.x_size_m * np.abs(views.along_y)  # half widths across the path of the faces along x
-    y_half = 0.5 * boxes.y_size_m * np.abs(views.along_x)
-    x_wider = x_half >= y_half
-    outline = _half_outline_m(views, boxes)
-    face = np.where(boxes.is_screen, 0.0, np.where(x_wider, x_half, y_half))
-    # offset from the middle to the face: along y for the faces along x, and vice versa
-    to_face_along = 0.5 * np.where(x_wider, boxes.y_size_m * views.along_y, boxes.x_size_m * views.along_x)
-    to_face_beside = 0.5 * np.where(x_wider, -boxes.y_size_m * views.along_x, boxes.x_size_m * views.along_y)
+    """[M] largest loss of the screens of a box, M pairs of a segment and a box."""
+    corners = _corners(views, boxes, along_m, beside_m)
     worst = np.zeros_like(along_m)
-    for side, half_width in ((0.0, outline), (-1.0, face), (1.0, face)):
-        along, beside = along_m + side * to_face_along, beside_m + side * to_face_beside
+    # The line beyond the ends of the segment, an antenna or a reflection point, is only a construction.
+    for screens in box_screens(*corners, first * views.length_m, last * views.length_m):
         loss_db = _loss_db(
-            views, along, beside - half_width, beside + half_width, boxes.lower_m, boxes.upper_m, carrier_hz
+            views, screens.along_m, screens.left_m, screens.right_m, boxes.lower_m, boxes.upper_m, carrier_hz
         )
-        # The line beyond a reflection point is only a construction: screens there block nothing.
-        on_segment = (along > first * views.length_m) & (along < last * views.length_m)
-        np.maximum(worst, loss_db, out=worst, where=on_segment)
+        np.maximum(worst, loss_db, out=worst, where=screens.stand)
     return worst
+
+
+def _corners(views: _Views, boxes: _Boxes, along_m: Array, beside_m: Array) -> tuple[Array, Array]:
+    """[M, 4] corners of boxes in turn, along the line and beside it; a pedestrian is flat, and faces along the line."""
+    x_m, y_m = 0.5 * boxes.x_size_m[:, None] * _X_SIDES, 0.5 * boxes.y_size_m[:, None] * _Y_SIDES
+    along_x, along_y = views.along_x[:, None], views.along_y[:, None]
+    flat = boxes.is_screen[:, None]
+    to_corner_along = np.where(flat, 0.0, x_m * along_x + y_m * along_y)
+    to_corner_beside = np.where(flat, 0.5 * (np.abs(x_m) + np.abs(y_m)) * _X_SIDES, x_m * along_y - y_m * along_x)
+    return along_m[:, None] + to_corner_along, beside_m[:, None] + to_corner_beside
 
 
 def _loss_db(
