@@ -27,7 +27,7 @@ def _edge_main(arguments: list[str]) -> NoReturn:
     if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
         sys.stderr.write(
             f"error: this installation has the edge set only, which knows {', '.join(COMMANDS)}, not"
-            f" {arguments[0]!r}; install all of sheafedge for it: pip install sheafedge\n"
+            f" {arguments[0]!r}; it needs all dependencies of sheafedge: install the wheel again without --no-deps\n"
         )
         sys.exit(2)
     edge_main(arguments, __version__)

@@ -68,6 +68,6 @@ def _imported() -> ModuleType:
     try:
         import ray
     except ImportError:
-        raise ConfigError("--engine ray needs Ray; install it with: pip install 'sheafedge[ray]'") from None
+        raise ConfigError("--engine ray needs Ray; install it here with: pip install 'ray>=2.50'") from None
     module: ModuleType = ray
     return module

@@ -40,6 +40,7 @@ def free_port() -> str:
 
 def filled_in(text: str, ports: Mapping[str, str]) -> str:
     """Variables as a shell that knows `SMALL` would give them, hosts and ports of this machine."""
+    text = text.replace("$$", "$")
     text = re.sub(r"\$\{(\w+)(?::-(.*?))?\}", lambda found: SMALL.get(found[1], found[2] or ""), text)
     return re.sub(r"\b(hub|serve|0\.0\.0\.0):(\d+)", lambda found: f"127.0.0.1:{ports[found[2]]}", text)
 
@@ -77,46 +78,65 @@ def ended(started: list[subprocess.Popen[str]]) -> Iterator[None]:
             process.communicate()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_every_command_does_its_part(tmp_path: Path) -> None:
-    found = services()
-    ports = {port: free_port() for port in ("5555", "5560", "9100")}
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    (tmp_path / "runs").mkdir()
-    running: dict[str, list[subprocess.Popen[str]]] = {}
-    said: dict[str, str] = {}
+class Composed:
+    """The services of one `docker compose up`, started in their order on this machine.
 
-    def finish(name: str) -> None:
-        for process in running.pop(name, []):
-            out, err = process.communicate(timeout=GIVE_UP_S)
-            said[name] = out
-            assert process.returncode == 0, f"{name}: {out}\n{err}"
+    Attributes:
+        said: service -> what it printed, once it has ended.
+    """
 
-    everybody: list[subprocess.Popen[str]] = []
-    with ended(everybody):
-        for name in in_order(found):
-            for needed, how in found[name].get("depends_on", {}).items():
+    def __init__(self, folder: Path) -> None:
+        self.said: dict[str, str] = {}
+        self.running: dict[str, list[subprocess.Popen[str]]] = {}
+        self.everybody: list[subprocess.Popen[str]] = []
+        self._services, self._folder = services(), folder
+        self._ports = {port: free_port() for port in ("5555", "5560", "9100")}
+
+    def up(self) -> None:
+        for name in in_order(self._services):
+            for needed, how in self._services[name].get("depends_on", {}).items():
                 if how["condition"] == "service_completed_successfully":
-                    for other in [worker for worker in running if needed == "hub" and worker == "worker"]:
-                        finish(other)
-                    finish(needed)
-            for _ in range(found[name].get("deploy", {}).get("replicas", 1)):
+                    for other in [worker for worker in self.running if needed == "hub" and worker == "worker"]:
+                        self.finish(other)
+                    self.finish(needed)
+            for _ in range(self._services[name].get("deploy", {}).get("replicas", 1)):
                 process = subprocess.Popen(
-                    argv(found[name], ports, tmp_path),
-                    cwd=tmp_path,
-                    env=environment,
+                    argv(self._services[name], self._ports, self._folder),
+                    cwd=self._folder,
+                    env={
+                        **os.environ,
+                        "PATH": f"{self._folder}:{os.environ['PATH']}",
+                        "XDG_CACHE_HOME": str(self._folder / "cache"),
+                    },
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,
                 )
-                running.setdefault(name, []).append(process)
-                everybody.append(process)
-        finish("replay")
-        assert "onsets" in said["replay"]
-        running["serve"][0].send_signal(signal.SIGTERM)
-        finish("serve")
-        assert not running
+                self.running.setdefault(name, []).append(process)
+                self.everybody.append(process)
+
+    def finish(self, name: str) -> None:
+        for process in self.running.pop(name, []):
+            out, err = process.communicate(timeout=GIVE_UP_S)
+            self.said[name] = out
+            assert process.returncode == 0, f"{name}: {out}\n{err}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_every_command_does_its_part_and_a_second_time_only_what_is_left(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    for trains in (True, False):
+        composed = Composed(tmp_path)
+        with ended(composed.everybody):
+            composed.up()
+            composed.finish("replay")
+            assert "onsets" in composed.said["replay"]
+            composed.running["serve"][0].send_signal(signal.SIGTERM)
+            composed.finish("serve")
+            assert not composed.running
+        assert ("trace" in composed.said["hub"]) is trains
+        assert bool(composed.said["export"]) is trains
 
 
 def test_the_edge_image_installs_the_edge_set_and_nothing_of_torch() -> None:

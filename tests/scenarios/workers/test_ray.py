@@ -26,7 +26,7 @@ PROGRAM = [sys.executable, "-c", "from sheafedge.scenarios.terminal.cli import m
 
 with_ray = [
     pytest.mark.slow,
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: pip install 'sheafedge[ray]'"),
+    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed: make test-ray"),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc"),
 ]
 

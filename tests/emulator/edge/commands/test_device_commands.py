@@ -124,8 +124,8 @@ def test_a_device_verifies_a_bundle_and_says_what_it_does_not_know(tmp_path: Pat
     code, out, err = ended("run", "blockage", cwd=tmp_path)
     assert (code, out) == (2, "")
     assert err == (
-        f"error: this installation has the edge set only, which knows {', '.join(COMMANDS)}, not 'run'; install all of"
-        " sheafedge for it: pip install sheafedge\n"
+        f"error: this installation has the edge set only, which knows {', '.join(COMMANDS)}, not 'run'; it needs"
+        " all dependencies of sheafedge: install the wheel again without --no-deps\n"
     )
 
 
