@@ -20,6 +20,31 @@ MODALITIES: tuple[Modality, ...] = get_args(Modality)
 
 
 @dataclass(frozen=True, slots=True)
+class ValueRange:
+    """Values that a sensor can give; far outside of what any here does, so that only damage and forgery lie beyond.
+
+    Attributes:
+        lowest, highest: smallest and largest value.
+        above: the smallest itself is not among them.
+        or_nan: NaN stands for what was not measured.
+    """
+
+    lowest: float
+    highest: float
+    above: bool = False
+    or_nan: bool = False
+
+    def holds(self, values: Any) -> NDArray[np.bool_]:
+        """[...] whether each of them lies inside; NaN does not."""
+        return np.asarray((values > self.lowest if self.above else values >= self.lowest) & (values <= self.highest))
+
+    def __str__(self) -> str:
+        """What is valid, for messages."""
+        ends = f"above {self.lowest:g} and at most" if self.above else f"from {self.lowest:g} to"
+        return f"{ends} {self.highest:g}{', or NaN' if self.or_nan else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedFrame:
     """How a recording stores one frame of a modality.
 
@@ -33,7 +58,7 @@ class RecordedFrame:
         shuffle: whether bytes are regrouped before compression.
         channels: sizes that the last axis can have; empty: any.
         needs_columns: the source must name its columns, since they differ from source to source.
-        above_zero: values lie above 0, and NaN stands for what was not measured; otherwise all must be finite.
+        ranges: values that it may have: one range, or one per column; none where every value of the type is one.
     """
 
     shape: tuple[int, ...]
@@ -45,7 +70,7 @@ class RecordedFrame:
     shuffle: bool = True
     channels: tuple[int, ...] = ()
     needs_columns: bool = False
-    above_zero: bool = False
+    ranges: tuple[ValueRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +131,7 @@ _LIDAR = ModalitySpec(
         "2-D sweep, one row per ray",
         columns=("range_m", "angle_rad"),
         shuffle=False,
+        ranges=(ValueRange(0.0, 1e4), ValueRange(-7.0, 7.0)),
     ),
     shape=(2, 0),
     axes=("2", "ray"),
@@ -150,7 +176,7 @@ _RF = ModalitySpec(
         "W",
         "codebook of the base station",
         "received power per beam of one sweep, linear",
-        above_zero=True,
+        ranges=(ValueRange(0.0, 1e9, above=True, or_nan=True),),
     ),
     shape=(0,),
     axes=("beam",),

@@ -1,7 +1,7 @@
 """Checks that a recording file holds its own numbers and nothing else, before any of them is read.
 
 A recording may come from a stranger. Links out of the file, objects in the place of numbers, filters that would load a
-plug-in, and sizes without content are refused by name.
+plug-in, and sizes without content are refused by name. Values are checked when they are read, see `recorded_values`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ import h5py
 import numpy as np
 
 from ...emulator.contracts import DataError
-from .recording_layout import Field, complaint_about_shape, frame_bytes
+from ...emulator.regular_file import quoted, reason, shown
+from .recording_layout import MAX_FRAMES, MAX_NAME, MAX_TEXT_BYTES, Field, complaint_about_shape, frame_bytes
 
 MAX_CHUNK_BYTES = 1 << 26
+#: A file that unpacks to more than the first may be at most so many times smaller: those of worlds, which are made of
+#: noise, are 1.1 to 8 times smaller, and zeros 1,000 times.
+UNPACKED_BYTES, MOST_UNPACKED = 1 << 26, 200
 #: HDF5 would look for a plug-in, and run it, for any other filter.
 _FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})
 #: What h5py raises for files that are not what they seem; `RecursionError` of nested JSON is a `RuntimeError`.
@@ -35,20 +39,14 @@ def refusing(path: Path) -> Iterator[None]:
     except DataError:
         raise
     except FileNotFoundError:
-        raise DataError(f"no recording at {path}; make one with the record or import command") from None
+        raise DataError(f"no recording at {shown(path)}; make one with the record or import command") from None
     except UNREADABLE as error:
         raise DataError(
-            f"{path} cannot be read as a recording ({one_line(error)}); it is truncated, damaged or no HDF5 file"
+            f"{shown(path)} cannot be read as a recording ({reason(error)}); it is truncated, damaged or no HDF5 file"
         ) from error
 
 
-def one_line(error: BaseException) -> str:
-    """First line of the message of an error, without its full stop."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
-
-
-def member_names(path: Path, group: Any, wanted_type: int, where: str, n_most: int) -> set[str]:
+def member_names(path: str, group: Any, wanted_type: int, where: str, n_most: int) -> set[str]:
     """Names below a group, each of them part of this file and of the wanted kind; no link is followed to find out."""
     # before names are listed: a crafted file may declare billions of objects
     if group.id.get_num_objs() > n_most:
@@ -57,10 +55,10 @@ def member_names(path: Path, group: Any, wanted_type: int, where: str, n_most: i
     for raw in group.id:
         name = raw.decode("utf-8", "replace")
         if group.id.links.get_info(raw).type != h5py.h5l.TYPE_HARD:
-            raise DataError(f"{path}: {name!r} in {where} is a link to elsewhere; recordings hold their own data")
+            raise DataError(f"{path}: {quoted(name)} in {where} is a link to elsewhere; recordings hold their own data")
         if h5py.h5o.get_info(group.id, raw).type != wanted_type:
             raise DataError(
-                f"{path}: {name!r} in {where} is not what a recording has there; it is no recording of ours"
+                f"{path}: {quoted(name)} in {where} is not what a recording has there; it is no recording of ours"
             )
         names.add(name)
     return names
@@ -91,6 +89,18 @@ def check_dataset(where: str, dataset: Any, expected: Field, n_frames: int) -> N
             f"{where} holds {dataset.id.get_num_chunks()} of the {n_chunks} chunks that {n_frames} frames need; "
             "the file was changed"
         )
+    if n_frames > MAX_FRAMES:
+        raise DataError(f"{where} has {n_frames} frames, at most {MAX_FRAMES} are read; record in parts")
+
+
+def check_unpacked(path: Path, n_bytes: int) -> None:
+    """Refuses a file whose content is far larger than the file: reading it would fill the memory with nothing."""
+    stored = path.stat().st_size
+    if n_bytes > max(UNPACKED_BYTES, MOST_UNPACKED * stored):
+        raise DataError(
+            f"{shown(path)} has {stored} bytes and unpacks to {n_bytes}, over {MOST_UNPACKED} times as many, which no "
+            "sensor's frames do; make it again"
+        )
 
 
 class Attributes:
@@ -113,6 +123,16 @@ class Attributes:
         content: bytes = self._scalar(name, h5py.h5t.TypeStringID)
         return content.decode("utf-8")
 
+    def name(self, name: str) -> str:
+        """A text that is shown to people: short, and without what would change their screen."""
+        text = self.text(name)
+        if len(text) > MAX_NAME or not text.isprintable():
+            raise DataError(
+                f"{self._where}: attribute {name} must be up to {MAX_NAME} printable characters, got {quoted(text)}; "
+                "the file was changed"
+            )
+        return text
+
     def integer(self, name: str) -> int:
         """Value of an attribute that is a whole number."""
         return int(self._scalar(name, h5py.h5t.TypeIntegerID))
@@ -123,10 +143,16 @@ class Attributes:
 
     def json(self, name: str, kind: type[_Json]) -> _Json:
         """A list or an object, kept as JSON text."""
-        value = json.loads(self.text(name))
+        value = json.loads(self.text(name), parse_constant=self._no_number, parse_float=self._finite)
         if not isinstance(value, kind):
             raise DataError(f"{self._where}: attribute {name} must be a JSON {kind.__name__}; the file was changed")
         return value
+
+    def _no_number(self, word: str) -> Any:
+        raise DataError(f"{self._where}: a JSON attribute holds {word}, which is no number; the file was changed")
+
+    def _finite(self, word: str) -> float:
+        return value if math.isfinite(value := float(word)) else self._no_number(quoted(word))
 
     def _scalar(self, name: str, wanted: type[Any]) -> Any:
         if name not in self._attributes:
@@ -134,6 +160,7 @@ class Attributes:
         handle = self._attributes.get_id(name)
         kind = handle.get_type()
         variable = isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()
-        if handle.shape != () or not isinstance(kind, wanted) or variable:
+        # before it is read: an attribute may declare gigabytes
+        if handle.shape != () or not isinstance(kind, wanted) or variable or kind.get_size() > MAX_TEXT_BYTES:
             raise DataError(f"{self._where}: attribute {name} has the wrong type; the file was changed after recording")
         return self._attributes[name]

@@ -18,6 +18,7 @@ from typing import Any
 
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, DataError, Modality
 from ...emulator.modalities import RecordedFrame
+from ...emulator.regular_file import quoted
 
 FORMAT = "sheafedge-recording"
 VERSION = 1
@@ -25,6 +26,12 @@ VERSION = 1
 #: Largest size along one axis of a frame, and largest frame; far above every sensor here, far below what hurts.
 MAX_AXIS = 4096
 MAX_FRAME_BYTES = 1 << 24
+#: Lowest and highest number of frames per second: one in three hours, and far above every sensor here.
+RATE_HZ = (1e-4, 1e5)
+#: Most frames of a base station: five days at 40 a second.
+MAX_FRAMES = 1 << 24
+#: Longest name or short text, in characters, and longest text of a file, in bytes.
+MAX_NAME, MAX_TEXT_BYTES = 500, 1 << 20
 #: Chunks are the largest power of two of frames, between these, that stays below this size.
 CHUNK_BYTES = 1 << 18
 CHUNK_FRAMES = (16, 1024)
@@ -105,11 +112,6 @@ def standard_field(name: str, shape: tuple[int, ...] = (), **changes: Any) -> Fi
     return made
 
 
-def may_be_unmeasured(name: str) -> bool:
-    """Whether values of the field lie above 0, with NaN for what was not measured; otherwise they are finite."""
-    return name in _SENSED and _SENSED[name].above_zero
-
-
 def complaint_about_shape(name: str, shape: tuple[int, ...]) -> str:
     """Why frames of the field cannot have this shape; empty if they can."""
     expected = FIELDS[name].shape
@@ -167,8 +169,12 @@ class StationDescription:
         names = [known.name for known in self.fields]
         if len(set(names)) < len(names):
             raise DataError(f"base station {self.name!r} lists a field twice: {', '.join(names)}")
-        if not 0 < self.rate_hz < float("inf"):
-            raise DataError(f"base station {self.name!r}: rate_hz must be above 0 and finite, got {self.rate_hz}")
+        lowest, highest = RATE_HZ
+        if not lowest <= self.rate_hz <= highest:
+            raise DataError(
+                f"base station {quoted(self.name)}: rate_hz must be from {lowest:g} to {highest:g}, got"
+                f" {self.rate_hz:g}"
+            )
         missing = tuple(standard_field(name) for name in REQUIRED_FIELDS if name not in names)
         order = list(FIELDS)
         ordered = sorted((*missing, *self.fields), key=lambda known: order.index(known.name))
@@ -180,6 +186,12 @@ class StationDescription:
         """Sensors among the fields, in the one order of modalities."""
         names = {known.name for known in self.fields}
         return tuple(modality for modality in MODALITIES if modality in names)
+
+    @property
+    def n_beams(self) -> int | None:
+        """Size of the codebook whose sweeps are recorded; None without sweeps."""
+        swept = {modality for modality, row in MODALITY_SPECS.items() if row.per_beam}
+        return next((known.shape[-1] for known in self.fields if known.name in swept), None)
 
 
 @dataclass(frozen=True, slots=True)

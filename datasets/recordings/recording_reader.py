@@ -1,6 +1,7 @@
 """Reader of a recording file, which is checked to be complete and ours before any value is read.
 
-Before any value is read the layout is compared with what `recording_layout` declares; see `recording_checks`.
+Before any value is read the layout is compared with what `recording_layout` declares; see `recording_checks`. Every
+value is compared with what its sensor can give when it is read; see `recorded_values`.
 """
 
 from __future__ import annotations
@@ -11,22 +12,31 @@ from types import TracebackType
 from typing import Any, Self
 
 import h5py
+import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITIES, DataError, Modality
-from .recording_checks import UNREADABLE, Attributes, check_dataset, member_names, one_line, refusing
+from ...emulator.regular_file import open_regular, quoted, reason, shown
+from .recorded_values import FrameOrder, check_values, column_range
+from .recording_checks import UNREADABLE, Attributes, check_dataset, check_unpacked, member_names, refusing
 from .recording_layout import (
     FIELDS,
     FORMAT,
+    MAX_NAME,
     REQUIRED_FIELDS,
     VERSION,
     Field,
     RecordingDescription,
     StationDescription,
+    frame_bytes,
 )
 from .recording_writer import station_group
 
 MAX_STATIONS = 100_000
+#: Rows of the clock that are checked at once.
+ROWS_AT_ONCE = 1 << 16
+#: Places in a geometry that frames are related to.
+_PLACE = ("latitude_deg", "longitude_deg")
 
 
 class RecordingReader:
@@ -41,7 +51,8 @@ class RecordingReader:
         base_stations: base stations in the order of their numbers.
 
     Raises:
-        DataError: the file is missing, truncated, incomplete, of another format or version, or not as declared.
+        DataError: the file is missing, truncated, incomplete, of another format or version, or not as declared; or the
+            frames of a base station are not in the order of time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,12 +60,16 @@ class RecordingReader:
         self._file: Any = None
         try:
             with refusing(path):
+                open_regular(path).close()  # a pipe or a device would be read for ever
                 # best effort: file systems without locks can be read too
                 self._file = h5py.File(path, "r", locking="best-effort")
                 self._check_root()
                 self.base_stations = tuple(
                     RecordedStation(path, self._file, index) for index in range(self._n_base_stations())
                 )
+                check_unpacked(path, sum(station.n_bytes for station in self.base_stations))
+                for station in self.base_stations:
+                    station.check_order()
                 self.description = self._described()
         except BaseException:
             self.close()
@@ -75,35 +90,39 @@ class RecordingReader:
         self.close()
 
     def _check_root(self) -> None:
-        attributes = Attributes(str(self.path), self._file)
+        attributes = Attributes(shown(self.path), self._file)
         found = attributes.text("format") if "format" in attributes else None
         if found != FORMAT:
-            raise DataError(f"{self.path} is HDF5 but no {FORMAT} file; make one with the record or import command")
+            raise DataError(
+                f"{shown(self.path)} is HDF5 but no {FORMAT} file; make one with the record or import command"
+            )
         version = attributes.integer("version")
         if version != VERSION:
             raise DataError(
-                f"{self.path} has recording version {version}, this release reads {VERSION}; record it again"
+                f"{shown(self.path)} has recording version {version}, this release reads {VERSION}; record it again"
             )
         if "complete" not in attributes or attributes.integer("complete") != 1:
-            raise DataError(f"{self.path} was never completed; its recording was interrupted, make it again")
+            raise DataError(f"{shown(self.path)} was never completed; its recording was interrupted, make it again")
 
     def _n_base_stations(self) -> int:
-        n_stations = Attributes(str(self.path), self._file).integer("n_base_stations")
+        n_stations = Attributes(shown(self.path), self._file).integer("n_base_stations")
         if not 1 <= n_stations <= MAX_STATIONS:
-            raise DataError(f"{self.path} declares {n_stations} base stations, expected 1 to {MAX_STATIONS}")
+            raise DataError(f"{shown(self.path)} declares {n_stations} base stations, expected 1 to {MAX_STATIONS}")
         expected = {station_group(index) for index in range(n_stations)}
-        found = member_names(self.path, self._file, h5py.h5o.TYPE_GROUP, "/", n_stations)
+        found = member_names(shown(self.path), self._file, h5py.h5o.TYPE_GROUP, "/", n_stations)
         if found != expected:
             odd = sorted(found ^ expected)
-            raise DataError(f"{self.path} declares {n_stations} base stations, but {odd[0]} is missing or too many")
+            raise DataError(
+                f"{shown(self.path)} declares {n_stations} base stations, but {odd[0][:40]} is missing or too many"
+            )
         return n_stations
 
     def _described(self) -> RecordingDescription:
-        attributes = Attributes(str(self.path), self._file)
+        attributes = Attributes(shown(self.path), self._file)
         return RecordingDescription(
             scenario=attributes.text("scenario"),
             seed=attributes.integer("seed") if "seed" in attributes else None,
-            created_by=attributes.text("created_by"),
+            created_by=attributes.name("created_by"),
             base_stations=tuple(station.description for station in self.base_stations),
         )
 
@@ -119,12 +138,12 @@ class RecordedStation:
 
     def __init__(self, path: Path, file: Any, index: int) -> None:
         self.index = index
-        self._where = f"{path}, {station_group(index)}"
+        self._where = f"{shown(path)}, {station_group(index)}"
         group = file[station_group(index)]
-        names = member_names(path, group, h5py.h5o.TYPE_DATASET, station_group(index), len(FIELDS))
+        names = member_names(shown(path), group, h5py.h5o.TYPE_DATASET, station_group(index), len(FIELDS))
         unknown, missing = sorted(names - set(FIELDS)), sorted(set(REQUIRED_FIELDS) - names)
         if unknown or missing:
-            complaint = f"an unknown field {unknown[0]!r}" if unknown else f"no field {missing[0]!r}"
+            complaint = f"an unknown field {quoted(unknown[0])}" if unknown else f"no field {missing[0]!r}"
             raise DataError(f"{self._where}: the base station has {complaint}; the file was changed after recording")
         attributes = Attributes(self._where, group)
         self.n_frames = attributes.integer("n_frames")
@@ -133,23 +152,40 @@ class RecordedStation:
         self._datasets = {name: group[name] for name in FIELDS if name in names}
         for name, dataset in self._datasets.items():
             check_dataset(f"{self._where}/{name}", dataset, FIELDS[name], self.n_frames)
-        rate_hz = attributes.real("rate_hz")
-        if not 0 < rate_hz < float("inf"):
-            raise DataError(f"{self._where}: rate_hz must be above 0 and finite, got {rate_hz}; the file was changed")
-        self.description = StationDescription(
-            name=attributes.text("name"),
-            rate_hz=rate_hz,
-            fields=tuple(
-                _described_field(f"{self._where}/{name}", name, dataset) for name, dataset in self._datasets.items()
-            ),
-            geometry=attributes.json("geometry", dict),
-        )
+        self.description = self._described(attributes)
         declared = tuple(attributes.json("modalities", list))
         if declared != self.modalities:
             raise DataError(
-                f"{self._where}: modalities says {declared}, the fields say {self.modalities}; "
+                f"{self._where}: modalities says {quoted(declared)}, the fields say {self.modalities}; "
                 "the file was changed after recording"
             )
+
+    def _described(self, attributes: Attributes) -> StationDescription:
+        fields = tuple(
+            _described_field(f"{self._where}/{name}", name, dataset) for name, dataset in self._datasets.items()
+        )
+        name, rate_hz, geometry = attributes.name("name"), attributes.real("rate_hz"), self._geometry(attributes)
+        try:
+            return StationDescription(name, rate_hz, fields, geometry)
+        except DataError as error:
+            raise DataError(f"{self._where}: {error}; the file was changed") from None
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all its frames, not compressed."""
+        return sum(self.n_frames * frame_bytes(name, dataset.shape[1:]) for name, dataset in self._datasets.items())
+
+    def check_order(self) -> None:
+        """Refuse frames that are not in the order of time; memory holds one piece of the clock.
+
+        Raises:
+            DataError: names the frame.
+        """
+        order = FrameOrder(self._where)
+        for first in range(0, self.n_frames, ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            numbers = self.read("frame_index", rows) if "frame_index" in self._datasets else None
+            order.check(self.read("time_s", rows), self.read("sequence", rows), numbers)
 
     @property
     def name(self) -> str:
@@ -193,7 +229,7 @@ class RecordedStation:
             frames: slice of rows, with a step above 0.
 
         Raises:
-            DataError: the base station has no such field, or its content is damaged.
+            DataError: the base station has no such field, its content is damaged, or no sensor gives a value of it.
         """
         dataset = self._dataset(name)
         start, stop, step = frames.indices(self.n_frames)
@@ -203,10 +239,25 @@ class RecordedStation:
             rows: NDArray[Any] = dataset[start : max(start, stop) : step]
         except UNREADABLE as error:
             raise DataError(
-                f"{self._where}/{name} cannot be read in frames {start} to {stop} ({one_line(error)}); "
+                f"{self._where}/{name} cannot be read in frames {start} to {stop} ({reason(error)}); "
                 "the file is damaged or closed, make it again"
             ) from error
+        field = next(known for known in self.description.fields if known.name == name)
+        check_values(
+            f"{self._where}/{name}", field, self.description.n_beams, rows, range(start, max(start, stop), step)
+        )
         return rows
+
+    def _geometry(self, attributes: Attributes) -> dict[str, Any]:
+        geometry = attributes.json("geometry", dict)
+        for name in _PLACE:
+            place = geometry.get(name, 0.0)
+            if isinstance(place, int | float) and not column_range(name).holds(np.float64(place)):
+                raise DataError(
+                    f"{self._where}: geometry must have {name} {column_range(name)}, got {quoted(place)}; the file was "
+                    "changed"
+                )
+        return geometry
 
     def _dataset(self, name: str) -> Any:
         if name not in self._datasets:
@@ -217,15 +268,15 @@ class RecordedStation:
 def _described_field(where: str, name: str, dataset: Any) -> Field:
     attributes = Attributes(where, dataset)
     columns = attributes.json("columns", list)
-    if not all(isinstance(column, str) for column in columns):
-        raise DataError(f"{where}: columns must be a list of names, got {columns!r}; the file was changed")
+    if not all(isinstance(one, str) and one.isprintable() and len(one) <= MAX_NAME for one in columns):
+        raise DataError(f"{where}: columns must be a list of names, got {quoted(columns)}; the file was changed")
     return Field(
         name=name,
         shape=dataset.shape[1:],
         dtype=FIELDS[name].dtype,
-        unit=attributes.text("unit"),
-        frame_of_reference=attributes.text("frame_of_reference"),
-        description=attributes.text("description"),
+        unit=attributes.name("unit"),
+        frame_of_reference=attributes.name("frame_of_reference"),
+        description=attributes.name("description"),
         columns=tuple(columns),
         shuffle=FIELDS[name].shuffle,
     )

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
+from .recorded_values import FrameOrder, check_values
 from .recording_layout import (
     FORMAT,
     VERSION,
@@ -22,7 +23,6 @@ from .recording_layout import (
     RecordingDescription,
     StationDescription,
     frames_per_chunk,
-    may_be_unmeasured,
 )
 
 #: What h5py raises when the disk is full, the folder is gone or the file cannot be made.
@@ -161,11 +161,12 @@ class _StationWriter:
     def __init__(self, group: Any, description: StationDescription) -> None:
         self._group = group
         self._description = description
-        self._series = {known.name: _FieldSeries(group, known, description.rate_hz) for known in description.fields}
+        n_beams = description.n_beams
+        self._series = {
+            known.name: _FieldSeries(group, known, description.rate_hz, n_beams) for known in description.fields
+        }
         self._n_frames = 0
-        self._last_time_s = -np.inf
-        self._last_sequence: int | None = None
-        self._seen_sequences: set[int] = set()
+        self._order = FrameOrder(f"base station {description.name!r}")
         _set_text(group, "name", description.name)
         _set_text(group, "geometry", json.dumps(dict(description.geometry)))
         _set_text(group, "modalities", json.dumps(description.modalities))
@@ -178,11 +179,11 @@ class _StationWriter:
                 f"got {', '.join(sorted(frames))}; hand over every field of the frames"
             )
         # all are checked before the first is written: a refused append leaves no field longer than the others
-        rows = {name: self._series[name].checked(values) for name, values in frames.items()}
+        rows = {name: self._series[name].checked(values, self._n_frames) for name, values in frames.items()}
         lengths = {name: len(values) for name, values in rows.items()}
         if len(set(lengths.values())) > 1:
             raise DataError(f"base station {self._description.name!r}: fields differ in frames: {lengths}")
-        self._check_order(rows["time_s"], rows["sequence"])
+        self._order.check(rows["time_s"], rows["sequence"], rows.get("frame_index"))
         for name, values in rows.items():
             self._series[name].append(values)
         self._n_frames += len(rows["time_s"])
@@ -194,38 +195,12 @@ class _StationWriter:
             series.flush()
         self._group.attrs["n_frames"] = self._n_frames
 
-    def _check_order(self, time_s: NDArray[np.float64], sequence: NDArray[np.int32]) -> None:
-        if len(time_s) == 0:
-            return
-        first = int(sequence[0])
-        continues = self._last_sequence == first
-        before_s = self._last_time_s if continues else time_s[0]
-        same = np.diff(sequence, prepend=sequence[0]) == 0
-        backwards = np.flatnonzero((np.diff(time_s, prepend=before_s) < 0) & same)
-        if len(backwards):
-            raise DataError(
-                f"base station {self._description.name!r}: time_s runs backwards in frame "
-                f"{self._n_frames + backwards[0]}, inside sequence {sequence[backwards[0]]}"
-            )
-        begun = [int(number) for number in sequence[np.flatnonzero(~same)]]
-        begun = begun if continues else [first, *begun]
-        known = set(self._seen_sequences)
-        for number in begun:
-            if number in known:
-                raise DataError(
-                    f"base station {self._description.name!r}: sequence {number} starts again; "
-                    "the frames of a sequence must be contiguous"
-                )
-            known.add(number)
-        self._seen_sequences = known
-        self._last_time_s, self._last_sequence = float(time_s[-1]), int(sequence[-1])
-
 
 class _FieldSeries:
     """Dataset of one field, written in whole chunks."""
 
-    def __init__(self, group: Any, field: Field, rate_hz: float) -> None:
-        self._field = field
+    def __init__(self, group: Any, field: Field, rate_hz: float, n_beams: int | None) -> None:
+        self._field, self._n_beams = field, n_beams
         self._dtype = np.dtype(field.dtype)
         self._buffer = np.empty((frames_per_chunk(field.name, field.shape), *field.shape), self._dtype)
         self._n_buffered = 0
@@ -246,7 +221,7 @@ class _FieldSeries:
         _set_text(self._dataset, "columns", json.dumps(field.columns))
         self._dataset.attrs["rate_hz"] = float(rate_hz)
 
-    def checked(self, values: NDArray[Any]) -> NDArray[Any]:
+    def checked(self, values: NDArray[Any], first_frame: int) -> NDArray[Any]:
         """Values in the stored type; those that no sensor can have given are refused."""
         values = np.asarray(values)
         name = self._field.name
@@ -263,7 +238,8 @@ class _FieldSeries:
                 raise DataError(f"recording field {name} must fit {self._dtype}, got {values.min()} to {values.max()}")
         with np.errstate(over="ignore"):
             stored = values.astype(self._dtype, copy=False)
-        self._check_values(stored)
+        frames = range(first_frame, first_frame + len(stored))
+        check_values(f"recording field {self._field.name}", self._field, self._n_beams, stored, frames)
         return stored
 
     def append(self, rows: NDArray[Any]) -> None:
@@ -290,17 +266,3 @@ class _FieldSeries:
         if self._dtype.kind == "i":
             return dtype.kind in "iu"
         return dtype == self._dtype
-
-    def _check_values(self, stored: NDArray[Any]) -> None:
-        if self._dtype.kind != "f":
-            return
-        if may_be_unmeasured(self._field.name):
-            bad, valid = ~((stored > 0) & (stored < np.inf) | np.isnan(stored)), "above 0 and finite, or NaN"
-        else:
-            bad, valid = ~np.isfinite(stored), "finite"
-        if bad.any():
-            first = tuple(int(index) for index in np.argwhere(bad)[0])
-            raise DataError(
-                f"recording field {self._field.name} must be {valid}, got {stored[first]} in frame {first[0]} "
-                "of those appended"
-            )

@@ -17,6 +17,8 @@ from ..recordings.recording_reader import RecordedStation
 
 #: Rows of a recording that are read at once.
 FRAMES_AT_ONCE = 256
+#: Fewer rows than that where frames are large.
+PIECE_BYTES = 1 << 27
 #: Luma of ITU-R BT.601 in 1/256; the sum is 256.
 _LUMA = np.array([77, 150, 29], dtype=np.uint16)
 _REQUIRED_COLUMNS: Mapping[str, type[Any]] = {"time_s": np.float64, "sequence": np.int64}
@@ -94,8 +96,9 @@ class SensedFrames:
         """
         sensed = cls.like(station, modalities, color=color, keep_powers=keep_powers, image_change=image_change)
         names = sensed.fields_needed + tuple(name for name in _OPTIONAL_COLUMNS if name in station.field_names)
-        for first in range(0, station.n_frames, FRAMES_AT_ONCE):
-            rows = slice(first, first + FRAMES_AT_ONCE)
+        n_at_once = max(1, min(FRAMES_AT_ONCE, PIECE_BYTES * station.n_frames // station.n_bytes))
+        for first in range(0, station.n_frames, n_at_once):
+            rows = slice(first, first + n_at_once)
             sensed.append({name: station.read(name, rows) for name in names})
         return sensed
 

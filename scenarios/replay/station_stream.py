@@ -88,7 +88,7 @@ class StationStream:
     def due_s(self) -> NDArray[np.float64]:
         """[n] when each instant's turn is, after the first: as recorded, but with no long rest between stretches."""
         step_s = np.diff(self.time_s, prepend=self.time_s[:1])
-        due_s: NDArray[np.float64] = np.cumsum(np.where(self.begins, np.minimum(step_s, LONGEST_REST_S), step_s))
+        due_s: NDArray[np.float64] = np.cumsum(np.where(self.begins, np.clip(step_s, 0.0, LONGEST_REST_S), step_s))
         return due_s
 
     def since(self, from_s: float) -> Self:

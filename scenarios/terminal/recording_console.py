@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import TaskProgressColumn
 from rich.table import Table
 
@@ -111,7 +112,7 @@ def print_inspection(console: Console, inspection: Inspection) -> None:
     labels = [name for name in LABELS if any(name in facts.blocked_shares for facts in inspection.stations)]
     table = _station_table("frames", "seq.", *(SHORT_LABELS[name] for name in labels), *_MORE_COLUMNS)
     for facts in inspection.stations:
-        table.add_row(str(facts.index), facts.name, *_station_cells(facts, labels))
+        table.add_row(str(facts.index), escape(facts.name), *_station_cells(facts, labels))
     console.print(table)
 
 
@@ -124,7 +125,7 @@ def _print_fields(console: Console, inspection: Inspection) -> None:
     table = Table("field", "one frame", "type", "unit", "base stations", box=None, padding=(0, 2, 0, 0))
     for field, n_stations in seen.items():
         shape = " x ".join(map(str, field.shape)) or "1"
-        table.add_row(field.name, shape, field.dtype, field.unit, str(n_stations))
+        table.add_row(field.name, shape, field.dtype, escape(field.unit), str(n_stations))
     console.print(table)
 
 

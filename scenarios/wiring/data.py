@@ -244,7 +244,9 @@ def _blocked_times(station: RecordedStation) -> BlockedTimes | None:
     if label is None:
         return None
     loss_db = station.read("los_loss_db").astype(np.float64) if "los_loss_db" in station.field_names else None
-    return BlockedTimes(station.read("time_s"), station.read(label), loss_db)
+    time_s, blocked = station.read("time_s"), station.read(label)
+    order = np.argsort(time_s, kind="stable")  # a clock may start again with a drive-by
+    return BlockedTimes(time_s[order], blocked[order], None if loss_db is None else loss_db[order])
 
 
 def _size(station: RecordedStation, data: DataSection) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tracemalloc
+import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sheafedge.datasets.recordings import recording_checks
 from sheafedge.datasets.recordings.recording_layout import (
     FIELDS,
     RecordingDescription,
@@ -52,10 +56,13 @@ def frames_of(station: StationDescription, n: int, seed: int = 0, start: int = 0
         if field.dtype == "bool":
             frames[field.name] = draws.random(shape) < 0.2
         elif field.dtype in {"uint8", "int32"}:
-            frames[field.name] = draws.integers(0, 200, shape).astype(field.dtype)
+            highest = station.n_beams or 200 if field.name == "best_beam" else 200
+            frames[field.name] = draws.integers(0, highest, shape).astype(field.dtype)
         else:
-            frames[field.name] = draws.uniform(0.1, 9, shape).astype(field.dtype)
+            frames[field.name] = draws.uniform(0.1, 6, shape).astype(field.dtype)
     row = np.arange(start, start + n)
+    if "frame_index" in frames:
+        frames["frame_index"] = (7 + 2 * row).astype(np.int32)
     return frames | {"time_s": row / 10.0, "sequence": (row >= 5).astype(np.int32)}
 
 
@@ -232,8 +239,18 @@ WRONG_FRAMES: dict[str, tuple[Callable[[Frames], Mapping[str, Any]], str]] = {
         "must fit int32",
     ),
     "without power": (lambda rows: rows | {"rf": rows["rf"] * (np.arange(12) != 3)[:, None]}, "above 0.* in frame 3"),
-    "a range that is NaN": (lambda rows: rows | {"lidar": rows["lidar"] * np.nan}, "lidar must be finite"),
-    "a time that is infinite": (lambda rows: rows | {"time_s": rows["time_s"] + np.inf}, "time_s must be finite"),
+    "a range that is NaN": (
+        lambda rows: rows | {"lidar": rows["lidar"] * np.nan},
+        "lidar, range_m, must be from 0 to 10000, got nan in frame 0",
+    ),
+    "a time that is infinite": (
+        lambda rows: rows | {"time_s": rows["time_s"] + np.inf},
+        "time_s must be from .*, got inf in frame 0",
+    ),
+    "a beam outside the codebook": (
+        lambda rows: rows | {"best_beam": rows["best_beam"] * 0 + 64},
+        "from 0 to 63, got 64",
+    ),
     "backwards in time": (lambda rows: rows | {"time_s": rows["time_s"][::-1]}, "backwards in frame 1, inside seq"),
     "a sequence that starts again": (
         lambda rows: rows | {"sequence": np.arange(12) % 4 // 2},
@@ -448,7 +465,7 @@ HOSTILE: dict[str, tuple[Callable[[Any], None], str]] = {
         "wrong type",
     ),
     "a name on the heap": (_attribute("bs00", "name", "site"), "wrong type"),
-    "a rate of nothing": (_attribute("bs00", "rate_hz", 0.0), "rate_hz must be above 0"),
+    "a rate of nothing": (_attribute("bs00", "rate_hz", 0.0), "rate_hz must be from 0.0001"),
     "geometry that is no object": (_attribute("bs00", "geometry", np.bytes_(b"[1]")), "must be a JSON dict"),
     "geometry that is no JSON": (_attribute("bs00", "geometry", np.bytes_(b"{1")), "cannot be read as a recording"),
     "geometry without a bottom": (_attribute("bs00", "geometry", np.bytes_(b"[" * 50_000)), "cannot be read"),
@@ -465,6 +482,87 @@ def test_a_file_that_was_tampered_with_is_refused(path: Path, change: Callable[[
         change(file)
     message = refusal(path)
     assert re.search(words, message), message
+
+
+def _put(name: str, frame: int, value: Any) -> Callable[[Any], None]:
+    def change(file: Any) -> None:
+        file["bs00"][name][frame] = value
+
+    return change
+
+
+def _raw(name: str, value: int) -> Callable[[Any], None]:
+    """A byte where a truth value is due."""
+
+    def change(file: Any) -> None:
+        chunk = np.full(file["bs00"][name].chunks, value, np.uint8)
+        file["bs00"][name].id.write_direct_chunk((0,), zlib.compress(chunk.tobytes()))
+
+    return change
+
+
+#: What is changed in frame 3 of the file, and what reading it says.
+IMPOSSIBLE: dict[str, tuple[str, Callable[[Any], None], str]] = {
+    "a time that is NaN": ("time_s", _put("time_s", 3, np.nan), r"time_s must be from .*, got nan in frame 3"),
+    "a time that is infinite": ("time_s", _put("time_s", 3, -np.inf), r"time_s must be from .*, got -inf in frame 3"),
+    "time that runs backwards": (
+        "time_s",
+        _put("time_s", 3, 0.0),
+        r"time_s runs backwards in frame 3, .* from 0\.2 to 0",
+    ),
+    "a sequence in two parts": ("sequence", _put("sequence", 9, 0), "sequence 0 starts again"),
+    "a number of a frame twice": ("frame_index", _put("frame_index", 3, 11), "frame_index runs backwards in frame 3"),
+    "a beam above the codebook": ("best_beam", _put("best_beam", 3, 64), "must be from 0 to 63, got 64 in frame 3"),
+    "a beam below the codebook": ("best_beam", _put("best_beam", 3, -1), "must be from 0 to 63, got -1 in frame 3"),
+    "a loss that is NaN": ("los_loss_db", _put("los_loss_db", 3, np.nan), "got nan in frame 3"),
+    "a loss below nothing": ("los_loss_db", _put("los_loss_db", 3, -9.0), "got -9.0 in frame 3"),
+    "a label that is neither": ("blocked_power", _raw("blocked_power", 7), "must be from 0 to 1, got 7 in frame 0"),
+    "no power": ("rf", _put("rf", 3, 0.0), r"must be above 0 and at most 1e\+09, or NaN, got 0.0 in frame 3"),
+    "infinite power": ("rf", _put("rf", 3, np.inf), "got inf in frame 3"),
+    "power of a star": ("rf", _put("rf", 3, 1e26), r"got 1\.0.*e\+26 in frame 3"),
+    "a range below nothing": ("lidar", _put("lidar", 3, -1.0), "range_m, must be from 0 to 10000, got -1.0 in frame 3"),
+    "an angle in degrees": ("lidar", _put("lidar", 3, 90.0), "angle_rad, must be from -7 to 7, got 90.0 in frame 3"),
+    "a place beyond the pole": ("gps", _put("gps", 3, 91.0), "latitude_deg, must be from -90 to 90, got 91.0"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_a_value_that_no_sensor_gives_is_refused_by_whoever_reads_it(path: Path, case: str) -> None:
+    name, change, words = IMPOSSIBLE[case]
+    write(path, site(("rf", "lidar", "gps", *LABELS)))
+    with RecordingReader(path) as reader:
+        reader.base_stations[0].read(name)  # negative control
+    with h5py.File(path, "r+") as file:
+        change(file)
+    with pytest.raises(DataError, match=words) as refused, RecordingReader(path) as reader:
+        reader.base_stations[0].read(name, slice(1 if name != "blocked_power" else 0, None))
+    assert "street.h5, bs00" in str(refused.value)
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording_checks, "UNPACKED_BYTES", 1 << 20)
+    monkeypatch.setattr(recording_checks, "MOST_UNPACKED", 20)
+    station = site(("camera",))
+    nothing = np.zeros((400, 64, 64, 3), np.uint8)
+    with RecordingWriter(path, described(station)) as writer:
+        row = np.arange(400)
+        writer.append(0, {"camera": nothing, "time_s": row / 10.0, "sequence": np.zeros(400, np.int32)})
+    assert re.search("unpacks to .*, over 20 times as many", refusal(path))
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "a\x1b[2Jscreen", "x" * 501])
+def test_a_name_that_would_change_the_screen_is_refused(path: Path, name: str) -> None:
+    with RecordingWriter(path, described(replace(site(()), name=name))) as writer:
+        writer.append(0, {"time_s": np.zeros(1), "sequence": np.zeros(1, np.int32)})
+    assert "printable characters" in refusal(path)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero"), Path("x" * 6_000)):
+        with pytest.raises(DataError, match="cannot be read") as caught:
+            RecordingReader(path)
+        assert len(str(caught.value)) < 500
 
 
 def test_a_chunk_that_was_overwritten_is_refused_when_it_is_read(path: Path) -> None:

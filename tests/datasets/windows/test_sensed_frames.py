@@ -35,7 +35,7 @@ def fields_of(n: int, seed: int = 0) -> Fields:
         "time_s": np.arange(n) / 10.0,
         "sequence": np.arange(n, dtype=np.int32) // 7,
         "frame_index": np.arange(n, dtype=np.int32) * 2,
-        "lidar": draws.uniform(0, 16, (n, N_RAYS, 2)).astype(np.float32),
+        "lidar": draws.uniform(0, 6, (n, N_RAYS, 2)).astype(np.float32),
         "camera": draws.integers(0, 256, (n, HEIGHT, WIDTH, 3)).astype(np.uint8),
         "rf": rf,
         "gps": draws.normal([33.42, -111.93, 60, 20], [1e-4, 1e-4, 9, 3], (n, 4)),

@@ -63,7 +63,7 @@ def frames_of(lengths: Sequence[int], seed: int = 0, blocked_share: float = 0.2)
     return {
         "time_s": np.arange(n) / 10.0,
         "sequence": np.repeat(np.arange(len(lengths)) * 3 + 1, lengths),
-        "lidar": draws.uniform(0, 16, (n, N_RAYS, 2)).astype(np.float32),
+        "lidar": draws.uniform(0, 6, (n, N_RAYS, 2)).astype(np.float32),
         "camera": draws.integers(0, 256, (n, SIZE, SIZE, 3)).astype(np.uint8),
         "rf": draws.uniform(0.1, 1, (n, N_BEAMS)).astype(np.float32),
         "gps": draws.normal([33.42, -111.93, 60, 20], [1e-4, 1e-4, 9, 3], (n, 4)),
