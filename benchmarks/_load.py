@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import Modality
-from sheafedge.emulator.edge.bundle import INPUT_PREFIX, SAMPLES_FILE
+from sheafedge.emulator.edge.bundle_files import SAMPLES_FILE
 from sheafedge.emulator.edge.frame_client import FrameClient
 from sheafedge.emulator.edge.frame_packets import Answer, Dropped, Healthy, Refused, Reply
+from sheafedge.emulator.edge.golden_samples import INPUT_PREFIX
 from sheafedge.emulator.edge.manifest import Manifest
 from sheafedge.emulator.edge.manifest_reader import read_manifest
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bench import Contender
-from .bundle import MODEL_FILE, Bundle, load_bundle
+from .bundle import Bundle, load_bundle
+from .bundle_files import MODEL_FILE
 from .device_profiles import DeviceProfile
 from .manifest import BundleError
 from .precisions import PRECISIONS

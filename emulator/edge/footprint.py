@@ -59,7 +59,8 @@ def footprint_of(
         # As files, so that the new process holds nothing else of this one.
         place.write_bytes(model)
         np.savez(samples, allow_pickle=False, **inputs)
-        command = [sys.executable, "-m", __name__, str(place), str(samples), str(threads), str(int(cuda))]
+        # -P: a file of the current folder, which may be a stranger's bundle, must not stand in for a module.
+        command = [sys.executable, "-P", "-m", __name__, str(place), str(samples), str(threads), str(int(cuda))]
         try:
             done = subprocess.run(  # noqa: S603 - our own program
                 command, capture_output=True, text=True, timeout=_LONGEST_S, check=False
@@ -84,6 +85,11 @@ def peak_bytes() -> int | None:
     Not of `getrusage`, whose maximum survives exec and would be that of the process that started this one.
     """
     return _status_bytes("VmHWM:")
+
+
+def virtual_bytes() -> int | None:
+    """Address space of this process now; None where the system does not report it."""
+    return _status_bytes("VmSize:")
 
 
 def _status_bytes(key: str) -> int | None:

@@ -22,7 +22,7 @@ OutputKind = Literal["binary", "classes"]
 #: Far above every model here, far below what hurts a device.
 MOST_VALUES = 1 << 26
 #: Of all files of a bundle together: a device must not be filled by a file that claims to be small.
-MOST_BYTES = 1 << 30
+MOST_BYTES = 1 << 28
 
 
 class BundleError(SheafedgeError, ValueError):
@@ -41,7 +41,7 @@ class InputSpec:
         meaning: meaning of the values, for people.
 
     Raises:
-        BundleError: the frames of the window do not make a sample of this shape, or it is too large.
+        BundleError: the frames of the window do not make a sample of this shape, or they are too large.
     """
 
     window: InputWindow
@@ -57,8 +57,12 @@ class InputSpec:
                 f"input {self.modality}: {self.window.frames} frames along axis {axis} do not make a sample of shape"
                 f" {list(self.shape)}"
             )
-        if math.prod(self.shape) > MOST_VALUES:
-            raise BundleError(f"input {self.modality}: a sample of shape {list(self.shape)} is too large")
+        # A server keeps all frames from the oldest of a sample to now.
+        kept = math.prod(self.frame_shape) * (self.window.reach + 1)
+        if max(math.prod(self.shape), kept) > MOST_VALUES:
+            raise BundleError(
+                f"input {self.modality}: a sample of shape {list(self.shape)} and lag {self.window.lag} is too large"
+            )
 
     @property
     def modality(self) -> Modality:

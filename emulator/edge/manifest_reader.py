@@ -30,7 +30,13 @@ from .manifest import (
 )
 from .precisions import PRECISIONS
 
+#: Of the text; manifests of the shipped scenarios have 3 to 8 KB.
+MOST_MANIFEST_BYTES = 1 << 20
 _LONGEST_TEXT, _DEEPEST_METRICS = 4096, 6
+#: Of a list; the labels of the largest codebook are far fewer.
+_LONGEST_LIST = 1 << 14
+#: Dimensions of an input, and frames that a server keeps per sensor: a product of more could not even be computed.
+_MOST_DIMENSIONS, _MOST_FRAMES = 8, 1 << 16
 #: Names that mean the same on every system and lead nowhere else.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _LARGEST = 1e300  # whole numbers of JSON can be larger than any float
@@ -45,9 +51,11 @@ def read_manifest(text: str | bytes) -> Manifest:
     Raises:
         BundleError: it is none of ours, of another version, changed since it was written, or a field is wrong.
     """
+    if len(text) > MOST_MANIFEST_BYTES:
+        raise BundleError(f"manifest.json has {len(text)} bytes, more than {MOST_MANIFEST_BYTES}, which none has")
     try:
-        # Python's JSON takes NaN and Infinity, which are no JSON.
-        tree = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        # Python's JSON takes NaN and Infinity, which are no JSON, and of a name that comes twice the last.
+        tree = json.loads(text, parse_constant=_no_number, parse_float=_finite, object_pairs_hook=_no_name_twice)
         found = tree_digest(tree)  # nested too deep, it fails here at the latest
     except (ValueError, RecursionError) as error:
         raise BundleError(f"manifest.json is no JSON ({error}); export the bundle again") from None
@@ -56,7 +64,7 @@ def read_manifest(text: str | bytes) -> Manifest:
     # True == 1 in Python.
     if tree.get("version") != VERSION or tree["version"] is True:
         raise BundleError(
-            f"manifest.json has version {tree.get('version')!r}, this release reads {VERSION}; export the bundle again"
+            f"manifest.json has version {str(tree.get('version'))[:80]}, this release reads {VERSION}; export it again"
         )
     if tree.pop("digest", None) != found:
         raise BundleError("manifest.json was changed after it was written: its digest does not fit; export it again")
@@ -71,6 +79,13 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name comes twice in one object")
+    return found
+
+
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
@@ -83,7 +98,10 @@ def _finite(text: str) -> float:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
-        raise ValueError("must be a text")
+        raise ValueError(f"must be a text of at most {_LONGEST_TEXT} characters")
+    # These texts are printed; what steers a terminal has no place in them.
+    if not all(sign.isprintable() or sign in "\n\t" for sign in value):
+        raise ValueError("must hold printable characters only")
     return value
 
 
@@ -120,16 +138,16 @@ def _optional(reader: _Reader) -> _Reader:
     return lambda value: None if value is None else reader(value)
 
 
-def _list(reader: _Reader) -> _Reader:
+def _list(reader: _Reader, most: int = _LONGEST_LIST) -> _Reader:
     def read(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            raise ValueError("must be a list")
+        if not isinstance(value, list) or len(value) > most:
+            raise ValueError(f"must be a list of at most {most}")
         return tuple(reader(item) for item in value)
 
     return read
 
 
-def _named(reader: _Reader, name_reader: Callable[[str], str] = str) -> _Reader:
+def _named(reader: _Reader, name_reader: Callable[[str], str] = _text) -> _Reader:
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise ValueError("must be an object")
@@ -139,7 +157,9 @@ def _named(reader: _Reader, name_reader: Callable[[str], str] = str) -> _Reader:
 
 
 def _plain(value: Any) -> str | int | float:
-    if type(value) not in {str, int, float}:
+    if type(value) is str:
+        return _text(value)
+    if type(value) not in {int, float}:
         raise ValueError("must hold texts and numbers")
     return value  # type: ignore[no-any-return]
 
@@ -149,7 +169,7 @@ def _figures(depth: int) -> _Reader:
 
     def read(value: Any) -> Any:
         if isinstance(value, dict) and depth > 0:
-            return {name: _figures(depth - 1)(item) for name, item in value.items()}
+            return {_text(name): _figures(depth - 1)(item) for name, item in value.items()}
         return _plain(value)
 
     return read
@@ -170,7 +190,7 @@ def _object(made: Callable[..., _Made], readers: Mapping[str, _Reader]) -> Calla
         # Unknown fields are refused like missing ones: a later release may have given them a meaning that matters.
         if wrong := set(value) ^ set(readers):
             raise BundleError(
-                f"manifest.json: field {min(wrong)!r} is {'missing' if min(wrong) in readers else 'unknown'}"
+                f"manifest.json: field {min(wrong)[:80]!r} is {'missing' if min(wrong) in readers else 'unknown'}"
             )
         content = {}
         for name, reader in readers.items():
@@ -210,11 +230,11 @@ def _input_spec(
 
 _INPUT: Mapping[str, _Reader] = {
     "modality": _one_of(MODALITIES),
-    "shape": _list(_whole(1)),
-    "frame_shape": _list(_whole(1)),
-    "frames": _whole(1),
+    "shape": _list(_whole(1), _MOST_DIMENSIONS),
+    "frame_shape": _list(_whole(1), _MOST_DIMENSIONS),
+    "frames": _whole(1, _MOST_FRAMES),
     "frame_axis": _optional(_whole(0)),
-    "lag": _whole(0),
+    "lag": _whole(0, _MOST_FRAMES),
     "rate_hz": _number(0.0, open_end=True),
     "unit": _text,
     "meaning": _text,

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
+
+#: A run of a served model that takes longer is stopped; a model that a stream waits for answers in milliseconds.
+LONGEST_RUN_S = 5.0
+# Nothing on stderr: what went wrong is raised, and whether there is a GPU is reported through `provider`. The
+# runtime's own lines quote names of the model, which may come from a stranger and hold what steers a terminal.
+_FATAL_ONLY = 4
+
+
+class _Run(NamedTuple):
+    options: onnxruntime.RunOptions
+    begun_s: float
 
 
 class OnnxSession:
@@ -28,7 +40,9 @@ class OnnxSession:
     def __init__(self, model: Path | bytes, *, cuda: bool = False, threads: int = 1) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads  # the default takes all cores, which a device may need elsewhere
-        options.log_severity_level = 3  # errors only: a missing GPU library is reported through `provider`
+        options.log_severity_level = _FATAL_ONLY
+        # Not the runtime's own format, which it would recognize by itself and hardly checks.
+        options.add_session_config_entry("session.load_model_format", "ONNX")
         wanted: list[Any] = ["CPUExecutionProvider"]
         if cuda:
             wanted.insert(0, ("CUDAExecutionProvider", {"use_tf32": 0}))  # TF32 alone would cost 1e-3 of accuracy
@@ -37,6 +51,7 @@ class OnnxSession:
             onnxruntime.preload_dlls()
         source = model if isinstance(model, bytes) else str(model)
         self._session = onnxruntime.InferenceSession(source, options, providers=wanted)
+        self._running: _Run | None = None
         self.provider: str = self._session.get_providers()[0]
         self.input_names: list[str] = [argument.name for argument in self._session.get_inputs()]
         self.optional_names: list[str] = [argument.name for argument in self._session.get_overridable_initializers()]
@@ -61,5 +76,20 @@ class OnnxSession:
         """
         named = [*self.input_names, *(name for name in self.optional_names if name in inputs)]
         feed: dict[str, Any] = {name: inputs[name] for name in named}
-        logits, *shares = self._session.run(None, feed)
+        options = onnxruntime.RunOptions()
+        options.log_severity_level = _FATAL_ONLY
+        self._running = _Run(options, time.monotonic())
+        try:
+            logits, *shares = self._session.run(None, feed, options)
+        finally:
+            self._running = None
         return logits, shares[0] if shares else None
+
+    def stop_longer_than(self, limit_s: float) -> None:
+        """Stop a run that has taken so long; it ends with an error before the next node of its graph.
+
+        Any thread may call this. Loops of a graph are stopped as well; a single node that takes long is not.
+        """
+        run = self._running
+        if run is not None and time.monotonic() - run.begun_s >= limit_s:
+            run.options.terminate = True

@@ -10,7 +10,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from ...emulator.contracts import ConfigError, NodeId, SheafedgeError
-from ...emulator.edge.bundle import CARD_FILE, MODEL_FILE, SAMPLES_FILE, load_bundle, pack_bundle, write_bundle
+from ...emulator.edge.bundle import load_bundle, pack_bundle, write_bundle
+from ...emulator.edge.bundle_files import CARD_FILE, MODEL_FILE, SAMPLES_FILE
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import PRECISIONS
 from ..recording.record import Progress
@@ -126,7 +127,8 @@ def _made(source: ExportSource, request: ExportRequest, stage: Path, name: str) 
     }
     write_bundle(stage / name, manifest, files)
     archive = pack_bundle(stage / name) if request.archives else None
-    load_bundle(archive or stage / name)  # a bundle that a device would refuse is not exported
+    # A bundle that a device would refuse is not exported. It needs no trial: its model ran here all the time.
+    load_bundle(archive or stage / name, trial=None)
     return ExportedBundle(
         folder=stage / name,
         archive=archive,

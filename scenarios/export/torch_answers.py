@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from ...emulator.contracts import PRESENT_NAME
 from ...emulator.edge.bench_bundles import Entry
-from ...emulator.edge.bundle import MODEL_FILE, Bundle
+from ...emulator.edge.bundle import Bundle
+from ...emulator.edge.bundle_files import MODEL_FILE
 from ...emulator.edge.commands.bench_commands import TorchModel
 from ...models.client_model import ClientModel
 from ...models.export.onnx_export import DeployedModel, DeployedTwins

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
+from ...emulator.contracts import ConfigError
 from ...emulator.edge.precisions import PRECISIONS, TRAINED, precision_named
 
 
@@ -51,11 +52,18 @@ def export(
     windows: Annotated[int, typer.Option(help="Number of training windows for int8 calibration.")] = 256,
 ) -> None:
     """Export the models of a run as bundles for edge devices: model, manifest, test samples and model card."""
+    # before the imports: those of the run take a second, those of torch several
+    if not run.is_dir():
+        raise ConfigError(f"no run folder at {run}; give one under runs/")
+
+    from ..export.finished_run import finished_run
+
+    finished = finished_run(run)
+
     from rich.console import Console
 
     from ..export.bundles import export_bundles
     from ..export.export_source import ExportRequest
-    from ..export.finished_run import finished_run
     from ..wiring.torch_setup import one_torch_thread
     from .export_console import ExportProgress, print_bundles
 
@@ -69,7 +77,6 @@ def export(
         max_loss=max_loss,
         archives=zip_,
     )
-    finished = finished_run(run)
     console = Console(emoji=False)
     n_clients = len(finished.summary.exports) if common.clients is None else len(common.clients)
     requests = [replace(common, precision=name) for name in names]
@@ -80,8 +87,6 @@ def export(
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    from ...emulator.contracts import ConfigError
-
     parts = text.split(",")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise ConfigError(f"--clients takes numbers with commas between them, got {text!r}; for example --clients 0,3")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from ...emulator.edge.commands.command_options import SUMMARIES
 from ...version import __version__
+
+if TYPE_CHECKING:
+    from ...emulator.edge.bench_bundles import Entry
+    from ...emulator.edge.commands.bench_commands import TorchModel
 
 # also --help: the parser of devices, which have no typer, prints the help of these commands
 _AS_THEY_ARE = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -33,7 +37,14 @@ def _run(context: typer.Context) -> None:
 
 def _bench(context: typer.Context) -> None:
     """Run `bench`, with torch as one more runtime if it is installed."""
-    from ...emulator.edge.commands.bench_commands import bench, without_torch
+    from ...emulator.edge.commands.bench_commands import bench
+
+    typer.echo(bench(context.args, _rebuild))
+
+
+def _rebuild(entry: Entry, threads: int) -> TorchModel | str:
+    """The model of an entry in torch, which is imported only when its bundle has been opened."""
+    from ...emulator.edge.commands.bench_commands import without_torch
 
     try:
         from ..export.torch_answers import rebuild
@@ -41,9 +52,8 @@ def _bench(context: typer.Context) -> None:
         # any other missing module is a defect, not an installation without the training part
         if error.name not in {"torch", "onnx"}:
             raise
-        typer.echo(bench(context.args, without_torch))
-    else:
-        typer.echo(bench(context.args, rebuild))
+        return without_torch(entry, threads)
+    return rebuild(entry, threads)
 
 
 def add_worker_commands(app: typer.Typer) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
+from ...emulator.contracts import DataError
+
 
 def add_replay_commands(app: typer.Typer) -> None:
     """Registration of `replay` with the command line."""
@@ -68,6 +70,10 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
 ) -> None:
     """Stream a recording to a served model, and score the answers as they arrive."""
+    # before the imports, which take a second
+    if not recording.exists():
+        raise DataError(f"no recording and no run at {recording}; make one with the record, import or run command")
+
     from ..replay.replaying import ReplayRequest, run_replay
     from .replay_view import ReplayConsole
 

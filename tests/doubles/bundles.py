@@ -10,7 +10,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from sheafedge.emulator.contracts import InputWindow
-from sheafedge.emulator.edge.bundle import golden_file, write_bundle
+from sheafedge.emulator.edge.bundle import write_bundle
+from sheafedge.emulator.edge.golden_samples import golden_file
 from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputKind, OutputSpec, Runtime
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 

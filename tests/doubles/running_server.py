@@ -26,7 +26,7 @@ def running_server(
 
     def serve() -> None:
         try:
-            server = Server(load_bundle(bundle), "tcp://127.0.0.1:*", settings, keys=keys)
+            server = Server(load_bundle(bundle, trial=None), "tcp://127.0.0.1:*", settings, keys=keys)
         except BaseException as error:  # noqa: BLE001 - the test's thread raises it
             said.put(error)
             return

@@ -27,7 +27,7 @@ ANYWHERE = "tcp://127.0.0.1:*"
 def served(path: Path, address: str = ANYWHERE, **options: Any) -> Iterator[Server]:
     """A server of a bundle; keywords of `ServingSettings` make its settings, others are the server's own."""
     server_options = {name: options.pop(name) for name in ("keys", "reloader", "say") if name in options}
-    server = Server(load_bundle(path), address, ServingSettings(**options), **server_options)
+    server = Server(load_bundle(path, trial=None), address, ServingSettings(**options), **server_options)
     try:
         yield server
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from doubles.running_server import running_server
-from sheafedge.emulator.edge.bundle import read_bundle
+from sheafedge.emulator.edge.bundle_files import read_bundle
 from sheafedge.emulator.edge.manifest import Manifest
 from sheafedge.scenarios.terminal import cli
 

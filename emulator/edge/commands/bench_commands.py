@@ -18,7 +18,7 @@ from ...contracts import ConfigError
 from ..bench import QUIET, ClockName, Contender, Times, latency, ratio, take_turns
 from ..bench_bundles import Entry, open_entries
 from ..bench_report import Measured, Report, Row, calibrated, device_rows, machine_facts
-from ..bundle import MODEL_FILE
+from ..bundle_files import MODEL_FILE
 from ..device_profiles import BOARDS, DeviceProfile
 from ..footprint import footprint_of
 from ..profile_file import read_profile, write_profile

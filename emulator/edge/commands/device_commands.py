@@ -16,10 +16,12 @@ from typing import NoReturn
 from ...contracts import ConfigError, SheafedgeError
 from ...network.transport.curve_keys import read_keys
 from ..bundle import load_bundle
+from ..bundle_trial import BundleTrial, LoadStoppedError
 from ..serving.metrics import Counts, MetricsPage
 from ..serving.reloading import BundleReloader
 from ..serving.server import Server
 from ..serving.serving_settings import ServingSettings
+from ..serving.serving_watch import ServingWatch
 from .bench_commands import bench
 from .command_options import SUMMARIES, OneSentenceParser, serve_options
 
@@ -74,12 +76,21 @@ def _serve(arguments: Sequence[str]) -> None:
     keys = None if chosen.keys is None else read_keys(chosen.keys, "engine")
     # Signals before all else, so that one that comes while the bundle loads is not lost; closed in reverse order.
     with ExitStack() as stack, _signals() as signals:
+        watch = ServingWatch(settings.finish_s)
+        stack.callback(watch.close)
         reloader = BundleReloader(chosen.bundle, watch_s=chosen.watch, cuda=chosen.cuda, threads=chosen.threads)
         stack.callback(reloader.close)
-        bundle = load_bundle(chosen.bundle, cuda=chosen.cuda, threads=chosen.threads)  # changes since then are seen
+        try:
+            trial = BundleTrial(is_stopped=lambda: signals.is_stopped)
+            # changes since then are seen
+            bundle = load_bundle(chosen.bundle, cuda=chosen.cuda, threads=chosen.threads, trial=trial)
+        except LoadStoppedError:
+            _say("stopped before the bundle was loaded")
+            return
         server = Server(bundle, chosen.bind, settings, keys=keys, reloader=reloader, say=_say)
         stack.callback(server.close)
         signals.reload = reloader.ask
+        watch.watch(lambda: server.session)
         mib = server.window_bytes / 2**20
         _say(
             f"serving {bundle.manifest.name} ({bundle.manifest.precision}, {bundle.session.provider}) at"
@@ -100,10 +111,15 @@ def _totals(counts: Counts) -> str:
 
 
 class _Signals:
-    """Signals that have arrived. They come at any instant, so they only set a mark, which the loop reads."""
+    """Signals that have arrived. They come at any instant, so they only set a mark, which the loop reads.
+
+    Attributes:
+        is_stopped: whether the server should stop.
+        reload: called when a new bundle was requested.
+    """
 
     def __init__(self) -> None:
-        self._stopped = self._reloads = False
+        self.is_stopped = self._reloads = False
         self.reload: Callable[[], None] = lambda: None
 
     def stops(self) -> bool:
@@ -111,15 +127,15 @@ class _Signals:
         if self._reloads:
             self._reloads = False
             self.reload()
-        return self._stopped
+        return self.is_stopped
 
     def take(self, number: int, _frame: FrameType | None) -> None:
         if number not in {signal.SIGINT, signal.SIGTERM}:
             self._reloads = True
-        elif self._stopped:  # the second signal ends it at once
+        elif self.is_stopped:  # the second signal ends it at once
             raise KeyboardInterrupt
         else:
-            self._stopped = True
+            self.is_stopped = True
 
 
 @contextmanager

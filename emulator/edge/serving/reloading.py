@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from ..bundle import Bundle, load_bundle
+from ..bundle_trial import BundleTrial, LoadStoppedError
 from ..manifest import BundleError
 
 #: Name, size and time of every file.
@@ -20,15 +22,24 @@ class BundleReloader:
     Args:
         path: path of the bundle; a symbolic link that is set anew is a new bundle, too.
         watch_s: real time between two checks for a change; None: only on request.
-        cuda, threads: see `load_bundle`.
+        cuda, threads, trial: see `load_bundle`.
     """
 
-    def __init__(self, path: Path, *, watch_s: float | None, cuda: bool, threads: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        watch_s: float | None,
+        cuda: bool,
+        threads: int,
+        trial: BundleTrial = BundleTrial(),  # noqa: B008 - frozen
+    ) -> None:
         self._path, self._watch_s = path, watch_s
         self._cuda, self._threads = cuda, threads
         self._loaded: queue.SimpleQueue[Bundle | BundleError] = queue.SimpleQueue()
         self._wake, self._asked, self._ends = threading.Event(), threading.Event(), threading.Event()
         self._seen = _signature(path)
+        self._trial = replace(trial, is_stopped=self._ends.is_set)
         self._thread = threading.Thread(target=self._run, name="reload", daemon=True)
         self._thread.start()
 
@@ -45,7 +56,7 @@ class BundleReloader:
             return None
 
     def close(self) -> None:
-        """End the thread; a bundle that is being loaded is waited for."""
+        """End the thread; a trial of a bundle ends with it, what comes after the trial is waited for."""
         self._ends.set()
         self._wake.set()
         self._thread.join()
@@ -75,7 +86,10 @@ class BundleReloader:
         # taken before loading: what changes meanwhile is seen as a further change
         self._seen = _signature(self._path)
         try:
-            self._loaded.put(load_bundle(self._path, cuda=self._cuda, threads=self._threads))
+            bundle = load_bundle(self._path, cuda=self._cuda, threads=self._threads, trial=self._trial)
+            self._loaded.put(bundle)
+        except LoadStoppedError:  # nobody asks for it any more
+            return
         except BundleError as error:
             self._loaded.put(error)
 

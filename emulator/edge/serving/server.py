@@ -20,6 +20,7 @@ from ...network.transport.packets import Packet, unpack_packet
 from ..bundle import Bundle
 from ..frame_packets import LONGEST_STREAM, TO_SERVER, FrameRefused, check_stream, unpack_frames
 from ..manifest import BundleError, InputSpec, Manifest
+from ..onnx_session import OnnxSession
 from .answering import InferenceRequest, ModelAnswer, RequestQueue, ServedModel
 from .metrics import Counts
 from .reloading import BundleReloader
@@ -88,6 +89,11 @@ class Server:
     def window_bytes(self) -> int:
         """Memory of all windows, if every stream and sensor is there."""
         return self.settings.streams * stream_bytes(self._model.manifest.inputs, self.settings.hold)
+
+    @property
+    def session(self) -> OnnxSession:
+        """Session of the model that is served now."""
+        return self._model.bundle.session
 
     def is_alive(self) -> bool:
         """Whether its loop still turns; any thread may call this."""

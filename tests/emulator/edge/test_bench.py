@@ -29,12 +29,13 @@ from sheafedge.emulator.edge.bench import (
 )
 from sheafedge.emulator.edge.bench_bundles import Entry, open_entries, with_siblings
 from sheafedge.emulator.edge.bench_report import aligned
-from sheafedge.emulator.edge.bundle import BundleError, pack_bundle, read_bundle, write_bundle
+from sheafedge.emulator.edge.bundle import pack_bundle, write_bundle
+from sheafedge.emulator.edge.bundle_files import read_bundle
 from sheafedge.emulator.edge.commands.bench_commands import TorchModel, bench
 from sheafedge.emulator.edge.commands.command_options import bench_options
 from sheafedge.emulator.edge.device_profiles import BOARDS
 from sheafedge.emulator.edge.footprint import FootprintError, footprint_of
-from sheafedge.emulator.edge.manifest import OutputSpec
+from sheafedge.emulator.edge.manifest import BundleError, OutputSpec
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.emulator.edge.precisions import precision_named
 from sheafedge.emulator.edge.profile_file import read_profile

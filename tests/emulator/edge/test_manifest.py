@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import InputWindow
 from sheafedge.emulator.edge.manifest import BundleError, InputSpec, Manifest, OutputSpec
-from sheafedge.emulator.edge.manifest_reader import read_manifest
+from sheafedge.emulator.edge.manifest_reader import MOST_MANIFEST_BYTES, read_manifest
 
 FILES = {"model.onnx": b"a graph", "samples.npz": b"arrays", "README.md": b"words"}
 
@@ -110,6 +110,10 @@ WRONG = {
     "an axis that is not there": (("inputs", 0), "frame_axis", 4, "do not make a sample"),
     "many frames without an axis": (("inputs", 0), "frame_axis", None, "do not make a sample"),
     "a sample that fills memory": (("inputs", 0), "shape", [1 << 20, 1 << 20], "do not make|too large"),
+    "dimensions without end": (("inputs", 0), "shape", [1] * 9, "shape must be a list of at most 8"),
+    "a frame of long ago": (("inputs", 0), "lag", 1 << 17, "lag must be a whole number"),
+    "labels without end": (("output",), "labels", ["a"] * 20_000, "labels must be a list of at most"),
+    "a name that clears the screen": ((), "name", "\x1b[2Jtiny", "name must hold printable characters"),
     "a size beyond counting": (("inputs", 0), "frames", 1 << 62, "frames must be a whole number"),
     "one label": (("output",), "labels", ["clear"], "does not go with 1 labels"),
     "three labels of a binary answer": (("output",), "labels", ["a", "b", "c"], "does not go with 3 labels"),
@@ -128,6 +132,26 @@ WRONG = {
 def test_an_impossible_value_is_refused_by_name(where: tuple[Any, ...], name: str, value: Any, said: str) -> None:
     with pytest.raises(BundleError, match=said):
         read_manifest(changed(tiny_manifest().with_files(FILES), where, lambda table: table.update({name: value})))
+
+
+def test_an_input_whose_frames_would_fill_a_server_is_refused() -> None:
+    """A sample of them is small, but all frames back to the oldest are kept."""
+    InputSpec(InputWindow("rf", 1, lag=1 << 10), (1 << 14,), 10.0, "dB", "")
+    with pytest.raises(BundleError, match="and lag 65536 is too large"):
+        InputSpec(InputWindow("rf", 1, lag=1 << 16), (1 << 14,), 10.0, "dB", "")
+
+
+def test_a_name_that_comes_twice_is_refused(manifest: Manifest) -> None:
+    """Readers differ in which of two they take; the digest is that of the last one."""
+    text = manifest.as_json().replace('"seed": 0', '"seed": 1, "seed": 0')
+    with pytest.raises(BundleError, match="a name comes twice"):
+        read_manifest(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[" + "0," * MOST_MANIFEST_BYTES + "0]"])
+def test_a_text_that_fills_stack_or_memory_is_refused(text: str) -> None:
+    with pytest.raises(BundleError, match=r"no JSON|bytes, more than"):
+        read_manifest(text)
 
 
 def test_a_change_of_any_character_is_noticed(manifest: Manifest) -> None:

@@ -69,7 +69,7 @@ def copied(folder: Path, tmp_path: Path) -> Path:
 
 
 def metrics_of(made: ExportedBundle) -> Mapping[str, Any]:
-    return load_bundle(made.folder).manifest.metrics
+    return load_bundle(made.folder, trial=None).manifest.metrics
 
 
 def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | None:
@@ -86,15 +86,15 @@ def test_every_client_gets_a_folder_and_an_archive(plain: list[ExportedBundle]) 
     assert names == {f"beam_tracking-client-0{i}{ending}" for i in (0, 1) for ending in ("", ".zip")}
     for made in plain:
         assert made.archive is not None
-        packed = load_bundle(made.archive)
-        assert packed.content == load_bundle(made.folder).content
+        packed = load_bundle(made.archive, trial=None)
+        assert packed.content == load_bundle(made.folder, trial=None).content
         assert set(packed.content) == {"model.onnx", "samples.npz", "README.md", "scenario.toml"}
 
 
 def test_a_manifest_says_where_the_model_comes_from(run: FinishedRun, plain: list[ExportedBundle]) -> None:
     summary = json.loads((run.folder / "summary.json").read_text())
     for made in plain:
-        manifest = load_bundle(made.folder).manifest
+        manifest = load_bundle(made.folder, trial=None).manifest
         said = {"scenario": "beam_tracking", "algorithm": "sheaf_dmfl_att", "seed": 0, "rounds": 2, "group": "both"}
         assert said.items() <= manifest.trained.items()
         assert manifest.trained["client"] == made.client
@@ -106,7 +106,7 @@ def test_a_manifest_says_where_the_model_comes_from(run: FinishedRun, plain: lis
 
 
 def test_a_manifest_says_how_frames_make_a_sample(plain: list[ExportedBundle]) -> None:
-    rf, gps = load_bundle(plain[0].folder).manifest.inputs
+    rf, gps = load_bundle(plain[0].folder, trial=None).manifest.inputs
     assert (rf.window, rf.shape, rf.frame_shape) == (InputWindow("rf", 4, lag=1, axis=0), (4, 8), (8,))
     assert (gps.window, gps.shape, gps.frame_shape) == (InputWindow("gps", 4, axis=0), (4, 2), (2,))
     assert rf.rate_hz == gps.rate_hz == 10.0
@@ -115,7 +115,7 @@ def test_a_manifest_says_how_frames_make_a_sample(plain: list[ExportedBundle]) -
 
 def test_labels_are_told_as_the_base_station_numbers_its_beams(run: FinishedRun, plain: list[ExportedBundle]) -> None:
     """Every eighth beam of 64; of two arrays one hangs upside down and counts from the other end."""
-    codebooks = [load_bundle(made.folder).manifest.output.codebook for made in plain]
+    codebooks = [load_bundle(made.folder, trial=None).manifest.output.codebook for made in plain]
     assert sorted(codebooks) == [tuple(range(0, 64, 8)), tuple(range(56, -1, -8))]
     assert codebooks == [source.member.outputs for source in export_sources(run, [0, 1])]
 
@@ -147,7 +147,7 @@ def test_a_quantized_bundle_is_held_against_the_trained_model(
 ) -> None:
     for before, after in zip(plain, small, strict=True):
         assert after.folder.name == f"{before.folder.name}-int8"
-        bundle, metrics = load_bundle(after.folder), metrics_of(after)
+        bundle, metrics = load_bundle(after.folder, trial=None), metrics_of(after)
         assert bundle.manifest.precision == "int8"
         assert bundle.manifest.trained["calibration"] == "minmax"
         assert metrics["float32"]["held_out"] == metrics_of(before)["held_out"]
@@ -159,7 +159,7 @@ def test_a_quantized_bundle_is_held_against_the_trained_model(
 
 def test_golden_answers_are_those_of_the_model_beside_them(run: FinishedRun, small: list[ExportedBundle]) -> None:
     for made in small:
-        bundle = load_bundle(made.folder)
+        bundle = load_bundle(made.folder, trial=None)
         with np.load(made.folder / "samples.npz", allow_pickle=False) as arrays:
             inputs = {name: arrays[f"input_{name}"] for name in ("rf", "gps")}
             expected = arrays["logits"]

@@ -27,7 +27,8 @@ from rich.console import Console
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.decisions.handover import HandoverRule
-from sheafedge.emulator.edge.bundle import read_bundle, write_bundle
+from sheafedge.emulator.edge.bundle import write_bundle
+from sheafedge.emulator.edge.bundle_files import read_bundle
 from sheafedge.emulator.edge.frame_packets import Answer, Bye, Description, Dropped, Refused, Reply
 from sheafedge.emulator.network.transport.curve_keys import make_keys, read_keys
 from sheafedge.scenarios.replay import replaying

@@ -16,9 +16,11 @@ import tomli_w
 import torch
 from sheafedge.emulator.contracts import ConfigError, InputWindow
 from sheafedge.emulator.edge.bench_bundles import Entry, open_entries
-from sheafedge.emulator.edge.bundle import golden_file, read_bundle, write_bundle
+from sheafedge.emulator.edge.bundle import write_bundle
+from sheafedge.emulator.edge.bundle_files import read_bundle
 from sheafedge.emulator.edge.commands.bench_commands import TorchModel
 from sheafedge.emulator.edge.device_profiles import DeviceProfile
+from sheafedge.emulator.edge.golden_samples import golden_file
 from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputSpec, Runtime
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.emulator.edge.profile_file import read_profile

@@ -28,7 +28,7 @@ from doubles.served_model import (
 from numpy.testing import assert_allclose
 from onnx import TensorProto, helper, numpy_helper
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.emulator.edge.bundle import golden_file, load_bundle, write_bundle
+from sheafedge.emulator.edge.bundle import load_bundle, write_bundle
 from sheafedge.emulator.edge.frame_client import FrameClient
 from sheafedge.emulator.edge.frame_packets import (
     TO_SERVER,
@@ -42,6 +42,7 @@ from sheafedge.emulator.edge.frame_packets import (
     Refused,
     pack_frames,
 )
+from sheafedge.emulator.edge.golden_samples import golden_file
 from sheafedge.emulator.edge.manifest import Manifest
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.emulator.edge.serving.answering import decided
@@ -92,7 +93,7 @@ def settled(server: Server) -> None:
 
 def test_golden_samples_sent_frame_by_frame_get_the_promised_logits(blockage: Path, beams: Path) -> None:
     for path in (blockage, beams):
-        bundle = load_bundle(path)
+        bundle = load_bundle(path, trial=None)
         with served(path, waiting=100) as server, FrameClient(server.address) as client:
             inputs = tiny_inputs(bundle.manifest, GOLDEN_ROWS)
             expected = bundle.session.run(inputs)
