@@ -24,8 +24,10 @@ from .contracts import ConfigError
 
 try:
     import fcntl
-except ModuleNotFoundError:  # pragma: no cover - a system without such locks
-    fcntl = None  # type: ignore[assignment]
+
+    _HAS_LOCKS = True
+except ModuleNotFoundError:
+    _HAS_LOCKS = False
 
 #: What a file system without locks answers.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL})
@@ -33,7 +35,7 @@ _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSU
 _OWNER = re.compile(r"process \d+ on [\w.-]+ since [\d-]+ [\d:]+")
 _ELSEWHERE = "choose another"
 #: Never through a link that lies in wait, and never waiting for the other end of a pipe.
-_OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 #: How often owners can come and go between two steps here before something else is wrong.
 _TRIES = 100
 
@@ -133,7 +135,7 @@ def _taken(lock: Path, path: Path, remedy: str, waiting: Callable[[str], None] |
 
 def _locks(handle: int, *, wait: bool) -> bool:
     """Whether the file is locked here now; also where its file system has no locks."""
-    if fcntl is None:
+    if not _HAS_LOCKS:
         return True
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

@@ -14,8 +14,10 @@ def main() -> None:
     """Run the command line and end the process."""
     if find_spec(_ALL_COMMANDS_NEED) is None:
         _edge_main(sys.argv[1:])
-    from .terminal.cli import main as whole_main
-
+    try:
+        from .terminal.cli import main as whole_main
+    except KeyboardInterrupt:  # Ctrl-C at once: nothing has begun
+        sys.exit(130)
     whole_main()
 
 

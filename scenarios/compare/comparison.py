@@ -16,7 +16,7 @@ from pydantic import Field
 from ...emulator.contracts import ConfigError
 from ..schema.data_section import first_repeated
 from ..schema.scenario import Scenario, load_scenario, shipped_scenarios
-from ..schema.section import Section
+from ..schema.section import FolderName, Section
 from ..schema.toml_file import is_file, read_toml
 from ..schema.wording import one_sentence, shown
 
@@ -72,7 +72,7 @@ class Comparison(Section):
         tuning: record of the search that chose settings of the methods; None: not tuned.
     """
 
-    name: Annotated[str, Field(min_length=1)]
+    name: FolderName
     scenario: str
     # below 2^63: integers of TOML are signed and have 64 bits
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=1 << 63)], ...], Field(min_length=1)] = (0, 1, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -14,11 +13,17 @@ from ...emulator.edge.bundle import load_bundle, pack_bundle, write_bundle
 from ...emulator.edge.bundle_files import CARD_FILE, MODEL_FILE, SAMPLES_FILE
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import PRECISIONS
+from ...emulator.ownership import owned
 from ..recording.record import Progress
+from ..recording.recording_cache import Note
 from .bundle_documents import bundle_manifest, golden_samples, model_card
 from .bundle_evidence import HELD_OUT, WITHOUT, Evidence, evidence
 from .export_source import ExportRequest, ExportSource, export_sources, in_precision
 from .finished_run import FinishedRun
+
+#: What to do about a folder that cannot be used.
+ELSEWHERE = "choose another with --out"
+_STAGE = ".partial-"
 
 
 class QuantizationError(SheafedgeError):
@@ -54,6 +59,7 @@ def export_bundles(
     out: Path | None = None,
     *,
     recording: Progress | None = None,
+    note: Note | None = None,
     ready: Callable[[NodeId], None] = lambda _: None,
 ) -> list[ExportedBundle]:
     """Write one bundle per client and precision, all or none.
@@ -63,9 +69,11 @@ def export_bundles(
         requests: one request per precision; the same clients in all.
         out: folder for them; None: `bundles` inside the run folder.
         recording: called with the progress of a recording that must be made again.
+        note: called with a sentence about a cached recording that is damaged, or waited for.
         ready: called with every client that is done.
 
     Raises:
+        OwnedError: another process exports into this folder.
         QuantizationError: a model lost too much by quantization.
         BundleError: a bundle cannot be written, or does not answer as it should.
         ConfigError: no such client, or a bundle of this name is there already.
@@ -78,24 +86,23 @@ def export_bundles(
         for one in requests
         for client in clients
     }
-    _refuse_taken(target, list(names.values()))
-    # everything is made beside its place and renamed at the end: all bundles or none
-    stage = target / f".partial-{uuid4().hex[:12]}"
-    is_new = not target.exists()
-    try:
-        made = []
-        for source in export_sources(run, clients, recording):
-            client = source.member.client_id
-            made += [_made(source, one, stage, names[client, one.precision]) for one in requests]
-            ready(client)
-        return [_moved(one, target) for one in made]
-    except OSError as error:
-        raise ConfigError(f"bundles cannot be written to {target} ({error}); choose another with --out") from None
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
-        if is_new:
-            with suppress(OSError):  # bundles are in it
-                target.rmdir()
+    with owned(target, ELSEWHERE, inside=True):
+        _refuse_taken(target, list(names.values()))
+        # everything is made beside its place and renamed at the end: all bundles or none
+        stage = target / f"{_STAGE}{uuid4().hex[:12]}"
+        try:
+            for killed in target.glob(f"{_STAGE}*"):  # of an export that was killed: here nobody else writes
+                shutil.rmtree(killed, ignore_errors=True)
+            made = []
+            for source in export_sources(run, clients, recording, note):
+                client = source.member.client_id
+                made += [_made(source, one, stage, names[client, one.precision]) for one in requests]
+                ready(client)
+            return [_moved(one, target) for one in made]
+        except OSError as error:
+            raise ConfigError(f"bundles cannot be written to {target} ({error}); {ELSEWHERE}") from None
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
 
 
 def _wanted(run: FinishedRun, request: ExportRequest) -> list[NodeId]:

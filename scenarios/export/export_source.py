@@ -17,6 +17,7 @@ from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import TRAINED, precision_named
 from ...models.export.quantize import MAKERS, Calibration, CalibrationName
 from ..recording.record import Progress
+from ..recording.recording_cache import Note
 from ..wiring.data import ClientData, load_data
 from ..wiring.members import Member, members_of
 from .bundle_evidence import HELD_OUT, Answers, answers
@@ -62,7 +63,7 @@ class ExportSource:
 
 
 def export_sources(
-    run: FinishedRun, clients: Sequence[NodeId], recording: Progress | None = None
+    run: FinishedRun, clients: Sequence[NodeId], recording: Progress | None = None, note: Note | None = None
 ) -> Iterator[ExportSource]:
     """Clients of a finished run with their samples, one by one.
 
@@ -73,7 +74,7 @@ def export_sources(
     scenario = run.scenario.edited({"data.mode": "replay"})  # the same rows, all there from the start
     members = members_of(scenario)
     files = {client: run.model_file(client) for client in clients}
-    rows = load_data(scenario, recording).clients
+    rows = load_data(scenario, recording, note).clients
     # a quick check of the data as a whole, before the scores of every client are compared
     n_held_out = sum(len(one.test) for one in rows)
     if n_held_out != run.summary.test_windows:

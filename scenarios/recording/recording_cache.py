@@ -5,23 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from functools import lru_cache
 from pathlib import Path
 
 import h5py
 import numpy as np
+import xxhash
 
 from ...datasets.recordings.recording_layout import VERSION
-from ...datasets.recordings.recording_reader import RecordingReader
 from ...emulator.contracts import DataError
+from ...emulator.ownership import OwnedError, owned
 from ...version import __version__
 from ..schema.world_section import WorldFile, WorldSection
 from .record import Progress, record_world
 
 CACHE_VARIABLE = "SHEAFEDGE_CACHE"
-#: Age in s after which the unfinished file of a killed recording is removed.
-LEFTOVER_S = 86_400.0
+#: Called with a sentence for the user.
+Note = Callable[[str], None]
+_PIECE_BYTES = 1 << 20
 _PACKAGE = Path(__file__).parents[2]
 #: Code that decides what a recording holds; a change makes recordings anew.
 _SOURCES = (
@@ -57,31 +60,53 @@ def cached_recording(
     progress: Progress | None = None,
     *,
     threads: int = 1,
+    note: Note | None = None,
 ) -> Path:
     """Path of a complete recording of this world: the cached one, or a new one.
+
+    Of two processes that need the same one, the second waits for the first.
 
     Args:
         section, seed, progress, threads: as for `record_world`.
         cache_dir: folder of recordings, made if absent; None: $SHEAFEDGE_CACHE, or ~/.cache/sheafedge.
+        note: called with a sentence about a damaged recording, which is made again, or about a process waited for.
 
     Returns:
-        Path of the file, named after a hash over everything that decides its bytes.
+        Path of the file, named after a hash over everything that decides its bytes, and a checksum of these.
 
     Raises:
-        ConfigError: a world that cannot be made.
-        DataError: the folder or the file cannot be written.
+        ConfigError: a world that cannot be made, or a folder that cannot be written.
+        DataError: the file cannot be written.
     """
-    folder = cache_dir or default_cache_dir()
-    path = folder / f"{section.kind}-{recording_key(section, seed)}.h5"
-    if path.exists() and _is_whole(path):
+    folder, note = cache_dir or default_cache_dir(), note or (lambda _: None)
+    name = f"{section.kind}-{recording_key(section, seed)}"
+    if path := _undamaged(folder, name):
         return path
+    elsewhere = f"set {CACHE_VARIABLE} to another folder"
+
+    def waiting(owner: str) -> None:
+        note(f"{owner} is recording this world; waiting for it")
+
+    with owned(folder / name, elsewhere, waiting=waiting):
+        if path := _undamaged(folder, name):  # meanwhile
+            return path
+        for damaged in folder.glob(f"{name}-*.h5"):
+            note(f"cached recording {damaged} is damaged, and made again")
+        _remove_leftovers(folder, name)
+        return _recorded(section, seed, folder / name, progress, threads)
+
+
+def _recorded(section: WorldSection, seed: int, path: Path, progress: Progress | None, threads: int) -> Path:
+    """A new recording, under a hidden name until its checksum is known."""
+    fresh = path.with_name(f".{path.name}.h5.whole.partial")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        record_world(section, seed, fresh, progress, threads=threads)
+        return fresh.replace(path.with_name(f"{path.name}-{_checksum(fresh)}.h5"))
     except OSError as error:
-        raise DataError(f"cannot make the cache folder {folder} ({error}); set {CACHE_VARIABLE} to another") from error
-    _remove_leftovers(folder)
-    record_world(section, seed, path, progress, threads=threads)
-    return path
+        raise DataError(f"cannot write recording {path} ({error.strerror}); check the folder and the space") from error
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
 
 
 def default_cache_dir() -> Path:
@@ -119,35 +144,27 @@ def code_hash() -> str:
     return total.hexdigest()
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether the file is a complete recording; what is not is made again."""
-    try:
-        with RecordingReader(path):
-            return True
-    except DataError:
-        return False
+def _undamaged(folder: Path, name: str) -> Path | None:
+    """The recording of this name, if its bytes are those that were written; what is damaged is made again."""
+    for path in sorted(folder.glob(f"{name}-*.h5")):
+        with suppress(OSError):
+            if path.stem == f"{name}-{_checksum(path)}":
+                return path
+    return None
 
 
-def _remove_leftovers(folder: Path) -> None:
-    """Hidden files of recordings that were killed; those of recordings that go on now are younger, and locked."""
-    now_s = time.time()
+def _checksum(path: Path) -> str:
+    """Far faster than unpacking; a bit that flips in a packed field would be found only when that is read."""
+    total = xxhash.xxh3_128()
+    with path.open("rb") as stream:
+        while piece := stream.read(_PIECE_BYTES):
+            total.update(piece)
+    return total.hexdigest()
+
+
+def _remove_leftovers(folder: Path, own: str) -> None:
+    """Remove hidden files of recordings that were killed: those of names that nobody owns, and of our own."""
     for partial in folder.glob(".*.h5.*.partial"):
-        try:
-            if now_s - partial.stat().st_mtime > LEFTOVER_S and not _is_being_written(partial):
-                partial.unlink()
-        except OSError:  # another process was faster
-            continue
-
-
-def _is_being_written(partial: Path) -> bool:
-    """Whether HDF5 holds its lock on the file: a clock that jumped makes a living recording look old."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # a system without such locks, where an open file cannot be removed either
-        return False
-    with partial.open("rb") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
+        name = partial.name.lstrip(".").split(".h5.")[0]
+        with suppress(OSError, OwnedError), nullcontext() if name == own else owned(folder / name):
+            partial.unlink()

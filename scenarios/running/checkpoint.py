@@ -82,6 +82,11 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     raise DataError(f"{folder} holds no checkpoint that can be read ({wrong}); start the run anew")
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether there is any, complete when it was written."""
+    return any(_newest_first(folder))
+
+
 def _read(path: Path) -> Checkpoint:
     match = _NAME.fullmatch(path.name)
     assert match is not None, "only such names are listed"

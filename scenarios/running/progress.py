@@ -15,6 +15,10 @@ class RunProgress(Protocol):
         """Called while a world is recorded: number of recorded frames, and of all frames."""
         ...
 
+    def noted(self, sentence: str) -> None:
+        """Called with what the user should know about the recording of the world."""
+        ...
+
     def started(self, emulation: Emulation) -> None:
         """Called when everything is built, before the first event."""
         ...
@@ -40,6 +44,9 @@ class NoRunProgress:
     """Callbacks that do nothing."""
 
     def recording(self, done: int, total: int) -> None:
+        """Ignored."""
+
+    def noted(self, sentence: str) -> None:
         """Ignored."""
 
     def started(self, emulation: Emulation) -> None:

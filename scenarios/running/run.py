@@ -11,6 +11,7 @@ from typing import Any
 from ...emulator.contracts import ConfigError, MessageKind, ScenarioError, SheafedgeError
 from ...emulator.network.transport.errors import WorkerLost
 from ...emulator.network.transport.wire import Wire
+from ...emulator.ownership import owned
 from ..schema.compatibility import run_complaints
 from ..schema.network_section import NetworkSection
 from ..schema.scenario import Scenario
@@ -22,13 +23,23 @@ from ..wiring.torch_setup import choose_device, one_torch_thread
 from ..workers.worker_options import Workers
 from ..workers.worker_pool import open_worker_pool
 from .checkpoint import Checkpoint
+from .interrupted_run import (
+    RESUME_ANOTHER,
+    Interrupted,
+    check_rows,
+    interrupted_run,
+    interrupted_scenario,
+    last_summary,
+    real_folder,
+    target_of,
+)
 from .progress import NoRunProgress, RunProgress
 from .run_folder import (
-    Interrupted,
     RunFolder,
-    default_target,
-    interrupted_run,
+    complete,
+    default_targets,
     open_run_folder,
+    owned_target,
     refuse_unusable,
     reopened_run_folder,
 )
@@ -88,6 +99,7 @@ def run_scenario(
 
     Raises:
         WorkerLost: a worker died.
+        OwnedError: another process makes a run of this name.
         SheafedgeError: a field, a file, the training or an export is wrong; the message says which and what to do.
 
     Examples:
@@ -97,12 +109,11 @@ def run_scenario(
         >>> sorted(result.summary["groups"])
         ['both', 'gps', 'rf']
     """
-    target = out or default_target(scenario.name, scenario.algorithm, scenario.seed)
-    refuse_unusable(target)
-    # All that can be wrong is found before the first round, and nothing is on disk until then.
+    # All that can be wrong is found before the first round, and nothing but a lock is on disk until then.
     every = scenario.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
     conditions = _Conditions(progress or NoRunProgress(), workers, real_time)
-    return _played(scenario, every, conditions, open_run_folder(target))
+    with owned_target(out, default_targets(scenario.name, scenario.algorithm, scenario.seed)) as target:
+        return _played(scenario, every, conditions, open_run_folder(target))
 
 
 def resume_run(
@@ -120,15 +131,22 @@ def resume_run(
         real_time: how its clock follows real time from now on; all its clients are emulated.
 
     Raises:
+        OwnedError: the run is still alive, or another process resumes it.
         SheafedgeError: the folder holds no run that can be resumed, or an error of `run_scenario`.
     """
-    return _resumed(interrupted_run(path), _Conditions(progress or NoRunProgress(), workers, real_time))
+    folder = real_folder(path)
+    interrupted_scenario(folder)  # of what is no such folder, nobody need be the owner
+    with owned(target_of(folder), RESUME_ANOTHER):
+        if (summary := last_summary(folder)) is not None and folder != target_of(folder):
+            return RunResult(complete(folder), summary)
+        return _resumed(interrupted_run(folder), _Conditions(progress or NoRunProgress(), workers, real_time))
 
 
 def _resumed(interrupted: Interrupted, conditions: _Conditions) -> RunResult:
     refuse_unusable(interrupted.target)
     scenario, checkpoint = interrupted.scenario, interrupted.checkpoint
     check_origin(checkpoint)
+    check_rows(interrupted)
     return _played(scenario, scenario.checkpoint_every, conditions, reopened_run_folder(interrupted), checkpoint)
 
 

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import tomli_w
 
 from ...emulator.contracts import ConfigError, SheafedgeError, State
+from ...emulator.ownership import OwnedError, owned, refuse_owned
 from ...emulator.whole_file import sync, write_whole
-from ..schema.scenario import Scenario, stored_scenario
-from ..schema.toml_file import read_toml
-from .checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from .checkpoint import has_checkpoint, write_checkpoint
+from .interrupted_run import CHECKPOINTS, Interrupted, target_of
 
-#: Name of the folder of checkpoints in a run folder.
-CHECKPOINTS = "checkpoint"
-
-_ENDING = re.compile(r"\.(partial|interrupted|failed)(-\d+)?$")
+#: What to do about a name that cannot be used.
+ELSEWHERE = "choose another with --out"
 
 
 class RunFolder:
@@ -53,8 +50,12 @@ class RunFolder:
             self.metrics.write(json.dumps(row) + "\n")
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write `summary.json`."""
+        """Write `summary.json`, after all else is on the disk: where it is, the run is complete."""
         with self.writing():
+            self.metrics.flush()
+            for path in self.path.rglob("*"):
+                if path.is_file():
+                    sync(path)
             write_whole(self.path / "summary.json", json.dumps(summary, indent=2) + "\n")
 
     def write_checkpoint(self, rounds_done: int, state: State) -> None:
@@ -71,12 +72,9 @@ class RunFolder:
             shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
 
     def close(self) -> None:
-        """Close `metrics.jsonl`, and sync all files to the disk."""
+        """Close `metrics.jsonl`."""
         with self.writing():
             self.metrics.close()
-            for path in self.path.rglob("*"):
-                if path.is_file():
-                    sync(path)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -91,11 +89,47 @@ class RunFolder:
             raise _unwritable(self.target, error) from error
 
 
-def default_target(name: str, algorithm: str, seed: int) -> Path:
-    """A new name under `runs/`, from those of the scenario and its algorithm, the seed and the time."""
+def default_targets(name: str, algorithm: str, seed: int) -> Iterator[Path]:
+    """New names under `runs/`, from those of the scenario and its algorithm, the seed and the time."""
     stem = f"{name}-{algorithm}-seed{seed}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     names = (Path("runs") / (stem if n == 1 else f"{stem}-{n}") for n in range(1, 1000))
-    return next(path for path in names if not path.exists())
+    return (path for path in names if not path.exists())
+
+
+@contextmanager
+def owned_target(out: Path | None, defaults: Iterator[Path]) -> Iterator[Path]:
+    """Context that owns the name of a new run folder.
+
+    Args:
+        out: the name; None: the first of `defaults` that is free.
+        defaults: from `default_targets`.
+
+    Raises:
+        OwnedError: another process makes a run of this name.
+        ConfigError: it exists, or no folder can be made there.
+    """
+    with ExitStack() as until_complete:
+        if out is not None:
+            refuse_unusable(out)
+            until_complete.enter_context(owned(out, ELSEWHERE))
+            yield out
+            return
+        for target in defaults:
+            refuse_unusable(target)
+            with suppress(OwnedError):  # a run that was started in the same second
+                until_complete.enter_context(owned(target, ELSEWHERE))
+                break
+        yield target
+
+
+def refuse_taken(target: Path) -> None:
+    """Refuse, before anything is loaded, a name that is unusable or that another process owns.
+
+    Raises:
+        ConfigError: as said.
+    """
+    refuse_unusable(target)
+    refuse_owned(target, ELSEWHERE)
 
 
 def refuse_unusable(target: Path) -> None:
@@ -110,56 +144,12 @@ def refuse_unusable(target: Path) -> None:
     except (OSError, ValueError) as error:
         raise _unwritable(target, error) from None
     if exists:
-        raise ConfigError(f"output folder {target} exists already; choose another with --out, or move it away")
+        raise ConfigError(f"output folder {target} exists already; {ELSEWHERE}, or move it away")
     if not ground.is_dir():
-        raise ConfigError(
-            f"output folder {target} cannot be made because {ground} is a file; choose another with --out"
-        )
-
-
-class Interrupted(NamedTuple):
-    """Interrupted run that can be resumed.
-
-    Attributes:
-        path: path of its folder.
-        scenario: scenario of the run.
-        checkpoint: newest complete checkpoint.
-    """
-
-    path: Path
-    scenario: Scenario
-    checkpoint: Checkpoint
-
-    @property
-    def target(self) -> Path:
-        """Path of the folder when the run is complete."""
-        return self.path.with_name(_ENDING.sub("", self.path.name))
-
-
-def interrupted_scenario(folder: Path) -> Scenario:
-    """Scenario of a run that was interrupted, killed, or failed.
-
-    Raises:
-        SheafedgeError: it is complete, or the folder is not that of a run.
-    """
-    if (folder / "summary.json").exists():
-        raise ConfigError(f"run {folder} is complete; there is nothing to resume")
-    path = folder / "scenario.toml"
-    if not path.is_file():
-        raise ConfigError(
-            f"{folder} is not the folder of a run that was interrupted; give one that ends in .partial, .interrupted or"
-            " .failed"
-        )
-    return stored_scenario(read_toml(path), str(path))
-
-
-def interrupted_run(folder: Path) -> Interrupted:
-    """Scenario and newest checkpoint of a run that was interrupted, killed, or failed.
-
-    Raises:
-        SheafedgeError: it is complete, or nothing that can go on is there.
-    """
-    return Interrupted(folder, interrupted_scenario(folder), read_checkpoint(folder / CHECKPOINTS))
+        raise ConfigError(f"output folder {target} cannot be made because {ground} is a file; {ELSEWHERE}")
+    # also a disk that is mounted for reading only, where permissions say nothing
+    if not os.access(ground, os.W_OK | os.X_OK):
+        raise ConfigError(f"output folder {target} cannot be made because {ground} takes no new files; {ELSEWHERE}")
 
 
 @contextmanager
@@ -208,6 +198,26 @@ def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
         yield folder
 
 
+def complete(folder: Path) -> Path:
+    """Give a run folder that lacks nothing but its name, because its process was killed, that name.
+
+    Returns:
+        Its path now.
+
+    Raises:
+        ConfigError: the name is taken, or it cannot be renamed.
+    """
+    target = target_of(folder)
+    refuse_unusable(target)
+    try:
+        for note in folder.glob("*.txt"):
+            note.unlink()
+        shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+        return folder.rename(target)
+    except OSError as error:
+        raise _unwritable(target, error) from None
+
+
 @contextmanager
 def _named_by_its_end(folder: RunFolder) -> Iterator[None]:
     try:
@@ -252,7 +262,7 @@ def _set_aside(folder: RunFolder, ending: str, note: str, error: BaseException) 
     except OSError:
         aside = folder.path
     error.add_note(f"results so far are in {aside}")
-    if (aside / CHECKPOINTS).is_dir():
+    if has_checkpoint(aside / CHECKPOINTS):  # a full disk leaves a folder without any
         error.add_note(f"continue with: sheafedge run --resume {shlex.quote(str(aside))}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -84,7 +85,7 @@ class RunPlayer:
         self._pool, self._pacing = pool, pacing
         self._started_s = time.perf_counter()
         self._incomplete: dict[int, list[Mapping[str, Any]]] = {}
-        self._data = load_data(scenario, progress.recording)
+        self._data = load_data(scenario, progress.recording, progress.noted)
         self._loaded_s = time.perf_counter()
         self._waited_s = 0.0
         self._rounds_done = 0 if checkpoint is None else checkpoint.rounds_done
@@ -238,8 +239,8 @@ def check_origin(checkpoint: Checkpoint) -> None:
     state = checkpoint.state
     try:
         written = {name: state[name] for name in ("sheafedge", "torch")}
-        numbers = state["emulation"]["clock"]["now_s"], state["metrics_bytes"]
-        is_of_a_run = list(map(type, numbers)) == [float, int]
+        now_s, n_bytes = state["emulation"]["clock"]["now_s"], state["metrics_bytes"]
+        is_of_a_run = (type(now_s), type(n_bytes)) == (float, int) and 0.0 <= now_s < math.inf
     except (KeyError, TypeError, IndexError):
         is_of_a_run = False
     if not is_of_a_run:

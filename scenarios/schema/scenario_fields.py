@@ -21,14 +21,12 @@ from .fault_section import FaultSection
 from .link_numbers import LinkSection
 from .link_section import LinksSection
 from .network_section import MobilitySection, NetworkSection, TopologySection
-from .section import Section
+from .section import FolderName, Section
 from .wording import shown
 from .world_section import WorldSection
 
 #: A mistyped number of units would fill the memory long before any training; useful layers are far below.
 MAX_WIDTH = 16_384
-#: Folder names of this length fit every file system, with an ending.
-MAX_NAME_LENGTH = 100
 
 
 class ScenarioFields(Section):
@@ -47,7 +45,7 @@ class ScenarioFields(Section):
         link, links, network, compute, export, decision, faults: see there.
     """
 
-    name: str
+    name: FolderName
     summary: str = ""
     task: Literal["blockage", "beam_tracking", "beam_prediction"]
     algorithm: str = "sheaf_dmfl_att"
@@ -72,17 +70,6 @@ class ScenarioFields(Section):
     export: ExportSection = ExportSection()
     decision: DecisionSection = DecisionSection()
     faults: tuple[FaultSection, ...] = ()
-
-    @pydantic.field_validator("name")
-    @classmethod
-    def _can_name_a_folder(cls, name: str) -> str:
-        printable = all(character.isprintable() and character not in "/\\" for character in name)
-        if not name.strip() or name.startswith(".") or not printable or len(name) > MAX_NAME_LENGTH:
-            raise ConfigError(
-                f"name must be able to name a run folder, got {shown(name)}; use up to {MAX_NAME_LENGTH} letters,"
-                " digits, '-' and '_'"
-            )
-        return name
 
     @pydantic.field_validator("algorithm")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -142,10 +143,13 @@ def _play(
     real_time: RealTime | None = None,
 ) -> None:
     """Run a scenario, or resume the run of a folder, and print the result."""
-    from ..running.run_folder import interrupted_scenario
+    from ..running.run_folder import default_targets
 
-    scenario = interrupted_scenario(what) if isinstance(what, Path) else what
-    _refuse_early(scenario, out, workers, real_time)
+    scenario = _resumable(what) if isinstance(what, Path) else what
+    target = None
+    if not isinstance(what, Path):  # a default name is new, but its folder may take nothing
+        target = out or next(default_targets(scenario.name, scenario.algorithm, scenario.seed))
+    _refuse_early(scenario, target, workers, real_time)
 
     from rich.console import Console
 
@@ -173,16 +177,27 @@ def _play(
     print_result(console, result)
 
 
-def _refuse_early(scenario: Scenario, out: Path | None, workers: Workers | None, real_time: RealTime | None) -> None:
+def _resumable(folder: Path) -> Scenario:
+    """Scenario of the run in a folder, unless another process writes there."""
+    from ...emulator.ownership import refuse_owned
+    from ..running.interrupted_run import RESUME_ANOTHER, interrupted_scenario, real_folder, target_of
+
+    found = real_folder(folder)
+    scenario = interrupted_scenario(found)
+    refuse_owned(target_of(found), RESUME_ANOTHER)
+    return scenario
+
+
+def _refuse_early(scenario: Scenario, target: Path | None, workers: Workers | None, real_time: RealTime | None) -> None:
     """Refuse what can be refused before the import of torch, which takes seconds; the run checks the same again."""
-    from ..running.run_folder import refuse_unusable
+    from ..running.run_folder import refuse_taken
     from ..schema.compatibility import run_complaints
 
     n_workers = None if workers is None else workers.n_workers
     found = [*run_complaints(scenario, n_workers, () if real_time is None else real_time.outside)]
-    if out is not None:
+    if target is not None:
         try:
-            refuse_unusable(out)
+            refuse_taken(target)
         except ConfigError as error:
             found.append(str(error))
     if found:
@@ -210,6 +225,8 @@ add_replay_commands(app)
 
 def main() -> None:
     """Entry point: an error that the user can correct is printed as one sentence, with exit code 2."""
+    # like Ctrl-C, so that files and processes are cleared away; commands that handle signals set their own
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # not standalone: typer would print its own errors in several lines, and exit itself
         sys.exit(app(prog_name="sheafedge", standalone_mode=False))
@@ -221,6 +238,9 @@ def main() -> None:
         if complaint := _complaint(error):  # empty without arguments, because the help was printed
             typer.echo(f"error: {complaint}; see sheafedge --help", err=True)
         sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):  # the latter is typer's word for the former
+        typer.echo("interrupted", err=True)
+        sys.exit(130)
     except MemoryError:
         typer.echo("error: out of memory; make the scenario smaller (fewer clients, samples or units)", err=True)
         sys.exit(2)

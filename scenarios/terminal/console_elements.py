@@ -40,6 +40,10 @@ class ProgressDisplay:
     ) -> None:
         self._bar.stop()
 
+    def noted(self, sentence: str) -> None:
+        """Print what the user should know about the recording of the world."""
+        print_warning(self._console, sentence)
+
 
 def print_warning(console: Console, warning: str) -> None:
     """Prints one line that starts with `warning:`."""

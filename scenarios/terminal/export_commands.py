@@ -82,7 +82,9 @@ def export(
     requests = [replace(common, precision=name) for name in names]
     # as in the run, whose scores are compared: sums of another number of threads round differently
     with ExportProgress(console, n_clients) as progress, one_torch_thread():
-        made = export_bundles(finished, requests, out, recording=progress.recording, ready=progress.ready)
+        made = export_bundles(
+            finished, requests, out, recording=progress.recording, note=progress.noted, ready=progress.ready
+        )
     print_bundles(console, finished.scenario.task_spec, made)
 
 

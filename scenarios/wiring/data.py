@@ -22,7 +22,7 @@ from ...emulator.contracts import DataError
 from ...emulator.network.channels.recorded_blockage import BlockedTimes
 from ...emulator.random_streams import named_stream
 from ..recording.record import Progress
-from ..recording.recording_cache import cached_recording
+from ..recording.recording_cache import Note, cached_recording
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
 from ..schema.world_section import WorldFile
@@ -73,12 +73,13 @@ class LoadedData:
     recordings: tuple[Path, ...] = ()
 
 
-def load_data(scenario: Scenario, progress: Progress | None = None) -> LoadedData:
+def load_data(scenario: Scenario, progress: Progress | None = None, note: Note | None = None) -> LoadedData:
     """Training and held-out rows of every client.
 
     Args:
         scenario: scenario with data section, clients and task.
         progress: called while a missing recording is made.
+        note: called with a sentence about a cached recording that is damaged, or waited for.
 
     Raises:
         ConfigError: too many clients or too few frames for the split.
@@ -86,18 +87,19 @@ def load_data(scenario: Scenario, progress: Progress | None = None) -> LoadedDat
     """
     if scenario.data.source == "deepsense":
         return LoadedData(_gathered_rows(scenario.data, members_of(scenario), scenario.seed))
-    paths = recording_paths(scenario, progress)
+    paths = recording_paths(scenario, progress, note)
     with ExitStack() as open_files:
         readers = [open_files.enter_context(RecordingReader(path)) for path in paths]
         stations = [station for reader in readers for station in reader.base_stations]
         return LoadedData(_recorded_rows(scenario, stations), paths)
 
 
-def recording_paths(scenario: Scenario, progress: Progress | None = None) -> tuple[Path, ...]:
+def recording_paths(scenario: Scenario, progress: Progress | None = None, note: Note | None = None) -> tuple[Path, ...]:
     """Paths of the recordings of a scenario; that of a world is recorded if it is missing."""
     if scenario.data.source == "world":
         # one thread beside the caller's: a run has two at least
-        return (cached_recording(scenario.recorded_world, scenario.seed, progress=progress, threads=1),)
+        world, seed = scenario.recorded_world, scenario.seed
+        return (cached_recording(world, seed, progress=progress, threads=1, note=note),)
     return tuple(_path(name) for name in scenario.data.recordings)
 
 

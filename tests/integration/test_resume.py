@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 import tomli_w
 from integration.tiny import tiny
 from sheafedge.emulator.contracts import ConfigError, SheafedgeError
+from sheafedge.emulator.ownership import OwnedError
 from sheafedge.scenarios.running import onnx_files as exports
 from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import RunResult, resume_run, run_scenario
@@ -234,6 +237,137 @@ def test_a_checkpoint_that_no_run_wrote_is_refused_and_all_stays(tree: Any, tmp_
     with pytest.raises(ConfigError, match="is not one of a run; start the run anew"):
         resume_run(aside)
     assert (aside / "metrics.jsonl").stat().st_size > 0
+
+
+# --- one owner ----------------------------------------------------------------------------------------------------
+
+
+class Meanwhile(NoRunProgress):
+    """Somebody else comes while a run is alive."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self.act, self.refusals = act, list[str]()
+
+    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
+        with pytest.raises(OwnedError) as refused:
+            self.act()
+        self.refusals.append(str(refused.value))
+
+
+def test_a_run_that_is_alive_is_not_resumed_nor_made_twice(tmp_path: Path) -> None:
+    chosen = tiny({**HARD, "rounds": 3, "checkpoint_every": 1})
+    undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
+    for second in (
+        lambda: resume_run(tmp_path / "run.partial"),
+        lambda: run_scenario(chosen, tmp_path / "run"),
+    ):
+        progress = Meanwhile(second)
+        assert left(run_scenario(chosen, tmp_path / "run", progress).folder) == left(undisturbed.folder)
+        assert len(progress.refusals) == 3
+        assert f"run is being written by process {os.getpid()} on " in progress.refusals[0]
+        shutil.rmtree(tmp_path / "run")
+    assert {path.name for path in tmp_path.iterdir()} == {"undisturbed"}
+
+
+def test_a_second_resume_is_refused_under_whatever_name_it_finds_the_folder(tmp_path: Path) -> None:
+    aside = stopped(tiny({**HARD, "checkpoint_every": 1}), tmp_path / "run", round_index=0)
+    (tmp_path / "link.partial").symlink_to(aside)
+    (tmp_path / "again.partial").symlink_to(tmp_path / "run.partial")
+    for second in ("run.partial", "again.partial"):
+        progress = Meanwhile(lambda name=second: resume_run(tmp_path / name))  # type: ignore[misc]
+        with pytest.raises(KeyboardInterrupt):
+            resume_run(tmp_path / "link.partial", Both(progress, StopsAfter(1 + (second != "run.partial"))))
+        assert progress.refusals
+    assert resume_run(aside).folder == tmp_path / "run"
+
+
+class Both(NoRunProgress):
+    """Two observers of one run."""
+
+    def __init__(self, first: NoRunProgress, second: NoRunProgress) -> None:
+        self._observers = first, second
+
+    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
+        for one in self._observers:
+            one.round_ended(round_index, now_s, score)
+
+
+def test_a_run_that_lacks_only_its_name_gets_it_and_plays_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after its summary: what is there is whole."""
+    done = run_scenario(tiny({"rounds": 1}), tmp_path / "run")
+    before = left(done.folder)
+    (done.folder / "checkpoint").mkdir()
+    (done.folder / "INTERRUPTED.txt").touch()
+    done.folder.rename(tmp_path / "run.interrupted")
+    monkeypatch.chdir(tmp_path / "run.interrupted")
+    resumed = resume_run(Path())
+    assert left(tmp_path / "run") == before
+    assert resumed.summary["trace_hash"] == done.summary["trace_hash"]
+
+
+# --- forged -------------------------------------------------------------------------------------------------------
+
+
+def forged_round(aside: Path, number: int) -> None:
+    for path in (aside / "checkpoint").iterdir():
+        path.rename(path.with_name(re.sub(r"round-\d+", f"round-{number:06d}", path.name)))
+
+
+def forged_state(aside: Path, **changes: Any) -> None:
+    from sheafedge.scenarios.running.checkpoint import read_checkpoint, write_checkpoint
+
+    found = read_checkpoint(aside / "checkpoint")
+    found.path.unlink()
+    now_s = changes.pop("now_s", found.state["emulation"]["clock"]["now_s"])
+    found.state["emulation"]["clock"]["now_s"] = now_s
+    write_checkpoint(aside / "checkpoint", found.rounds_done, {**found.state, **changes})
+
+
+def forged_rows(aside: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    rows = (aside / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    content = b"".join(change(rows))
+    (aside / "metrics.jsonl").write_bytes(content)
+    forged_state(aside, metrics_bytes=len(content))
+
+
+FORGERIES: dict[str, Callable[[Path], object]] = {
+    "a round after the last": lambda aside: forged_round(aside, 999_999),
+    "a later round": lambda aside: forged_round(aside, 3),
+    "an earlier round": lambda aside: forged_round(aside, 1),
+    "round zero": lambda aside: forged_round(aside, 0),
+    "fewer rows than none": lambda aside: forged_state(aside, metrics_bytes=-1),
+    "more rows than there are": lambda aside: forged_state(aside, metrics_bytes=10**12),
+    "more bytes than numbers have": lambda aside: forged_state(aside, metrics_bytes=2**62),
+    "half a row": lambda aside: forged_state(aside, metrics_bytes=(aside / "metrics.jsonl").stat().st_size - 3),
+    "rows twice": lambda aside: forged_rows(aside, lambda rows: [*rows, *rows]),
+    "a row twice": lambda aside: forged_rows(aside, lambda rows: [*rows[:-1], rows[0]]),
+    "no rows": lambda aside: forged_rows(aside, lambda _: []),
+    "rows of something else": lambda aside: forged_rows(aside, lambda rows: [b"[]\n" for _ in rows]),
+    "rows without a bottom": lambda aside: forged_rows(aside, lambda _: [b"[" * 100_000]),
+    "an endless time": lambda aside: forged_state(aside, now_s=float("inf")),
+    "no time": lambda aside: forged_state(aside, now_s=float("nan")),
+    "a time before all": lambda aside: forged_state(aside, now_s=-1.0),
+    "metrics gone": lambda aside: (aside / "metrics.jsonl").unlink(),
+}
+
+
+@pytest.fixture(scope="module")
+def stopped_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stopped(tiny({**HARD, "checkpoint_every": 5}), tmp_path_factory.mktemp("forged") / "run", round_index=1)
+
+
+@pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES.keys())
+def test_a_forged_checkpoint_is_one_sentence_and_changes_nothing(
+    forgery: Callable[[Path], object], stopped_run: Path, tmp_path: Path
+) -> None:
+    aside = Path(shutil.copytree(stopped_run, tmp_path / "run.interrupted"))
+    forgery(aside)
+    before = {path: path.read_bytes() for path in aside.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match="start the run anew"):
+        resume_run(aside)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 # --- killed -------------------------------------------------------------------------------------------------------

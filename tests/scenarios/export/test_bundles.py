@@ -17,6 +17,7 @@ from onnx import numpy_helper
 from sheafedge.emulator.contracts import ConfigError, DataError, InputWindow, Modality, SheafedgeError
 from sheafedge.emulator.edge.bundle import load_bundle
 from sheafedge.emulator.edge.manifest import BundleError
+from sheafedge.emulator.ownership import OwnedError, owned
 from sheafedge.models.export import quantize
 from sheafedge.scenarios.export import bundles
 from sheafedge.scenarios.export.bundle_evidence import HELD_OUT, Evidence, decided, without
@@ -333,3 +334,14 @@ def test_a_precision_has_one_name_whatever_the_spelling() -> None:
     ]
     with pytest.raises(ConfigError, match=r"--quantize must be one of float32, float16, int8 \(or none, fp16\), got"):
         ExportRequest(precision="int4")
+
+
+def test_a_second_export_into_a_folder_is_refused_and_what_a_killed_one_left_is_removed(
+    run: FinishedRun, tmp_path: Path
+) -> None:
+    (tmp_path / ".partial-0" / "half").mkdir(parents=True)
+    with owned(tmp_path, inside=True), pytest.raises(OwnedError, match="is being written by process"):
+        export_bundles(run, [ExportRequest()], tmp_path)
+    assert (tmp_path / ".partial-0").exists()
+    (made,) = export_bundles(run, [ExportRequest(clients=(0,), archives=False)], tmp_path)
+    assert list(tmp_path.iterdir()) == [made.folder]

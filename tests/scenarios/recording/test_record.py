@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ from sheafedge.datasets.power_blockage import CLEAR_SWEEPS, POWER_DROP_DB, Power
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.datasets.windows.sensor_windows import beam_windows, blockage_windows
-from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.radio.channel import trace_paths
 from sheafedge.emulator.sensors.camera import pixels_of
 from sheafedge.scenarios.recording import recording_cache
@@ -269,13 +270,50 @@ def never_finish(path: Path) -> None:
         del file.attrs["complete"]
 
 
-@pytest.mark.parametrize("damage", [cut, empty, never_finish])
+def flip(path: Path) -> None:
+    """One bit of a packed field, which only unpacking would find."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 8
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, empty, never_finish, flip])
 def test_a_damaged_cached_recording_is_made_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     section = world(duration_s=3.0, n_sites=1)
     path = cached_recording(section, 3, tmp_path)
     content = path.read_bytes()
     damage(path)
-    assert cached_recording(section, 3, tmp_path).read_bytes() == content
+    said: list[str] = []
+    assert cached_recording(section, 3, tmp_path, note=said.append).read_bytes() == content
+    assert said == [f"cached recording {path} is damaged, and made again"]
+    assert cached_recording(section, 3, tmp_path, note=said.append) == path
+    assert len(said) == 1
+
+
+def test_a_second_process_waits_for_the_recording_that_the_first_makes(tmp_path: Path) -> None:
+    section, said, found = world(duration_s=3.0, n_sites=1), list[str](), list[Path]()
+    waits = threading.Event()
+
+    def note(sentence: str) -> None:
+        said.append(sentence)
+        waits.set()
+
+    def second() -> None:
+        found.append(cached_recording(section, 3, tmp_path, lambda *_: said.append("recorded"), note=note))
+
+    other = threading.Thread(target=second)
+
+    def meanwhile(done: int, total: int) -> None:
+        if not other.ident:
+            other.start()
+            assert waits.wait(60)
+
+    found.append(cached_recording(section, 3, tmp_path, meanwhile))
+    other.join()
+    assert found[0] == found[1]
+    assert [path.name for path in tmp_path.iterdir()] == [found[0].name]
+    assert len(said) == 1
+    assert said[0].startswith(f"process {os.getpid()} on ")
 
 
 def test_the_cache_lies_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,16 +339,6 @@ def test_the_cache_key_follows_everything_that_decides_the_bytes(monkeypatch: py
             patch.setattr(recording_cache, name, value)
             keys.add(recording_key(world(), 3))
     assert len(keys) == 12
-
-
-def test_old_leftovers_of_killed_recordings_are_removed_and_young_ones_stay(tmp_path: Path) -> None:
-    old, young = tmp_path / ".street-a.h5.0.partial", tmp_path / ".street-b.h5.1.partial"
-    for path in (old, young):
-        path.write_bytes(b"half")
-    os.utime(old, (0, 0))
-    cached_recording(world(duration_s=3.0, n_sites=1), 3, tmp_path)
-    assert not old.exists()
-    assert young.exists()
 
 
 @pytest.mark.parametrize("kind", ["street", "sky"])
@@ -455,7 +483,7 @@ def test_a_base_station_that_is_not_there_cannot_be_drawn(street: Path, tmp_path
 
 def test_the_folder_of_the_cache_must_be_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match="SHEAFEDGE_CACHE"):
+    with pytest.raises(ConfigError, match="SHEAFEDGE_CACHE"):
         cached_recording(world(duration_s=3.0), 3, tmp_path / "file" / "cache")
 
 

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 from sheafedge.emulator.contracts import ConfigError, DivergedError
-from sheafedge.scenarios.running.run_folder import RunFolder, default_target, open_run_folder, refuse_unusable
+from sheafedge.emulator.ownership import OwnedError
+from sheafedge.scenarios.running.run_folder import (
+    RunFolder,
+    default_targets,
+    open_run_folder,
+    owned_target,
+    refuse_taken,
+    refuse_unusable,
+)
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 
 
@@ -135,7 +143,7 @@ def test_a_parent_that_takes_no_folders_is_a_sentence(tmp_path: Path) -> None:
     """Holds for root too, who may write everywhere else."""
     if not Path("/proc/self").is_dir():
         pytest.skip("no /proc on this system")
-    with pytest.raises(ConfigError, match=r"output folder /proc/self/run cannot be written \(.+\); .*--out"):
+    with pytest.raises(ConfigError, match=r"/proc/self/run cannot be made because /proc/self takes no .*--out"):
         open_run_folder(Path("/proc/self/run")).__enter__()
 
 
@@ -181,8 +189,32 @@ def test_without_a_name_a_run_gets_a_new_one_under_runs(
     tmp_path: Path, tiny: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    first = default_target(tiny.name, tiny.algorithm, tiny.seed)
+    first = next(default_targets(tiny.name, tiny.algorithm, tiny.seed))
     assert first.parent == Path("runs")
     assert first.name.startswith("beam_tracking-sheaf_dmfl_att-seed0-")
     first.mkdir(parents=True)
-    assert not default_target(tiny.name, tiny.algorithm, tiny.seed).exists()
+    assert not next(default_targets(tiny.name, tiny.algorithm, tiny.seed)).exists()
+
+
+def test_runs_without_a_name_that_start_in_one_second_get_different_names(tmp_path: Path) -> None:
+    names_of = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    with owned_target(None, iter(names_of)) as first, owned_target(None, iter(names_of)) as second:
+        assert (first, second) == (names_of[0], names_of[1])
+
+
+def test_a_name_that_another_run_will_take_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with owned_target(tmp_path / "run", iter(())):
+        for refuse in (refuse_taken, lambda name: owned_target(name, iter(())).__enter__()):
+            with pytest.raises(OwnedError, match=r"run is being written by process \d+ on .*choose another with --out"):
+                refuse(tmp_path / "run")
+    assert names(tmp_path) == set()
+
+
+def test_a_full_disk_before_the_first_checkpoint_gives_no_advice_to_resume(tmp_path: Path) -> None:
+    def run(folder: RunFolder) -> None:
+        (folder.path / "checkpoint").mkdir()
+        raise ConfigError("no room")
+
+    with pytest.raises(ConfigError) as caught:
+        play(tmp_path / "run", run)
+    assert caught.value.__notes__ == [f"results so far are in {tmp_path / 'run.failed'}"]

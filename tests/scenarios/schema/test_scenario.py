@@ -301,6 +301,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "an unknown choice": ({"network.missing": "wat"}, ("network.missing must be 'skip', 'stale' or 'wait'",)),
     "an unknown fusion": ({"model.fusion": "sum"}, ("model.fusion must be 'default', 'attention'", "got 'sum'")),
     "a name with a folder": ({"name": "a/b"}, ("name must be able to name a run folder, got 'a/b'", "letters")),
+    "a name that leads out": ({"name": "a..b"}, ("name must be able to name a run folder, got 'a..b'",)),
     "a hidden name": ({"name": ".."}, ("name must be able to name a run folder",)),
     "a name of two lines": ({"name": "a\nb"}, ("got 'a\\nb'",)),
     "an endless name": ({"name": "a" * 500}, ("name must be able to name a run folder", "up to 100")),

@@ -1,0 +1,122 @@
+"""Interrupted run: what its folder holds, checked before anything in it is changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...emulator.contracts import ConfigError
+from ..schema.scenario import Scenario, stored_scenario
+from ..schema.toml_file import read_toml
+from .checkpoint import Checkpoint, read_checkpoint
+from .stored_run import StoredSummary
+
+#: Name of the folder of checkpoints in a run folder.
+CHECKPOINTS = "checkpoint"
+#: What to do about a run that another process writes.
+RESUME_ANOTHER = "stop that process first"
+
+_ENDING = re.compile(r"\.(partial|interrupted|failed)(-\d+)?$")
+_ANEW = "start the run anew"
+
+
+class Interrupted(NamedTuple):
+    """Interrupted run that can be resumed.
+
+    Attributes:
+        path: path of its folder.
+        scenario: scenario of the run.
+        checkpoint: newest complete checkpoint.
+    """
+
+    path: Path
+    scenario: Scenario
+    checkpoint: Checkpoint
+
+    @property
+    def target(self) -> Path:
+        """Path of the folder when the run is complete."""
+        return target_of(self.path)
+
+
+def real_folder(path: Path) -> Path:
+    """The folder itself, where a link or a name like `.` leads to it: its name says what became of the run."""
+    return path.resolve() if path.is_symlink() or path.name in {"", ".."} else path
+
+
+def target_of(folder: Path) -> Path:
+    """Path of the folder of an interrupted run when the run is complete."""
+    return folder.with_name(_ENDING.sub("", folder.name))
+
+
+def interrupted_scenario(folder: Path) -> Scenario:
+    """Scenario of a run that was interrupted, killed, or failed.
+
+    Raises:
+        SheafedgeError: it is complete, or the folder is not that of a run.
+    """
+    if (folder / "summary.json").exists() and folder == target_of(folder):
+        raise ConfigError(f"run {folder} is complete; there is nothing to resume")
+    path = folder / "scenario.toml"
+    if not path.is_file():
+        raise ConfigError(
+            f"{folder} is not the folder of a run that was interrupted; give one that ends in .partial, .interrupted or"
+            " .failed"
+        )
+    return stored_scenario(read_toml(path), str(path))
+
+
+def interrupted_run(folder: Path) -> Interrupted:
+    """Scenario and newest checkpoint of a run that was interrupted, killed, or failed.
+
+    Raises:
+        SheafedgeError: it is complete, or nothing that can go on is there.
+    """
+    return Interrupted(folder, interrupted_scenario(folder), read_checkpoint(folder / CHECKPOINTS))
+
+
+def last_summary(folder: Path) -> dict[str, Any] | None:
+    """Summary of a run that lacks nothing but the name of its folder; None: it lacks more."""
+    try:
+        content = (folder / "summary.json").read_bytes()
+        StoredSummary.model_validate_json(content)
+    except (OSError, ValueError):  # pydantic's is a ValueError
+        return None
+    summary: dict[str, Any] = json.loads(content)
+    return summary
+
+
+def check_rows(interrupted: Interrupted) -> None:
+    """Refuse an interrupted run whose files do not agree on how far it was: its rows would not be those of one run.
+
+    Up to its checkpoint `metrics.jsonl` holds every round of every client once, whatever was written after it.
+
+    Raises:
+        ConfigError: as said.
+    """
+    folder, scenario, checkpoint = interrupted
+    if not 1 <= checkpoint.rounds_done <= scenario.rounds:
+        raise ConfigError(
+            f"checkpoint {checkpoint.path} is of round {checkpoint.rounds_done}, its scenario has {scenario.rounds}"
+            f" rounds; {_ANEW}"
+        )
+    path, n_bytes = folder / "metrics.jsonl", checkpoint.state["metrics_bytes"]
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); {_ANEW}") from None
+    try:
+        rows = [json.loads(line) for line in content[: max(0, n_bytes)].splitlines()]
+        found = [(row["round"], row["client"]) for row in rows]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = []
+    clients = range(scenario.clients.n_clients)
+    # within a round clients report in the order in which they finish
+    wanted = [(number, client) for number in range(checkpoint.rounds_done) for client in clients]
+    if not 0 <= n_bytes <= len(content) or sorted(found, key=str) != sorted(wanted, key=str):
+        raise ConfigError(
+            f"{path} does not hold each of the {checkpoint.rounds_done} rounds of checkpoint {checkpoint.path.name}"
+            f" once for every client; {_ANEW}"
+        )
