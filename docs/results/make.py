@@ -82,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only", nargs="*", default=COMPARISONS, metavar="NAME", help="run only these, keep the others"
     )
+    parser.add_argument("--keep-stale", action="store_true", help="do not repeat runs that other code made")
     options = parser.parse_args(arguments)
     data = os.environ.get("SHEAFEDGE_DATA")
     for name in options.only:
@@ -89,8 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if comparison is not None:
             CONSOLE.rule(name)
             tuned, folder = _tuned(comparison, data, options), _folder(options.out, name)
-            with ComparisonLines(CONSOLE) as lines:
-                run_comparison(tuned, folder, options.jobs, lines)
+            with ComparisonLines(CONSOLE, keep_stale=options.keep_stale) as lines:
+                run_comparison(tuned, folder, options.jobs, lines, keep_stale=options.keep_stale)
     write_page(options.out)
 
 
@@ -112,8 +113,9 @@ def _tuned(comparison: Comparison, data: str | None, options: argparse.Namespace
     name, grid = TUNED[comparison.scenario]
     search = _comparison(name, data)
     assert search is not None, "the comparison itself has its data"
-    with ComparisonLines(CONSOLE) as lines:
-        found = tune(search, grid, search.seeds, _folder(options.out, name), options.jobs, lines)
+    with ComparisonLines(CONSOLE, keep_stale=options.keep_stale) as lines:
+        folder, keep_stale = _folder(options.out, name), options.keep_stale
+        found = tune(search, grid, search.seeds, folder, options.jobs, lines, keep_stale=keep_stale)
     chosen = {method: facts["chosen"] for method, facts in found["arms"].items()}
     methods = {method: {**chosen[edits["algorithm"]], **edits} for method, edits in comparison.methods.items()}
     return comparison.edited({"methods": methods})

@@ -31,6 +31,8 @@ def run_comparison(
     jobs: int = 1,
     progress: ComparisonProgress | None = None,
     engine: Engine = "processes",
+    *,
+    keep_stale: bool = False,
 ) -> dict[str, Any]:
     """Makes the missing runs of a comparison, and writes results, tables and figures.
 
@@ -40,6 +42,7 @@ def run_comparison(
         jobs: number of parallel runs.
         progress: called when runs and recordings end; None: no progress.
         engine: what starts parallel runs: "processes" or "ray".
+        keep_stale: do not repeat complete runs that other code, or another torch, made.
 
     Returns:
         Content of `results.json`.
@@ -55,7 +58,7 @@ def run_comparison(
         with writing(folder):
             (folder / "runs").mkdir(exist_ok=True)
             write_whole(folder / "comparison.toml", comparison.text())
-        failed = execute(runs, folder / "runs", jobs, progress, engine)
+        failed = execute(runs, folder / "runs", jobs, progress, engine, keep_stale=keep_stale)
         results = results_of(comparison, runs, folder / "runs", failed)
         with writing(folder):
             write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -13,14 +14,18 @@ from ..workers.ray_cluster import Engine
 from .jobs import Job, JobOutcome, JobQueue, run_job
 from .parallel_jobs import JobProcesses, RayJobs
 from .plan import PlannedRun
-from .stored_runs import is_stored
+from .stored_runs import stored_state
 
 
 class ComparisonProgress(Protocol):
     """Callbacks that follow a comparison; `terminal.compare_console.ComparisonLines` prints them."""
 
-    def begun(self, n_runs: int, n_stored: int) -> None:
-        """The comparison needs `n_runs` different runs, of which `n_stored` are stored."""
+    def begun(self, n_runs: int, n_stored: int, stale: Mapping[str, int]) -> None:
+        """The comparison needs `n_runs` different runs, of which `n_stored` are stored and will not be repeated.
+
+        `stale` counts runs that other software made, by what is different: they are among the stored ones if stale
+        runs are kept, and repeated otherwise.
+        """
         ...
 
     def recorded(self, seed: int, outcome: JobOutcome) -> None:
@@ -35,7 +40,7 @@ class ComparisonProgress(Protocol):
 class NoComparisonProgress:
     """Callbacks that do nothing."""
 
-    def begun(self, n_runs: int, n_stored: int) -> None:
+    def begun(self, n_runs: int, n_stored: int, stale: Mapping[str, int]) -> None:
         """Ignored."""
 
     def recorded(self, seed: int, outcome: JobOutcome) -> None:
@@ -51,6 +56,8 @@ def execute(
     jobs: int = 1,
     progress: ComparisonProgress | None = None,
     engine: Engine = "processes",
+    *,
+    keep_stale: bool = False,
 ) -> dict[str, JobOutcome]:
     """Makes the runs that are not stored.
 
@@ -61,6 +68,7 @@ def execute(
             with an equal share of the processors.
         progress: callbacks; None: no progress.
         engine: "ray" makes every run a Ray task.
+        keep_stale: complete runs of other code, or another torch, count as stored.
 
     Returns:
         Name of a failed run -> its outcome.
@@ -75,8 +83,11 @@ def execute(
     different = {run.name: run for run in reversed(runs)}  # the first of the runs that share a name
     refused = [run for run in different.values() if run.refusal]
     possible = [run for run in runs if different[run.name] is run and not run.refusal]
-    missing = [run for run in possible if not is_stored(folder / run.name, run.scenario)]
-    progress.begun(len(different), len(possible) - len(missing))
+    found = {run.name: stored_state(folder / run.name, run.scenario) for run in possible}
+    kept = {"stored", "stale"} if keep_stale else {"stored"}
+    missing = [run for run in possible if found[run.name].kind not in kept]
+    stale = Counter(state.reason for state in found.values() if state.kind == "stale")
+    progress.begun(len(different), len(possible) - len(missing), stale)
     # in this process the scenario keeps its own executor and threads
     here = not missing or (jobs == 1 and engine == "processes")  # no Ray and no pool where every run is stored
     queue = JobQueue.of(missing if here else [_with_share_of_processors(run, jobs, engine) for run in missing], folder)

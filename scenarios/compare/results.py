@@ -58,9 +58,19 @@ def results_of(
         "entries": entries,
         "failures": [_failure(run, failed[run.name]) for run in runs if run.name in failed],
         "comparison": _json_tables(comparison),
-        # of the first run: all are of one version, or they would not count as stored
-        "environment": next(iter(summaries.values()))["environment"] if summaries else {"sheafedge": __version__},
+        "environment": _environment([summary["environment"] for summary in summaries.values()]),
     }
+
+
+def _environment(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What all runs share; a list of all values where they differ, as runs on several machines or stale ones do."""
+    if not environments:
+        return {"sheafedge": __version__}
+    found: dict[str, Any] = {}
+    for name in environments[0]:
+        values = list(dict.fromkeys(one.get(name) for one in environments))
+        found[name] = values[0] if len(values) == 1 else values
+    return found
 
 
 def spread(values: Values) -> dict[str, Any]:

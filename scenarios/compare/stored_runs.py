@@ -1,4 +1,4 @@
-"""Stored runs: run folders that are complete and were made by the same scenario and version."""
+"""Stored runs: run folders that are complete and were made from the same scenario by the same software."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
+
+import torch
 
 from ...emulator.contracts import ConfigError, DataError
 from ...emulator.ownership import owned
 from ...version import __version__
+from ..running.run_summary import run_code
 from ..running.stored_run import StoredMetrics, StoredSummary
 from ..schema.former_names import with_former_names
 from ..schema.scenario import Scenario, stored_scenario
@@ -42,20 +45,39 @@ def deciding_tables(scenario: Scenario) -> dict[str, Any]:
     return {**decides, "compute": compute}
 
 
-def is_stored(folder: Path, scenario: Scenario) -> bool:
-    """Whether this run folder is complete, and of this scenario and version."""
+class StoredState(NamedTuple):
+    """What a comparison finds in the place of a run.
+
+    Attributes:
+        kind: "absent"; "unusable": damaged, incomplete or of another scenario; "stale": complete, but made by other
+            software; "stored": complete and made by this software.
+        reason: what is different about a stale run.
+    """
+
+    kind: Literal["absent", "unusable", "stale", "stored"]
+    reason: str = ""
+
+
+def stored_state(folder: Path, scenario: Scenario) -> StoredState:
+    """Whether this folder holds the run of this scenario, made by the code and the torch that would make it now."""
+    if not folder.exists():
+        return StoredState("absent")
     try:
         path = folder / "scenario.toml"
         stored = deciding_tables(stored_scenario(read_toml(path), str(path)))
         summary = stored_summary(folder)
         n_lines = len(stored_metrics(folder))
     except (ConfigError, DataError):
-        return False
+        return StoredState("unusable")
     # metrics.jsonl has one line per client and round, scored or not
-    is_complete = n_lines == summary["rounds"] * summary["clients"]
-    return (
-        is_complete and stored == deciding_tables(scenario) and summary["environment"].get("sheafedge") == __version__
-    )
+    if n_lines != summary["rounds"] * summary["clients"] or stored != deciding_tables(scenario):
+        return StoredState("unusable")
+    now = {"sheafedge": __version__, "torch": torch.__version__, "code": run_code()}
+    then = summary["environment"]
+    for name, value in now.items():
+        if then.get(name) != value:
+            return StoredState("stale", "other code" if name == "code" else f"{name} {then.get(name)}")
+    return StoredState("stored")
 
 
 def stored_summary(folder: Path) -> dict[str, Any]:

@@ -34,6 +34,8 @@ def tune(
     jobs: int = 1,
     progress: ComparisonProgress | None = None,
     engine: Engine = "processes",
+    *,
+    keep_stale: bool = False,
 ) -> dict[str, Any]:
     """Grid search: tries every combination with every method and keeps the best on validation samples.
 
@@ -45,7 +47,7 @@ def tune(
         grid: dotted key -> values.
         seeds: seeds of the search.
         out: folder; None: `runs/tune-NAME`.
-        jobs, progress, engine: see `execute`.
+        jobs, progress, engine, keep_stale: see `execute`.
 
     Returns:
         Content of `tuning.json`. `tuned.toml` in the folder is the comparison with the chosen values.
@@ -62,7 +64,8 @@ def tune(
     with owned(folder, ELSEWHERE, inside=True):
         with writing(folder):
             (folder / "runs").mkdir(exist_ok=True)
-        results = results_of(search, runs, folder / "runs", execute(runs, folder / "runs", jobs, progress, engine))
+        failed = execute(runs, folder / "runs", jobs, progress, engine, keep_stale=keep_stale)
+        results = results_of(search, runs, folder / "runs", failed)
         methods = _tried(comparison, combinations, results)
         tuned = _with_chosen(comparison, {method: facts["chosen"] for method, facts in methods.items()}, searched)
         tuning = _documented(results, searched, methods)

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from functools import lru_cache
 from pathlib import Path
 
 import h5py
@@ -17,6 +16,7 @@ import xxhash
 from ...datasets.recordings.recording_layout import VERSION
 from ...emulator.contracts import DataError
 from ...emulator.ownership import OwnedError, owned
+from ...emulator.source_hash import source_hash
 from ...version import __version__
 from ..schema.world_section import WorldFile, WorldSection
 from .record import Progress, record_world
@@ -25,7 +25,6 @@ CACHE_VARIABLE = "SHEAFEDGE_CACHE"
 #: Called with a sentence for the user.
 Note = Callable[[str], None]
 _PIECE_BYTES = 1 << 20
-_PACKAGE = Path(__file__).parents[2]
 #: Code that decides what a recording holds; a change makes recordings anew.
 _SOURCES = (
     "emulator/random_streams.py",
@@ -129,19 +128,9 @@ def recording_key(section: WorldSection, seed: int) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 
-@lru_cache(maxsize=1)
 def code_hash() -> str:
     """Hash over the source files that make recordings."""
-    total = hashlib.sha256()
-    for pattern in _SOURCES:
-        for path in sorted(_PACKAGE.glob(pattern)):
-            name = path.relative_to(_PACKAGE).as_posix()
-            if name in _OF_LINKS:
-                continue
-            # the name is hashed too: exchanging the content of two files is a change
-            total.update(name.encode() + b"\0")
-            total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()
+    return source_hash(_SOURCES, _OF_LINKS)
 
 
 def _undamaged(folder: Path, name: str) -> Path | None:

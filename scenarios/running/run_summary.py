@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ...emulator.source_hash import source_hash
 from ...version import __version__
 from ..recording.inspection import plot_recording
 from ..schema.compute_section import ComputeSection
@@ -23,6 +24,28 @@ from .onnx_files import export_clients
 from .progress import RunProgress
 from .run_folder import RunFolder
 from .run_player import PlayedRun
+
+#: Code that decides the figures of a run; what starts, compares, serves or replays runs does not.
+_SOURCES = (
+    "emulator/*.py",
+    "emulator/[!e]*/**/*.py",
+    "emulator/edge/*.py",
+    "emulator/**/tables/*.csv",
+    "models/**/*.py",
+    "datasets/**/*.py",
+    "scenarios/recording/*.py",
+    "scenarios/running/*.py",
+    "scenarios/schema/*.py",
+    "scenarios/tasks/*.py",
+    "scenarios/value/*.py",
+    "scenarios/wiring/*.py",
+    "scenarios/workers/*.py",
+)
+
+
+def run_code() -> str:
+    """Hash over the source files that decide the figures of a run."""
+    return source_hash(_SOURCES)[:16]
 
 
 def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
@@ -97,6 +120,7 @@ def _environment(compute: ComputeSection) -> dict[str, Any]:
         "sheafedge": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "code": run_code(),
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",

@@ -21,6 +21,9 @@ _ALGORITHMS = typer.Option(
 _SET = typer.Option("--set", metavar="KEY=VALUE", help="Set a field for all methods; repeatable.")
 _JOBS = typer.Option(help="Number of parallel runs, each in its own process; 1: in this process.")
 _ENGINE = typer.Option(help="How the processes of --jobs are started: processes (on this host) or ray.")
+_KEEP_STALE = typer.Option(
+    "--keep-stale", help="Do not repeat stored runs that other code or another torch made; default: make them again."
+)
 _METHOD = typer.Option(
     "--method", "--arm", metavar="'NAME: KEY=VALUE, ...'", help="A method: edits of the scenario; repeatable."
 )
@@ -58,6 +61,7 @@ def compare(
             metavar="DIR", help="Folder; default: runs/compare-NAME. Runs that are already there are not repeated."
         ),
     ] = None,
+    keep_stale: Annotated[bool, _KEEP_STALE] = False,
 ) -> None:
     """Run several methods with several seeds, and write tables of means, standard deviations and differences."""
     from .compare_arguments import requested_comparison
@@ -85,8 +89,8 @@ def compare(
         comparison = with_tuned_settings(comparison, tuned)
     console = Console(emoji=False)
     folder = out or default_folder(comparison)
-    with ComparisonLines(console) as progress, _can_be_interrupted(progress):
-        results = run_comparison(comparison, folder, jobs, progress, started_by)
+    with ComparisonLines(console, keep_stale=keep_stale) as progress, _can_be_interrupted(progress):
+        results = run_comparison(comparison, folder, jobs, progress, started_by, keep_stale=keep_stale)
     print_results(console, results, folder)
     # some failures are results; a comparison without any result is an error for scripts
     if not any(entry["n"] for entry in results["entries"]):
@@ -114,6 +118,7 @@ def tune(
             metavar="DIR", help="Folder; default: runs/tune-NAME. Runs that are already there are not repeated."
         ),
     ] = None,
+    keep_stale: Annotated[bool, _KEEP_STALE] = False,
 ) -> None:
     """Choose settings of every method by grid search on validation samples, never on test samples."""
     from .compare_arguments import first_seeds, parsed_grid, requested_comparison
@@ -130,8 +135,10 @@ def tune(
     started_by, wanted = checked_engine(engine), tried or tuning.DEFAULT_GRID
     console = Console(emoji=False)
     folder = out or tuning.default_tuning_folder(comparison)
-    with ComparisonLines(console) as progress, _can_be_interrupted(progress):
-        found = tuning.tune(comparison, wanted, first_seeds(seeds), folder, jobs, progress, started_by)
+    with ComparisonLines(console, keep_stale=keep_stale) as progress, _can_be_interrupted(progress):
+        found = tuning.tune(
+            comparison, wanted, first_seeds(seeds), folder, jobs, progress, started_by, keep_stale=keep_stale
+        )
     print_table(console, tuning.tuning_table(found))
     console.print(f"tuned    {folder / 'tuned.toml'}", soft_wrap=True, highlight=False, markup=False)
 

@@ -30,21 +30,35 @@ WIDE = 1000
 class ComparisonLines(ProgressDisplay):
     """Prints a line per finished run, and shows a bar on a terminal.
 
+    Args:
+        console: where they are printed.
+        keep_stale: what happens to runs that other software made: they are kept.
+
     Attributes:
         n_runs, n_done: number of different runs, and number of complete ones.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, keep_stale: bool = False) -> None:
         super().__init__(console, MofNCompleteColumn())
+        self._keep_stale = keep_stale
         self.n_runs = self.n_done = 0
         # the number of runs is not known before the plan is made
         self._task = self._bar.add_task("runs", total=None)
 
-    def begun(self, n_runs: int, n_stored: int) -> None:
-        """Print the numbers of runs and of stored runs."""
+    def begun(self, n_runs: int, n_stored: int, stale: Mapping[str, int]) -> None:
+        """Print the numbers of runs and of stored runs, and what happens to those that other software made."""
         self.n_runs, self.n_done = n_runs, n_stored
-        self._print(f"{n_runs} runs, {n_stored} of them already stored")
+        self._print(f"{n_runs} runs, {n_stored} of them already stored{self._about_stale(stale)}")
         self._bar.update(self._task, total=n_runs, completed=n_stored)
+
+    def _about_stale(self, stale: Mapping[str, int]) -> str:
+        if not stale:
+            return ""
+        said = ", ".join(f"{n} by {reason}" for reason, n in stale.items())
+        which = f"made by other software ({said})"
+        if self._keep_stale:
+            return f"; {sum(stale.values())} of these were {which} and are kept"
+        return f"; {sum(stale.values())} more were {which} and are made again (--keep-stale keeps them)"
 
     def recorded(self, seed: int, outcome: JobOutcome) -> None:
         """Print how long a recording took."""

@@ -6,6 +6,7 @@ import json
 import os
 import statistics
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sheafedge.scenarios.compare.comparison_tables import failure_lines, markdow
 from sheafedge.scenarios.compare.curves import curves_of
 from sheafedge.scenarios.compare.jobs import JobOutcome
 from sheafedge.scenarios.compare.plan import PlannedRun
+from sheafedge.scenarios.running.run_summary import run_code
 
 #: A step that leaves the finite numbers at once.
 DIVERGING = {"training.encoder_optimizer": "sgd", "training.encoder_step_size": 1e12}
@@ -31,8 +33,8 @@ class RecordedProgress:
         self.stored = self.recordings = 0
         self.made: list[str] = []
 
-    def begun(self, n_runs: int, n_stored: int) -> None:
-        self.stored = n_stored
+    def begun(self, n_runs: int, n_stored: int, stale: Mapping[str, int]) -> None:
+        self.stored, self.stale = n_stored, dict(stale)
 
     def recorded(self, seed: int, outcome: JobOutcome) -> None:
         self.recordings += 1
@@ -167,6 +169,40 @@ def test_a_run_of_another_version_or_of_another_scenario_is_replaced(
         assert (folder / name).read_text().count(after) == 0
     monkeypatch.setattr(stored_runs, "__version__", "9")
     assert followed(one, tmp_path).made == ["alone 0"]
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_run_of_other_code_is_made_again_unless_it_is_to_be_kept(two_methods: Comparison, tmp_path: Path) -> None:
+    one = only(two_methods, "alone")
+    results = run_comparison(one, tmp_path)
+    assert results["environment"]["code"] == run_code()
+    (folder,) = (tmp_path / "runs").iterdir()
+    for changed, reason in (({"code": "f" * 16}, "other code"), ({"torch": "2.0.0"}, "torch 2.0.0")):
+        summary = json.loads((folder / "summary.json").read_text())
+        summary["environment"] |= changed
+        (folder / "summary.json").write_text(json.dumps(summary))
+
+        progress = RecordedProgress()
+        kept = run_comparison(one, tmp_path, 1, progress, keep_stale=True)
+        assert (progress.made, progress.stored, progress.stale) == ([], 1, {reason: 1})
+        assert kept["environment"] == summary["environment"]
+
+        again = followed(one, tmp_path)
+        assert (again.made, again.stored, again.stale) == (["alone 0"], 0, {reason: 1})
+        # nothing is stale about a run that was just made
+        assert (followed(one, tmp_path).made, followed(one, tmp_path).stale) == ([], {})
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_results_name_the_software_of_all_runs(two_methods: Comparison, tmp_path: Path) -> None:
+    run_comparison(only(two_methods, "alone"), tmp_path)
+    (folder,) = (tmp_path / "runs").iterdir()
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["environment"]["code"] = "f" * 16
+    (folder / "summary.json").write_text(json.dumps(summary))
+    mixed = run_comparison(two_methods.edited({"seeds": [0], "reference": ""}), tmp_path, keep_stale=True)
+    assert set(mixed["environment"]["code"]) == {"f" * 16, run_code()}
+    assert isinstance(mixed["environment"]["torch"], str)
 
 
 @pytest.mark.usefixtures("without_pictures")
