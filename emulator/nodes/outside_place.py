@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import Message, MessageKind, MessageSlot, Modality, NodeId, Phase
+from ..network.transport.connection_watch import STRANGER, Allowance
 from ..network.transport.errors import WireError
 from ..network.transport.packed_messages import pack_phases
 from ..network.transport.packets import Frame, Packet
@@ -64,6 +65,14 @@ class OutsidePlace:
     def neighbors(self) -> list[NodeId]:
         """Ids of the clients that share any vector with it, ascending."""
         return sorted({neighbor for vector in self.vectors for neighbor in vector.weights})
+
+    @property
+    def allowance(self) -> Allowance:
+        """What its process may send: a reply with a frame for every message, and twice its bytes pending."""
+        n_messages = sum(len(vector.weights) for vector in self.vectors)
+        n_bytes = sum(len(vector.weights) * vector.start.nbytes for vector in self.vectors)
+        n_parts = max(STRANGER.parts, 1 + n_messages)
+        return Allowance(STRANGER.pending_bytes + 2 * n_bytes, n_parts, STRANGER.header_bytes)
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
         """Slots of the messages that its neighbors send it in a phase."""

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..contracts import NodeId
+from ..network.transport.connection_watch import STRANGER, Allowance
 from ..network.transport.curve_keys import CurveKeys
 from ..network.transport.errors import TransportError, WireError
-from ..network.transport.packets import Frame, Packet, unpack_packet
+from ..network.transport.packets import Frame, Packet
 from .outside_place import OutsidePlace, pack_place
 from .seat import ReadReply, Seat
 from .seat_server import SeatServer
 
-# Checked before msgpack builds anything from what an unknown process sends.
-_MOST_HEADER_BYTES = 1 << 16  # of an outside client, whose messages are few
 # As of workers, whose limit of silence is 6 s with a heartbeat per second.
 _BEATS_PER_SILENCE = 6.0
 
@@ -172,10 +171,9 @@ class _OutsidePolicy:
         self.places: dict[NodeId, OutsidePlace] = {}
         self.n_strangers, self.failure = 0, ""
 
-    def unpack(self, parts: Sequence[Frame]) -> Packet:
-        if parts and memoryview(parts[0]).nbytes > _MOST_HEADER_BYTES:
-            raise WireError(f"an outside client's header has at most {_MOST_HEADER_BYTES} bytes")
-        return unpack_packet(parts)
+    def allowance(self, seat: OutsideSeat) -> Allowance:
+        place = self.places.get(seat.client_id)
+        return STRANGER if place is None else place.allowance
 
     def join(self, packet: Packet) -> OutsideSeat:
         if packet.type != "join":

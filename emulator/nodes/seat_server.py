@@ -15,9 +15,10 @@ from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..contracts import NodeId
+from ..network.transport.connection_watch import STRANGER, Allowance
 from ..network.transport.curve_keys import CurveKeys
-from ..network.transport.errors import WireError
-from ..network.transport.packets import Frame, Packet, pack_packet
+from ..network.transport.errors import OverLimitError, WireError
+from ..network.transport.packets import WORKER_PACKETS, Frame, Packet, pack_packet, unpack_packet
 from ..network.transport.rpc_socket import READ_AT_ONCE, RpcSocket
 from .seat import MOST_TEXT, JoinRefused, ReadReply, Seat, SeatRequest, printable
 
@@ -37,8 +38,8 @@ class SeatPolicy(Protocol[SeatT]):
 
     replies_to_strangers: bool
 
-    def unpack(self, parts: Sequence[Frame]) -> Packet:
-        """The packet in these frames; refuses them with a `WireError`."""
+    def allowance(self, seat: SeatT) -> Allowance:
+        """What the process of a seat may send."""
         ...
 
     def join(self, packet: Packet) -> SeatT:
@@ -117,7 +118,8 @@ class SeatServer(Generic[SeatT]):
         self.is_closing = False
         self._tickets = itertools.count()
         self._outbox: deque[tuple[bytes, list[Frame]]] = deque()
-        self.socket = RpcSocket(address, keys)
+        most_requests = max(len(seat.clients) for seat in self.seats)
+        self.socket = RpcSocket(address, keys, most_requests, n_places=len(self.seats))
         self.socket.serve(self._serve, name)
 
     # --- for the engine's thread ---------------------------------------------------------------------------------
@@ -191,6 +193,8 @@ class SeatServer(Generic[SeatT]):
                         self._receive(identity, parts)
                 with self.changed:
                     beat_at_s = self._beat(beat_at_s)
+                    if self.socket.is_look_due:
+                        self._close_greedy()
                     if n_read < READ_AT_ONCE:  # all was read: no process looks dead because this thread was late
                         self._policy.check_seats()
                     self._send_outbox()
@@ -203,7 +207,7 @@ class SeatServer(Generic[SeatT]):
     def _receive(self, identity: bytes, parts: Sequence[Frame]) -> None:
         seat = self._seat_with(identity)
         try:
-            packet = self._policy.unpack(parts)
+            packet = self._unpacked(seat, parts)
             if seat is None:
                 self._join(identity, packet)
             else:
@@ -214,7 +218,26 @@ class SeatServer(Generic[SeatT]):
             self._policy.refused(seat, sentence)
             if seat is not None or self._policy.replies_to_strangers or isinstance(refusal, JoinRefused):
                 self._send(identity, Packet("refused", {"sentence": sentence}))
+            if isinstance(refusal, OverLimitError):
+                self.socket.cut(identity, sentence)
+                if seat is not None:
+                    self._policy.unreachable(seat, sentence)
         self.changed.notify_all()
+
+    def _unpacked(self, seat: SeatT | None, parts: Sequence[Frame]) -> Packet:
+        allowance = STRANGER if seat is None else self._policy.allowance(seat)
+        if len(parts) > allowance.parts:
+            raise OverLimitError(f"a packet of this process has at most {allowance.parts} parts")
+        return unpack_packet(parts, WORKER_PACKETS._replace(most_header_bytes=allowance.header_bytes))
+
+    def _close_greedy(self) -> None:
+        seated = {seat.identity: seat for seat in self.seats if seat.identity is not None}
+        allowed = {identity: self._policy.allowance(seat) for identity, seat in seated.items()}
+        for identity, reason in self.socket.close_greedy(allowed):
+            seat = seated.get(identity) if identity is not None else None
+            self._policy.refused(seat, reason)
+            if seat is not None:
+                self._policy.unreachable(seat, reason)
 
     def _join(self, identity: bytes, packet: Packet) -> None:
         seat = self._policy.join(packet)
@@ -226,7 +249,11 @@ class SeatServer(Generic[SeatT]):
         if packet.type == "alive":
             return
         if packet.type == "leaving":
+            identity = seat.identity
             self._policy.left(seat, printable(packet.fields["sentence"]))
+            # Else it could take the seat again, and never read what it is sent with it.
+            if identity is not None:
+                self.socket.cut(identity, "it left")
         else:
             self._policy.reply(seat, packet)
 

@@ -8,9 +8,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from ..contracts import NodeId
+from ..network.transport.connection_watch import WORKER, Allowance
 from ..network.transport.curve_keys import CurveKeys
 from ..network.transport.errors import TransportError, WireError, remote_error
-from ..network.transport.packets import Frame, Packet, unpack_packet
+from ..network.transport.packets import Frame, Packet
 from .seat import JoinRefused, ReadReply, printable
 from .seat_server import SeatServer
 from .worker_seat import WorkerLimits, WorkerSeat
@@ -179,8 +180,8 @@ class _WorkerPolicy:
         lost = next((seat.lost for seat in self._seats if seat.lost is not None), None)
         return lost if lost is not None else self._failure
 
-    def unpack(self, parts: Sequence[Frame]) -> Packet:
-        return unpack_packet(parts)
+    def allowance(self, seat: WorkerSeat) -> Allowance:
+        return WORKER
 
     def join(self, packet: Packet) -> WorkerSeat:
         if packet.type != "hello":

@@ -23,6 +23,7 @@ class OutsidePlayer:
         self._socket.setsockopt(zmq.LINGER, 0)
         if keys is not None:
             use_keys(self._socket, keys, "worker")
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._socket.connect(address)
 
     def __enter__(self) -> Self:
@@ -41,6 +42,10 @@ class OutsidePlayer:
 
     def join(self, client: int, name: str = "player") -> None:
         self.say("join", {"name": name, "client": client})
+
+    def hung_up(self) -> bool:
+        """Whether the other end closes the connection."""
+        return bool(self._monitor.poll(PATIENCE_MS))
 
     def hear(self, *kinds: str) -> Packet:
         """The next packet, which must be of these types; signs of life are not worth mentioning."""

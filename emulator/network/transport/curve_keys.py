@@ -166,8 +166,15 @@ class KeyAuthenticator:
             self.socket.close()
             raise TransportError(f"keys cannot be checked in this process ({error})") from None
 
-    def answer(self) -> None:
-        """Reply to one request of ZeroMQ; there must be one."""
+    def answer(self, most: int = 1) -> None:
+        """Reply to requests of ZeroMQ that wait, to so many at most; one at least must wait."""
+        self._answer_one()
+        for _ in range(most - 1):
+            if not self.socket.poll(0):
+                return
+            self._answer_one()
+
+    def _answer_one(self) -> None:
         parts = self.socket.recv_multipart()
         version, request = parts[0], parts[1] if len(parts) > 1 else b""
         # RFC 27: version, request id, domain, address, identity, mechanism and, for CURVE, one credential: the public

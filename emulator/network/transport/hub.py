@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...contracts import InFlight
 from .errors import TransportError, WireError
 from .intake import Intake
+from .single_connection import SingleConnection
 from .sockets import allow_connections, open_socket, send_frames
 from .wire import Wire, WireFrames
 from .wire_header import MAX_HEADER_BYTES
@@ -53,11 +54,12 @@ class Hub:
             allow_connections(len(workers))
         self._socket = open_socket(context, zmq.ROUTER, timeout_s, wire.max_frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished worker is an error, not silence
+        self._connection = None if address.startswith("inproc://") else SingleConnection(context, self._socket)
         try:
             _check_port(address)
             self._socket.bind(address)
         except (zmq.ZMQError, ValueError) as error:
-            self._socket.close()
+            self._close_socket()
             raise TransportError(
                 f"hub cannot listen at {address!r} ({error}); use inproc://NAME, ipc://FILE or tcp://HOST:PORT"
             ) from None
@@ -74,13 +76,15 @@ class Hub:
         """Reason of the latest refusal; empty when nothing was refused."""
         return self._intake.last_refusal
 
-    def wait_for_worker(self, worker: bytes) -> None:
-        """Wait until a worker has joined: from then on no other socket can connect under its name.
+    def admit_only(self, worker: bytes) -> None:
+        """Wait until a worker has joined; from then on no other process can stay connected.
 
         Raises:
             TransportError: it did not come in time.
         """
-        self._intake.next(lambda parts: _check_join(parts, worker))
+        parts = self._intake.next(lambda parts: _check_join(parts, worker))
+        if self._connection is not None:
+            self._connection.keep(parts[-1])
 
     def receive(self, expected: bytes) -> InFlight:
         """The message of a worker with this header; whatever else arrives before it is counted and dropped.
@@ -116,9 +120,14 @@ class Hub:
         """Free the socket, and the file of an `ipc://` address, which ZeroMQ leaves behind; safe to call twice."""
         if self._socket.closed:
             return
-        self._socket.close(linger=0)
+        self._close_socket()
         if self.address.startswith("ipc://") and not self.address.startswith("ipc://@"):
             Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
+
+    def _close_socket(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._socket.close(linger=0)
 
     def _take(self, parts: list[zmq.Frame], expected: bytes) -> InFlight:
         worker, header, payload = parts
@@ -131,9 +140,12 @@ class Hub:
         return in_flight_of(self._wire.read_verified(frames.header, frames.payload), frames)
 
 
-def _check_join(parts: list[zmq.Frame], worker: bytes) -> None:
-    if [part.bytes for part in parts] != [worker, *JOIN_FRAMES]:
+def _check_join(parts: list[zmq.Frame], worker: bytes) -> list[zmq.Frame]:
+    expected = [worker, *JOIN_FRAMES]
+    # Lengths first: what an unknown process sends is not copied.
+    if list(map(len, parts)) != list(map(len, expected)) or parts[0].bytes != worker:
         raise WireError(f"worker {worker!r} has not joined")
+    return parts
 
 
 def header_content(frame: zmq.Frame) -> bytes:

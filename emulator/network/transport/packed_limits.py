@@ -65,9 +65,11 @@ def _check_structure(raw: bytes, most_items: int) -> None:
         most_items -= left
         if len(outer) > DEEPEST:
             raise OverLimitError(f"header of {end} bytes has more than {DEEPEST} levels of lists and maps")
-        # Every item takes a byte at least; more than that are announced only to make msgpack reserve room for them.
-        if left > end - at or most_items < 0:
-            raise OverLimitError(f"header of {end} bytes announces too many items")
+        # Every item takes a byte at least; msgpack would reserve room for all of them, and then miss their bytes.
+        if left > end - at:
+            raise WireError(f"header of {end} bytes is not msgpack: it announces more items than it has bytes")
+        if most_items < 0:
+            raise OverLimitError(f"header of {end} bytes has too many items")
 
 
 # Codes of msgpack's specification, "Formats".

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import zmq
 
+from .connection_watch import MOST_PARTS, MOST_STRANGERS, Allowance, ConnectionWatch, Cut
 from .curve_keys import CurveKeys, KeyAuthenticator, use_keys
 from .errors import TransportError
 from .packets import MOST_FRAME_BYTES, Frame
+from .sockets import allow_connections
 
 #: Packets that are read before anything is sent; fewer mean that all were read.
 READ_AT_ONCE = 256
 _LINGER_MS = 300  # for the last packets to workers
+_HANDSHAKES_AT_ONCE = 64
+_CLOSE_WAIT_MS = 5  # while something fills, see `ConnectionWatch`
+#: Packets to one process that wait for it to read, beside requests: heartbeats of minutes, or refusals.
+_MOST_WAITING = 256
 
 
 class RpcSocket:
@@ -23,17 +29,20 @@ class RpcSocket:
     Args:
         address: `ipc://FILE` or `tcp://HOST:PORT` to listen at.
         keys: keys of the engine; None admits every process that can reach the address.
+        most_requests: most requests that wait for one process at a time.
+        n_places: number of processes that are expected.
 
     Attributes:
         address: as given.
         endpoint: address in use, with the port that it got.
 
     Raises:
-        TransportError: the address cannot be used.
+        TransportError: the address cannot be used, or the system allows too few open files.
     """
 
-    def __init__(self, address: str, keys: CurveKeys | None) -> None:
+    def __init__(self, address: str, keys: CurveKeys | None, most_requests: int, n_places: int) -> None:
         self.address = address
+        allow_connections(n_places + MOST_STRANGERS)
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._wake_sender, self._wake_receiver = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
         # ZeroMQ sockets belong to one thread; this one is used by any thread that wakes, hence the lock.
@@ -41,13 +50,17 @@ class RpcSocket:
         self._socket = self._context.socket(zmq.ROUTER)
         self._authenticator: KeyAuthenticator | None = None
         self._thread: threading.Thread | None = None
+        self._all_was_read = False
         for option, value in (
             (zmq.ROUTER_MANDATORY, 1),  # a vanished worker is an error, not silence
             (zmq.MAXMSGSIZE, MOST_FRAME_BYTES),
-            (zmq.SNDHWM, 0),  # at most one request per client waits here
+            (zmq.SNDHWM, most_requests + _MOST_WAITING),  # beyond it a process that reads nothing is unreachable
             (zmq.LINGER, _LINGER_MS),
+            # No ZMQ_HEARTBEAT_IVL: its timer writes to a connection that broke while libzmq had stopped reading from
+            # it, which aborts the process (assertion !_io_error of libzmq 4.3.5). Packets `alive` serve the purpose.
         ):
             self._socket.setsockopt(option, value)
+        self._watch = ConnectionWatch(self._context, self._socket)
         try:
             self._wake_receiver.bind("inproc://wake")
             self._wake_sender.connect("inproc://wake")
@@ -66,6 +79,7 @@ class RpcSocket:
         for socket in (
             self._socket,
             self._wake_receiver,
+            self._watch.monitor,
             *([self._authenticator.socket] if self._authenticator else []),
         ):
             self._poller.register(socket, zmq.POLLIN)
@@ -89,19 +103,59 @@ class RpcSocket:
                 return  # a wake-up is pending already, or everything is closed
 
     def received(self, wait_ms: int) -> Iterator[tuple[bytes, list[Frame]]]:
-        """Packets that have arrived, with the identity of their sender; waits for the first, or for `wake`."""
-        events = dict(self._poller.poll(wait_ms))
+        """Packets that have arrived, with the identity of their sender; waits for the first, or for `wake`.
+
+        Of a packet with too many parts for anybody only as many are kept as show that.
+        """
+        self._all_was_read = False
+        events = dict(self._poller.poll(min(wait_ms, _CLOSE_WAIT_MS) if self._watch.is_filling else wait_ms))
         if self._wake_receiver in events:
             while self._wake_receiver.poll(0):
                 self._wake_receiver.recv()
         if self._authenticator is not None and self._authenticator.socket in events:
-            self._authenticator.answer()
+            self._authenticator.answer(_HANDSHAKES_AT_ONCE)
         # Bounded, so that a flood of packets cannot keep heartbeats from being sent.
         for _ in range(READ_AT_ONCE):
             if not self._socket.poll(0):
+                self._all_was_read = True
                 return
-            identity, *parts = self._socket.recv_multipart(copy=False)
-            yield identity.bytes, [part.buffer for part in parts]
+            yield self._next()
+
+    def close_greedy(self, seated: Mapping[bytes, Allowance]) -> list[Cut]:
+        """Close connections that exceed a limit, where it is time to look; returns those that were closed.
+
+        Args:
+            seated: identity -> allowance of processes that have a seat.
+        """
+        return self._watch.look(seated, all_was_read=self._all_was_read)
+
+    @property
+    def is_look_due(self) -> bool:
+        """Whether it is time for `close_greedy`."""
+        return self._watch.is_due
+
+    def cut(self, identity: bytes, sentence: str) -> None:
+        """Close the connection of a process soon, so that what was sent to it before can leave.
+
+        Args:
+            identity: identity of the process.
+            sentence: why.
+        """
+        self._watch.cut(identity, sentence)
+
+    def _next(self) -> tuple[bytes, list[Frame]]:
+        identity = self._socket.recv()
+        parts: list[Frame] = []
+        n_bytes = n_parts = 0
+        while True:
+            part = self._socket.recv(copy=False)
+            n_bytes, n_parts = n_bytes + len(part), n_parts + 1
+            if n_parts <= MOST_PARTS + 1:
+                parts.append(part.buffer)
+            # Also the rest must be read, or its parts would be taken for the next message.
+            if not part.more:
+                self._watch.delivered(identity, part, n_bytes, n_parts)
+                return identity, parts
 
     def send(self, identity: bytes, parts: Sequence[Frame]) -> str:
         """Send a packet to a process; returns why it cannot be sent, empty where it can."""
@@ -113,6 +167,7 @@ class RpcSocket:
 
     def close_sockets(self) -> None:
         """Close the sockets of the thread that keeps them; called by that thread."""
+        self._watch.close()
         self._socket.close()
         self._wake_receiver.close()
         if self._authenticator is not None:

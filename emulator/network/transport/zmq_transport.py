@@ -29,8 +29,8 @@ class ZmqTransport(WireTransport):
 
     Hub and worker take turns in the engine's thread: each step sends, then waits for what was sent, so the order of
     messages is the engine's. Each end takes exactly what the other has just sent, so that nothing that another process
-    sends to the address, not even an old message, is taken for one. Senders must not change a payload after submitting
-    it (`Wire` notices).
+    sends to the address, not even an old message, is taken for one; the hub closes all other connections. Senders must
+    not change a payload after submitting it (`Wire` notices).
 
     Args:
         wire: wire format, with the kinds of messages that may cross.
@@ -110,7 +110,7 @@ class ZmqTransport(WireTransport):
     def _connect_worker(self) -> None:
         try:
             self.worker.join()
-            self.hub.wait_for_worker(self._identity)
+            self.hub.admit_only(self._identity)
         except TransportError:
             self.worker.close()
             raise
@@ -165,7 +165,7 @@ class Worker:
         return self._intake.last_refusal
 
     def join(self) -> None:
-        """Announce this worker to the hub; see `Hub.wait_for_worker`.
+        """Announce this worker to the hub; see `Hub.admit_only`.
 
         Raises:
             TransportError: the hub cannot be reached in time.

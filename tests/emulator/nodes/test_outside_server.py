@@ -170,7 +170,6 @@ NONSENSE: dict[str, list[Frame]] = {
     "another version": [msgpack.packb({"version": 9, "type": "alive", "checksum": 0})],
     "an unknown type": [msgpack.packb({"version": 1, "type": "dance", "checksum": 0})],
     "a wrong checksum": [msgpack.packb({"version": 1, "type": "alive", "checksum": 5}), b"numbers"],
-    "a long header": [bytes(1 << 17)],
     "an answer to nothing": [
         msgpack.packb({"version": 1, "type": "turn_done", "checksum": 0, "ticket": 77, "messages": [], "expected": []})
     ],
@@ -192,10 +191,52 @@ def test_nonsense_is_refused_and_the_conversation_goes_on(server: OutsideServer,
     assert (server.counts(3)["refused"], server.n_strangers) == (1, 1)
 
 
-def test_a_header_that_is_longer_than_an_outside_client_needs_is_refused(server: OutsideServer) -> None:
+TOO_MUCH: dict[str, tuple[list[Frame], str]] = {
+    "a long header": ([bytes((1 << 16) + 1)], "is longer than 65536"),
+    "a deep header": ([b"\x91" * 20 + b"\0"], "more than 9 levels"),
+    "many items": ([msgpack.packb([0] * 5000)], "too many items"),
+    "many parts": (
+        [msgpack.packb({"version": 1, "type": "alive", "checksum": 0}), *[b""] * 1024],
+        "at most 1024 parts",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "sentence"), TOO_MUCH.values(), ids=TOO_MUCH.keys())
+def test_who_sends_too_much_hears_why_and_loses_place_and_connection(
+    server: OutsideServer, parts: list[Frame], sentence: str
+) -> None:
+    with OutsidePlayer(server.address) as player, OutsidePlayer(server.address) as other:
+        seated(server, player)
+        ticket = asked(server)
+        player.say_parts(parts)
+        player.hear("turn")
+        assert sentence in player.hear("refused").fields["sentence"]
+        assert ticket.result(SOON_S) is None
+        assert player.hung_up()
+        other.join(3, "other")
+        other.hear("place")
+        answered = asked(server)
+        answer(other, other.hear("turn"))
+        assert answered.result(SOON_S) == 0
+    assert server.counts(3) == {"joined": 2, "late": 0, "refused": 1}
+
+
+def test_a_header_that_is_longer_than_a_process_without_a_place_needs_is_refused(server: OutsideServer) -> None:
     with OutsidePlayer(server.address) as player:
         player.join(3, "x" * (1 << 16))
-        assert "has at most 65536 bytes" in player.hear("refused").fields["sentence"]
+        assert "is longer than 65536" in player.hear("refused").fields["sentence"]
+        assert player.hung_up()
+    assert server.n_strangers == 1
+
+
+def test_who_has_left_is_hung_up_on(server: OutsideServer) -> None:
+    """Else it could join again and again, and never read what it is sent with its place."""
+    with OutsidePlayer(server.address) as player:
+        seated(server, player)
+        player.say("leaving", {"sentence": "enough"})
+        assert player.hung_up()
+    assert (server.counts(3)["refused"], server.n_strangers) == (0, 0)
 
 
 def test_an_answer_that_is_none_is_not_waited_for(server: OutsideServer) -> None:
@@ -303,10 +344,12 @@ def mutated(parts: list[Frame], draws: np.random.Generator) -> list[Frame]:
 
 
 def all_is_read(player: OutsidePlayer) -> None:
-    """Until the server has come to the end of what somebody has said."""
-    player.join(99)
-    while "client 99 is not" not in player.hear("refused", "turn").fields.get("sentence", ""):
-        pass
+    """Until the server has come to the end of what somebody has said, who hears all its answers meanwhile."""
+    player.say("restore_done", {"ticket": 0})
+    while True:
+        sentence = player.hear("refused", "turn").fields.get("sentence", "")
+        if "'restore_done' answers no question" in sentence or "must join first" in sentence:
+            return
 
 
 def read_turn(answer: Packet) -> None:
@@ -328,13 +371,15 @@ def test_a_hail_of_mutated_packets_is_survived(server: OutsideServer) -> None:
     with OutsidePlayer(server.address) as player, OutsidePlayer(server.address) as stranger:
         seated(server, player)
         assert server.request(3, "turn", QUESTION, (), read_turn) is not None
-        for _ in range(N_MUTATED):
+        for count in range(N_MUTATED):
             parts = mutated(whole[int(draws.integers(len(whole)))], draws)
             stranger.say_parts(parts)
             player.say_parts(parts)
-        all_is_read(stranger)
+            if count % 50 == 0:  # who reads nothing loses its place
+                all_is_read(player)
+                all_is_read(stranger)
         player.say("leaving", {"sentence": "enough"})
-        all_is_read(player)
+        assert player.hung_up()
         with OutsidePlayer(server.address) as other:
             other.join(3, "other")
             other.hear("place")

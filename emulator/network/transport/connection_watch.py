@@ -1,0 +1,209 @@
+"""Bounds on what each connection of a socket makes ZeroMQ hold, where ZeroMQ has none.
+
+libzmq delivers a message when its last part has arrived. Until then it keeps all parts, in 64 bytes each at least, and
+its own limits count whole messages (ZMQ_RCVHWM) and single frames (ZMQ_MAXMSGSIZE): a message that never ends fills
+the memory. The kernel counts what has arrived on a connection, and the reader what was delivered of it; a connection
+whose difference exceeds its allowance is closed, and libzmq then frees the parts.
+
+Only Linux tells the first number, and only of tcp; elsewhere connections are counted, and not measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from .connection_descriptors import bytes_received, open_monitor, shut_down
+from .packets import MOST_FRAME_BYTES, MOST_HEADER_BYTES
+
+#: Parts of a message of anybody.
+MOST_PARTS = 1 << 16
+#: Connections of processes without a seat that stay open; the oldest are closed for new ones.
+MOST_STRANGERS = 256
+#: Bytes that all of these together may have pending: 32 times as many resident, where all parts are empty.
+_STRANGERS_PENDING_BYTES = 1 << 22
+_LOOK_S, _CLOSE_LOOK_S = 0.05, 0.005  # time between two looks; the shorter one while something fills
+_FRAME_BYTES = 9  # of a long frame beside its content; ZMTP 3.1, "Framing"
+
+
+class Allowance(NamedTuple):
+    """What a process may send.
+
+    Attributes:
+        pending_bytes: bytes that have arrived, and are no complete messages yet or wait to be read.
+        parts: parts of a message, its header among them.
+        header_bytes: length of a header.
+    """
+
+    pending_bytes: int
+    parts: int
+    header_bytes: int
+
+
+#: A process without a seat has a header to send; one that has lost its seat may still send what it had ready.
+STRANGER = Allowance(1 << 17, 1 << 10, 1 << 16)
+#: A worker in its seat: it is sent the scenario, and trusted with the state of its clients.
+WORKER = Allowance(2 * MOST_FRAME_BYTES, MOST_PARTS, MOST_HEADER_BYTES)
+
+
+class Cut(NamedTuple):
+    """A connection that was closed.
+
+    Attributes:
+        identity: ZeroMQ identity of its process; None: it has not sent any message.
+        reason: which limit it exceeded.
+    """
+
+    identity: bytes | None
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """One connection.
+
+    Attributes:
+        identity: of the process, once it has sent a message.
+        arrived: bytes that have arrived, at the last look.
+        settled: those of them that need no further attention: delivered, or before what was.
+        seen: `arrived` when every complete message had been read.
+        sentence: why it is to be closed; empty: it is not.
+    """
+
+    identity: bytes | None = None
+    arrived: int = 0
+    settled: int = 0
+    seen: int = 0
+    sentence: str = ""
+
+    @property
+    def pending(self) -> int:
+        """Bytes that ZeroMQ holds, or the kernel for it."""
+        return self.arrived - self.settled
+
+
+class ConnectionWatch:
+    """Counts what arrives on the connections of a ROUTER, and closes those that exceed their allowance.
+
+    Args:
+        context: of the socket.
+        socket: the socket, before it binds; all calls are made on its thread.
+
+    Attributes:
+        monitor: socket to poll; `look` when it has something.
+    """
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._connections: dict[int, _Connection] = {}  # by file descriptor, in the order in which they came
+        self._due_s = 0.0
+        self.monitor = open_monitor(context, socket, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for `look`."""
+        return time.monotonic() >= self._due_s
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether any connection has something pending that should be looked at again soon."""
+        return self._due_s - time.monotonic() < _CLOSE_LOOK_S
+
+    def delivered(self, identity: bytes, last: zmq.Frame, n_bytes: int, n_parts: int) -> None:
+        """Count a message that was read.
+
+        Args:
+            identity: identity of its sender.
+            last: any of the frames that were sent.
+            n_bytes: bytes of all of them.
+            n_parts: number of them.
+        """
+        descriptor = int(last.get(zmq.SRCFD))
+        if descriptor not in self._connections:
+            self._read_events()
+        connection = self._connections.get(descriptor)
+        if connection is not None:  # else it has been closed since
+            connection.identity = identity
+            # What had arrived when all had been read lies before the end of this message, ZeroMQ's commands included.
+            size = n_bytes + n_parts * _FRAME_BYTES
+            connection.settled = max(connection.settled + size, connection.seen)
+
+    def cut(self, identity: bytes, sentence: str) -> None:
+        """Close the connection of a process at the next look, so that what was sent to it can leave before."""
+        for connection in self._connections.values():
+            if connection.identity == identity:
+                connection.sentence = sentence
+                self._due_s = min(self._due_s, time.monotonic() + _LOOK_S)
+
+    def look(self, seated: Mapping[bytes, Allowance], *, all_was_read: bool) -> list[Cut]:
+        """Close connections that exceed a limit.
+
+        Args:
+            seated: identity -> allowance of processes that have a seat; all others are strangers.
+            all_was_read: no complete message waits to be read.
+
+        Returns:
+            those that exceeded one; connections that `cut` named are closed as well.
+        """
+        self._read_events()
+        named = {descriptor for descriptor, connection in self._connections.items() if connection.sentence}
+        strangers: dict[int, _Connection] = {}
+        is_filling = False
+        for descriptor, connection in list(self._connections.items()):
+            arrived = bytes_received(descriptor)
+            if arrived is None:
+                del self._connections[descriptor]
+                continue
+            connection.arrived = arrived
+            connection.settled = min(connection.settled, arrived)
+            if all_was_read:
+                connection.seen = arrived
+            allowance = seated.get(connection.identity) if connection.identity is not None else None
+            if allowance is None:
+                strangers[descriptor] = connection
+            limit = (allowance or STRANGER).pending_bytes
+            is_filling |= connection.pending > limit // 8
+            if connection.pending > limit:
+                connection.sentence = f"more than {limit} bytes came that are no complete message"
+        self._limit_strangers(strangers)
+        self._due_s = time.monotonic() + (_CLOSE_LOOK_S if is_filling else _LOOK_S)
+        return [
+            Cut(connection.identity, connection.sentence)
+            for descriptor, connection in self._close_marked()
+            if descriptor not in named
+        ]
+
+    def close(self) -> None:
+        """Free the monitor; the socket must still be open."""
+        self._socket.disable_monitor()
+        self.monitor.close()
+
+    def _read_events(self) -> None:
+        while self.monitor.poll(0):
+            event = recv_monitor_message(self.monitor)
+            descriptor = int(event["value"])
+            self._connections.pop(descriptor, None)
+            if event["event"] == zmq.EVENT_ACCEPTED:
+                self._connections[descriptor] = _Connection()
+
+    def _limit_strangers(self, strangers: Mapping[int, _Connection]) -> None:
+        for connection in list(strangers.values())[: max(0, len(strangers) - MOST_STRANGERS)]:
+            connection.sentence = f"more than {MOST_STRANGERS} processes without a place are connected"
+        pending = sum(connection.pending for connection in strangers.values())
+        for connection in sorted(strangers.values(), key=lambda connection: -connection.pending):
+            if pending <= _STRANGERS_PENDING_BYTES:
+                return
+            connection.sentence = "processes without a place together have sent too much that is no complete message"
+            pending -= connection.pending
+
+    def _close_marked(self) -> list[tuple[int, _Connection]]:
+        marked = [(descriptor, each) for descriptor, each in self._connections.items() if each.sentence]
+        for descriptor, _ in marked:
+            shut_down(descriptor)
+            del self._connections[descriptor]
+        return marked
