@@ -304,7 +304,7 @@ def test_a_model_that_scores_otherwise_is_refused(copied: Path, tmp_path: Path) 
 def test_a_bundle_that_fails_on_loading_is_not_left_behind(
     run: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(path: Path) -> None:
+    def failing(path: Path, **_: object) -> None:
         raise BundleError(f"bundle {path}: it answers otherwise")
 
     monkeypatch.setattr(bundles, "load_bundle", failing)
