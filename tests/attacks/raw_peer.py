@@ -49,12 +49,11 @@ class RawPeer:
         host, _, port = address.removeprefix("tcp://").rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=_LIMIT_S)
         if greets:
-            self._socket.sendall(_GREETING)
-            self._receive_exactly(len(_GREETING))
-            self._socket.sendall(zmtp_frame(b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER", command=True))
-            # libzmq takes a frame that comes before its own READY has gone for a wrong part of the handshake.
-            _, n_bytes = self._receive_exactly(2)
-            self._receive_exactly(n_bytes)
+            try:
+                self._shake_hands()
+            except OSError:
+                self._socket.close()
+                raise
 
     def send(self, raw: bytes) -> bool:
         """Send bytes as they are; whether the other end still takes them."""
@@ -87,3 +86,11 @@ class RawPeer:
                 raise ConnectionError(f"the other end hung up after {len(received)} of {n_bytes} bytes")
             received += chunk
         return received
+
+    def _shake_hands(self) -> None:
+        self._socket.sendall(_GREETING)
+        self._receive_exactly(len(_GREETING))
+        self._socket.sendall(zmtp_frame(b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER", command=True))
+        # libzmq takes a frame that comes before its own READY has gone for a wrong part of the handshake.
+        _, n_bytes = self._receive_exactly(2)
+        self._receive_exactly(n_bytes)
