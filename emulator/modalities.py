@@ -19,6 +19,10 @@ Modality = Literal["lidar", "camera", "rf", "gps", "radar"]
 MODALITIES: tuple[Modality, ...] = get_args(Modality)
 
 
+#: Reach of a LiDAR that does not tell its own. Source: the 2-D LiDARs of DeepSense scenarios 8 and 9.
+LIDAR_REACH_M = 16.0
+
+
 @dataclass(frozen=True, slots=True)
 class ValueRange:
     """Values that a sensor can give; far outside of what any here does, so that only damage and forgery lie beyond.
@@ -85,6 +89,9 @@ class ModalitySpec:
         dtype: numpy name of its type in memory. Frames are sent to a served model in it.
         unit: of its values in memory.
         values: what the values are, with what stands for "nothing seen".
+        nothing: reading where the sensor saw nothing, in recordings and in memory alike; "reach": the largest range
+            that this sensor can report; None: no reading stands for that, a frame is there or it is missing.
+        readings: index, in a frame or a window, of what the sensor measures; the rest says where.
         window_axis: of an input of several frames along which they lie.
         sees_surroundings: it shows who stands around the base station or the user, so it can warn of a blockage.
         per_beam: its last axis is the codebook, so that it follows the base station's numbers of beams.
@@ -108,6 +115,8 @@ class ModalitySpec:
     noise_sigma: float
     encoder: str
     picture: Literal["image", "rays", "map", "powers", ""]
+    nothing: float | Literal["reach"] | None = None
+    readings: tuple[int, ...] = ()
     per_beam: bool = False
     on_request: bool = False
 
@@ -137,13 +146,15 @@ _LIDAR = ModalitySpec(
     axes=("2", "ray"),
     dtype="float32",
     unit="m, rad",
-    values="range (0: no echo) and angle of every ray",
+    values="range (the sensor's reach: no echo) and angle of every ray",
     window_axis=1,
     sees_surroundings=True,
     noise="ranges",
     noise_sigma=0.1,
     encoder="lidar_window",
     picture="rays",
+    nothing="reach",
+    readings=(0,),
 )
 _CAMERA = ModalitySpec(
     title="camera",
@@ -160,13 +171,14 @@ _CAMERA = ModalitySpec(
     axes=("row", "column"),
     dtype="uint8",
     unit="grey level 0 to 255",
-    values="images",
+    values="images (0: black)",
     window_axis=0,
     sees_surroundings=True,
     noise="levels",
     noise_sigma=20.0,
     encoder="camera_window",
     picture="image",
+    nothing=0.0,
 )
 _RF = ModalitySpec(
     title="beam powers",
@@ -234,6 +246,7 @@ _RADAR = ModalitySpec(
     noise_sigma=3.0,
     encoder="radar_window",
     picture="map",
+    nothing=0.0,
     on_request=True,
 )
 

@@ -10,7 +10,7 @@ this repository.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,10 +34,12 @@ from .deepsense_sensors import (
     DRONE_COLUMNS,
     SWEEP_BEAMS,
     Positions,
+    lidar_reach_m,
     read_camera,
     read_positions,
     read_powers,
     read_sweep,
+    read_sweeps,
 )
 from .deepsense_table import DeepSenseTable, find_table, read_table
 from .file_formats import CAN_READ_IMAGES
@@ -122,8 +124,9 @@ def import_deepsense(
     powers = read_powers(table, sources.power)
     kept = _measured_rows(table, powers, n_beams, nan_beams, notes)
     series = _read_series(table.take(kept), sources, powers[kept], n_beams, blockage_check, notes)
+    sources = sources.with_reach(table.take(kept))
     name = f"DeepSense scenario {scenario}"
-    station = StationDescription(name, series.rate_hz, sources.fields(series), series.positions.geometry)
+    station = StationDescription(name, series.rate_hz, sources.fields(series), sources.geometry(series))
     text = f'[data]\nsource = "deepsense"\nscenario = {scenario}\nn_beams = {n_beams}\nnan_beams = "{nan_beams}"\n'
     # no seed: nothing was drawn
     with RecordingWriter(out, RecordingDescription(text, None, created_by, (station,))) as writer:
@@ -180,6 +183,16 @@ class _Sources:
     beam: str | None
     blockage: str | None
     n_rays: int
+    reach_m: float = 0.0
+
+    def with_reach(self, table: DeepSenseTable) -> _Sources:
+        """The same with the reach of the LiDAR, for which all sweeps are read."""
+        return replace(self, reach_m=lidar_reach_m(table, self.lidar, self.n_rays)) if self.lidar else self
+
+    def geometry(self, series: _Series) -> dict[str, Any]:
+        """Facts of the site that the recording states."""
+        lidar = {"lidar": {"max_range_m": self.reach_m}} if self.lidar else {}
+        return {**series.positions.geometry, **lidar}
 
     def file_columns(self, table: DeepSenseTable) -> list[str]:
         """Columns whose cells point to files that will be read."""
@@ -208,7 +221,7 @@ class _Sources:
         """All fields of some rows; `table` holds just these, and their sweeps and images are read here."""
         frames = {name: values[rows] for name, values in series.values.items()}
         if self.lidar:
-            frames["lidar"] = np.stack([read_sweep(table, self.lidar, row, self.n_rays) for row in range(len(table))])
+            frames["lidar"] = read_sweeps(table, self.lidar, self.n_rays, self.reach_m)
         if self.camera:
             frames["camera"] = np.stack([read_camera(table, self.camera, row) for row in range(len(table))])
         return frames

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
+from ...emulator.modalities import LIDAR_REACH_M
 from ..windows.drive_bys import M_PER_DEGREE
 from .deepsense_rows import BASE_STATION_DRIFT_M, MAX_DISTANCE_M
 from .deepsense_table import DeepSenseTable
@@ -127,7 +128,7 @@ def _east_north_m(base_deg: NDArray[np.float64], user_deg: NDArray[np.float64]) 
 
 
 def read_sweep(table: DeepSenseTable, column: str, row: int, n_rays: int | None = None) -> NDArray[np.float64]:
-    """[n_rays, 2] range in m, angle in rad; range 0 is a ray without an echo.
+    """[n_rays, 2] range in m, angle in rad, as on disk: range 0 is a ray without an echo.
 
     Args:
         n_rays: required number of rays; None: any.
@@ -151,6 +152,18 @@ def read_sweep(table: DeepSenseTable, column: str, row: int, n_rays: int | None 
             f"{angles_rad.min():.2f} to {angles_rad.max():.2f}"
         )
     return sweep
+
+
+def lidar_reach_m(table: DeepSenseTable, column: str, n_rays: int) -> float:
+    """Reach of the LiDAR, which no file states: the usual one, or the largest range in the table beyond it."""
+    return max(LIDAR_REACH_M, *(float(read_sweep(table, column, row, n_rays)[:, 0].max()) for row in range(len(table))))
+
+
+def read_sweeps(table: DeepSenseTable, column: str, n_rays: int, reach_m: float) -> NDArray[np.float64]:
+    """[n_rows, n_rays, 2] range in m, angle in rad; a ray without an echo has the reach, as in all recordings."""
+    sweeps = np.stack([read_sweep(table, column, row, n_rays) for row in range(len(table))])
+    sweeps[..., 0] = np.where(sweeps[..., 0] == 0.0, reach_m, sweeps[..., 0])
+    return sweeps
 
 
 def read_camera(table: DeepSenseTable, column: str, row: int) -> NDArray[np.uint8]:

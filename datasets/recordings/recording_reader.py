@@ -6,7 +6,9 @@ value is compared with what its sensor can give when it is read; see `recorded_v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,7 +17,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import MODALITIES, DataError, Modality
+from ...emulator.contracts import MODALITIES, MODALITY_SPECS, DataError, Modality
+from ...emulator.modalities import LIDAR_REACH_M
 from ...emulator.regular_file import open_regular, quoted, reason, shown
 from .recorded_values import FrameOrder, check_values, column_range
 from .recording_checks import UNREADABLE, Attributes, check_dataset, check_unpacked, member_names, refusing
@@ -37,6 +40,8 @@ MAX_STATIONS = 100_000
 ROWS_AT_ONCE = 1 << 16
 #: Places in a geometry that frames are related to.
 _PLACE = ("latitude_deg", "longitude_deg")
+#: Sweeps that are read at once to find the reach of a LiDAR.
+SWEEPS_AT_ONCE = 1024
 
 
 class RecordingReader:
@@ -221,8 +226,21 @@ class RecordedStation:
         self._dataset(name)
         return next(found for found in self.description.fields if found.name == name)
 
+    def nothing_seen(self, modality: Modality) -> float | None:
+        """Reading of this base station's sensor where it saw nothing, see `ModalitySpec.nothing`.
+
+        Raises:
+            DataError: the base station has no such sensor.
+        """
+        self._dataset(modality)
+        nothing = MODALITY_SPECS[modality].nothing
+        return self._reach_m if nothing == "reach" else nothing
+
     def read(self, name: str, frames: slice = slice(None)) -> NDArray[Any]:
         """Rows of a field; only these are read from disk.
+
+        LiDAR rays without an echo have the sensor's reach. Imports that do not state it, those before version 0.1, hold
+        0 there instead, as their source does, which is replaced here.
 
         Args:
             name: a modality or another field.
@@ -231,6 +249,13 @@ class RecordedStation:
         Raises:
             DataError: the base station has no such field, its content is damaged, or no sensor gives a value of it.
         """
+        rows = self._stored(name, frames)
+        if name == "lidar" and self._stated_reach_m is None:
+            rows[..., 0] = np.where(rows[..., 0] == 0.0, self._reach_m, rows[..., 0])
+        return rows
+
+    def _stored(self, name: str, frames: slice) -> NDArray[Any]:
+        """Rows of a field as they are in the file."""
         dataset = self._dataset(name)
         start, stop, step = frames.indices(self.n_frames)
         if step < 1:
@@ -258,6 +283,21 @@ class RecordedStation:
                     "changed"
                 )
         return geometry
+
+    @property
+    def _stated_reach_m(self) -> float | None:
+        """Reach of the LiDAR as the geometry of the site tells it."""
+        lidar = self.geometry.get("lidar")
+        reach_m = lidar.get("max_range_m") if isinstance(lidar, dict) else None
+        return float(reach_m) if isinstance(reach_m, (int, float)) and 0.0 < reach_m < math.inf else None
+
+    @cached_property
+    def _reach_m(self) -> float:
+        """Reach of the LiDAR: as stated, or the usual one, or the largest range that was recorded beyond it."""
+        if self._stated_reach_m is not None:
+            return self._stated_reach_m
+        pieces = (slice(first, first + SWEEPS_AT_ONCE) for first in range(0, self.n_frames, SWEEPS_AT_ONCE))
+        return max(LIDAR_REACH_M, *(float(self._stored("lidar", piece)[..., 0].max()) for piece in pieces))
 
     def _dataset(self, name: str) -> Any:
         if name not in self._datasets:

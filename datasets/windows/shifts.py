@@ -8,6 +8,7 @@ client trains on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,26 +18,41 @@ from .drive_bys import M_PER_DEGREE
 from .perturb import Occlusion
 
 Inputs = Mapping[Modality, NDArray[np.float32]]
-#: Modality -> unit of its values, with one word per column where columns differ: "deg, deg, m, m".
-Units = Mapping[Modality, str]
+
+
+class Sensor(Protocol):
+    """Facts of one sensor that a shift must respect."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of its values, with one word per column where columns differ: "deg, deg, m, m"."""
+        ...
+
+    @property
+    def nothing(self) -> float | None:
+        """Reading where it saw nothing; None: no reading stands for that."""
+        ...
+
+
+Sensors = Mapping[Modality, Sensor]
 
 #: Share of the light that is left at night, and of a LiDAR's rays that something close by swallows.
 NIGHT_LIGHT = 0.25
 HIDDEN_RAYS = 0.3
 
 
-def noisy(inputs: Inputs, units: Units, draws: np.random.Generator) -> Inputs:
-    """Inputs with more noise from all sensors; LiDAR rays without an echo stay without."""
+def noisy(inputs: Inputs, sensors: Sensors, draws: np.random.Generator) -> Inputs:
+    """Inputs with more noise from all sensors; LiDAR rays and radar cells without an echo stay without."""
     noised = {}
     for modality, values in inputs.items():
         spec = MODALITY_SPECS[modality]
         # drawn for every sensor in turn, also where a kind of noise uses only a part of it
         noise = draws.standard_normal(values.shape, dtype=np.float32)
-        noised[modality] = NOISES[spec.noise](values, noise, spec.noise_sigma, units[modality])
+        noised[modality] = NOISES[spec.noise](values, noise, spec.noise_sigma, sensors[modality])
     return noised
 
 
-def at_night(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Inputs:
+def at_night(inputs: Inputs, _sensors: Sensors, draws: np.random.Generator) -> Inputs:
     """Inputs with images at night: less light, and the noise of daylight; other sensors do not change."""
     changed = dict(inputs)
     if "camera" in inputs:
@@ -46,10 +62,11 @@ def at_night(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Input
     return changed
 
 
-def occluded(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Inputs:
-    """Inputs with an object before the sensors: one side of every image is black, and a sector of rays has no echo.
+def occluded(inputs: Inputs, sensors: Sensors, draws: np.random.Generator) -> Inputs:
+    """Inputs with an object before the sensors: one side of every image and a sector of rays see nothing.
 
-    It stays where it is during a sample. Beams and positions are as they were.
+    Nothing is black for a camera, and the reach for a ray: the object is too close to send back an echo. It stays where
+    it is during a sample. Beams and positions are as they were.
     """
     changed = dict(inputs)
     if "camera" in inputs:
@@ -60,13 +77,13 @@ def occluded(inputs: Inputs, _units: Units, draws: np.random.Generator) -> Input
         in_rows = (row >= hidden[:, :1]) & (row < hidden[:, 1:2])
         in_columns = (column >= hidden[:, 2:3]) & (column < hidden[:, 3:])
         shown = ~(in_rows[:, None, :, None] & in_columns[:, None, None, :])
-        changed["camera"] = np.where(shown, image, np.float32(0.0))
+        changed["camera"] = np.where(shown, image, np.float32(_nothing(sensors["camera"])))
     if "lidar" in inputs:
-        changed["lidar"] = _without_a_sector(inputs["lidar"], draws)
+        changed["lidar"] = _without_a_sector(inputs["lidar"], _nothing(sensors["lidar"]), draws)
     return changed
 
 
-Shift = Callable[[Inputs, Units, np.random.Generator], Inputs]
+Shift = Callable[[Inputs, Sensors, np.random.Generator], Inputs]
 
 #: Name -> the shift, and the modalities that it changes.
 SHIFTS: Mapping[str, tuple[Shift, frozenset[Modality]]] = {
@@ -77,34 +94,35 @@ SHIFTS: Mapping[str, tuple[Shift, frozenset[Modality]]] = {
 
 
 Batch = NDArray[np.float32]
-#: Values of a batch, standard normal draws of its shape, standard deviation and unit -> the batch with noise.
-Noise = Callable[[Batch, Batch, float, str], Batch]
+#: Values of a batch, standard normal draws of its shape, standard deviation and sensor -> the batch with noise.
+Noise = Callable[[Batch, Batch, float, Sensor], Batch]
 
 
-def _noisy_levels(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batch:
+def _noisy_levels(values: Batch, noise: Batch, sigma: float, _sensor: Sensor) -> Batch:
     return np.clip(values + sigma * noise, 0.0, 255.0).astype(np.float32)
 
 
-def _noisy_decibels(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batch:
+def _noisy_decibels(values: Batch, noise: Batch, sigma: float, _sensor: Sensor) -> Batch:
     return np.asarray(values + np.float32(sigma) * noise)
 
 
-def _noisy_positions(values: Batch, noise: Batch, sigma: float, unit: str) -> Batch:
-    return np.asarray(values + _position_noise(sigma, unit, values.shape[-1]) * noise)
+def _noisy_positions(values: Batch, noise: Batch, sigma: float, sensor: Sensor) -> Batch:
+    return np.asarray(values + _position_noise(sigma, sensor.unit, values.shape[-1]) * noise)
 
 
-def _noisy_ranges(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batch:
-    """Of [n, 2, frames, rays]: range and angle. Rays without an echo stay without."""
+def _noisy_ranges(values: Batch, noise: Batch, sigma: float, sensor: Sensor) -> Batch:
+    """Of [n, 2, frames, rays]: range and angle. Rays without an echo stay without; none goes beyond the reach."""
+    reach_m = np.float32(_nothing(sensor))
     changed = values.copy()
-    moved = np.maximum(values[:, 0] + np.float32(sigma) * noise[:, 0], 0.0)
-    changed[:, 0] = np.where(values[:, 0] > 0.0, moved, values[:, 0])
+    moved = np.clip(values[:, 0] + np.float32(sigma) * noise[:, 0], 0.0, reach_m)
+    changed[:, 0] = np.where(values[:, 0] < reach_m, moved, values[:, 0])
     return changed
 
 
-def _noisy_echoes(values: Batch, noise: Batch, sigma: float, _unit: str) -> Batch:
+def _noisy_echoes(values: Batch, noise: Batch, sigma: float, sensor: Sensor) -> Batch:
     """Maps of whole decibels above the noise floor. Cells without an echo stay without, as no recording has less."""
     moved = np.clip(np.round(values + np.float32(sigma) * noise), 0.0, 255.0)
-    return np.where(values > 0.0, moved, values).astype(np.float32)
+    return np.where(values > _nothing(sensor), moved, values).astype(np.float32)
 
 
 #: Kind of noise, as `ModalitySpec.noise` names it -> what adds it.
@@ -124,11 +142,16 @@ def _position_noise(sigma_m: float, unit: str, n_columns: int) -> NDArray[np.flo
     return np.array([sigma_m / M_PER_DEGREE if word == "deg" else sigma_m for word in each], np.float32)
 
 
-def _without_a_sector(scans: NDArray[np.float32], draws: np.random.Generator) -> NDArray[np.float32]:
+def _nothing(sensor: Sensor) -> float:
+    assert sensor.nothing is not None, "recordings of LiDARs, cameras and radars say what stands for nothing seen"
+    return sensor.nothing
+
+
+def _without_a_sector(scans: Batch, reach_m: float, draws: np.random.Generator) -> Batch:
     """[n, 2, frames, rays] without the echoes of neighboring rays, other ones in every sample."""
     n, n_rays = len(scans), scans.shape[-1]
     first = draws.integers(0, n_rays, n)
     hidden = (np.arange(n_rays) - first[:, None]) % n_rays < round(HIDDEN_RAYS * n_rays)
     changed = scans.copy()
-    changed[:, 0] = np.where(hidden[:, None, :], np.float32(0.0), scans[:, 0])
+    changed[:, 0] = np.where(hidden[:, None, :], np.float32(reach_m), scans[:, 0])
     return changed

@@ -165,7 +165,7 @@ def _late(joint: FinishedRun, absent: FinishedRun, single: Sequence[FinishedRun]
         me = own[newcomer]
         mine = _scores(me, me.trained)
         taken = [
-            _scores(me, answers(_session(other), me.data.test, me.units, joint.scenario.seed, newcomer))
+            _scores(me, answers(_session(other), me.data.test, me.inputs, joint.scenario.seed, newcomer))
             for other in trained
             if other.member.group == me.member.group
         ]

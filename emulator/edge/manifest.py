@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self
 
-from ..contracts import InputWindow, Modality, SheafedgeError
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import MODALITY_SPECS, InputWindow, Modality, SheafedgeError
 
 FORMAT = "sheafedge-bundle"
 VERSION = 1
@@ -23,6 +26,8 @@ OutputKind = Literal["binary", "classes"]
 MOST_VALUES = 1 << 26
 #: Of all files of a bundle together: a device must not be filled by a file that claims to be small.
 MOST_BYTES = 1 << 28
+#: Of a reading that stands for nothing seen; float32 holds it.
+MOST_READING = 1e9
 
 
 class BundleError(SheafedgeError, ValueError):
@@ -39,9 +44,10 @@ class InputSpec:
         rate_hz: rate of the sensor's frames when the model was trained.
         unit: unit of the values.
         meaning: meaning of the values, for people.
+        nothing: reading where the sensor saw nothing, such as the reach of a LiDAR; None: no reading stands for that.
 
     Raises:
-        BundleError: the frames of the window do not make a sample of this shape, or they are too large.
+        BundleError: the frames of the window do not make a sample of this shape, or a size or reading is too large.
     """
 
     window: InputWindow
@@ -49,6 +55,7 @@ class InputSpec:
     rate_hz: float
     unit: str
     meaning: str
+    nothing: float | None = None
 
     def __post_init__(self) -> None:
         axis = self.window.axis
@@ -63,6 +70,8 @@ class InputSpec:
             raise BundleError(
                 f"input {self.modality}: a sample of shape {list(self.shape)} and lag {self.window.lag} is too large"
             )
+        if self.nothing is not None and (not abs(self.nothing) <= MOST_READING or not self.shape):
+            raise BundleError(f"input {self.modality}: {self.nothing:g} cannot stand for nothing seen")
 
     @property
     def modality(self) -> Modality:
@@ -73,6 +82,14 @@ class InputSpec:
     def frame_shape(self) -> tuple[int, ...]:
         """Shape of what the sensor gives at one instant."""
         return self.window.frame_shape(self.shape)
+
+    @property
+    def blank(self) -> NDArray[np.float32]:
+        """[*shape] what stands in the place of a lost sensor: nothing seen, and zeros where no reading says so."""
+        value = np.zeros(self.shape, dtype=np.float32)
+        if self.nothing is not None:
+            value[MODALITY_SPECS[self.modality].readings] = self.nothing
+        return value
 
     def as_dict(self) -> dict[str, Any]:
         """The object of `manifest.json`."""
@@ -86,6 +103,7 @@ class InputSpec:
             "rate_hz": self.rate_hz,
             "unit": self.unit,
             "meaning": self.meaning,
+            "nothing": self.nothing,
         }
 
 

@@ -16,6 +16,7 @@ from ..contracts import MODALITIES, InputWindow, Modality
 from .manifest import (
     FORMAT,
     MOST_BYTES,
+    MOST_READING,
     MOST_VALUES,
     VERSION,
     BundleError,
@@ -181,19 +182,23 @@ def _file_name(value: str) -> str:
     return value
 
 
-def _object(made: Callable[..., _Made], readers: Mapping[str, _Reader]) -> Callable[[Any], _Made]:
-    """Reads an object with exactly these fields."""
+def _object(
+    made: Callable[..., _Made], readers: Mapping[str, _Reader], later: frozenset[str] = frozenset()
+) -> Callable[[Any], _Made]:
+    """Reads an object with exactly these fields; those of `later` may be missing, as earlier releases wrote none."""
 
     def read(value: Any) -> _Made:
         if not isinstance(value, dict):
             raise ValueError("must be an object")
         # Unknown fields are refused like missing ones: a later release may have given them a meaning that matters.
-        if wrong := set(value) ^ set(readers):
+        if wrong := (set(value) ^ set(readers)) - (later - set(value)):
             raise BundleError(
                 f"manifest.json: field {min(wrong)[:80]!r} is {'missing' if min(wrong) in readers else 'unknown'}"
             )
         content = {}
         for name, reader in readers.items():
+            if name not in value:
+                continue
             try:
                 content[name] = reader(value[name])
             except BundleError:
@@ -238,6 +243,7 @@ _INPUT: Mapping[str, _Reader] = {
     "rate_hz": _number(0.0, open_end=True),
     "unit": _text,
     "meaning": _text,
+    "nothing": _optional(_number(-MOST_READING)),
 }
 _OUTPUT: Mapping[str, _Reader] = {
     "kind": _one_of(get_args(OutputKind)),
@@ -254,7 +260,7 @@ _MANIFEST: Mapping[str, _Reader] = {
     "question": _text,
     "precision": _one_of(tuple(PRECISIONS)),
     "runtime": _object(Runtime, {"opset": _whole(1), "ir_version": _whole(1), "onnxruntime": _text}),
-    "inputs": _list(_object(_input_spec, _INPUT)),
+    "inputs": _list(_object(_input_spec, _INPUT, later=frozenset({"nothing"}))),
     "output": _object(OutputSpec, _OUTPUT),
     "flops": _number(0.0),
     "parameters": _whole(0),

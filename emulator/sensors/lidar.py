@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError
+from ..modalities import LIDAR_REACH_M
 from ..ranges import check_ranges
 from ..world.scene import Array, Kind, Scene
 
@@ -48,7 +49,7 @@ class LidarSettings:
 
     n_rays: int = 216
     field_of_view_deg: float = 209.5
-    max_range_m: float = 16.0
+    max_range_m: float = LIDAR_REACH_M
     height_m: float = 1.1
     sweep_s: float = 0.1
     rolling: bool = False

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ...emulator.contracts import ConfigError, Modality
+from ...emulator.modalities import LIDAR_REACH_M
 from ..settings import ModelSettings
 from .beam_map import beam_map_encoder
 from .camera_encoder import camera_encoder
@@ -35,8 +36,6 @@ from .normalize import (
 from .radar_encoder import radar_encoder
 from .resnet import resnet50_encoder
 
-#: Range in m of the usual LiDAR; a larger reading in training replaces it.
-LIDAR_RANGE_M = 16.0
 #: Training samples that statistics of large inputs are taken from; more would not change them.
 SAMPLES_FOR_STATISTICS = 64
 
@@ -101,9 +100,9 @@ def _relative_sweeps(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
 
 
 def _lidar_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
-    # channel 0 is the range, channel 1 the angle
+    # channel 0 is the range, channel 1 the angle; a LiDAR that reaches farther is scaled by its own reach
     farthest_m = float(request.some_samples()[:, 0].max())
-    return LidarScale(max(LIDAR_RANGE_M, farthest_m)), request.convolutional(lidar_encoder)
+    return LidarScale(max(LIDAR_REACH_M, farthest_m)), request.convolutional(lidar_encoder)
 
 
 def _camera_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:

@@ -166,11 +166,13 @@ def _use(manifest: Manifest) -> list[str]:
 
 
 def _inputs(manifest: Manifest) -> Iterator[str]:
-    yield "| Input | Shape | Rate | Unit | Meaning |"
-    yield "|---|---|---|---|---|"
+    yield "| Input | Shape | Rate | Unit | Meaning | Nothing seen |"
+    yield "|---|---|---|---|---|---|"
     for one in manifest.inputs:
         shape = " × ".join(map(str, one.shape))
-        yield f"| `{one.modality}` | {shape} | {one.rate_hz:g} Hz{_frames(one)} | {one.unit} | {one.meaning} |"
+        nothing = "" if one.nothing is None else f"{one.nothing:g}"
+        rate = f"{one.rate_hz:g} Hz{_frames(one)}"
+        yield f"| `{one.modality}` | {shape} | {rate} | {one.unit} | {one.meaning} | {nothing} |"
 
 
 def _frames(one: InputSpec) -> str:
@@ -189,9 +191,9 @@ def _optional(manifest: Manifest) -> Iterator[str]:
     if len(manifest.inputs) > 1:
         yield ""
         yield (
-            "If a sensor fails, give zeros for it and the input `present` [batch, number of inputs], 0 for what is"
-            " missing and 1 for the rest; without `present`, all are there. Where the model weighs its sensors, a"
-            " second output `attention` says how much each one counted."
+            "If a sensor fails, give what stands for nothing seen, or zeros, and the input `present` [batch, number of"
+            " inputs], 0 for what is missing and 1 for the rest; without `present`, all are there. Where the model"
+            " weighs its sensors, a second output `attention` says how much each one counted."
         )
 
 

@@ -5,7 +5,7 @@ A model in fewer bits is compared with the trained one, condition by condition.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.shifts import SHIFTS
 from ...emulator.contracts import PRESENT_NAME, Modality
+from ...emulator.edge.manifest import InputSpec
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.random_streams import named_stream
 from ..tasks.task_spec import Scores, TaskSpec
@@ -59,16 +60,17 @@ class Evidence:
         return metrics
 
 
-def answers(session: OnnxSession, samples: Samples, units: Mapping[Modality, str], seed: int, client: int) -> Answers:
+def answers(session: OnnxSession, samples: Samples, specs: Sequence[InputSpec], seed: int, client: int) -> Answers:
     """Logits [n, n_outputs] under every condition; the same seed and client give the same inputs."""
+    sensors = {spec.modality: spec for spec in specs}
     pieces: dict[str, list[NDArray[np.float32]]] = {}
     # one stream per perturbation, so that a further one leaves the inputs of the others as they are
     draws = {name: named_stream(seed, "shift", name, client) for name in SHIFTS}
     # piece by piece: held-out windows of images may not fit into memory at once
     for gathered in in_pieces(samples):
         # in the order of the model's inputs, so that perturbations draw in one order
-        inputs: dict[Modality, NDArray[np.float32]] = {name: gathered[name] for name in units}
-        for condition, changed in _conditions(inputs, units, draws):
+        inputs: dict[Modality, NDArray[np.float32]] = {name: gathered[name] for name in sensors}
+        for condition, changed in _conditions(inputs, sensors, draws):
             pieces.setdefault(condition, []).append(session.run(changed))
     return {condition: np.concatenate(piece) for condition, piece in pieces.items()}
 
@@ -105,27 +107,32 @@ def decided(logits: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
 
 def _conditions(
     inputs: Mapping[Modality, NDArray[np.float32]],
-    units: Mapping[Modality, str],
+    sensors: Mapping[Modality, InputSpec],
     draws: Mapping[str, np.random.Generator],
 ) -> Iterator[tuple[str, Mapping[str, NDArray[np.float32]]]]:
     yield HELD_OUT, _by_name(inputs)
     for name, (shift, changes) in SHIFTS.items():
         # a shift that changes none of the inputs would repeat the held-out scores
         if changes.intersection(inputs):
-            yield name, _by_name(shift(inputs, units, draws[name]))
+            yield name, _by_name(shift(inputs, sensors, draws[name]))
     if len(inputs) == 1:  # without its only sensor a model has nothing to answer from
         return
     for lost in inputs:
-        yield f"{WITHOUT}{lost}", without(inputs, lost)
+        yield f"{WITHOUT}{lost}", without(inputs, sensors, lost)
 
 
-def without(inputs: Mapping[Modality, NDArray[np.float32]], *lost: Modality) -> dict[str, NDArray[np.float32]]:
+def without(
+    inputs: Mapping[Modality, NDArray[np.float32]], sensors: Mapping[Modality, InputSpec], *lost: Modality
+) -> dict[str, NDArray[np.float32]]:
     """Inputs of a model that has several modalities, as a device gives them that lacks some of these."""
     present = np.array([[name not in lost for name in inputs]], np.float32)
     n = len(next(iter(inputs.values())))
-    # zeros as a device gives them; `present` tells the model to leave the input out
-    kept = {name: np.zeros_like(values) if name in lost else values for name, values in _by_name(inputs).items()}
-    return kept | {PRESENT_NAME: np.repeat(present, n, axis=0)}
+    # as a device gives them; `present` tells the model to leave the input out
+    given = {
+        modality: np.repeat(sensors[modality].blank[None], n, axis=0) if modality in lost else values
+        for modality, values in inputs.items()
+    }
+    return _by_name(given) | {PRESENT_NAME: np.repeat(present, n, axis=0)}
 
 
 def _by_name(inputs: Mapping[Modality, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from ...emulator.contracts import ConfigError, DataError, Modality, NodeId
+from ...emulator.contracts import ConfigError, DataError, NodeId
 from ...emulator.edge.manifest import InputSpec
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import TRAINED, precision_named
@@ -47,11 +47,6 @@ class ExportSource:
     inputs: tuple[InputSpec, ...]
     reported: str
 
-    @property
-    def units(self) -> dict[Modality, str]:
-        """Input -> unit of its values."""
-        return {one.modality: one.unit for one in self.inputs}
-
     @cached_property
     def trained(self) -> Answers:
         """Logits of the model of the run under every condition."""
@@ -59,7 +54,7 @@ class ExportSource:
 
     def answers(self, session: OnnxSession) -> Answers:
         """Logits under every condition, see `bundle_evidence.answers`."""
-        return answers(session, self.data.test, self.units, self.run.scenario.seed, self.member.client_id)
+        return answers(session, self.data.test, self.inputs, self.run.scenario.seed, self.member.client_id)
 
 
 def export_sources(
@@ -98,7 +93,7 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> E
     if unknown := [name for name in names if name not in described]:
         raise DataError(f"{file} takes {unknown[0]!r}, which client {member.client_id} does not have; run it again")
     inputs = tuple(
-        InputSpec(said.window, said.shape, data.rate_hz, said.unit, said.meaning)
+        InputSpec(said.window, said.shape, data.rate_hz, said.unit, said.meaning, data.nothing.get(modality))
         for modality, said in described.items()
         if modality in names
     )

@@ -232,7 +232,7 @@ def _from_world(file: WorldFile, station: RecordedStation, rows: slice, moments:
         readings,
         blocked=station.read("blocked_geometric", rows) if "blocked_geometric" in station.field_names else None,
         user_pixels=pixels,
-        lidar_max_m=file.section.lidar.max_range_m,
+        lidar_max_m=_lidar_max_m(station),
         title=f"base station {station.index}: {station.name}, {light}, seed {file.seed}",
     )
 
@@ -246,8 +246,15 @@ def _from_data(station: RecordedStation, rows: slice, moments: list[int]) -> Fig
         moments,
         _readings(station, rows),
         blocked=station.read(label, rows) if label else None,
+        lidar_max_m=_lidar_max_m(station),
         title=station.name,
     )
+
+
+def _lidar_max_m(station: RecordedStation) -> float:
+    """Range from which on a ray has no echo; infinite without a LiDAR."""
+    reach_m = station.nothing_seen("lidar") if "lidar" in station.modalities else None
+    return np.inf if reach_m is None else reach_m
 
 
 def _readings(station: RecordedStation, rows: slice) -> dict[Modality, NDArray[Any]]:

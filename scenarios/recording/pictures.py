@@ -277,8 +277,7 @@ def _draw_lidar(scene: Scene, frame: int, scan: NDArray[Any], far_m: float, ax: 
     for slot in np.flatnonzero(scene.present[frame]):
         corner, size_m = scene.lower_m[frame, slot], scene.size_m[frame, slot]
         ax.add_patch(Rectangle(tuple(corner[:2]), *size_m[:2], fc="#dddddd", ec="#777777", lw=1.0, zorder=2))
-    # a ray without an echo is recorded as 0 or as the largest range
-    echo = (scan[:, 0] > 0) & (scan[:, 0] < far_m)
+    echo = scan[:, 0] < far_m
     range_m, azimuth_rad = scan[echo].T
     ax.add_patch(Circle((x_m, y_m), far_m, fill=False, ec="#999999", ls=":", lw=1.2, zorder=1))
     ax.scatter(x_m + range_m * np.sin(azimuth_rad), y_m + range_m * np.cos(azimuth_rad), s=9, c="#7b1fa2", zorder=4)

@@ -122,6 +122,7 @@ def draw_recorded(
     readings: Mapping[Modality, NDArray[Any]],
     *,
     blocked: NDArray[np.bool_] | None = None,
+    lidar_max_m: float = np.inf,
     title: str = "",
 ) -> Figure:
     """A few moments side by side, and the beam powers below.
@@ -131,6 +132,7 @@ def draw_recorded(
         moments: which of them to show.
         readings: modality -> [F, ...] as recorded; `ModalitySpec.picture` says how each is drawn.
         blocked: [F] label, shaded.
+        lidar_max_m: ranges from here on are no echoes.
         title: title of the figure.
     """
     from matplotlib.figure import Figure
@@ -141,6 +143,8 @@ def draw_recorded(
         values, kind = readings[modality], MODALITY_SPECS[modality].picture
         if kind == "powers":
             power = values
+        elif kind == "rays":
+            parts.append(_rays(values, lidar_max_m))
         elif kind in _PARTS:
             parts.append(_PARTS[kind](modality, values))
     heights = [1.0] * len(parts) + [0.3, 0.5] * (power is not None)
@@ -161,9 +165,9 @@ def draw_recorded(
     return figure
 
 
-def _draw_lidar(scan: NDArray[Any], ax: Axes) -> None:
+def _draw_lidar(scan: NDArray[Any], far_m: float, ax: Axes) -> None:
     range_m, angle_rad = scan.T
-    echo = range_m > 0
+    echo = range_m < far_m
     ax.scatter(range_m[echo] * np.sin(angle_rad[echo]), range_m[echo] * np.cos(angle_rad[echo]), s=8, c="#7b1fa2")
     ax.plot(0.0, 0.0, marker="^", ms=11, c="black")
     ax.set_aspect("equal", adjustable="datalim")
@@ -179,13 +183,13 @@ def _image(_modality: Modality, images: NDArray[Any]) -> _Draw:
     return draw
 
 
-def _rays(_modality: Modality, scans: NDArray[Any]) -> _Draw:
-    return lambda frame, ax: _draw_lidar(scans[frame], ax)
+def _rays(scans: NDArray[Any], far_m: float) -> _Draw:
+    return lambda frame, ax: _draw_lidar(scans[frame], far_m, ax)
 
 
 def _map(modality: Modality, maps: NDArray[Any]) -> _Draw:
     return lambda frame, ax: draw_map(modality, maps[frame], float(maps.max()), ax)
 
 
-#: `ModalitySpec.picture` -> what draws a moment of it.
-_PARTS: Mapping[str, Callable[[Modality, NDArray[Any]], _Draw]] = {"image": _image, "rays": _rays, "map": _map}
+#: `ModalitySpec.picture` -> what draws a moment of it from the values alone.
+_PARTS: Mapping[str, Callable[[Modality, NDArray[Any]], _Draw]] = {"image": _image, "map": _map}

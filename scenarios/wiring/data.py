@@ -18,7 +18,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
 from ...datasets.windows.track_windows import tracking_windows
-from ...emulator.contracts import DataError
+from ...emulator.contracts import DataError, Modality
 from ...emulator.network.channels.recorded_blockage import BlockedTimes
 from ...emulator.random_streams import named_stream
 from ..recording.record import Progress
@@ -48,6 +48,7 @@ class ClientData:
             there are no such stretches, or no times.
         rate_hz: nominal number of frames per second.
         held_out: part of the recording that `test` covers, see `held_out_part`; empty without a short description.
+        nothing: modality -> reading where its sensor saw nothing; those without one are left out.
     """
 
     recording: str
@@ -58,6 +59,7 @@ class ClientData:
     served: Samples | None = None
     rate_hz: float = GATHERED_RATE_HZ
     held_out: Mapping[str, str | float] = field(default_factory=dict)
+    nothing: Mapping[Modality, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,6 +140,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             else _held_out_frames(of_every_frame[client_id], samples[client_id].take(rows.test)),
             rate_hz=stations[rows.recording_index].rate_hz,
             held_out=held_out_part(data.split, samples[client_id].take(rows.test), sensed[client_id]),
+            nothing=_nothing_seen(stations[rows.recording_index], members[client_id]),
         )
         for client_id, rows in enumerate(shares)
     ]
@@ -173,6 +176,11 @@ def _sensed_frames(
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
         sensed.append(frames[key])
     return sensed
+
+
+def _nothing_seen(station: RecordedStation, member: Member) -> dict[Modality, float]:
+    found = {modality: station.nothing_seen(modality) for modality in member.modalities}
+    return {modality: value for modality, value in found.items() if value is not None}
 
 
 def held_out_part(split: Split, test: Samples, sensed: SensedFrames) -> Mapping[str, str | float]:

@@ -52,7 +52,7 @@ def tiny_bundle(
 def tiny_manifest(*, kind: OutputKind = "binary", n: int = 8, frames: int = 4, name: str = "tiny") -> Manifest:
     """What a tiny bundle says of itself, without files."""
     rf = InputSpec(InputWindow("rf", frames, axis=0), (frames, n), RATE_HZ, "dB", "power of every beam")
-    lidar = InputSpec(InputWindow("lidar", frames, axis=1), (2, frames, 6), RATE_HZ, "m, rad", "range and angle")
+    lidar = InputSpec(InputWindow("lidar", frames, axis=1), (2, frames, 6), RATE_HZ, "m, rad", "range and angle", 16.0)
     if kind == "binary":
         inputs = (lidar, rf)
         output = OutputSpec("binary", ("stays clear", "blocked"), "a blockage is near", horizon_s=0.5)

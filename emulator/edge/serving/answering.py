@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...contracts import PRESENT_NAME, Modality
 from ..bundle import Bundle
 from ..frame_packets import FrameRefused
-from ..manifest import OutputSpec
+from ..manifest import InputSpec, OutputSpec
 from .stream_windows import Sample
 
 
@@ -144,12 +144,11 @@ class ServedModel:
         Raises:
             FrameRefused: the model failed.
         """
-        # All samples of a batch have all inputs, whole or zero, because an ONNX input has one shape.
+        # All samples of a batch have all inputs, whole or blank, because an ONNX input has one shape.
         inputs: dict[str, NDArray[np.float32]] = {
-            spec.modality: np.stack([_window(sample, spec.modality, spec.shape) for sample in samples])
-            for spec in self.manifest.inputs
+            spec.modality: np.stack([_window(sample, spec) for sample in samples]) for spec in self.manifest.inputs
         }
-        # what is missing is given as zeros, and masked where the model knows masks
+        # what is missing is given as a sensor that sees nothing, and masked where the model knows masks
         if self._masks:
             rows = [[modality in sample.inputs for modality in self.manifest.modalities] for sample in samples]
             inputs[PRESENT_NAME] = np.array(rows, dtype=np.float32)
@@ -187,6 +186,6 @@ def decided(logits: NDArray[np.float64], output: OutputSpec) -> tuple[int, NDArr
     return int(logits.argmax()), weights / weights.sum()
 
 
-def _window(sample: Sample, modality: Modality, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    window = sample.inputs.get(modality)
-    return np.zeros(shape, dtype=np.float32) if window is None else window
+def _window(sample: Sample, spec: InputSpec) -> NDArray[np.float32]:
+    window = sample.inputs.get(spec.modality)
+    return spec.blank if window is None else window

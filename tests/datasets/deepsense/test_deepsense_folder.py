@@ -19,6 +19,7 @@ from sheafedge.datasets.deepsense.file_formats import read_mat
 from sheafedge.datasets.power_blockage import PowerBlockage
 from sheafedge.datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.emulator.modalities import LIDAR_REACH_M
 
 HAS_PILLOW = importlib.util.find_spec("PIL") is not None
 FLOAT32 = 1e-6  # powers and ranges are stored with 24 bits
@@ -638,8 +639,24 @@ def test_sweeps_of_the_scanner_are_recorded(folder: Folder) -> None:
         put_sweep(folder, row, mat_bytes(sweep_of(row, 460)), column="unit1_lidar")
     station = folder.station()
     assert station.modalities == ("lidar", "rf")
-    assert_allclose(station.read("lidar"), np.stack([sweep_of(row) for row in range(12)]), rtol=FLOAT32)
+    on_disk = np.stack([sweep_of(row) for row in range(12)])
+    no_echo = on_disk[..., 0] == 0.0  # as DeepSense writes it; recordings have the reach there
+    assert 0.1 < no_echo.mean() < 0.5
+    assert station.nothing_seen("lidar") == LIDAR_REACH_M
+    assert station.geometry["lidar"] == {"max_range_m": LIDAR_REACH_M}
+    assert_allclose(station.read("lidar")[..., 0], np.where(no_echo, LIDAR_REACH_M, on_disk[..., 0]), rtol=FLOAT32)
+    assert_allclose(station.read("lidar")[..., 1], on_disk[..., 1], rtol=FLOAT32)
     assert station.field("lidar").columns == ("range_m", "angle_rad")
+
+
+def test_a_scanner_that_saw_farther_than_usual_reaches_so_far(folder: Folder) -> None:
+    for row in range(12):
+        put_sweep(folder, row, mat_bytes(sweep_of(row) * [10.0 if row == 7 else 1.0, 1.0]))
+    station = folder.station()
+    farthest = float(np.float32(10.0 * sweep_of(7)[:, 0].max()))
+    assert station.nothing_seen("lidar") == pytest.approx(farthest)
+    assert (station.read("lidar")[..., 0] > 0.0).all()
+    assert station.read("lidar")[..., 0].max() == pytest.approx(farthest)
 
 
 @pytest.mark.parametrize(

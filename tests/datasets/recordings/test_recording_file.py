@@ -145,6 +145,51 @@ def test_a_file_says_what_its_numbers_are(path: Path) -> None:
         assert recording.description.seed == 7
 
 
+def with_lidar(path: Path, geometry: Mapping[str, Any], farthest_m: float = 9.0) -> tuple[RecordingReader, np.ndarray]:
+    """A recording whose rays give 0 m now and then, and what is in its file."""
+    station = replace(site(("lidar",), lidar=(5, 2)), geometry=geometry)
+    frames = frames_of(station, 12)
+    frames["lidar"][::3, 2, 0] = 0.0
+    frames["lidar"][4, 1, 0] = farthest_m
+    with RecordingWriter(path, described(station)) as writer:
+        writer.append(0, frames)
+    return RecordingReader(path), frames["lidar"]
+
+
+@pytest.mark.parametrize("geometry", [{}, {"lidar": 3}, {"lidar": {"max_range_m": "far"}}, {"lidar": {}}], ids=str)
+@pytest.mark.parametrize(("farthest_m", "reach_m"), [(9.0, 16.0), (40.0, 40.0)])
+def test_an_import_of_before_is_read_with_its_reach_where_there_was_no_echo(
+    path: Path, geometry: Mapping[str, Any], farthest_m: float, reach_m: float
+) -> None:
+    reader, stored = with_lidar(path, geometry, farthest_m)
+    with reader:
+        station = reader.base_stations[0]
+        assert station.nothing_seen("lidar") == reach_m
+        found = station.read("lidar")
+        assert_array_equal(found[..., 0], np.where(stored[..., 0] == 0.0, reach_m, stored[..., 0]))
+        assert_array_equal(found[..., 1], stored[..., 1])
+        assert_array_equal(
+            station.read("lidar", slice(3, 9, 2)), found[3:9:2]
+        )  # of the whole file, not of what is read
+
+
+def test_where_the_reach_is_stated_0_m_is_an_obstacle_at_the_sensor(path: Path) -> None:
+    reader, stored = with_lidar(path, {"lidar": {"max_range_m": 12.5}})
+    with reader:
+        assert reader.base_stations[0].nothing_seen("lidar") == 12.5
+        assert_array_equal(reader.base_stations[0].read("lidar"), stored)
+
+
+def test_what_stands_for_nothing_seen_is_told_by_the_modality(path: Path) -> None:
+    write(path, site(("camera", "rf", "gps")))
+    with RecordingReader(path) as reader:
+        station = reader.base_stations[0]
+        assert station.nothing_seen("camera") == 0.0
+        assert station.nothing_seen("rf") is station.nothing_seen("gps") is None
+        with pytest.raises(DataError, match="has no field 'lidar'"):
+            station.nothing_seen("lidar")
+
+
 def test_no_seed_is_not_seed_0(path: Path) -> None:
     with RecordingWriter(path, described(site(()), seed=None)) as writer:
         writer.append(0, frames_of(site(()), 3))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 from doubles.bundles import tiny_manifest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import InputWindow
 from sheafedge.emulator.edge.manifest import BundleError, InputSpec, Manifest, OutputSpec
 from sheafedge.emulator.edge.manifest_reader import MOST_MANIFEST_BYTES, read_manifest
@@ -75,6 +78,9 @@ def test_the_span_reaches_from_the_oldest_frame_to_now() -> None:
 @pytest.mark.parametrize(("where", "name"), places(), ids=str)
 def test_no_field_may_be_missing(where: tuple[Any, ...], name: str) -> None:
     text = changed(tiny_manifest().with_files(FILES), where, lambda table: table.pop(name))
+    if name == "nothing":  # earlier releases did not write it
+        assert read_manifest(text).inputs[where[1]].nothing is None
+        return
     with pytest.raises(BundleError, match=r"format|version|missing"):
         read_manifest(text)
 
@@ -93,14 +99,25 @@ def test_a_field_of_the_wrong_kind_is_refused(where: tuple[Any, ...], name: str)
     for key in where:
         found = found[key]
     kinds = [None, [1], {"a": 1}, "wrong", 2.5, True]
-    optional = {"frame_axis": {type(None)}}.get(name, set())
+    optional = {"frame_axis": {type(None)}, "nothing": {type(None), float}}.get(name, set())
     for value in kinds:
         if type(value) not in {type(found[name]), *optional}:
             with pytest.raises(BundleError):
                 read_manifest(changed(manifest, where, partial(dict.update, **{name: value})))
 
 
+def test_a_lost_sensor_is_one_that_sees_nothing() -> None:
+    lidar, rf = tiny_manifest(frames=3).inputs
+    assert lidar.blank.dtype == np.float32
+    assert_array_equal(
+        lidar.blank, [np.full((3, 6), 16.0), np.zeros((3, 6))]
+    )  # ranges at the reach, angles say nothing
+    assert_array_equal(rf.blank, np.zeros((3, 8)))  # no power stands for nothing
+    assert_array_equal(replace(lidar, nothing=None).blank, np.zeros((2, 3, 6)))  # a bundle of an earlier release
+
+
 WRONG = {
+    "a reading that no number of the model can be": (("inputs", 0), "nothing", 1e10, "cannot stand for nothing seen"),
     "an unknown sensor": (("inputs", 0), "modality", "sonar", "modality must be one of"),
     "the same sensor twice": (("inputs", 0), "modality", "rf", "different modalities"),
     "a rate of zero": (("inputs", 0), "rate_hz", 0.0, "rate_hz must be a finite number above 0"),

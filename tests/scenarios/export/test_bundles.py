@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from onnx import numpy_helper
 from sheafedge.emulator.contracts import ConfigError, DataError, InputWindow, Modality, SheafedgeError
 from sheafedge.emulator.edge.bundle import load_bundle
-from sheafedge.emulator.edge.manifest import BundleError
+from sheafedge.emulator.edge.manifest import BundleError, InputSpec
 from sheafedge.emulator.ownership import OwnedError, owned
 from sheafedge.models.export import quantize
 from sheafedge.scenarios.export import bundles
@@ -313,12 +313,20 @@ def test_a_bundle_that_fails_on_loading_is_not_left_behind(
     assert not (tmp_path / "bundles").exists()
 
 
-def test_a_missing_sensor_is_zeros_and_a_mark() -> None:
-    inputs: dict[Modality, np.ndarray] = {"rf": np.ones((3, 2), np.float32), "gps": np.ones((3, 4), np.float32)}
-    given = without(inputs, "rf")
+def test_a_missing_sensor_sees_nothing_and_is_marked() -> None:
+    inputs: dict[Modality, np.ndarray] = {
+        "lidar": np.ones((3, 2, 1, 5), np.float32),
+        "gps": np.ones((3, 4), np.float32),
+    }
+    sensors: dict[Modality, InputSpec] = {
+        "lidar": InputSpec(InputWindow("lidar", axis=1), (2, 1, 5), 10.0, "m, rad", "", nothing=12.5),
+        "gps": InputSpec(InputWindow("gps"), (4,), 10.0, "m", ""),
+    }
+    given = without(inputs, sensors, "lidar")
     assert_array_equal(given["present"], [[0.0, 1.0]] * 3)
-    assert_array_equal(given["rf"], np.zeros((3, 2)))
+    assert_array_equal(given["lidar"][:, 0], np.full((3, 1, 5), 12.5))
     assert_array_equal(given["gps"], inputs["gps"])
+    assert_array_equal(without(inputs, sensors, "gps")["gps"], np.zeros((3, 4)))  # no position stands for nothing
 
 
 def test_a_decision_is_the_sign_of_one_logit_or_the_largest_of_many() -> None:

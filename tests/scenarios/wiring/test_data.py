@@ -160,6 +160,17 @@ def test_sensors_that_nobody_owns_are_not_recorded(crossing: Scenario) -> None:
 # Recordings.
 
 
+def test_clients_know_which_readings_stand_for_nothing_seen(crossing: Scenario) -> None:
+    farther = load_data(crossing.edited({"world.lidar.max_range_m": 14.0})).clients
+    for client in farther:
+        seen = {modality: {"lidar": 14.0, "camera": 0.0}.get(modality) for modality in client.test.modalities}
+        assert client.nothing == {modality: value for modality, value in seen.items() if value is not None}
+    with_lidar = next(client for client in farther if "lidar" in client.nothing)
+    ranges = with_lidar.test.inputs()["lidar"][:, 0]
+    assert ranges.max() == np.float32(14.0)  # what is far away, and what was lost
+    assert (ranges == np.float32(14.0)).mean() > 0.1
+
+
 def test_a_recorded_file_gives_what_the_world_gives(crossing: Scenario, tmp_path: Path) -> None:
     record_world(crossing.recorded_world, crossing.seed, tmp_path / "streets.h5")
     from_file = crossing.edited({"data.source": "recording", "data.recordings": [str(tmp_path / "streets.h5")]})
