@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .contracts import Delivery, InFlight, Message, MessageKind, NodeId, State
+from .contracts import Delivery, InFlight, Message, MessageKind, MessageSlot, NodeId, State
 from .saved_state import SavedState
 
 
@@ -168,18 +168,17 @@ class Recorder:
         self.traffic.lost_messages += 1
         self.traffic.corrupted_messages += 1
         self.traffic.by_kind[str(in_flight.slot.kind)].lost_messages += 1
-        # The field names of `MessageSlot` are part of the text, here and below: renaming one changes the trace hash.
-        self._happened(f"refused {in_flight.slot} {in_flight.receiver}".encode())
+        self._happened(f"refused {_slot_text(in_flight.slot)} {in_flight.receiver}".encode())
 
     def late(self, message: Message) -> None:
         """Record a message that arrived after its phase had ended."""
         self.traffic.late_messages += 1
-        self._happened(f"late {message.slot} {message.receiver}".encode())
+        self._happened(f"late {_slot_text(message.slot)} {message.receiver}".encode())
 
     def overtaken(self, message: Message) -> None:
         """Record a message that was never used, because a newer one about the same topic had arrived."""
         self.traffic.overtaken_messages += 1
-        self._happened(f"overtaken {message.slot} {message.receiver}".encode())
+        self._happened(f"overtaken {_slot_text(message.slot)} {message.receiver}".encode())
 
     def used(self, ages: Sequence[int]) -> None:
         """Count messages of this staleness in rounds, used by a node in asynchronous mode."""
@@ -201,6 +200,14 @@ class Recorder:
 
     def _happened(self, what: bytes) -> None:
         self._trace = hashlib.blake2b(self._trace + what, digest_size=16).digest()
+
+
+def _slot_text(slot: MessageSlot) -> str:
+    """A slot as it stands in the trace, in words of its own: a field that gets another name moves no trace hash."""
+    return (
+        f"MessageSlot(round_index={slot.round_index!r}, phase={slot.phase!r}, sender={slot.sender!r},"
+        f" kind=<MessageKind.{slot.kind.name}: {slot.kind.value!r}>, modality={slot.modality!r})"
+    )
 
 
 def _counts(saved: SavedState) -> dict[str, int]:

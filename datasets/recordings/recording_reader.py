@@ -6,7 +6,6 @@ value is compared with what its sensor can give when it is read; see `recorded_v
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -40,8 +39,8 @@ MAX_STATIONS = 100_000
 ROWS_AT_ONCE = 1 << 16
 #: Places in a geometry that frames are related to.
 _PLACE = ("latitude_deg", "longitude_deg")
-#: Sweeps that are read at once to find the reach of a LiDAR.
-SWEEPS_AT_ONCE = 1024
+#: Sweeps that are read at once to find the reach of a LiDAR, and the largest reach that a geometry can state.
+SWEEPS_AT_ONCE, FARTHEST_M = 1024, 1e6
 
 
 class RecordingReader:
@@ -239,8 +238,8 @@ class RecordedStation:
     def read(self, name: str, frames: slice = slice(None)) -> NDArray[Any]:
         """Rows of a field; only these are read from disk.
 
-        LiDAR rays without an echo have the sensor's reach. Imports that do not state it, those before version 0.1, hold
-        0 there instead, as their source does, which is replaced here.
+        LiDAR rays without an echo have the sensor's reach. Imports used not to state it, and to hold 0 there, as their
+        source does; that is replaced here.
 
         Args:
             name: a modality or another field.
@@ -289,7 +288,7 @@ class RecordedStation:
         """Reach of the LiDAR as the geometry of the site tells it."""
         lidar = self.geometry.get("lidar")
         reach_m = lidar.get("max_range_m") if isinstance(lidar, dict) else None
-        return float(reach_m) if isinstance(reach_m, (int, float)) and 0.0 < reach_m < math.inf else None
+        return float(reach_m) if isinstance(reach_m, int | float) and 0.0 < reach_m <= FARTHEST_M else None
 
     @cached_property
     def _reach_m(self) -> float:

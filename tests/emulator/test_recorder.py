@@ -132,3 +132,23 @@ def test_order_and_lateness_change_the_hash() -> None:
     assert trace(first, second) != trace(second, first)
     assert trace(first) != trace(first, lambda recorder: recorder.late(message()))
     assert trace(lambda r: r.late(message(sender=1))) != trace(lambda r: r.late(message(sender=2)))
+
+
+#: What became of a message outside of the usual line -> hash after that alone, by version 0.1.
+PINNED: dict[str, tuple[Callable[[Recorder], object], str]] = {
+    "refused": (lambda recorder: recorder.refused(OFFERED), "bbc28bd8acbd77e63bc65d6955d43689"),
+    "late": (
+        lambda recorder: recorder.late(message(kind=MessageKind.PROJECTION)),
+        "9d3d270552df7fd8027880461ea1eaab",
+    ),
+    "overtaken": (lambda recorder: recorder.overtaken(message()), "4995f4d580a71f95121ef4c8d1afd7c1"),
+}
+
+
+@pytest.mark.parametrize("fate", PINNED)
+def test_the_bytes_that_a_slot_leaves_in_the_trace_are_fixed(fate: str) -> None:
+    """A field or a kind that gets another name must not move the trace hash of a run."""
+    entry, expected = PINNED[fate]
+    recorder = quiet_recorder()
+    entry(recorder)
+    assert recorder.trace_hash == expected

@@ -156,7 +156,9 @@ def with_lidar(path: Path, geometry: Mapping[str, Any], farthest_m: float = 9.0)
     return RecordingReader(path), frames["lidar"]
 
 
-@pytest.mark.parametrize("geometry", [{}, {"lidar": 3}, {"lidar": {"max_range_m": "far"}}, {"lidar": {}}], ids=str)
+@pytest.mark.parametrize(
+    "geometry", [{}, {"lidar": 3}, {"lidar": {"max_range_m": "far"}}, {"lidar": {"max_range_m": 10**400}}], ids=str
+)
 @pytest.mark.parametrize(("farthest_m", "reach_m"), [(9.0, 16.0), (40.0, 40.0)])
 def test_an_import_of_before_is_read_with_its_reach_where_there_was_no_echo(
     path: Path, geometry: Mapping[str, Any], farthest_m: float, reach_m: float
