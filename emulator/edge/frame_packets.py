@@ -193,6 +193,7 @@ REFUSALS: Mapping[str, str] = {
     "values": "a frame holds numbers that are not finite",
     "duplicate": "the sensor gave a frame for this instant already",
     "old": "the instant is further back than the window reaches",
+    "ahead": "the instant is far after the newest, and may be a mistake; taken from the next one on that follows it",
     "streams": "too many streams are served already",
     "not_ready": "no modality has a whole window yet; the frames were taken all the same",
     "failed": "the model itself failed",

@@ -170,8 +170,8 @@ def _serve_parser() -> OneSentenceParser:
 
 
 def _check_serve(chosen: argparse.Namespace) -> None:
-    if not 1 <= chosen.threads <= 1024:
-        raise ConfigError(f"--threads must be 1 to 1024, got {chosen.threads}")
+    if not 1 <= chosen.threads <= MOST_THREADS:
+        raise ConfigError(f"--threads must be from 1 to {MOST_THREADS}, got {chosen.threads}")
     if chosen.watch is not None and not 0.0 < chosen.watch < threading.TIMEOUT_MAX:
         raise ConfigError(
             f"--watch must be a time in seconds above 0, got {chosen.watch:g}; 5 looks every five seconds"

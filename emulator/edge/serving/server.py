@@ -78,9 +78,9 @@ class Server:
         self._requests = RequestQueue(chosen.waiting, chosen.waiting_in_all)
         self._turned_s = time.monotonic()
         # Frames may come as any of `DTYPES`, float64 being the widest.
-        largest = max(int(np.prod(spec.frame_shape)) for spec in inputs) * _WIDEST_NUMBER_BYTES
+        frame_bytes = [int(np.prod(spec.frame_shape)) * _WIDEST_NUMBER_BYTES for spec in inputs]
         self._socket = ServingSocket(
-            address, keys, largest_bytes=largest, n_connections=chosen.streams, timeout_s=_WAIT_S
+            address, keys, frame_bytes=frame_bytes, n_connections=chosen.streams, timeout_s=_WAIT_S
         )
         self.address = self._socket.address
         self._show_model()
@@ -124,10 +124,12 @@ class Server:
         """Answer what has arrived, within `finish_s`; drop the other requests, and send a farewell to all clients."""
         limit_s = time.monotonic() + self.settings.finish_s
         # Answers in between, because the queues drop the oldest where too much is taken at once.
-        while self._arrived(0.0) and time.monotonic() < limit_s:
-            self._take()
-            self._answer()
-        while self._requests and time.monotonic() < limit_s:
+        while time.monotonic() < limit_s:
+            self._turned_s = time.monotonic()  # a server that finishes is alive
+            if self._arrived(0.0):
+                self._take()
+            elif not self._requests:
+                break
             self._answer()
         for request in self._requests.take(len(self._requests)):
             self._drop(request, "leaving")
@@ -144,6 +146,7 @@ class Server:
     def _arrived(self, wait_s: float) -> bool:
         is_there = self._socket.arrived(wait_s)
         self.counts.set_total("strangers", self._socket.n_refused)
+        self.counts.set_total("cut_off", self._socket.n_cut)
         return is_there
 
     def _take(self) -> None:
@@ -189,7 +192,8 @@ class Server:
         frames = unpack_frames(packet)
         windows = self._streams.of(stream, arrived_s)
         # Taken also where the answer is refused later, such as with `not_ready`.
-        windows.put(index, time_s, frames)
+        windows.put(index, time_s, frames, arrived_s)
+        self._streams.keep(stream, windows, arrived_s)
         for modality in frames:
             self.counts.add("frames", modality)
         if not ask:

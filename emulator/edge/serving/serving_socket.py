@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import zmq
 
 from ...contracts import MODALITIES
+from ...network.transport.connection_guard import ConnectionGuard, can_guard
 from ...network.transport.curve_keys import CurveKeys, KeyAuthenticator, use_keys
 from ...network.transport.errors import TransportError
 from ...network.transport.packets import Packet, pack_packet
@@ -17,9 +19,21 @@ from ..frame_packets import MOST_HEADER_BYTES, TO_CLIENT
 
 #: Header, a frame of every modality, and one more, which shows that there are too many.
 _MOST_PARTS = 2 + len(MODALITIES)
-#: Packets of one client that wait inside ZeroMQ; more wait at the client.
-_QUEUED_OF_A_CLIENT = 64
-_BEAT_MS = 5000
+#: A message of more parts is no mistake, and never counts as taken: who sends on like that is cut off.
+_FAR_TOO_MANY_PARTS = 64
+#: Packets of one client that may wait inside ZeroMQ, in bytes of the largest, and at least so many bytes.
+_QUEUED_OF_A_CLIENT, _QUEUED_BYTES = 64, 2 << 20
+#: Bytes of all clients, in those of one. A part without contents has 2 bytes on the wire and 64 in memory.
+_QUEUED_IN_ALL = 8
+#: Replies of one client that wait inside ZeroMQ; more are lost to it.
+_UNREAD_OF_A_CLIENT = 256
+#: A client without power never closes its connection: seconds until the kernel asks, between asking, times.
+_KEEPALIVE = (
+    (zmq.TCP_KEEPALIVE, 1),
+    (zmq.TCP_KEEPALIVE_IDLE, 10),
+    (zmq.TCP_KEEPALIVE_INTVL, 5),
+    (zmq.TCP_KEEPALIVE_CNT, 3),
+)
 #: Clients that are remembered for the farewell at the end.
 _MOST_CLIENTS = 4096
 
@@ -30,7 +44,7 @@ class ServingSocket:
     Args:
         address: tcp://HOST:PORT, port * for a free one, or ipc://FILE.
         keys: keys of this end; None: no encryption.
-        largest_bytes: size of the largest frame; larger ones are not received.
+        frame_bytes: sizes of the largest frame of every sensor; larger ones than the largest are not received.
         n_connections: number of connections that must be possible at once.
         timeout_s: longest wait for room to send.
 
@@ -43,27 +57,35 @@ class ServingSocket:
     """
 
     def __init__(
-        self, address: str, keys: CurveKeys | None, *, largest_bytes: int, n_connections: int, timeout_s: float
+        self, address: str, keys: CurveKeys | None, *, frame_bytes: Sequence[int], n_connections: int, timeout_s: float
     ) -> None:
         allow_connections(n_connections)
         self.clients: OrderedDict[bytes, None] = OrderedDict()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator: KeyAuthenticator | None = None
-        self._socket = open_socket(self._context, zmq.ROUTER, timeout_s, max(largest_bytes, MOST_HEADER_BYTES))
+        self._guard: ConnectionGuard | None = None
+        self._socket = open_socket(self._context, zmq.ROUTER, timeout_s, max(*frame_bytes, MOST_HEADER_BYTES))
         self._socket.setsockopt(zmq.RCVHWM, _QUEUED_OF_A_CLIENT)
-        self._socket.setsockopt(zmq.HEARTBEAT_IVL, _BEAT_MS)  # a client without power never closes its connection
-        self._socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 4 * _BEAT_MS)
+        self._socket.setsockopt(zmq.SNDHWM, _UNREAD_OF_A_CLIENT)
+        # Not ZeroMQ's heartbeats, with which a client that dies can end the server: see `ConnectionGuard`.
+        for option, value in _KEEPALIVE:
+            self._socket.setsockopt(option, value)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # replies that cannot be sent are errors, which are counted
+        if can_guard(address):
+            most_bytes = max(_QUEUED_BYTES, _QUEUED_OF_A_CLIENT * sum(frame_bytes))
+            self._guard = ConnectionGuard(
+                self._socket,
+                most_bytes=most_bytes,
+                most_bytes_in_all=_QUEUED_IN_ALL * most_bytes,
+                encrypted=keys is not None,
+            )
         try:
             if keys is not None:
                 self._authenticator = KeyAuthenticator(self._context, keys)
                 use_keys(self._socket, keys, "engine")
             self._socket.bind(address)
         except (zmq.ZMQError, TransportError) as error:
-            self._socket.close()
-            if self._authenticator is not None:
-                self._authenticator.close()
-            self._context.term()
+            self._close(linger_ms=0)
             raise TransportError(f"{address} cannot be bound ({error}); choose another address") from None
         self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self._poller = zmq.Poller()
@@ -75,6 +97,11 @@ class ServingSocket:
     def n_refused(self) -> int:
         """Connections so far that showed no known key."""
         return 0 if self._authenticator is None else self._authenticator.n_refused
+
+    @property
+    def n_cut(self) -> int:
+        """Connections so far that were cut off, because they sent more than is taken."""
+        return 0 if self._guard is None else self._guard.n_cut
 
     def arrived(self, wait_s: float) -> bool:
         """Whether a packet is there, after waiting so long at most; keys of new connections are checked on the way."""
@@ -93,11 +120,20 @@ class ServingSocket:
         except zmq.Again:
             return None
         parts: list[memoryview] = []
+        sizes: list[int] = []
+        part: zmq.Frame | None = None
         # The rest of a message must be read, or its parts would be taken for the next one.
         while self._socket.getsockopt(zmq.RCVMORE):
-            part = self._socket.recv(zmq.NOBLOCK, copy=False).buffer
+            if len(sizes) == _FAR_TOO_MANY_PARTS:
+                self._socket.recv(zmq.NOBLOCK)
+                part = None
+                continue
+            part = self._socket.recv(zmq.NOBLOCK, copy=False)
+            sizes.append(part.buffer.nbytes)
             if len(parts) < _MOST_PARTS:
-                parts.append(part)
+                parts.append(part.buffer)
+        if part is not None and self._guard is not None:
+            self._guard.took(part, sizes)
         self.clients[client] = None
         self.clients.move_to_end(client)
         if len(self.clients) > _MOST_CLIENTS:
@@ -117,9 +153,14 @@ class ServingSocket:
 
     def close(self) -> None:
         """Free the sockets; what was sent has a second to leave."""
-        self._socket.close(linger=1000)
+        self._close(linger_ms=1000)
+        if self.address.startswith("ipc://"):
+            Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
+
+    def _close(self, linger_ms: int) -> None:
+        if self._guard is not None:
+            self._guard.close()
+        self._socket.close(linger=linger_ms)
         if self._authenticator is not None:
             self._authenticator.close()
         self._context.term()
-        if self.address.startswith("ipc://"):
-            Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)

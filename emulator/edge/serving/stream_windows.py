@@ -5,6 +5,10 @@ exactly the window that the model was trained on: instants `now - lag - frames +
 have no holes. Here frames get lost, so the frame before stands in for at most `hold` instants, as the answer states;
 a longer hole, or a sensor that has been silent for longer, makes the modality missing until a whole window is there.
 
+An index far from the others may be a mistake, or the stream goes on elsewhere. It must not empty a window that is in
+use, and must not make all frames after it too old: `StreamWindows` believes it only when others follow it, or when
+nothing else came for as long as a window lasts.
+
 The number of streams is bounded; the longest idle one gives way to a new one.
 """
 
@@ -25,6 +29,8 @@ from ..manifest import InputSpec
 
 #: Instants by which a frame may come later than the newest of its sensor and still be sure to find its place.
 LATE_INSTANTS = 8
+#: Part of the time of a gap after which its length is believed: an outage took that long, a mistake did not.
+_CREDIBLE = 0.5
 _NOTHING = np.iinfo(np.int64).min  # no instant has this number
 
 
@@ -134,15 +140,27 @@ class StreamWindows:
         self._specs: dict[Modality, InputSpec] = {spec.modality: spec for spec in inputs}
         self._hold = hold
         self._rings: dict[Modality, SensorRing] = {}
+        # Of the shortest ring: a wrong index within it leaves the right ones after it their places.
+        self._reach = min(ring_frames(spec, hold) for spec in inputs)
+        self._rate_hz = min(spec.rate_hz for spec in inputs)
+        self._lasts_s = max(ring_frames(spec, hold) for spec in inputs) / self._rate_hz
+        self._newest: int | None = None
+        self._ahead: int | None = None  # an index far ahead that none has followed yet
+        self._taken_s = 0.0
 
-    def put(self, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]]) -> None:
+    def put(self, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]], now_s: float = 0.0) -> None:
         """Take the frames of an instant: all of them or none.
+
+        Args:
+            index, time_s, frames: what the sensors gave, at which instant.
+            now_s: time of arrival on the server's clock.
 
         Raises:
             FrameRefused: a frame is not what the model was trained on, or has no place in its window.
         """
         # everything is checked before anything is kept
         made = {modality: self._frame(modality, values) for modality, values in frames.items()}
+        self._find_place(index, now_s)
         for modality in made:
             if modality in self._rings:
                 self._rings[modality].check(index)
@@ -150,6 +168,34 @@ class StreamWindows:
             if modality not in self._rings:  # a sensor that never sends costs no memory
                 self._rings[modality] = SensorRing(self._specs[modality], self._hold)
             self._rings[modality].put(index, time_s, frame)
+        self._newest = index if self._newest is None else max(self._newest, index)
+        self._ahead, self._taken_s = None, now_s
+
+    def _find_place(self, index: int, now_s: float) -> None:
+        """Begin again where the stream goes on beyond its windows; nothing to do at an index within their reach.
+
+        Raises:
+            FrameRefused: the index is far ahead and the first there, or far behind.
+        """
+        if self._newest is None or abs(index - self._newest) < self._reach:
+            return
+        silent_s = now_s - self._taken_s
+        if index < self._newest:
+            # A sensor with a slow connection may send old frames in a row; so may one after a single wrong index.
+            if silent_s < self._lasts_s:
+                return  # `SensorRing.check` refuses it, unless its sensor is behind the others or new
+        elif silent_s < _CREDIBLE * (index - self._newest) / self._rate_hz and not self._follows(index):
+            self._ahead = index
+            raise FrameRefused(
+                "ahead",
+                f"frame {index} is {index - self._newest} instants after the newest, windows reach {self._reach - 1};"
+                " the next one is taken if it follows this one",
+            )
+        self._rings.clear()
+        self._newest = None
+
+    def _follows(self, index: int) -> bool:
+        return self._ahead is not None and self._ahead < index <= self._ahead + self._reach
 
     def sample(self, index: int, time_s: float) -> Sample:
         """Inputs of the model at an instant."""
@@ -216,33 +262,35 @@ class Streams:
         return len(self._windows)
 
     def of(self, name: str, now_s: float) -> StreamWindows:
-        """Windows of a stream that has just sent something.
+        """Windows of a stream; new ones have no place yet, see `keep`.
 
         Raises:
             FrameRefused: it is new, and there is no room.
         """
-        if name not in self._windows:
-            self._make_room(now_s)
-        windows = self._windows[name][0] if name in self._windows else StreamWindows(self._inputs, self._hold)
-        self._windows[name] = (windows, now_s)
-        # Kept in the order of the last packet, so that `_make_room` looks at one entry only.
-        self._windows.move_to_end(name)
-        return windows
-
-    def forget(self, name: str) -> None:
-        """Empty the windows of a stream, known or not."""
-        self._windows.pop(name, None)
-
-    def _make_room(self, now_s: float) -> None:
-        if len(self._windows) < self._most:
-            return
-        # streams are in the order of their last packet, so the first one is the longest idle
-        idlest, (_, last_s) = next(iter(self._windows.items()))
-        if now_s - last_s < self._idle_s:
+        if name in self._windows:
+            return self._windows[name][0]
+        if len(self._windows) >= self._most and now_s - self._idlest()[1] < self._idle_s:
             raise FrameRefused(
                 "streams",
                 f"{self._most} streams are served already and none has been idle for {self._idle_s:g} s; forget one, or"
                 " start the server with more --streams",
             )
-        del self._windows[idlest]
-        self.n_evicted += 1
+        return StreamWindows(self._inputs, self._hold)
+
+    def keep(self, name: str, windows: StreamWindows, now_s: float) -> None:
+        """Keep the windows of a stream of which a frame was taken; who sends only what is refused has no place."""
+        if name not in self._windows and len(self._windows) >= self._most:
+            del self._windows[self._idlest()[0]]
+            self.n_evicted += 1
+        self._windows[name] = (windows, now_s)
+        # Kept in the order of the last packet, so that `_idlest` looks at one entry only.
+        self._windows.move_to_end(name)
+
+    def forget(self, name: str) -> None:
+        """Empty the windows of a stream, known or not."""
+        self._windows.pop(name, None)
+
+    def _idlest(self) -> tuple[str, float]:
+        """Name of the stream that has been idle the longest, and when it sent its last frame."""
+        name, (_, last_s) = next(iter(self._windows.items()))
+        return name, last_s

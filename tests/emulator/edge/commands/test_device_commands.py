@@ -159,7 +159,7 @@ MISTAKES: dict[str, tuple[list[Any], str]] = {
     "no room": (["serve", "b", "--batch", "0"], "batch must be at least 1, got 0"),
     "an unknown option": (["serve", "b", "--fast"], "--fast"),
     "half an option": (["serve", "b", "--bat", "3"], "--bat"),
-    "no threads": (["serve", "b", "--threads", "0"], "--threads must be 1 to 1024, got 0"),
+    "no threads": (["serve", "b", "--threads", "0"], "--threads must be from 1 to 256, got 0"),
     "no time to watch": (["serve", "b", "--watch", "0"], "--watch must be a time in seconds above 0"),
     "never to watch": (["serve", "b", "--watch", "nan"], "--watch must be a time in seconds above 0"),
     "everybody's address": (["serve", "b", "--bind", "tcp://*:5570"], "needs keys"),

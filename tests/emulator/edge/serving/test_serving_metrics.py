@@ -128,6 +128,33 @@ def fetched(address: str, path: str, method: str = "GET") -> tuple[int, str, str
         connection.close()
 
 
+def test_visitors_that_say_nothing_keep_nobody_from_the_page(page: MetricsPage) -> None:
+    """More of them than there are places, at every stage of a request; a supervisor must see a healthy server."""
+    host, _, port = page.address.rpartition(":")
+    slow = []
+    for said in (b"", b"GET", b"GET /healthz HTTP/1.1\r\nX: ") * 20:
+        slow.append(socket.create_connection((host, int(port)), timeout=LIMIT_S))
+        slow[-1].sendall(said)
+        assert fetched(page.address, "/healthz")[0] == 200
+    assert threading.active_count() < 40
+    for visitor in slow:
+        visitor.close()
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="this system has no IPv6")
+@pytest.mark.parametrize("address", ["[::1]:0", "::1:0"])
+def test_the_page_has_addresses_of_version_six(address: str) -> None:
+    try:
+        page = MetricsPage(address, Counts(), lambda: True)
+    except ConfigError as error:
+        pytest.skip(str(error))  # compiled in, but switched off
+    try:
+        assert page.address.startswith("[::1]:")
+        assert fetched(page.address, "/healthz")[0] == 200
+    finally:
+        page.close()
+
+
 def test_the_page_tells_what_happened(bundle: Path) -> None:
     raw = raw_frames(tiny_manifest(), 12)
     with served(bundle, waiting=9) as server, FrameClient(server.address) as client:

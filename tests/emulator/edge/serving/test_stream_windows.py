@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from doubles.bundles import tiny_manifest
+from doubles.bundles import RATE_HZ, tiny_manifest
 from doubles.served_model import at, plain_window, raw_frames
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import InputWindow
-from sheafedge.emulator.edge.frame_packets import FrameRefused
+from sheafedge.emulator.edge.frame_packets import MOST_INDEX, FrameRefused
 from sheafedge.emulator.edge.manifest import InputSpec
 from sheafedge.emulator.edge.serving.stream_windows import (
     LATE_INSTANTS,
@@ -35,7 +35,7 @@ def windows_of(specs: Any, hold: int = 0) -> StreamWindows:
 
 def fed(windows: StreamWindows, raw: Any, instants: Any) -> StreamWindows:
     for index in instants:
-        windows.put(index, index / 10, at(raw, index))
+        windows.put(index, index / 10, at(raw, index), index / RATE_HZ)
     return windows
 
 
@@ -201,32 +201,109 @@ def streams(most: int = 2, idle_s: float = 10.0) -> Streams:
     return Streams(BLOCKAGE.inputs, 0, most, idle_s)
 
 
+def sent(kept: Streams, name: str, now_s: float) -> StreamWindows:
+    """A frame of a stream is taken, at some instant of its own."""
+    windows = kept.of(name, now_s)
+    windows.put(round(RATE_HZ * now_s), now_s, at(raw_frames(BLOCKAGE, 1), 0), now_s)
+    kept.keep(name, windows, now_s)
+    return windows
+
+
 def test_the_longest_idle_stream_gives_way_and_is_counted() -> None:
     kept = streams()
-    first = kept.of("a", 0.0)
-    kept.of("b", 1.0)
-    assert kept.of("a", 5.0) is first
-    kept.of("c", 11.0)  # b is idle for ten seconds
+    first = sent(kept, "a", 0.0)
+    sent(kept, "b", 1.0)
+    sent(kept, "a", 1.5)
+    sent(kept, "c", 11.0)  # b is idle for ten seconds
     assert (len(kept), kept.n_evicted) == (2, 1)
     assert kept.of("a", 11.0) is first
 
 
 def test_a_new_stream_does_not_push_out_who_is_served() -> None:
     kept = streams()
-    kept.of("a", 0.0)
-    kept.of("b", 1.0)
+    sent(kept, "a", 0.0)
+    sent(kept, "b", 1.0)
     with pytest.raises(FrameRefused, match="2 streams are served already") as caught:
-        kept.of("c", 9.9)
+        sent(kept, "c", 9.9)
     assert caught.value.code == "streams"
     kept.forget("a")
-    kept.of("c", 9.9)
+    sent(kept, "c", 9.9)
+    assert (len(kept), kept.n_evicted) == (2, 0)
+
+
+def test_a_stream_that_sends_only_what_is_refused_takes_no_place_and_pushes_out_nobody() -> None:
+    kept = streams(idle_s=0.0)
+    sent(kept, "a", 0.0)
+    sent(kept, "b", 1.0)
+    for number in range(20):
+        with pytest.raises(FrameRefused):
+            kept.of(f"stranger {number}", 99.0).put(0, 0.0, {"rf": np.zeros(3)}, 99.0)
     assert (len(kept), kept.n_evicted) == (2, 0)
 
 
 def test_a_forgotten_stream_begins_again() -> None:
     kept, raw = streams(), raw_frames(BLOCKAGE, N)
-    fed(kept.of("a", 0.0), raw, range(10, 20))
+    kept.keep("a", fed(kept.of("a", 0.0), raw, range(10, 20)), 0.0)
     kept.forget("a")
     kept.forget("never seen")
-    fed(kept.of("a", 0.0), raw, range(4))
+    kept.keep("a", fed(kept.of("a", 0.0), raw, range(4)), 0.0)
     assert not kept.of("a", 0.0).sample(3, 0.3).missing
+
+
+# --- wrong indices ----------------------------------------------------------------------------------------------------
+
+#: Of BLOCKAGE without `hold`, in instants and in s: a window of 4 and what may come late.
+REACH, LASTS_S = 4 + LATE_INSTANTS, (4 + LATE_INSTANTS) / RATE_HZ
+
+
+def taken(windows: StreamWindows, index: int, now_s: float = 0.0) -> str:
+    """Put a frame; "taken", or the code of the refusal."""
+    try:
+        windows.put(index, 0.0, at(raw_frames(BLOCKAGE, 1), 0), now_s)
+    except FrameRefused as refused:
+        return refused.code
+    return "taken"
+
+
+@given(wrong=st.integers(0, MOST_INDEX), at_instant=st.integers(1, 20))
+def test_one_wrong_index_costs_its_own_frame_and_those_of_one_window_at_most(wrong: int, at_instant: int) -> None:
+    """At any instant, also as the very first frame of a stream."""
+    windows = windows_of(BLOCKAGE.inputs)
+    refused = []
+    for index in range(100, 160):
+        if index == 100 + at_instant - 1:
+            taken(windows, wrong, index / RATE_HZ)
+        if taken(windows, index, index / RATE_HZ) != "taken":
+            refused.append(index)
+    first = at_instant == 1
+    assert len(refused) <= (REACH + 1 if first else 1), refused
+    assert not windows.sample(159, 0.0).missing
+
+
+def test_a_stream_that_goes_on_far_ahead_loses_one_frame() -> None:
+    windows = windows_of(BLOCKAGE.inputs)
+    assert [taken(windows, index) for index in range(3)] == ["taken"] * 3
+    assert [taken(windows, index) for index in (2 + REACH, 3 + REACH)] == ["ahead", "taken"]
+    assert [taken(windows, index) for index in (10**6, 10**9, 10**9 + 1)] == ["ahead", "ahead", "taken"]
+    assert taken(windows, 3) == "old"
+
+
+def test_a_stream_loses_nothing_after_an_outage_of_that_length() -> None:
+    windows = windows_of(BLOCKAGE.inputs)
+    taken(windows, 0)
+    assert taken(windows, 1_000, 0.9 * 1_000 / RATE_HZ) == "taken"
+
+
+def test_the_same_wrong_index_of_every_sensor_is_not_believed() -> None:
+    windows = windows_of(BLOCKAGE.inputs)
+    taken(windows, 0)
+    assert [taken(windows, 5_000) for _ in range(3)] == ["ahead"] * 3
+    assert taken(windows, 1) == "taken"
+
+
+def test_a_stream_that_counts_from_zero_again_begins_again_after_a_window_of_silence() -> None:
+    windows = windows_of(BLOCKAGE.inputs)
+    taken(windows, 5_000)
+    assert taken(windows, 0, 0.9 * LASTS_S) == "old"
+    assert taken(windows, 1, 1.1 * LASTS_S) == "taken"
+    assert taken(windows, 5_001, 1.1 * LASTS_S) == "ahead"

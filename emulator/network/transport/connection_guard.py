@@ -1,0 +1,146 @@
+"""Bounds the bytes of every TCP connection that are inside this process and not taken yet; who has more is cut off.
+
+ZeroMQ's own limit, RCVHWM, cannot be used against strangers (libzmq 4.3.5, as in the wheels of pyzmq 26.2 to 27.3):
+
+- It counts whole messages. Parts of a message without an end pile up, and nobody can take them.
+- It stops the input of a full connection. Where the peer of a stopped connection dies, and then a heartbeat of this
+  end is due or one of the peer's is among what it sent, libzmq aborts the process: `Assertion failed: !_io_error
+  (src/stream_engine_base.cpp:310)`, known as zeromq/libzmq issues 3937 and 4841.
+
+So a guarded socket has no RCVHWM. The kernel counts what arrived on each connection, the receiver tells what it took,
+and where the difference is too large the connection is shut down. That holds whatever is sent: messages without an end,
+commands, halves of handshakes, with encryption or without.
+
+`ConnectionWatch` is for a socket whose thread never computes, and knows processes by their seats. A server of models
+knows nobody, and its thread may be in a model for seconds; so the guard has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+from .connection_descriptors import bytes_received, open_monitor, shut_down
+
+#: Interval between two looks in ms: at 1 Gbit/s, 6 MB more than the limit may arrive within.
+_LOOK_MS = 50
+#: Bytes per look that nobody takes and nobody has to answer for: heartbeats, which no message shows.
+_LEAK_BYTES = 1
+_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
+
+
+def can_guard(address: str) -> bool:
+    """Whether the kernel counts the bytes of connections to this address: TCP on Linux."""
+    return address.startswith("tcp://") and sys.platform == "linux"
+
+
+def wire_bytes(part_bytes: int, *, encrypted: bool) -> int:
+    """Bytes of a frame on the wire.
+
+    Source: ZMTP 3.1 (RFC 37), 2 bytes before up to 255, else 9; CURVE (RFC 26) adds to each frame the name of the
+    command, 8, a nonce, 8, a MAC, 16, and flags, 1.
+    """
+    inner = part_bytes + 33 if encrypted else part_bytes
+    return inner + (2 if inner < 256 else 9)
+
+
+class ConnectionGuard:
+    """Watches the connections of one bound ROUTER socket, in a thread of its own.
+
+    Args:
+        guarded: not bound yet. Its RCVHWM is removed, and its monitor belongs to the guard.
+        most_bytes: of one connection.
+        most_bytes_in_all: of all connections; beyond it the one with the most is cut off.
+        encrypted: whether the socket uses CURVE.
+
+    Attributes:
+        n_cut: connections that were cut off.
+    """
+
+    def __init__(self, guarded: zmq.Socket[bytes], *, most_bytes: int, most_bytes_in_all: int, encrypted: bool) -> None:
+        self._most_bytes, self._most_bytes_in_all, self._encrypted = most_bytes, most_bytes_in_all, encrypted
+        self._guarded = guarded
+        guarded.setsockopt(zmq.RCVHWM, 0)
+        self._monitor = open_monitor(guarded.context, guarded, _EVENTS)
+        self._lock = threading.Lock()
+        self._taken: dict[int, int] = {}  # descriptor of a connection -> bytes that were taken or forgiven
+        self._cut: set[int] = set()
+        self.n_cut = 0
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="connection guard", daemon=True)
+        self._thread.start()
+
+    def took(self, part: zmq.Frame, part_sizes: Sequence[int]) -> None:
+        """Credit the sender of a message that was taken from the socket.
+
+        Its connection may be gone by now, and another one have its number. So a message can only be credited, or not
+        be: nobody can be cut off for it.
+
+        Args:
+            part: any part of it but the sender's identity.
+            part_sizes: sizes of all parts but the sender's identity.
+        """
+        descriptor = int(part.get(zmq.SRCFD))
+        n_bytes = sum(wire_bytes(size, encrypted=self._encrypted) for size in part_sizes)
+        with self._lock:
+            # Also of a connection that is not known yet; of one that is gone `_look` removes it.
+            self._taken[descriptor] = self._taken.get(descriptor, 0) + n_bytes
+
+    def close(self) -> None:
+        """End the watch; before the guarded socket is closed."""
+        self._ends.set()
+        self._thread.join()
+        self._guarded.disable_monitor()
+
+    def _watch(self) -> None:
+        next_s = 0.0
+        while not self._ends.is_set():
+            if self._monitor.poll(_LOOK_MS):
+                self._note_events()
+            if time.monotonic() >= next_s:
+                self._look()
+                next_s = time.monotonic() + _LOOK_MS / 1000
+        self._monitor.close(linger=0)
+
+    def _note_events(self) -> None:
+        while self._monitor.poll(0):
+            event = parse_monitor_message(self._monitor.recv_multipart())
+            descriptor = int(event["value"])
+            with self._lock:
+                if event["event"] == zmq.EVENT_ACCEPTED:
+                    self._taken.setdefault(descriptor, 0)
+                else:
+                    self._taken.pop(descriptor, None)
+                self._cut.discard(descriptor)
+
+    def _look(self) -> None:
+        with self._lock:
+            inside = {one: self._inside(one) for one in list(self._taken) if one not in self._cut}
+        in_all = sum(inside.values())
+        for descriptor in sorted(inside, key=lambda one: -inside[one]):  # the largest first
+            if inside[descriptor] <= self._most_bytes and in_all <= self._most_bytes_in_all:
+                return
+            self._hang_up(descriptor)
+            in_all -= inside[descriptor]
+
+    def _hang_up(self, descriptor: int) -> None:
+        with self._lock:
+            if descriptor in self._taken:  # else its end has been noted, and the number may be another's
+                self._cut.add(descriptor)
+                self.n_cut += 1
+                shut_down(descriptor)
+
+    def _inside(self, descriptor: int) -> int:
+        """Bytes of a connection that arrived and were not taken."""
+        received = bytes_received(descriptor)
+        if received is None:
+            del self._taken[descriptor]
+            return 0
+        # What was credited for a former connection of this number must not count for this one.
+        self._taken[descriptor] = min(self._taken[descriptor] + _LEAK_BYTES, received)
+        return received - self._taken[descriptor]

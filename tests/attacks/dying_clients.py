@@ -1,0 +1,48 @@
+"""Clients that send valid frames, read nothing, and are killed; a script, because it forks before any thread exists."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import zmq
+from sheafedge.emulator.edge.frame_packets import TO_SERVER, pack_frames
+from sheafedge.emulator.network.transport.curve_keys import read_keys, use_keys
+from sheafedge.emulator.network.transport.packets import pack_packet
+
+
+def send_and_wait(address: str, keys_folder: str, name: str, n_frames: int, beat_ms: int) -> None:
+    """The life of one client; never returns."""
+    with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+        if beat_ms:
+            dealer.setsockopt(zmq.HEARTBEAT_IVL, beat_ms)
+        if keys_folder:
+            use_keys(dealer, read_keys(Path(keys_folder), "worker"), "worker")
+        dealer.connect(address)
+        frames = {"lidar": np.ones((2, 6), np.float32), "rf": np.ones(8, np.float32)}
+        for index in range(n_frames):
+            dealer.send_multipart(pack_packet(pack_frames(name, index, index / 10, frames), TO_SERVER))
+        time.sleep(3600.0)
+
+
+def main(address: str, keys_folder: str, n_clients: int, n_frames: int, beat_ms: int, lives_s: float) -> None:
+    """Start all, and kill each `lives_s` after its start."""
+    clients: list[tuple[float, int]] = []
+    for number in range(n_clients):
+        process = os.fork()
+        if process == 0:
+            send_and_wait(address, keys_folder, f"dying {number}", n_frames, beat_ms)
+        clients.append((time.monotonic() + lives_s, process))
+    for ends_s, process in clients:
+        time.sleep(max(0.0, ends_s - time.monotonic()))
+        os.kill(process, signal.SIGKILL)
+    for _, process in clients:
+        os.waitpid(process, 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]), float(sys.argv[6]))

@@ -1,0 +1,137 @@
+"""Bytes of a connection that nobody takes are bounded, whatever they are; who is taken from is never cut off."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+from attacks.raw_peer import RawPeer, zmtp_frame, zmtp_message, zmtp_ping
+from sheafedge.emulator.network.transport.connection_guard import ConnectionGuard, can_guard
+from sheafedge.emulator.network.transport.curve_keys import KeyAuthenticator, make_keys, read_keys, use_keys
+
+pytestmark = pytest.mark.skipif(not can_guard("tcp://127.0.0.1:1"), reason="this system does not count bytes")
+
+LIMIT_S = 60.0
+MOST_BYTES = 100_000
+#: Of the handshake and of a greeting, which are nobody's message.
+HANDSHAKE_BYTES = 1_000
+SIZES = (0, 1, 221, 222, 223, 254, 255, 256, 257, 5_000)
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    limit_s = time.monotonic() + LIMIT_S
+    while not happened():
+        assert time.monotonic() < limit_s
+        time.sleep(0.001)
+
+
+@contextmanager
+def guarded(
+    keys_folder: Path | None = None, in_all: int = 10 * MOST_BYTES
+) -> Iterator[tuple[zmq.Socket, ConnectionGuard]]:
+    """A bound ROUTER and its guard."""
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        router.setsockopt(zmq.LINGER, 0)
+        router.setsockopt(zmq.RCVTIMEO, round(1000 * LIMIT_S))
+        if keys_folder is not None:
+            use_keys(router, read_keys(keys_folder, "engine"), "engine")
+        guard = ConnectionGuard(
+            router, most_bytes=MOST_BYTES, most_bytes_in_all=in_all, encrypted=keys_folder is not None
+        )
+        router.bind("tcp://127.0.0.1:*")
+        try:
+            yield router, guard
+        finally:
+            guard.close()
+
+
+def address_of(router: zmq.Socket) -> str:
+    return router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def take(router: zmq.Socket, guard: ConnectionGuard) -> int:
+    """Take a message; the descriptor of its connection."""
+    parts = router.recv_multipart(copy=False)[1:]
+    guard.took(parts[-1], [len(part) for part in parts])
+    return int(parts[-1].get(zmq.SRCFD))
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_what_was_taken_is_what_the_kernel_counted(is_encrypted: bool, tmp_path: Path) -> None:
+    """To the byte, with and without encryption; or honest senders would be cut off after some hours."""
+    folder = tmp_path / "keys" if is_encrypted else None
+    if folder is not None:
+        make_keys(folder)
+    with guarded(folder) as (router, guard), router.context.socket(zmq.DEALER) as dealer:
+        dealer.setsockopt(zmq.LINGER, 0)
+        authenticator = None
+        if folder is not None:
+            authenticator = KeyAuthenticator(router.context, read_keys(folder, "engine"))
+            use_keys(dealer, read_keys(folder, "worker"), "worker")
+        dealer.connect(address_of(router))
+        dealer.send_multipart([b"x" * size for size in SIZES])
+        if authenticator is not None:
+            assert authenticator.socket.poll(round(1000 * LIMIT_S))
+            authenticator.answer()
+        connection = take(router, guard)
+        after_first = guard._inside(connection)
+        assert abs(after_first) < HANDSHAKE_BYTES
+        for _ in range(200):
+            dealer.send_multipart([b"x" * size for size in SIZES])
+            take(router, guard)
+        # Every look forgives a byte, and the last message may be credited before the kernel is asked.
+        assert guard._inside(connection) == pytest.approx(after_first, abs=200)
+        assert guard.n_cut == 0
+        if authenticator is not None:
+            authenticator.close()
+
+
+ENDLESS = {
+    "one message without an end": zmtp_frame(b"x" * 1000, more=True),
+    "empty parts": zmtp_frame(b"", more=True) * 100,
+    "messages that nobody takes": zmtp_message([b"x" * 1000]),
+    "heartbeats": zmtp_ping() * 100,
+    "commands that nobody knows": zmtp_frame(b"\x03ABC" + bytes(100), command=True),
+    "nothing but noise before the handshake": None,
+}
+
+
+@pytest.mark.parametrize("chunk", ENDLESS.values(), ids=ENDLESS.keys())
+def test_who_never_ends_is_cut_off_and_others_are_not(chunk: bytes | None) -> None:
+    with guarded() as (router, guard):
+        honest, hostile = RawPeer(address_of(router)), RawPeer(address_of(router), greets=chunk is not None)
+        n_chunks = 200 * MOST_BYTES // len(chunk or bytes(1000))
+        n_bytes = hostile.send_until_cut((chunk or b"\x00" * 1000) for _ in range(n_chunks))
+        assert n_bytes < 100 * MOST_BYTES  # what the kernel's own buffers hold comes on top
+        hostile.die()
+        assert honest.send(zmtp_message([b"honest"]))
+        while router.recv_multipart()[-1] != b"honest":
+            pass
+        assert guard.n_cut == (1 if chunk is not None else 0)  # ZeroMQ itself hangs up on noise
+        honest.die()
+
+
+def test_many_with_little_each_are_bounded_together() -> None:
+    with guarded(in_all=2 * MOST_BYTES) as (router, guard):
+        peers = [RawPeer(address_of(router)) for _ in range(5)]
+        for number, peer in enumerate(peers):
+            peer.send(zmtp_frame(b"x" * (MOST_BYTES // 2 + 1000 * number), more=True))
+        wait_for(lambda: guard.n_cut == 2)  # of those with the most
+        for peer in peers:
+            peer.die()
+
+
+def test_who_is_taken_from_may_send_for_ever_and_nothing_is_kept_of_who_has_gone() -> None:
+    with guarded() as (router, guard):
+        for _ in range(3):
+            peer = RawPeer(address_of(router))
+            for _ in range(40):
+                peer.send(zmtp_message([b"x" * (MOST_BYTES // 10)]))
+                take(router, guard)
+            peer.die()
+        wait_for(lambda: not guard._taken)
+        assert guard.n_cut == 0
