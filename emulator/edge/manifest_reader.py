@@ -64,9 +64,8 @@ def read_manifest(text: str | bytes) -> Manifest:
         raise BundleError(f"manifest.json is not of a bundle: format must be {FORMAT!r}")
     # True == 1 in Python.
     if tree.get("version") != VERSION or tree["version"] is True:
-        raise BundleError(
-            f"manifest.json has version {str(tree.get('version'))[:80]}, this release reads {VERSION}; export it again"
-        )
+        shown = repr(tree.get("version"))[:80]
+        raise BundleError(f"manifest.json has version {shown}, this release reads {VERSION}; export the bundle again")
     if tree.pop("digest", None) != found:
         raise BundleError("manifest.json was changed after it was written: its digest does not fit; export it again")
     del tree["format"], tree["version"]

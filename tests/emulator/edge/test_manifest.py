@@ -131,6 +131,7 @@ WRONG = {
     "a frame of long ago": (("inputs", 0), "lag", 1 << 17, "lag must be a whole number"),
     "labels without end": (("output",), "labels", ["a"] * 20_000, "labels must be a list of at most"),
     "a name that clears the screen": ((), "name", "\x1b[2Jtiny", "name must hold printable characters"),
+    "a version that clears the screen": ((), "version", "\x1b[2J", r"has version '\\x1b\[2J', this release"),
     "a size beyond counting": (("inputs", 0), "frames", 1 << 62, "frames must be a whole number"),
     "one label": (("output",), "labels", ["clear"], "does not go with 1 labels"),
     "three labels of a binary answer": (("output",), "labels", ["a", "b", "c"], "does not go with 3 labels"),
