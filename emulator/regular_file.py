@@ -87,7 +87,7 @@ def quoted(value: object) -> str:
 
 
 def shown(path: Path | str) -> str:
-    """A path for a message: whole, or its beginning and its end."""
-    text = str(path).replace("\n", "?")
+    """A path for a message: printable, and whole or its beginning and its end."""
+    text = "".join(one if one.isprintable() else repr(one)[1:-1] for one in str(path))
     half = SHOWN_OF_PATH // 2
     return text if len(text) <= SHOWN_OF_PATH else f"{text[:half]}...{text[-half:]}"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
+from ...emulator.regular_file import quoted, shown
 from .deepsense_table import DeepSenseTable
 
 #: The sampling that DeepSense aims at, for tables without time stamps.
@@ -39,7 +40,7 @@ def read_clock(table: DeepSenseTable, notes: list[str]) -> NDArray[np.float64] |
     seconds = np.empty(len(table))
     for row, match in enumerate(matches):
         if match is None or int(match[1]) > 23 or int(match[2]) > 59 or int(match[3]) > 60:
-            raise DataError(f"{table.where(row)}: {column} must be a time like 11-46-31-250, got {cells[row]!r}")
+            raise DataError(f"{table.where(row)}: {column} must be a time like 11-46-31-250, got {quoted(cells[row])}")
         seconds[row] = 3600 * int(match[1]) + 60 * int(match[2]) + int(match[3])
         if match[5]:
             seconds[row] += float(f"0.{match[5]}") if match[4] == "." else int(match[5]) * per_count_s
@@ -82,7 +83,7 @@ def read_sequence(table: DeepSenseTable, clock_s: NDArray[np.float64] | None, no
         notes.append(f"no seq_index and no time stamps: {sequence[-1] + 1} sequences, cut at holes of index")
         return sequence
     raise DataError(
-        f"{table.path} has neither seq_index nor time_stamp nor index; windows could cross sequences unseen"
+        f"{shown(table.path)} has neither seq_index nor time_stamp nor index; windows could cross sequences unseen"
     )
 
 

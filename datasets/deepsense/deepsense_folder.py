@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError, DataError, Modality
+from ...emulator.regular_file import quoted, shown
+from ..data_folder import DataFolder, listed
 from ..power_blockage import PowerBlockage
 from ..recordings.recording_layout import Field, RecordingDescription, StationDescription, standard_field
 from ..recordings.recording_writer import RecordingWriter
@@ -117,7 +119,8 @@ def import_deepsense(
             f"nan_beams must be keep or drop and blockage_check refuse or report, got {nan_beams!r}, {blockage_check!r}"
         )
     notes: list[str] = []
-    table = read_table(find_table(root, scenario))
+    folder = DataFolder(root)
+    table = read_table(find_table(folder, scenario), folder)
     sources = _find_sources(table, notes)
     # before any file is read: a missing archive part is found at once, not after minutes
     table.check_files(sources.file_columns(table))
@@ -230,10 +233,12 @@ class _Sources:
 def _find_sources(table: DeepSenseTable, notes: list[str]) -> _Sources:
     power = table.column_with_prefix("unit1_pwr")
     if power is None:
-        raise DataError(f"{table.path} has no column unit1_pwr_60ghz; columns: {', '.join(table.columns)}")
+        raise DataError(f"{shown(table.path)} has no column unit1_pwr_60ghz; columns: {listed(list(table.columns))}")
     lidar = table.first_column("unit1_lidar_SCR", "unit1_lidar")
     if lidar and not table.columns[lidar][0].lower().endswith(".mat"):
-        notes.append(f"{lidar} is left out: only 2-D sweeps in .mat files are read, not {table.columns[lidar][0]}")
+        notes.append(
+            f"{lidar} is left out: only 2-D sweeps in .mat files are read, not {quoted(table.columns[lidar][0])}"
+        )
         lidar = None
     camera = table.first_column("unit1_rgb")
     if camera and not CAN_READ_IMAGES:
@@ -256,7 +261,7 @@ def _find_sources(table: DeepSenseTable, notes: list[str]) -> _Sources:
     read = {power, lidar, camera, base_position, user_position, sources.beam, sources.blockage, *DRONE_COLUMNS}
     others = [name for name in table.columns if name.startswith("unit") and name not in read]
     if others:
-        notes.append(f"columns not imported: {', '.join(others)}")
+        notes.append(f"columns not imported: {listed(others)}")
     return sources
 
 
@@ -305,7 +310,9 @@ def _measured_rows(
     has_nan = np.isnan(powers).any(axis=1)
     if nan_beams == "drop":
         if has_nan.all():
-            raise DataError(f'{table.path}: every sweep has a NaN beam, so nan_beams "drop" leaves no row; use "keep"')
+            raise DataError(
+                f'{shown(table.path)}: every sweep has a NaN beam, so nan_beams "drop" leaves no row; use "keep"'
+            )
         if has_nan.any():
             notes.append(f"{has_nan.sum()} rows with NaN beams were dropped; frame_index has holes there")
         return np.flatnonzero(~has_nan)

@@ -159,10 +159,15 @@ def complaint_about_blockage(
 
 def _fall_db(best_power_db: NDArray[np.float64], sequence: NDArray[np.int64]) -> NDArray[np.float64]:
     """How far each row lies below the clear level of its sequence, its upper quintile: most of it may be blocked."""
-    _, member = np.unique(sequence, return_inverse=True)
-    clear = np.array([np.quantile(best_power_db[member == number], 0.8) for number in range(member.max() + 1)])
-    fall: NDArray[np.float64] = clear[member] - best_power_db
+    parts = np.split(best_power_db, _borders(sequence))
+    clear = np.repeat([np.quantile(part, 0.8) for part in parts], [len(part) for part in parts])
+    fall: NDArray[np.float64] = clear - best_power_db
     return fall
+
+
+def _borders(sequence: NDArray[np.int64]) -> NDArray[np.int64]:
+    """First row of every sequence but the first; the rows of one are contiguous."""
+    return np.asarray(np.flatnonzero(np.diff(sequence)) + 1, dtype=np.int64)
 
 
 def _correlation(blocked: Bools, fall_db: NDArray[np.float64], sequence: NDArray[np.int64], lag: int) -> float:
@@ -186,12 +191,12 @@ def _complaint_about_sequences(
 ) -> str:
     """Labels may belong in some sequences and be numbered wrongly in the rest."""
     judged, odd = 0, []
-    for number in np.unique(sequence):
-        dark, clear = (sequence == number) & blocked, (sequence == number) & ~blocked
-        if min(dark.sum(), clear.sum()) >= MIN_ROWS_OF_A_KIND:
+    for rows in np.split(np.arange(len(sequence)), _borders(sequence)):
+        dark, clear = rows[blocked[rows]], rows[~blocked[rows]]
+        if min(len(dark), len(clear)) >= MIN_ROWS_OF_A_KIND:
             judged += 1
             if np.median(best_power_db[clear]) - np.median(best_power_db[dark]) < MIN_DROP_DB:
-                odd.append(int(np.flatnonzero(dark)[0]))
+                odd.append(int(dark[0]))
     if len(odd) <= MAX_ODD_SEQUENCES * judged:
         return ""
     return (

@@ -6,16 +6,20 @@ Morais et al. 2022, arXiv 2205.09054. The data is CC BY-NC-SA 4.0 and not part o
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import DataError
+from ...emulator.contracts import MODALITY_SPECS, DataError
+from ...emulator.regular_file import open_regular, reason, shown
+from ..array_files import UNREADABLE_ARRAY, read_array
+from ..data_folder import DataFolder, listed
 from ..windows.drive_bys import M_PER_DEGREE, Recording
 
 #: Of the sweeps, nominal: gathered rows have no time stamps. Measured means of the published folders are 5.6 to 10 Hz.
@@ -25,8 +29,8 @@ BASE_STATION_DRIFT_M = 1.0
 #: 60 GHz measurements end after a few hundred meters; farther away, a receiver without a fix reported (0, 0).
 MAX_DISTANCE_M = 5_000.0
 
-#: What NumPy raises for headers and bodies that are not those of an array; the last two come from parsing the header.
-_UNREADABLE = (ValueError, OSError, EOFError, MemoryError, OverflowError, TypeError, SyntaxError, TokenError)
+#: The published sets have 20 MB.
+MAX_FILE_BYTES = 1 << 28
 
 _FILE_NAME = re.compile(r"scenario(\d+)_(\w+?)_\d+-\d+\.npy")
 
@@ -43,7 +47,7 @@ def load_deepsense_rows(root: Path, scenario: int) -> Recording:
     Raises:
         DataError: the folder or a file is missing, ambiguous, unreadable or holds impossible values.
     """
-    files = _scenario_files(root)
+    files = _scenario_files(DataFolder(root))
     sequence_file = _file(root, files, scenario, "seq_index")
     power_file = _file(root, files, scenario, "unit1_pwr_60ghz")
     base_file = _file(root, files, scenario, "unit1_loc")
@@ -65,13 +69,11 @@ def load_deepsense_rows(root: Path, scenario: int) -> Recording:
     return Recording(f"deepsense{scenario}", positions_m, powers, sequence)
 
 
-def _scenario_files(root: Path) -> dict[tuple[int, str], list[Path]]:
-    if not root.is_dir():
-        raise DataError(f"data.root must be a folder with DeepSense .npy files, but {root} is not a folder")
+def _scenario_files(folder: DataFolder) -> dict[tuple[int, str], list[Path]]:
     files: dict[tuple[int, str], list[Path]] = {}
-    for path in sorted(root.iterdir()):
+    for path in sorted(folder.root.iterdir()):
         if match := _FILE_NAME.fullmatch(path.name):
-            files.setdefault((int(match[1]), match[2]), []).append(path)
+            files.setdefault((int(match[1]), match[2]), []).append(folder.file(path))
     return files
 
 
@@ -79,27 +81,22 @@ def _file(root: Path, files: Mapping[tuple[int, str], list[Path]], scenario: int
     pattern = f"scenario{scenario}_{field}_<first>-<last>.npy"
     matching = files.get((scenario, field), [])
     if not matching:
-        present = ", ".join(str(number) for number in sorted({number for number, _ in files})) or "none"
-        raise DataError(f"no file {pattern} in {root} (scenarios there: {present}); check data.root and data.scenarios")
+        present = listed(sorted({number for number, _ in files})) or "none"
+        raise DataError(
+            f"no file {pattern} in {shown(root)} (scenarios there: {present}); check data.root and data.scenarios"
+        )
     if len(matching) > 1:
-        names = ", ".join(path.name for path in matching)
-        raise DataError(f"several files match {pattern} in {root}: {names}; keep one of them")
+        names = listed([path.name for path in matching])
+        raise DataError(f"several files match {pattern} in {shown(root)}: {names}; keep one of them")
     return matching[0]
 
 
 def _read_npy(file: Path) -> NDArray[Any]:
     try:
-        with file.open("rb") as stream:
-            # no pickle: loading one would run code from the file
-            array: NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    except _UNREADABLE as error:
-        raise DataError(f"{file} cannot be read as .npy ({_one_line(error)}); fetch the file again") from error
-    return array
-
-
-def _one_line(error: Exception) -> str:
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0].rstrip(".")
+        with open_regular(file, MAX_FILE_BYTES) as stream:
+            return read_array(stream, "biufcSU", None, os.fstat(stream.fileno()).st_size)
+    except UNREADABLE_ARRAY as error:
+        raise DataError(f"{shown(file)} cannot be read as .npy ({reason(error)}); fetch the file again") from None
 
 
 def _read_numbers(file: Path, shape: str, fits: tuple[int | None, ...]) -> NDArray[np.float64]:
@@ -115,7 +112,7 @@ def _read_numbers(file: Path, shape: str, fits: tuple[int | None, ...]) -> NDArr
 
 def _read_sequence(file: Path) -> NDArray[np.int64]:
     numbers = _read_numbers(file, "[n_rows]", (None,))
-    whole = np.isfinite(numbers) & (numbers == np.rint(numbers))
+    whole = (np.abs(numbers) < 2.0**31) & (numbers == np.rint(numbers))
     _refuse_rows(
         file, ~whole[:, None], "drive-by number is not whole", "repair them or leave these rows out of all files"
     )
@@ -125,8 +122,9 @@ def _read_sequence(file: Path) -> NDArray[np.int64]:
 def _read_powers(file: Path) -> NDArray[np.float64]:
     powers = _read_numbers(file, "[n_rows, n_beams]", (None, None))
     # a power of 0 has no decibels
-    usable = np.isfinite(powers) & (powers > 0)
-    _refuse_rows(file, ~usable, "power is NaN, infinite or not above 0", "leave these rows out of all files")
+    (allowed,) = MODALITY_SPECS["rf"].recorded.ranges
+    complaint = f"power is NaN, or not {replace(allowed, or_nan=False)}"
+    _refuse_rows(file, ~allowed.holds(powers), complaint, "leave these rows out of all files")
     return powers
 
 

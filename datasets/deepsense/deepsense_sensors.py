@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import DataError
+from ...emulator.contracts import MODALITY_SPECS, DataError
 from ...emulator.modalities import LIDAR_REACH_M
+from ...emulator.regular_file import shown
 from ..windows.drive_bys import M_PER_DEGREE
 from .deepsense_rows import BASE_STATION_DRIFT_M, MAX_DISTANCE_M
 from .deepsense_table import DeepSenseTable
@@ -47,14 +48,15 @@ def read_powers(table: DeepSenseTable, column: str) -> NDArray[np.float64]:
         DataError: a file is unreadable, or a power is 0, negative or infinite.
     """
     powers = np.stack([table.numbers(column, row, SWEEP_BEAMS) for row in range(len(table))])
-    usable = (powers > 0) & (powers < np.inf) | np.isnan(powers)
+    (allowed,) = MODALITY_SPECS["rf"].recorded.ranges
+    usable = allowed.holds(powers) | np.isnan(powers)
     bad = np.flatnonzero(~usable.all(axis=1))
     if len(bad):
         row = int(bad[0])
         value = powers[row][~usable[row]][0]
         raise DataError(
-            f"{table.where(row)}: {column} file {table.file(column, row)} holds the power {value}, expected above 0 on "
-            f"a linear scale, or NaN ({len(bad)} rows are like that); remove these rows"
+            f"{table.where(row)}: {column} file {shown(table.file(column, row))} holds the power {value}, expected "
+            f"{allowed}, on a linear scale ({len(bad)} rows are like that); remove these rows"
         )
     return powers
 
@@ -78,12 +80,23 @@ def read_positions(table: DeepSenseTable, base_column: str | None, user_column: 
     if offset_m is not None:
         _check_within_reach(table, user_column, offset_m)
     if set(DRONE_COLUMNS) <= set(table.columns):
-        more = np.stack([table.series(name) for name in DRONE_COLUMNS], axis=1)
+        more = np.stack([_read_meters(table, name) for name in DRONE_COLUMNS], axis=1)
         names = ("latitude_deg", "longitude_deg", "distance_m", "height_m")
         return Positions(np.hstack([user_deg, more]), names, geometry)
     if offset_m is None:
         return Positions(user_deg, ("latitude_deg", "longitude_deg"), geometry)
     return Positions(offset_m, ("east_m", "north_m"), geometry)
+
+
+def _read_meters(table: DeepSenseTable, column: str) -> NDArray[np.float64]:
+    """[n_rows] distance or height."""
+    meters = table.series(column)
+    if far := np.flatnonzero(np.abs(meters) > MAX_DISTANCE_M).tolist():
+        raise DataError(
+            f"{table.where(far[0])}: {column} must be from {-MAX_DISTANCE_M:g} to {MAX_DISTANCE_M:g} m, got"
+            f" {meters[far[0]]:g} ({len(far)} rows are like that)"
+        )
+    return meters
 
 
 def _read_base_station(table: DeepSenseTable, column: str) -> NDArray[np.float64]:
@@ -113,8 +126,9 @@ def _read_degrees(table: DeepSenseTable, column: str) -> NDArray[np.float64]:
     degrees = np.stack([table.numbers(column, row, 2) for row in range(len(table))])
     bad = np.flatnonzero(~(np.abs(degrees) <= (90.0, 180.0)).all(axis=1))
     if len(bad):
+        file = shown(table.file(column, int(bad[0])))
         raise DataError(
-            f"{table.where(bad[0])}: {column} file {table.file(column, int(bad[0]))} holds {degrees[bad[0]].tolist()}, "
+            f"{table.where(bad[0])}: {column} file {file} holds {degrees[bad[0]].tolist()}, "
             f"expected latitude and longitude in degrees ({len(bad)} rows are like that)"
         )
     return degrees

@@ -7,17 +7,26 @@ repository.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
+from ...emulator.regular_file import is_folder, is_regular, open_regular, quoted, read_regular, reason, shown
+from ..data_folder import DataFolder, listed
 
 #: Text files of a cell hold up to 64 numbers.
 MAX_TEXT_BYTES = 1 << 16
+#: The largest published tables have 20 MB, 36,000 rows and 60 columns.
+MAX_TABLE_BYTES, MAX_ROW_BYTES, MAX_COLUMNS, MAX_CELLS = 1 << 27, 1 << 20, 4096, 1 << 22
+#: No path that a file system takes is longer.
+MAX_CELL = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,12 +35,14 @@ class DeepSenseTable:
 
     Attributes:
         path: path of the CSV; cells are relative to its folder.
+        folder: folder that all files must lie in.
         columns: cells by column, spaces stripped.
         lines: line of the CSV that holds each row.
         row_numbers: number of each row, from 0, before any was left out.
     """
 
     path: Path
+    folder: DataFolder
     columns: Mapping[str, Sequence[str]]
     lines: Sequence[int]
     row_numbers: Sequence[int]
@@ -48,7 +59,7 @@ class DeepSenseTable:
         kept = rows.tolist()
         columns = {name: [cells[row] for row in kept] for name, cells in self.columns.items()}
         lines, numbers = [self.lines[row] for row in kept], [self.row_numbers[row] for row in kept]
-        return DeepSenseTable(self.path, columns, lines, numbers)
+        return DeepSenseTable(self.path, self.folder, columns, lines, numbers)
 
     def first_column(self, *names: str) -> str | None:
         """The first of these columns that the table has."""
@@ -62,24 +73,20 @@ class DeepSenseTable:
         """Path that a cell points to.
 
         Raises:
-            DataError: the cell is empty or points out of the folder.
+            DataError: the cell is empty or leads out of the folder.
         """
-        cell = self.columns[column][row].replace("\\", "/")
-        # a downloaded CSV must not make us read files outside of its folder
-        relative = PurePosixPath(cell)
-        if not cell or cell == "nan" or relative.is_absolute() or ".." in relative.parts or ":" in cell:
-            raise DataError(
-                f"{self.where(row)}: column {column} holds {cell!r}, expected a path below {self.path.parent}"
-            )
-        return self.path.parent / relative
+        try:
+            return self.folder.below(self.path.parent, self.columns[column][row])
+        except DataError as error:
+            raise DataError(f"{self.where(row)}: column {column} {error}") from None
 
     def check_files(self, columns: Sequence[str]) -> None:
         """Refuses the table if a file that these columns name is not there, before anything is read."""
         for column in columns:
-            missing = [row for row in range(len(self)) if not self.file(column, row).is_file()]
+            missing = [row for row in range(len(self)) if not is_regular(self.file(column, row))]
             if missing:
                 raise DataError(
-                    f"{self.where(missing[0])}: {column} file {self.file(column, missing[0])} does not exist "
+                    f"{self.where(missing[0])}: {column} file {shown(self.file(column, missing[0]))} does not exist "
                     f"({len(missing)} of {len(self)} are missing); unpack all parts of the scenario"
                 )
 
@@ -94,17 +101,16 @@ class DeepSenseTable:
             DataError: the file is missing, no text, or holds another number of numbers.
         """
         path = self.file(column, row)
+        where = f"{self.where(row)}: {column} file {shown(path)}"
         try:
-            with path.open("rb") as stream:
-                content = stream.read(MAX_TEXT_BYTES + 1)
-            values = np.array([float(word) for word in content.decode("ascii").replace(",", " ").split()])
-        except (OSError, ValueError) as error:
-            raise DataError(f"{self.where(row)}: {column} file {path} cannot be read as numbers ({error})") from error
-        if len(values) != n_numbers or len(content) > MAX_TEXT_BYTES:
-            raise DataError(
-                f"{self.where(row)}: {column} file {path} holds {len(values)} numbers, expected {n_numbers}; "
-                "fetch the file again"
-            )
+            words = read_regular(path, MAX_TEXT_BYTES).decode("ascii", "backslashreplace").replace(",", " ").split()
+        except OSError as error:
+            raise DataError(f"{where} cannot be read as numbers ({reason(error)})") from None
+        if odd := next((word for word in words if not _is_number(word)), None):
+            raise DataError(f"{where} cannot be read as numbers ({quoted(odd)} is none)")
+        values = np.array([float(word) for word in words])
+        if len(values) != n_numbers:
+            raise DataError(f"{where} holds {len(values)} numbers, expected {n_numbers}; fetch the file again")
         return values
 
     def series(self, column: str) -> NDArray[np.float64]:
@@ -117,7 +123,7 @@ class DeepSenseTable:
         values = np.empty(len(self))
         for row, cell in enumerate(self.columns[column]):
             if inline and not _is_number(cell):
-                raise DataError(f"{self.where(row)}: column {column} must hold a number, got {cell!r}")
+                raise DataError(f"{self.where(row)}: column {column} must hold a number, got {quoted(cell)}")
             values[row] = float(cell) if inline else self.numbers(column, row, 1)[0]
             if not np.isfinite(values[row]):
                 raise DataError(f"{self.where(row)}: {column} is {values[row]}; leave the row out")
@@ -136,60 +142,102 @@ class DeepSenseTable:
         return values.astype(np.int64)
 
 
-def find_table(root: Path, scenario: int) -> Path:
-    """The CSV of a scenario, in `root` or in its folder below.
+def find_table(folder: DataFolder, scenario: int) -> Path:
+    """The CSV of a scenario, in a folder of data or in its own folder below.
 
     Raises:
-        DataError: the folder is missing, or holds no such CSV, or several.
+        DataError: the folder holds no such CSV, or several, or one that is a link out of it.
     """
-    if not root.is_dir():
-        raise DataError(f"data.root must be the folder of a DeepSense scenario, but {root} is not a folder")
+    root = folder.root
     stems = {
         f"{stem}{suffix}" for stem in (f"scenario{scenario}", f"scenario{scenario:02d}") for suffix in ("", "_dev")
     }
     folders = [root, *sorted(root / stem for stem in stems)]
-    found = [folder / f"{stem}.csv" for folder in folders for stem in sorted(stems)]
-    found = [path for path in found if path.is_file()]
+    found = folder.existing(one / f"{stem}.csv" for one in folders for stem in sorted(stems))
     if not found:
-        present = sorted(path.name for folder in folders if folder.is_dir() for path in folder.glob("*.csv"))
+        present = sorted(path.name for one in folders if is_folder(one) for path in one.glob("*.csv"))
         raise DataError(
-            f"no scenario{scenario}.csv or scenario{scenario}_dev.csv in {root} "
-            f"(CSV files there: {', '.join(present) or 'none'}); check the folder and the scenario number"
+            f"no scenario{scenario}.csv or scenario{scenario}_dev.csv in {shown(root)} "
+            f"(CSV files there: {listed(present) or 'none'}); check the folder and the scenario number"
         )
     if len(found) > 1:
         names = ", ".join(path.relative_to(root).as_posix() for path in found)
-        raise DataError(f"several tables of scenario {scenario} in {root}: {names}; keep one of them")
+        raise DataError(f"several tables of scenario {scenario} in {shown(root)}: {names}; keep one of them")
     return found[0]
 
 
-def read_table(path: Path) -> DeepSenseTable:
+def read_table(path: Path, folder: DataFolder) -> DeepSenseTable:
     """The rows of a CSV; empty lines are skipped.
 
+    Args:
+        path: path of the CSV.
+        folder: folder that the files of its cells must lie in.
+
     Raises:
-        DataError: the file is no CSV with a header and at least one row, or a row has too few or too many cells.
+        DataError: the file is no CSV with a header and at least one row, or a row has too few or too many cells; or it
+            is larger than any table of DeepSense.
     """
+    lines: list[int] = []
+    rows: list[list[str]] = []
     try:
         # utf-8-sig: spreadsheet programs put a byte order mark before the first heading
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            lines, rows = [], []
+        with open_regular(path, MAX_TABLE_BYTES) as content, TextIOWrapper(content, "utf-8-sig", newline="") as stream:
+            whole = _WholeRows(path, stream)
+            reader = csv.reader(whole, strict=True)
+            header = _checked_header(path, next(reader, []))
             for cells in reader:
+                whole.begin_row()
                 if any(cell.strip() for cell in cells):
                     lines.append(reader.line_num)
-                    rows.append([cell.strip() for cell in cells])
+                    rows.append(_checked_row(path, reader.line_num, cells, len(header)))
+                    if len(rows) * len(header) > MAX_CELLS:
+                        raise DataError(f"{shown(path)} has more than {MAX_CELLS} cells; leave columns or rows out")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as CSV ({error}); fetch the file again") from error
+        raise DataError(f"{shown(path)} cannot be read as CSV ({reason(error)}); fetch the file again") from error
     if not rows:
-        raise DataError(f"{path} has no rows below its header; fetch the file again")
-    repeated = sorted({name for name in header if name and header.count(name) > 1})
-    if repeated:
-        raise DataError(f"{path} has two columns {repeated[0]!r}; keep one of them")
-    for line, cells in zip(lines, rows, strict=True):
-        if len(cells) != len(header):
-            raise DataError(f"{path}, line {line}, has {len(cells)} cells, its header {len(header)}; repair the line")
+        raise DataError(f"{shown(path)} has no rows below its header; fetch the file again")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True))
-    return DeepSenseTable(path, columns, lines, range(len(lines)))
+    return DeepSenseTable(path, folder, columns, lines, range(len(lines)))
+
+
+class _WholeRows:
+    """Lines of a CSV, as long as those of one row are few: a quote that is never closed would gather them all."""
+
+    def __init__(self, path: Path, stream: TextIO) -> None:
+        self._path, self._stream, self._n_left = path, stream, MAX_ROW_BYTES
+
+    def begin_row(self) -> None:
+        """What was read belongs to a row that is complete."""
+        self._n_left = MAX_ROW_BYTES
+
+    def __iter__(self) -> Iterator[str]:
+        while line := self._stream.readline(self._n_left):
+            self._n_left -= len(line)
+            if self._n_left <= 0:
+                raise DataError(f"{shown(self._path)} has a row of more than {MAX_ROW_BYTES} characters; repair it")
+            yield line
+
+
+def _checked_header(path: Path, cells: list[str]) -> list[str]:
+    if len(cells) > MAX_COLUMNS:
+        raise DataError(f"{shown(path)} has {len(cells)} columns, a table of DeepSense at most {MAX_COLUMNS}")
+    header = [name.strip() for name in cells]
+    counts = Counter(name for name in header if name)
+    if repeated := sorted(name for name, n_times in counts.items() if n_times > 1):
+        raise DataError(f"{shown(path)} has two columns {quoted(repeated[0])}; keep one of them")
+    return header
+
+
+def _checked_row(path: Path, line: int, cells: list[str], n_columns: int) -> list[str]:
+    if len(cells) != n_columns:
+        raise DataError(f"{shown(path)}, line {line}, has {len(cells)} cells, its header {n_columns}; repair the line")
+    stripped = [cell.strip() for cell in cells]
+    if long := next((cell for cell in stripped if len(cell) > MAX_CELL), None):
+        raise DataError(
+            f"{shown(path)}, line {line}, has a cell of {len(long)} characters, {quoted(long)}; at most {MAX_CELL} are "
+            "a number or a path"
+        )
+    return stripped
 
 
 def _is_number(cell: str) -> bool:

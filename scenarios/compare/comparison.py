@@ -14,10 +14,11 @@ import tomli_w
 from pydantic import Field
 
 from ...emulator.contracts import ConfigError
+from ...emulator.regular_file import is_regular
 from ..schema.data_section import first_repeated
 from ..schema.scenario import Scenario, load_scenario, shipped_scenarios
 from ..schema.section import FolderName, Section
-from ..schema.toml_file import is_file, read_toml
+from ..schema.toml_file import read_toml
 from ..schema.wording import one_sentence, shown
 
 #: Former name of the field `methods`; files, scripts and results.json may still use it.
@@ -185,7 +186,7 @@ def loaded_tables(name_or_path: str) -> dict[str, Any]:
     if not isinstance(scenario_name, str):
         raise ConfigError(f"{path}: scenario must name a shipped scenario or a TOML file, got {shown(scenario_name)}")
     # a relative path is relative to the comparison file, not to the current folder
-    if scenario_name not in shipped_scenarios() and is_file(path.parent / scenario_name):
+    if scenario_name not in shipped_scenarios() and is_regular(path.parent / scenario_name):
         tables["scenario"] = str((path.parent / scenario_name).absolute())
     return {"name": path.stem, **tables}
 

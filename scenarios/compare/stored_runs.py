@@ -15,9 +15,10 @@ import torch
 
 from ...emulator.contracts import ConfigError, DataError
 from ...emulator.ownership import owned
+from ...emulator.regular_file import open_regular, read_regular
 from ...version import __version__
 from ..running.run_summary import run_code
-from ..running.stored_run import StoredMetrics, StoredSummary
+from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.former_names import with_former_names
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
@@ -88,7 +89,7 @@ def stored_summary(folder: Path) -> dict[str, Any]:
     """
     path = folder / "summary.json"
     with _refusing(path):
-        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        summary: dict[str, Any] = json.loads(read_regular(path, MAX_SUMMARY_BYTES))
         StoredSummary.model_validate(summary)
     return summary
 
@@ -100,7 +101,7 @@ def stored_metrics(folder: Path) -> list[dict[str, Any]]:
         DataError: the file is missing, damaged, or not written by a run.
     """
     path = folder / "metrics.jsonl"
-    with _refusing(path), path.open(encoding="utf-8") as lines:
+    with _refusing(path), open_regular(path, MAX_METRICS_BYTES) as lines:
         metrics: list[dict[str, Any]] = [json.loads(line) for line in lines]
         for line_of_client in metrics:
             StoredMetrics.model_validate(line_of_client)

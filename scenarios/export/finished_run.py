@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...datasets.data_folder import DataFolder
 from ...emulator.contracts import ConfigError, DataError, NodeId
-from ..running.stored_run import StoredMetrics, StoredSummary
+from ...emulator.regular_file import is_regular, read_regular
+from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.scenario import Scenario, stored_scenario
-from ..schema.toml_file import read_toml
+from ..schema.toml_file import MAX_BYTES, read_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,11 @@ class FinishedRun:
         if client not in paths:
             known = ", ".join(map(str, sorted(paths)))
             raise ConfigError(f"run {self.folder} has no model of client {client}; it has those of {known}")
-        path = self.folder / paths[client]
-        if not path.is_file():
+        try:
+            path = DataFolder(self.folder).below(self.folder, paths[client])
+        except DataError as error:
+            raise DataError(f"run {self.folder}: the path of client {client} in summary.json {error}") from None
+        if not is_regular(path):
             raise DataError(f"run {self.folder} lacks {paths[client]}; run the scenario again")
         return path
 
@@ -55,19 +60,19 @@ def finished_run(folder: Path) -> FinishedRun:
         DataError: a file of it is damaged.
     """
     needed = ("scenario.toml", "summary.json", "metrics.jsonl")
-    if missing := [name for name in needed if not (folder / name).is_file()]:
+    if missing := [name for name in needed if not is_regular(folder / name)]:
         raise ConfigError(
             f"{folder} is not the folder of a complete run ({missing[0]} is missing); give one under runs/"
         )
     path = folder / "scenario.toml"
     try:
-        summary = StoredSummary.model_validate_json((folder / "summary.json").read_bytes())
-        lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        summary = StoredSummary.model_validate_json(read_regular(folder / "summary.json", MAX_SUMMARY_BYTES))
+        lines = read_regular(folder / "metrics.jsonl", MAX_METRICS_BYTES).decode("utf-8").splitlines()
         rows = [StoredMetrics.model_validate(row) for row in map(_without_undefined, lines)]
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # pydantic's is a ValueError
-        reason = " ".join(str(error).splitlines()[:3])
-        raise DataError(f"run {folder} cannot be read ({reason}); run the scenario again") from None
+        text = read_regular(path, MAX_BYTES).decode("utf-8")
+    except (OSError, ValueError, RecursionError) as error:  # pydantic's is a ValueError
+        why = " ".join(str(error).splitlines()[:3])[:240]
+        raise DataError(f"run {folder} cannot be read ({why}); run the scenario again") from None
     if not summary.exports:
         raise ConfigError(f"run {folder} handed out no models; run the scenario with export.onnx = true")
     scenario = stored_scenario(read_toml(path), str(path))

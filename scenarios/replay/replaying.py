@@ -15,6 +15,7 @@ from ...emulator.contracts import ConfigError, SheafedgeError
 from ...emulator.edge.frame_client import FrameClient
 from ...emulator.edge.manifest import Manifest
 from ...emulator.network.transport.curve_keys import CurveKeys, read_keys
+from ...emulator.regular_file import is_folder, is_regular
 from ..running.interrupts import stop_requests
 from ..schema.scenario import stored_scenario
 from ..schema.toml_file import read_toml
@@ -163,10 +164,10 @@ def recording_of(path: Path) -> Path:
     Raises:
         ConfigError: it is a folder, but of no run with one recording.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         return path
     file = path / "scenario.toml"
-    if not file.is_file():
+    if not is_regular(file):
         raise ConfigError(f"{path} is a folder without scenario.toml; give a recording, or the folder of a run")
     scenario = stored_scenario(read_toml(file), str(file))
     # rows of the source "deepsense" are read from a folder and hold no frames that could be streamed

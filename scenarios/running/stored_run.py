@@ -10,6 +10,9 @@ from typing import Any
 import pydantic
 from pydantic import ConfigDict
 
+#: Far above the files of a run of 5,000 rounds with 20 clients; larger ones would fill the memory.
+MAX_SUMMARY_BYTES, MAX_METRICS_BYTES = 1 << 26, 1 << 30
+
 
 class _Stored(pydantic.BaseModel):
     """Part of a stored object."""

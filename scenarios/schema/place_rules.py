@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...emulator.contracts import NodeId
+from ...emulator.regular_file import is_regular
 from .rule import Rule
 from .scenario_fields import ScenarioFields
-from .toml_file import is_file
 
 Case = Mapping[str, object]
 
@@ -135,7 +135,7 @@ OUTSIDE_RULES: tuple[Rule[OutsideUse], ...] = (
 
 def _missing_files(names: tuple[str, ...], *, home: bool = True) -> Iterator[Case]:
     for name in dict.fromkeys(names):
-        if not is_file(Path(os.path.expanduser(name) if home else name)):  # noqa: PTH111 - Path's own raises
+        if not is_regular(Path(os.path.expanduser(name) if home else name)):  # noqa: PTH111 - Path's own raises
             yield {"file": name}
 
 

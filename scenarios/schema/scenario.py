@@ -15,10 +15,11 @@ from typing import Any, Self
 import pydantic
 
 from ...emulator.contracts import ConfigError, ScenarioError
+from ...emulator.regular_file import is_regular
 from .compatibility import IncompatibleError, complaints
 from .former_names import with_present_names
 from .scenario_fields import ScenarioFields
-from .toml_file import MAX_DEPTH, is_file, read_toml, refuse_absurd
+from .toml_file import MAX_DEPTH, read_toml, refuse_absurd
 from .wording import no_table, sentences, shown
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
@@ -113,7 +114,7 @@ def load_scenario(name_or_path: str) -> Scenario:
     """
     shipped = shipped_scenarios()
     path = shipped.get(name_or_path, Path(name_or_path))
-    if not is_file(path):
+    if not is_regular(path):
         close = difflib.get_close_matches(name_or_path, shipped, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         unknown = f"{name_or_path} is not a file here" if path.suffix else f"unknown scenario {shown(name_or_path)}"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...emulator.contracts import ConfigError
+from ...emulator.regular_file import open_regular, reason, shown
 
 #: A scenario with everything in it is a hundredth of this.
 MAX_BYTES = 1 << 20
@@ -18,14 +19,6 @@ _MAX_BITS = 1 << 10  # of a whole number
 _LONG_KEY = re.compile(rf"(?<![\w\"'-])(?:[\w\"'-]++\s*+\.\s*+){{{MAX_DEPTH}}}")
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is a file of this name; False also for impossible names."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # a name that no file system takes
-        return False
-
-
 def read_toml(path: Path) -> dict[str, Any]:
     """Tables of a file.
 
@@ -33,14 +26,16 @@ def read_toml(path: Path) -> dict[str, Any]:
         ConfigError: it cannot be read, is no TOML, or holds what no file of ours does.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             # one byte more than allowed shows that a file is too long, without reading all of it
             content = stream.read(MAX_BYTES + 1)
         text = content[:MAX_BYTES].decode("utf-8").replace("\r\n", "\n")
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is not a readable TOML file ({_one_line(error)}); repair or replace it") from None
+        raise ConfigError(
+            f"{shown(path)} is not a readable TOML file ({reason(error)}); repair or replace it"
+        ) from None
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{path} is longer than {MAX_BYTES} bytes, which no file of ours is; give another one")
+        raise ConfigError(f"{shown(path)} is longer than {MAX_BYTES} bytes, which no file of ours is; give another one")
     return parsed_toml(text, str(path))
 
 
@@ -59,7 +54,7 @@ def parsed_toml(text: str, source: str) -> dict[str, Any]:
     try:
         tables = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # of numbers with thousands of digits a plain ValueError
-        raise ConfigError(f"{source} is not a readable TOML file ({_one_line(error)}); repair or replace it") from None
+        raise ConfigError(f"{source} is not a readable TOML file ({reason(error)}); repair or replace it") from None
     refuse_absurd(tables, source)
     return tables
 
@@ -85,7 +80,3 @@ def _children(value: object) -> list[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else []
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).splitlines())[:200] or type(error).__name__

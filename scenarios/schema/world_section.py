@@ -15,6 +15,7 @@ import tomli_w
 from pydantic import Field
 
 from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modality
+from ...emulator.regular_file import is_regular
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
 from ...emulator.sensors.lidar import LidarSettings
@@ -22,7 +23,7 @@ from ...emulator.sensors.radar import RadarSettings
 from ...emulator.world.sky import SkySettings
 from ...emulator.world.street_settings import StreetSettings
 from .section import Probability, Section
-from .toml_file import is_file, parsed_toml, read_toml
+from .toml_file import parsed_toml, read_toml
 from .wording import one_sentence, shown
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
@@ -231,8 +232,8 @@ def load_world(name_or_path: str, edits: Mapping[str, Any] | None = None) -> Wor
 def _read(name_or_path: str) -> dict[str, Any]:
     shipped = SHIPPED / f"{name_or_path}.toml"
     # a plain name first means a shipped scenario; a path with folders never does
-    path = shipped if Path(name_or_path).name == name_or_path and is_file(shipped) else Path(name_or_path)
-    if not is_file(path):
+    path = shipped if Path(name_or_path).name == name_or_path and is_regular(shipped) else Path(name_or_path)
+    if not is_regular(path):
         raise ConfigError(
             f"unknown world {shown(name_or_path)}; give a TOML file, a scenario, or one of: {', '.join(WORLDS)}"
         )

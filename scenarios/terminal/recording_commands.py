@@ -7,6 +7,8 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
+#: File systems take 255 bytes; while it is written the file has a longer name.
+LONGEST_NAME = 200
 _OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must not exist yet.")
 
 
@@ -119,10 +121,13 @@ def inspect(
 def _check_target(out: Path) -> None:
     """Refuses, before minutes of recording, an output path that cannot be written."""
     from ...emulator.contracts import ConfigError
+    from ...emulator.regular_file import is_folder, shown
 
-    if not out.parent.is_dir():
-        raise ConfigError(f"--out {out} lies in a folder that does not exist; make {out.parent} first")
-    if out.is_dir():
+    if not is_folder(out.parent):
+        raise ConfigError(f"--out {shown(out)} lies in a folder that does not exist; make {shown(out.parent)} first")
+    if len(out.name.encode()) > LONGEST_NAME:
+        raise ConfigError(f"--out {shown(out)} has a name of over {LONGEST_NAME} bytes; choose a shorter one")
+    if is_folder(out):
         raise ConfigError(f"--out {out} is a folder; name a file in it, such as {out / 'recording.h5'}")
     if out.exists():
         raise ConfigError(f"--out {out} exists already; name another file, or move that one away")

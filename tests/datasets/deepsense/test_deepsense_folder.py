@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sheafedge.datasets.deepsense import deepsense_table
 from sheafedge.datasets.deepsense.deepsense_folder import ImportReport, import_deepsense
 from sheafedge.datasets.deepsense.file_formats import read_mat
 from sheafedge.datasets.power_blockage import PowerBlockage
@@ -624,13 +625,107 @@ def test_hostile_matrices_are_refused(tmp_path: Path) -> None:
     bomb = mat_bytes(np.zeros((3_000_000, 2)), compressed=True)
     for content, words in [
         (huge, "2 values for a matrix of shape"),
-        (bomb, "unpacks to more than 16 MiB"),
+        (bomb, "unpack to more than 16 MiB"),
         (b"MATLAB 7.3 MAT-file".ljust(128), "option -v7"),
         (b"\x89HDF" * 50, "no MATLAB header"),
     ]:
         path.write_bytes(content)
         with pytest.raises(DataError, match=words):
             read_mat(path)
+
+
+def compressed(content: bytes) -> bytes:
+    """A compressed element."""
+    packed = zlib.compress(content)
+    return struct.pack("<II", 15, len(packed)) + packed
+
+
+def test_matrices_that_unpack_again_and_again_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.mat"
+    whole = mat_bytes(np.ones((5, 2)))
+    header, matrix = whole[:128], whole[128:]
+    nested = matrix
+    for _ in range(2_000):
+        nested = compressed(nested)
+    many = b"".join(compressed(mat_bytes(np.zeros((90_000, 2)))[128:]) for _ in range(20))
+    large = mat_bytes(np.zeros((600_000, 2)))[128:]
+    for body, words in [
+        (compressed(matrix), ""),  # negative control: as MATLAB writes it
+        (nested, "nothing numeric"),
+        (many, "unpack to more than 16 MiB"),
+        (large, "1200000 values, too large for one sweep"),
+    ]:
+        path.write_bytes(header + body)
+        if words:
+            with pytest.raises(DataError, match=words):
+                read_mat(path)
+        else:
+            assert read_mat(path).shape == (5, 2)
+
+
+@pytest.mark.parametrize("case", ["a file out", "a folder out", "the table"])
+def test_a_link_that_leads_out_of_the_folder_is_refused_before_it_is_read(
+    folder: Folder, tmp_path: Path, case: str
+) -> None:
+    folder.save()
+    outside = tmp_path.with_name(f"{tmp_path.name}-outside")
+    outside.mkdir()
+    (outside / "secret.txt").write_text("root:x:0:0:root\n")
+    power_file = folder.path("unit1_pwr_60ghz", 3)
+    at = {"a file out": power_file, "a folder out": power_file.parent, "the table": folder.table}[case]
+    at.rename(outside / "moved")
+    at.symlink_to(outside / ("moved" if case == "a folder out" else "secret.txt"))
+    message = _refusal_of(folder.root)
+    assert "leads out of" in message
+    assert "root:x" not in message
+
+
+def _refusal_of(root: Path) -> str:
+    with pytest.raises(DataError) as refused:
+        import_deepsense(root, 23, root / "out.h5")
+    return str(refused.value)
+
+
+def test_a_link_inside_the_folder_is_followed(folder: Folder) -> None:
+    folder.save()
+    one = folder.path("unit1_pwr_60ghz", 3)
+    one.rename(one.with_name("kept.txt"))
+    one.symlink_to("kept.txt")
+    assert folder.station().n_frames == 12
+
+
+@pytest.mark.parametrize("column", ["unit1_pwr_60ghz", "unit1_beam_index", "time_stamp[UTC]"])
+@pytest.mark.parametrize("cell", ["x/" * 3_000, "y" * 300, "a\0b", "z" * 100_000])
+def test_a_cell_that_is_no_name_is_refused_and_hardly_repeated(folder: Folder, column: str, cell: str) -> None:
+    folder.point(column, 4, cell)
+    message = folder.refusal()
+    assert "\n" not in message
+    assert len(message) < 900
+    assert repr(cell)[1:4] in message
+
+
+def test_the_content_of_a_file_is_hardly_repeated(folder: Folder) -> None:
+    folder.put("unit1_pwr_60ghz", 3, "secret-" * 1_000)
+    message = folder.refusal()
+    assert message.count("secret-") <= 6
+
+
+WIDE = {
+    "columns": ("a," * 5_000 + "b\n" + "1," * 5_000 + "1\n", "has 5001 columns, a table of DeepSense at most 4096"),
+    "a row without an end": ("a,b\n" + '1,"x\n",' * 300_000, "has a row of more than 1048576 characters"),
+    "cells": ("a\n" + "1\n" * 2_000, "has more than 1000 cells"),
+}
+
+
+@pytest.mark.parametrize("case", WIDE)
+def test_a_table_that_would_fill_the_memory_is_refused(
+    tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, words = WIDE[case]
+    if case == "cells":
+        monkeypatch.setattr(deepsense_table, "MAX_CELLS", 1_000)
+    (tmp_path / "scenario23.csv").write_text(content)
+    assert words in _refusal_of(tmp_path)
 
 
 def test_sweeps_of_the_scanner_are_recorded(folder: Folder) -> None:
