@@ -1,14 +1,8 @@
-"""Communication graphs: edges join only clients that share a modality, and every modality is connected.
-
-A ring needs an order of clients in which the owners of each modality are adjacent; `ring_order` finds it.
-"""
+"""Communication graphs: edges join only clients that share a modality, and every modality is connected."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import combinations, pairwise
-from pathlib import Path
+from collections.abc import Callable
 
 import networkx as nx
 import numpy as np
@@ -16,42 +10,23 @@ from numpy.typing import NDArray
 
 from ..contracts import MODALITIES, Modality, NodeId, TopologyError
 from ..faults.fault_plan import FaultPlan
-
-Ownership = Mapping[NodeId, frozenset[Modality]]
-
-MAX_TRIES = 100  # a graph that was never connected in a hundred draws is not unlucky but too sparse
-_SHOWN_CLIENTS = 8
-#: Clients with equal modalities that stand side by side in a ring.
-Piece = tuple[frozenset[Modality], tuple[NodeId, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class TopologyOptions:
-    """Options of the kinds of graphs; each kind reads only its own field.
-
-    Attributes:
-        edge_probability: probability of every possible edge, for "erdos_renyi".
-        degree: neighbors of every client before edges without a shared modality are dropped, for "regular".
-        edge_list: text file with `i j` per line and # comments, for "edge_list".
-    """
-
-    edge_probability: float = 0.3
-    degree: int = 4
-    edge_list: str | Path = ""
-
-
-Edges = Iterable[tuple[NodeId, NodeId]]
-Generator = Callable[[Ownership, np.random.Generator, TopologyOptions], Edges]
+from .edge_generators import (
+    DRAWN_KINDS,
+    MAX_TRIES,
+    REMEDIES,
+    TOPOLOGIES,
+    Edges,
+    Ownership,
+    TopologyOptions,
+    listed_clients,
+)
 
 
 def build_topology(
     kind: str,
     modalities_of: Ownership,
     draws: np.random.Generator,
-    *,
-    edge_probability: float = 0.3,
-    degree: int = 4,
-    edge_list: str | Path = "",
+    options: TopologyOptions = TopologyOptions(),  # noqa: B008 - frozen
 ) -> nx.Graph[NodeId]:
     """The communication graph of a run, the same for the same draws.
 
@@ -61,7 +36,7 @@ def build_topology(
         kind: a key of `TOPOLOGIES`.
         modalities_of: client -> modalities that it senses; the keys are the nodes.
         draws: the topology's own random stream.
-        edge_probability, degree, edge_list: see `TopologyOptions`.
+        options: options of the kinds.
 
     Raises:
         TopologyError: unknown kind, impossible option, unreadable edge list, or a modality whose owners cannot all
@@ -74,14 +49,13 @@ def build_topology(
     if kind not in TOPOLOGIES:
         raise TopologyError(f"unknown topology.kind {kind!r}; known: {', '.join(sorted(TOPOLOGIES))}")
     _check_owners(modalities_of)
-    options = TopologyOptions(edge_probability, degree, edge_list)
-    tries = MAX_TRIES if kind in _DRAWN_KINDS else 1
+    tries = MAX_TRIES if kind in DRAWN_KINDS else 1
     for _ in range(tries):
         graph = _masked(modalities_of, TOPOLOGIES[kind](modalities_of, draws, options))
         if _first_split(graph, modalities_of) is None:
             return graph
     # Never connected: this raises, and names the modality and its pieces.
-    check_connected(graph, modalities_of, remedy=_REMEDIES[kind])
+    check_connected(graph, modalities_of, remedy=REMEDIES[kind])
     return graph
 
 
@@ -97,9 +71,9 @@ def check_connected(
     if modality is None:
         return
     pieces = sorted(nx.connected_components(modality_subgraph(graph, modalities_of, modality)), key=min)
-    shown = ", ".join(_listed(piece) for piece in pieces[1:3]) + (", ..." if len(pieces) > 3 else "")
+    shown = ", ".join(listed_clients(piece) for piece in pieces[1:3]) + (", ..." if len(pieces) > 3 else "")
     raise TopologyError(
-        f"modality {modality!r}: clients {_listed(pieces[0])} cannot reach {shown}"
+        f"modality {modality!r}: clients {listed_clients(pieces[0])} cannot reach {shown}"
         f" ({len(pieces)} pieces) over clients that own it; {remedy}, or change topology.kind"
     )
 
@@ -142,98 +116,6 @@ class MovingGraph:
         return graph
 
 
-def ring_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
-    """Edges from each client to two others, in an order that keeps the owners of a modality together if possible."""
-    order = ring_order(modalities_of)
-    return [*pairwise(order), (order[-1], order[0])] if len(order) > 2 else list(pairwise(order))
-
-
-def erdos_renyi_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
-    """Every possible edge with the same probability, independently."""
-    probability = options.edge_probability
-    if not 0.0 <= probability <= 1.0:
-        raise TopologyError(f"topology.edge_probability must lie in [0, 1], got {probability}; 0.3 suits 20 clients")
-    nodes = np.array(sorted(modalities_of))
-    first, second = np.triu_indices(len(nodes), k=1)
-    drawn = draws.random(len(first)) < probability
-    return zip(nodes[first[drawn]].tolist(), nodes[second[drawn]].tolist(), strict=True)
-
-
-def regular_edges(modalities_of: Ownership, draws: np.random.Generator, options: TopologyOptions) -> Edges:
-    """Edges of a random graph in which every client has the same number of neighbors."""
-    nodes, degree = sorted(modalities_of), options.degree
-    if not 1 <= degree < len(nodes) or degree * len(nodes) % 2:
-        raise TopologyError(
-            f"topology.degree must lie in [1, {len(nodes) - 1}] and degree times the {len(nodes)} clients must be even,"
-            f" got {degree}"
-        )
-    # networkx has a generator of its own: seeded from the named stream, the graph depends on that stream alone.
-    drawn = nx.random_regular_graph(degree, len(nodes), seed=int(draws.integers(2**32)))
-    return [(nodes[first], nodes[second]) for first, second in drawn.edges]
-
-
-def star_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
-    """Edges from every client to one, the first of those with the most modalities."""
-    # Every edge of a star ends there, so modalities that the center lacks cannot be connected.
-    center = min(modalities_of, key=lambda client: (-len(modalities_of[client]), client))
-    return [(center, client) for client in modalities_of if client != center]
-
-
-def complete_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
-    """Edges between all pairs of clients."""
-    return combinations(sorted(modalities_of), 2)
-
-
-def listed_edges(modalities_of: Ownership, _draws: np.random.Generator, options: TopologyOptions) -> Edges:
-    """The edges in a text file: `i j` per line; # starts a comment; empty lines do not count."""
-    path = Path(options.edge_list)
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:  # ValueError: not text, or a NUL in the path
-        raise TopologyError(
-            f"topology.edge_list {str(options.edge_list)!r} cannot be read ({error}); give a text file"
-        ) from None
-    contents = ((number, line.partition("#")[0].split()) for number, line in enumerate(lines, start=1))
-    return [_edge(words, f"{path}, line {number}", modalities_of) for number, words in contents if words]
-
-
-TOPOLOGIES: dict[str, Generator] = {
-    "ring": ring_edges,
-    "erdos_renyi": erdos_renyi_edges,
-    "regular": regular_edges,
-    "star": star_edges,
-    "complete": complete_edges,
-    "edge_list": listed_edges,
-    "mobile": complete_edges,  # all pairs that can ever be in range; `MovingGraph` has those of an instant
-}
-
-_DRAWN_KINDS = frozenset({"erdos_renyi", "regular"})
-
-_REMEDIES = {
-    "ring": "no order of the clients keeps each modality together, so let a client own several modalities",
-    "erdos_renyi": f"{MAX_TRIES} draws did not connect them, so raise topology.edge_probability",
-    "regular": f"{MAX_TRIES} draws did not connect them, so raise topology.degree",
-    "star": "the center must own every modality that several clients own, so let one client own them all",
-    "complete": "let them share the modality",  # cannot happen: two owners of a modality always have an edge here
-    "edge_list": "add an edge between them to topology.edge_list",
-    "mobile": "let them share the modality",  # cannot happen either
-}
-
-
-def _edge(words: list[str], where: str, modalities_of: Ownership) -> tuple[NodeId, NodeId]:
-    """One line of an edge list, checked."""
-    try:
-        first, second = (int(word) for word in words)
-    except ValueError:
-        raise TopologyError(f"{where}: expected two client numbers 'i j', got {' '.join(words)!r}") from None
-    if first == second:
-        raise TopologyError(f"{where}: client {first} has an edge to itself; remove the line")
-    for client in (first, second):
-        if client not in modalities_of:
-            raise TopologyError(f"{where}: unknown client {client}; the clients are {_listed(modalities_of)}")
-    return first, second
-
-
 def _masked(modalities_of: Ownership, edges: Edges) -> nx.Graph[NodeId]:
     """Graph over all clients with those edges whose ends share a modality."""
     graph: nx.Graph[NodeId] = nx.Graph()
@@ -257,70 +139,3 @@ def _check_owners(modalities_of: Ownership) -> None:
     for client, owned in modalities_of.items():
         if not owned:
             raise TopologyError(f"client {client} owns no modality; give its group at least one of clients.groups")
-
-
-def _listed(clients: Iterable[NodeId]) -> str:
-    """{0, 3, 7}, cut short where long."""
-    ordered = sorted(clients)
-    cut = ", ..." if len(ordered) > _SHOWN_CLIENTS else ""
-    return "{" + ", ".join(map(str, ordered[:_SHOWN_CLIENTS])) + cut + "}"
-
-
-def ring_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[NodeId]:
-    """All clients, ordered so that each modality's owners form one arc of the ring, where such an order exists.
-
-    Clients with the same modalities stay together; only those with the most may stand in two places, so that GPS
-    clients, both, RF clients, both close a full ring. Prefers a ring without gaps; where no order works, the clients
-    are ordered by id, and the connectivity check reports what is wrong.
-    """
-    pieces = _pieces(modalities_of)
-    # Around the ring every modality starts once and ends once, and every change of group is one of these: a cheap
-    # way to see that no order exists, which also keeps the search short.
-    n_groups = len({group for group, _ in pieces})
-    if n_groups > 2 * len(frozenset[Modality]().union(*modalities_of.values())):
-        return sorted(modalities_of)
-    # A gap is a pair of ring neighbors without a shared modality, between which there will be no edge.
-    for may_have_gaps in (False, True):
-        for order in _orders(pieces[:1], pieces[1:], may_have_gaps):
-            return [client for _, clients in order for client in clients]
-    return sorted(modalities_of)
-
-
-def _pieces(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Piece]:
-    """Clients by what they own, in a fixed order; the best equipped first, and in two halves."""
-    groups: dict[frozenset[Modality], list[NodeId]] = {}
-    for client in sorted(modalities_of):
-        groups.setdefault(modalities_of[client], []).append(client)
-    owned = sorted(groups, key=lambda group: (-len(group), [MODALITIES.index(m) for m in MODALITIES if m in group]))
-    pieces = [(group, tuple(groups[group])) for group in owned]
-    group, clients = pieces[0]
-    # The owners of most modalities link the arcs of two modalities, and a ring has two such places.
-    half = len(clients) // 2
-    return [*((group, part) for part in (clients[:half], clients[half:]) if part), *pieces[1:]]
-
-
-def _orders(placed: list[Piece], left: list[Piece], may_have_gaps: bool) -> Iterator[list[Piece]]:
-    """Orders in which every modality forms one arc, by depth-first search that stops where an arc breaks."""
-    if not _are_arcs(placed):
-        return
-    if not left and (may_have_gaps or _has_no_gaps(placed)):
-        yield placed
-    for index, piece in enumerate(left):
-        if may_have_gaps or placed[-1][0] & piece[0]:
-            yield from _orders([*placed, piece], left[:index] + left[index + 1 :], may_have_gaps)
-
-
-def _runs(placed: list[Piece], modality: Modality) -> list[bool]:
-    """Whether owners stand at each place, with repetitions removed: [True, False, True] is two runs."""
-    owned = [modality in piece[0] for piece in placed]
-    return owned[:1] + [after for before, after in pairwise(owned) if before != after]
-
-
-def _are_arcs(placed: list[Piece]) -> bool:
-    """Each modality changes sides twice at most: its owners stand together, if need be around the seam."""
-    # Three runs, such as owned, not owned, owned, still close to one arc around the seam.
-    return all(len(_runs(placed, modality)) <= 3 for modality in MODALITIES)
-
-
-def _has_no_gaps(placed: list[Piece]) -> bool:
-    return all(before[0] & after[0] for before, after in pairwise([*placed, placed[0]]))

@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 
 from ...emulator.contracts import Modality, NodeId, TopologyError
+from ...emulator.network.edge_generators import TopologyOptions
 from ...emulator.network.topology import build_topology
 from ...emulator.random_streams import named_stream
 from .clients_section import ClientsSection
@@ -107,9 +108,7 @@ def _built(topology: TopologySection, owned: tuple[frozenset[Modality], ...], se
             topology.kind,
             dict(enumerate(owned)),
             named_stream(seed, "topology"),
-            edge_probability=topology.edge_probability,
-            degree=topology.degree,
-            edge_list=topology.edge_list,
+            TopologyOptions(**topology.model_dump(exclude={"kind"})),
         )
     except TopologyError as error:
         return str(error)

@@ -12,11 +12,20 @@ from .section import Probability, Section
 class TopologySection(Section):
     """Who is whose neighbor; edges join only clients that share a modality. Where they are "mobile", `[mobility]` tells
     who is in range of whom when a round begins.
+
+    Attributes:
+        kind: of graph.
+        edge_probability, degree, rewiring_probability, attached, edge_list: see `TopologyOptions`; each kind reads only
+            its own.
     """
 
-    kind: Literal["erdos_renyi", "ring", "regular", "star", "complete", "edge_list", "mobile"] = "erdos_renyi"
+    kind: Literal[
+        "erdos_renyi", "ring", "regular", "small_world", "scale_free", "star", "complete", "edge_list", "mobile"
+    ] = "erdos_renyi"
     edge_probability: Probability = 0.3
     degree: Annotated[int, Field(ge=1)] = 4
+    rewiring_probability: Probability = 0.1
+    attached: Annotated[int, Field(ge=1)] = 2
     edge_list: str = ""
 
 

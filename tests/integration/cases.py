@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from reference.problems import random_problem
 from reference.sheaf_dmfl import Edge, ReferenceProblem, metropolis_hastings, modality_graph
 from sheafedge.emulator.contracts import Learner, Modality, NodeId
+from sheafedge.emulator.network.edge_generators import TopologyOptions
 from sheafedge.emulator.network.topology import build_topology
 from sheafedge.emulator.random_streams import named_stream
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
@@ -58,7 +59,7 @@ def random_network(seed: int, n_clients: int) -> tuple[dict[int, tuple[Modality,
     shuffled = dict(zip(draws.permutation(n_clients).tolist(), owned.values(), strict=True))
     owned = {i: shuffled[i] for i in range(n_clients)}
     sets = {i: frozenset(modalities) for i, modalities in owned.items()}
-    graph = build_topology("erdos_renyi", sets, draws, edge_probability=0.5)
+    graph = build_topology("erdos_renyi", sets, draws, TopologyOptions(edge_probability=0.5))
     return owned, tuple((i, j) for i, j in graph.edges)
 
 

@@ -11,13 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import MODALITIES, ConfigError, Modality, TopologyError
-from sheafedge.emulator.network.topology import (
-    TOPOLOGIES,
-    build_topology,
-    check_connected,
-    modality_subgraph,
-    ring_order,
-)
+from sheafedge.emulator.network.edge_generators import TOPOLOGIES, TopologyOptions, ring_order
+from sheafedge.emulator.network.topology import build_topology, check_connected, modality_subgraph
 
 Ownership = dict[int, frozenset[Modality]]
 
@@ -57,11 +52,13 @@ def test_every_kind_carries_twenty_mixed_clients(kind: str) -> None:
 
 
 @given(
-    kind=st.sampled_from(["ring", "erdos_renyi", "regular", "star", "complete"]), owned=ownerships, seed=st.integers(0)
+    kind=st.sampled_from(["ring", "erdos_renyi", "regular", "small_world", "scale_free", "star", "complete"]),
+    owned=ownerships,
+    seed=st.integers(0),
 )
 def test_a_topology_is_connected_in_every_modality_or_refused(kind: str, owned: Ownership, seed: int) -> None:
     try:
-        graph = build_topology(kind, owned, draws(seed), edge_probability=0.5, degree=2)
+        graph = build_topology(kind, owned, draws(seed), TopologyOptions(edge_probability=0.5, degree=2))
     except TopologyError:
         return
     assert sorted(graph) == sorted(owned)
@@ -114,7 +111,7 @@ def test_a_modality_subgraph_holds_its_owners_and_their_edges() -> None:
     assert len(modality_subgraph(graph, owned, "camera")) == 0
 
 
-@pytest.mark.parametrize("kind", ["erdos_renyi", "regular"])
+@pytest.mark.parametrize("kind", ["erdos_renyi", "regular", "small_world", "scale_free"])
 def test_the_same_draws_give_the_same_graph_and_others_another(kind: str) -> None:
     first, again, other = (set(build_topology(kind, TWENTY, draws(seed)).edges) for seed in (1, 1, 2))
     assert first == again
@@ -123,7 +120,7 @@ def test_the_same_draws_give_the_same_graph_and_others_another(kind: str) -> Non
 
 def test_the_order_in_which_clients_are_listed_does_not_matter() -> None:
     backwards = dict(reversed(TWENTY.items()))
-    for kind in ("ring", "erdos_renyi", "regular", "complete"):
+    for kind in ("ring", "erdos_renyi", "regular", "small_world", "scale_free", "complete"):
         forwards = build_topology(kind, TWENTY, draws())
         assert nx.utils.graphs_equal(forwards, build_topology(kind, backwards, draws()))
 
@@ -131,7 +128,9 @@ def test_the_order_in_which_clients_are_listed_does_not_matter() -> None:
 def test_erdos_renyi_joins_as_many_pairs_as_asked() -> None:
     owned = dict.fromkeys(range(150), RF)
     n_pairs, probability = 150 * 149 / 2, 0.2
-    n_edges = build_topology("erdos_renyi", owned, draws(4), edge_probability=probability).number_of_edges()
+    n_edges = build_topology(
+        "erdos_renyi", owned, draws(4), TopologyOptions(edge_probability=probability)
+    ).number_of_edges()
     three_errors = 3 * (n_pairs * probability * (1 - probability)) ** 0.5
     assert abs(n_edges - n_pairs * probability) < three_errors
 
@@ -141,24 +140,57 @@ def test_erdos_renyi_is_drawn_again_until_it_is_connected() -> None:
     single_draws = [nx.is_connected(nx.erdos_renyi_graph(8, 0.3, seed=seed)) for seed in range(20)]
     assert not all(single_draws)
     for seed in range(20):
-        build_topology("erdos_renyi", dict.fromkeys(range(8), RF), draws(seed), edge_probability=0.3)
+        build_topology("erdos_renyi", dict.fromkeys(range(8), RF), draws(seed), TopologyOptions(edge_probability=0.3))
 
 
 def test_too_sparse_a_graph_is_refused_with_the_setting_to_raise() -> None:
     complaint = r"modality 'rf': clients .* cannot reach .* raise topology.edge_probability"
     with pytest.raises(TopologyError, match=complaint):
-        build_topology("erdos_renyi", dict.fromkeys(range(30), RF), draws(), edge_probability=0.01)
+        build_topology("erdos_renyi", dict.fromkeys(range(30), RF), draws(), TopologyOptions(edge_probability=0.01))
+
+
+def test_a_small_world_is_a_ring_of_near_neighbors_until_edges_are_rewired() -> None:
+    owned = dict.fromkeys(range(20), RF)
+    lattice = build_topology("small_world", owned, draws(), TopologyOptions(degree=4, rewiring_probability=0.0))
+    assert dict(lattice.degree) == dict.fromkeys(range(20), 4)
+    assert nx.average_clustering(lattice) == pytest.approx(0.5)  # Watts and Strogatz: 3 (k - 2) / 4 (k - 1)
+    rewired = build_topology("small_world", owned, draws(), TopologyOptions(degree=4, rewiring_probability=0.3))
+    assert rewired.number_of_edges() == lattice.number_of_edges()
+    assert nx.average_shortest_path_length(rewired) < nx.average_shortest_path_length(lattice)
+
+
+def test_a_scale_free_graph_has_hubs_that_ids_do_not_tell() -> None:
+    owned = dict.fromkeys(range(60), RF)
+    graphs = [build_topology("scale_free", owned, draws(seed), TopologyOptions(attached=2)) for seed in range(8)]
+    for graph in graphs:
+        assert graph.number_of_edges() == 2 * (60 - 2)
+        assert min(degree for _, degree in graph.degree) == 2
+        assert max(degree for _, degree in graph.degree) >= 10
+    assert len({max(graph, key=graph.degree) for graph in graphs}) > 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "sentence"),
+    [
+        ("small_world", TopologyOptions(degree=3), r"topology\.degree must be even and lie in \[2, 7\].*got 3"),
+        ("small_world", TopologyOptions(degree=8), r"topology\.degree must be even and lie in \[2, 7\].*got 8"),
+        ("scale_free", TopologyOptions(attached=8), r"topology\.attached must lie in \[1, 7\].*got 8"),
+    ],
+)
+def test_sizes_that_no_such_graph_has_are_refused(kind: str, options: TopologyOptions, sentence: str) -> None:
+    with pytest.raises(TopologyError, match=sentence):
+        build_topology(kind, dict.fromkeys(range(8), RF), draws(), options)
 
 
 def test_regular_gives_everybody_the_same_number_of_neighbors() -> None:
-    graph = build_topology("regular", dict.fromkeys(range(10, 30), RF), draws(), degree=5)
+    graph = build_topology("regular", dict.fromkeys(range(10, 30), RF), draws(), TopologyOptions(degree=5))
     assert {degree for _, degree in graph.degree} == {5}
 
 
 @pytest.mark.parametrize(("n_clients", "degree"), [(4, 4), (4, 0), (5, 3), (1, 1)])
 def test_impossible_degrees_are_refused(n_clients: int, degree: int) -> None:
     with pytest.raises(TopologyError, match=r"topology.degree must lie in .* got"):
-        build_topology("regular", dict.fromkeys(range(n_clients), RF), draws(), degree=degree)
+        build_topology("regular", dict.fromkeys(range(n_clients), RF), draws(), TopologyOptions(degree=degree))
 
 
 def test_a_star_centers_on_who_owns_most() -> None:
@@ -224,7 +256,7 @@ def write(tmp_path: Path, text: str) -> Path:
 
 def test_an_edge_list_is_read_with_comments_and_masked(tmp_path: Path) -> None:
     path = write(tmp_path, "# a small town\n0 1\n\n1 2  # the long way\n 2\t1\n0 2\n")
-    graph = build_topology("edge_list", {0: GPS, 1: BOTH, 2: RF}, draws(), edge_list=str(path))
+    graph = build_topology("edge_list", {0: GPS, 1: BOTH, 2: RF}, draws(), TopologyOptions(edge_list=str(path)))
     assert {frozenset(edge) for edge in graph.edges} == {frozenset((0, 1)), frozenset((1, 2))}
 
 
@@ -243,7 +275,7 @@ def test_an_edge_list_is_read_with_comments_and_masked(tmp_path: Path) -> None:
 def test_a_bad_line_of_an_edge_list_is_named(tmp_path: Path, line: str, complaint: str) -> None:
     path = write(tmp_path, f"0 1\n{line}\n")
     with pytest.raises(TopologyError, match=complaint):
-        build_topology("edge_list", dict.fromkeys(range(3), RF), draws(), edge_list=path)
+        build_topology("edge_list", dict.fromkeys(range(3), RF), draws(), TopologyOptions(edge_list=path))
 
 
 def test_an_edge_list_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -251,12 +283,14 @@ def test_an_edge_list_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     not_text.write_bytes(b"\xff\xfe\x00")
     for path in (tmp_path / "missing.txt", tmp_path, not_text, "\0"):
         with pytest.raises(TopologyError, match=r"topology.edge_list .* cannot be read"):
-            build_topology("edge_list", {0: RF, 1: RF}, draws(), edge_list=path)
+            build_topology("edge_list", {0: RF, 1: RF}, draws(), TopologyOptions(edge_list=path))
 
 
 def test_an_edge_list_that_leaves_a_modality_in_pieces_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match=r"cannot reach .* to topology.edge_list"):
-        build_topology("edge_list", dict.fromkeys(range(4), RF), draws(), edge_list=write(tmp_path, "0 1\n2 3\n"))
+        build_topology(
+            "edge_list", dict.fromkeys(range(4), RF), draws(), TopologyOptions(edge_list=write(tmp_path, "0 1\n2 3\n"))
+        )
 
 
 def test_unknown_kinds_are_refused_with_the_known_ones() -> None:
@@ -274,11 +308,11 @@ def test_clients_without_a_modality_and_no_clients_at_all_are_refused() -> None:
 @pytest.mark.parametrize("probability", [-0.1, 1.1, float("nan")])
 def test_impossible_edge_probabilities_are_refused(probability: float) -> None:
     with pytest.raises(TopologyError, match=r"topology.edge_probability must lie in \[0, 1\], got"):
-        build_topology("erdos_renyi", TWENTY, draws(), edge_probability=probability)
+        build_topology("erdos_renyi", TWENTY, draws(), TopologyOptions(edge_probability=probability))
 
 
 @given(owned=ownerships)
 def test_probability_one_is_the_complete_graph(owned: Ownership) -> None:
     assume(len(owned) > 1)
-    drawn = build_topology("erdos_renyi", owned, draws(), edge_probability=1.0)
+    drawn = build_topology("erdos_renyi", owned, draws(), TopologyOptions(edge_probability=1.0))
     assert nx.utils.graphs_equal(drawn, build_topology("complete", owned, draws()))
