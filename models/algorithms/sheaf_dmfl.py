@@ -111,5 +111,5 @@ def _figures(training: LocalTraining, coupling: HeadCoupling) -> Mapping[str, fl
     return {
         "loss": training.loss,
         "relative_residual": finite(coupling.relative_residual),
-        **coupling.health.figures(),
+        **coupling.figures(),
     }

@@ -19,7 +19,7 @@ from ...emulator.saved_state import SavedState
 from ..settings import SheafSettings
 from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_payload
 from ..state.tensors import restored_tensor, to_array
-from .coupling_health import CouplingHealth, step_strengths
+from .coupling_health import CouplingHealth, finite, step_strengths
 from .equations import edge_trust, map_step_sizes, reproject_locally
 from .kronecker_maps import KroneckerMaps
 from .map_storage import stored_maps
@@ -165,6 +165,13 @@ class HeadCoupling:
         for rows in self.maps.rows.values() if scale > 0.0 else ():
             trusts[rows] = edge_trust(own[rows], peer[rows], scale)
         return trusts
+
+    def figures(self) -> Mapping[str, float]:
+        """Figures of its health, and `map_truncation` once maps are not those of all their steps any more."""
+        truncation = self.maps.truncation
+        # only then: figures are part of the trace, and shorter runs keep theirs
+        more = {} if truncation is None else {"map_truncation": finite(truncation)}
+        return {**self.health.figures(), **more}
 
     def broken_bound(self, head: Tensor, head_step_size: float) -> str:
         """Which limit of a step size does not hold, as a part of a sentence; empty where none is known to be broken."""

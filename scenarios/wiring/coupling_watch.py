@@ -24,6 +24,8 @@ COLLAPSED_SHARE = 0.1
 #: Of the first value. Energies grow in healthy runs too, from heads that start equal: losses must have grown with it,
 #: by more than one minibatch differs from the next.
 ENERGY_GROWTH, LOSS_GROWTH = 10.0, 1.5
+#: Share of what maps have learned from which on it matters that so much was left out of them.
+TRUNCATED_SHARE = 0.1
 
 Starts = Mapping[NodeId, Mapping[NodeId, Tensor]]
 
@@ -120,13 +122,17 @@ class StabilityWatch:
             self._check_round(self._rows.pop(row["round"]))
 
     def summary(self) -> dict[str, float]:
-        """Figures after the first and after the last round: energy and norm of all clients, smallest share of any."""
+        """Figures after the first and after the last round: energy and norm of all clients, smallest share of any.
+
+        Beside them the largest map step, and the largest bound on what truncation left out of any client's maps.
+        """
         if self._first is None:
             return {}
         ends = {"first": self._first, "last": self._last}
         figures = ("energy", "map_norm", "projection_share")
         figures_by_end = {f"{name}_{end}": values[name] for name in figures for end, values in ends.items()}
-        return {**figures_by_end, "largest_map_step": self._largest_map_step}
+        truncation = {name: self._last[name] for name in ("map_truncation",) if name in self._last}
+        return {**figures_by_end, "largest_map_step": self._largest_map_step, **truncation}
 
     def state(self) -> State:
         """State of the watch between two rounds."""
@@ -148,6 +154,12 @@ class StabilityWatch:
                 f"{who}: its maps have collapsed, they show {share:.2g} of what they first showed of its head, and"
                 f" neighbors compare almost nothing; {self._remedy}",
             )
+        if row.get("map_truncation", 0.0) > TRUNCATED_SHARE:
+            self._warn(
+                "truncation",
+                f"{who}: its factored maps may have lost {row['map_truncation']:.2g} of what they have learned, because"
+                " their steps have more directions than are kept; sheaf.map_storage = 'dense' keeps all",
+            )
         if step >= UNSTABLE_FROM:
             self._warn(
                 "map step",
@@ -164,6 +176,8 @@ class StabilityWatch:
         }
         if self._first is None or self._first["energy"] == 0.0:  # heads that start equal have no energy at first
             self._first = seen
+        if truncations := [row["map_truncation"] for row in rows if "map_truncation" in row]:
+            self._last = {**seen, "map_truncation": max(truncations)}
         first = self._first
         if seen["energy"] > ENERGY_GROWTH * first["energy"] and seen["loss"] > LOSS_GROWTH * first["loss"]:
             worst = max(rows, key=lambda row: row["sheaf_energy"])

@@ -32,6 +32,19 @@ VALUE_EDITS = json.dumps(
         "training.batch_size": 8,
     }
 )
+#: Heads of the shipped size on a triangle: their history, if nothing bounded it, would be seen in resident memory.
+MEMORY_EDITS = json.dumps(
+    {
+        "clients.n_clients": 3,
+        "clients.groups": [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}],
+        "topology.kind": "complete",
+        "world.n_sites": 1,
+        "world.duration_s": 200,
+        "training.local_steps": 1,
+        "training.batch_size": 8,
+        "network.transport": "memory",
+    }
+)
 SMALL = {
     "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads"],
     "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
@@ -52,6 +65,7 @@ SMALL = {
         "zmq",
         "memory",
     ],
+    "memory": ["--rounds", "4", "--every", "2", "--edits", MEMORY_EDITS],
     "devices": ["--seconds", "0.1", "--small"],
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
     "round": [
@@ -106,6 +120,26 @@ def test_overhead_compares_the_emulator_with_loops_of_the_same_mathematics(capsy
     for ratio in ("emulated/bare_learners", "emulated/bare_torch", "emulated_loss_free/bare_learners"):
         assert_spread(figures["overhead"][ratio])
         assert_spread(figures["cpu_overhead"][ratio])
+
+
+def test_memory_tells_what_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a few rounds only the histories of maps do; where maps stand still nothing does."""
+    printed = report("memory", capsys)
+    assert printed["checkpoint_parts_that_grow"].keys() == {"file", "emulation.learners[].coupling.maps"}
+    first, last = printed["checkpoint_parts_that_grow"]["emulation.learners[].coupling.maps"]
+    # two rounds of three clients; a head has 4,160 coordinates, and its two edges as many each
+    assert last - first == pytest.approx(2 * 3 * 3 * 4160 * 4, abs=256)
+    assert printed["resident_mb"].keys() == printed["checkpoint_bytes"].keys() == {"2", "4"}
+    assert printed["peak_mb"] >= max(printed["resident_mb"].values()) > 0.0
+
+
+@pytest.mark.slow
+def test_a_long_run_keeps_its_memory_and_its_checkpoints(capsys: pytest.CaptureFixture[str]) -> None:
+    """Heads of the shipped size: 192 rounds more would add 29 MB to whole histories, and as much to a checkpoint."""
+    printed = report("memory", capsys, "--rounds", "336", "--every", "48")
+    files, resident_mb = printed["checkpoint_bytes"], printed["resident_mb"]
+    assert files["336"] == pytest.approx(files["144"], rel=0.01)
+    assert resident_mb["336"] - resident_mb["144"] < 15.0
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from reference.sheaves import Graph, Sheaf, any_case, sheaves
 from sheafedge.emulator.contracts import Message, MessageKind
 from sheafedge.models.settings import SheafSettings
 from sheafedge.models.sheaf.head_coupling import HeadCoupling
+from sheafedge.scenarios.running.checkpoint import write_checkpoint
 from torch import Tensor
 
 EQUATION = 1e-10  # float64, dozens of operations on numbers around 1
+TRAJECTORY = 1e-5  # of heads after hundreds of rounds, where maps have left out some thousandths of what they learned
 
 Heads = dict[int, Tensor]
 
@@ -535,3 +538,61 @@ def test_a_client_without_neighbors_is_in_perfect_health() -> None:
     side = Coupled(small_sheaf(edges=((0, 1),))).sides[2]
     healthy = {"sheaf_energy": 0.0, "map_norm": 0.0, "projection_share": 1.0, "largest_map_step": 0.0}
     assert side.health.figures() == healthy
+
+
+# --- long runs --------------------------------------------------------------------------------------------------------
+
+#: Heads and rounds of a run that nobody wants to wait for; wide enough that a dense map is larger than a history.
+LONG_HEAD, LONG_ROUNDS = 220, 5000
+SEVERAL_ROUNDS = 100
+
+
+def long_sheaf(**settings: Any) -> Coupled:
+    """Two clients that compare all coordinates of their heads."""
+    heads = {i: torch.ones(LONG_HEAD, dtype=torch.float64) for i in range(2)}
+    start = torch.arange(LONG_HEAD)
+    return Coupled(Sheaf(Graph(2, ((0, 1),)), heads, {(0, 1): start, (1, 0): start}, heads), **settings)
+
+
+def test_a_run_of_5000_rounds_has_the_memory_and_the_checkpoint_of_one_of_100(tmp_path: Path) -> None:
+    client, peer = long_sheaf().sides.values()
+    rng = np.random.default_rng(59)
+    walk = np.cumsum(rng.normal(size=(LONG_ROUNDS, LONG_HEAD), scale=0.02), axis=0)
+    (said,) = peer.reprojections("reproject", 0, torch.ones(LONG_HEAD, dtype=torch.float64))
+    memory, files = {}, {}
+    for done, head in enumerate(torch.from_numpy(walk), 1):
+        client.reprojections("reproject", done - 1, head)
+        client.step_maps([said], head)
+        if done in {SEVERAL_ROUNDS, LONG_ROUNDS}:
+            memory[done] = client.maps.n_bytes
+            files[done] = write_checkpoint(tmp_path / "checkpoint", done, client.state()).stat().st_size
+    # both lie a few steps behind a truncation: 5000 = 96 + 102 * 48 + 8
+    assert memory[LONG_ROUNDS] == memory[SEVERAL_ROUNDS]
+    assert files[LONG_ROUNDS] <= 1.1 * files[SEVERAL_ROUNDS]
+
+
+def long_walk(storage: str, map_step_size: float) -> tuple[Coupled, Heads]:
+    """Coupled heads after noisy gradient steps towards different optima."""
+    rng = np.random.default_rng(59)
+    optima = {i: torch.from_numpy(rng.normal(size=LONG_HEAD)) for i in range(2)}
+    heads = {i: torch.zeros(LONG_HEAD, dtype=torch.float64) for i in range(2)}
+    coupled = long_sheaf(coupling=0.5, map_step_size=map_step_size, map_storage=storage)
+    for index in range(300):
+        coupled.project(heads, index)
+        pulls = coupled.pulls(heads)
+        for i in range(2):
+            noise = torch.from_numpy(rng.normal(size=LONG_HEAD, scale=0.5))
+            heads[i] = heads[i] - 0.05 * (heads[i] - optima[i] + noise + 0.5 * pulls[i])
+        coupled.reproject(heads, index)
+    return coupled, heads
+
+
+def test_heads_of_a_long_run_are_those_of_maps_that_hold_every_step() -> None:
+    """What truncation leaves out of the maps moves the heads by far less than learning the maps does."""
+    (truncated, found), (whole, wanted) = (long_walk(storage, 1e-3) for storage in ("factored", "dense"))
+    assert truncated.sides[0].figures()["map_truncation"] > 1e-3
+    assert "map_truncation" not in whole.sides[0].figures()
+    _, frozen = long_walk("dense", 0.0)
+    for i in range(2):
+        assert float((found[i] - wanted[i]).norm()) < TRAJECTORY * float(wanted[i].norm())
+        assert float((frozen[i] - wanted[i]).norm()) > 100.0 * TRAJECTORY * float(wanted[i].norm())

@@ -7,6 +7,7 @@ open, the two heads of an edge are compared coordinate by coordinate on what bot
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -15,12 +16,13 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from reference.sheaves import any_case, normal
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.head import HeadLayout, chosen_outputs, shared_coordinates
 from sheafedge.models.sheaf.equations import aligned_starts, edge_stalk_dim, random_starts, structured_starts
-from sheafedge.models.sheaf.restriction_maps import DenseMaps, FactoredMaps
+from sheafedge.models.sheaf.restriction_maps import KEPT_TERMS, MOST_TERMS, DenseMaps, FactoredMaps
 from torch import Tensor
 
 EQUATION = 1e-10  # float64, entries of order 1 after at most tens of rank-one steps
@@ -283,7 +285,7 @@ def test_long_histories_stay_exact_across_growth_and_the_fold_that_ends_them(str
         scaled_residual, head = 0.1 * normal(rng, dense.n_rows), normal(rng, head_dim)
         factored.step(scaled_residual, head)
         dense.step(scaled_residual, head)
-        history_lengths.append(factored.n_steps)
+        history_lengths.append(factored.n_terms)
         assert_same_operator(factored, dense, rng, head_dim)
     assert max(history_lengths) > 16  # grew more than once
     assert 0 in history_lengths  # folded by itself when the history outgrew 45 x 40
@@ -326,6 +328,141 @@ def test_rows_of_the_neighbors_tile_the_stack(kind: type[DenseMaps] | type[Facto
     head = normal(rng, 5)
     for neighbor, start in starts.items():
         assert_allclose(maps.project(head)[maps.rows[neighbor]], start @ head, atol=EQUATION)
+
+
+# --- bounded memory ---------------------------------------------------------------------------------------------------
+
+#: Sizes at which a dense matrix needs more memory than the longest history: 200 * 400 / 600 > 96.
+WIDE_HEAD, WIDE_ROWS = 200, 400
+
+
+def wide_maps(dtype: torch.dtype = torch.float64) -> tuple[FactoredMaps, DenseMaps]:
+    starts = {j: torch.arange(WIDE_ROWS // 2) for j in (0, 1)}
+    return FactoredMaps(starts, WIDE_HEAD, dtype=dtype), DenseMaps(starts, WIDE_HEAD, dtype=torch.float64)
+
+
+def walk_of_heads(n_steps: int, noise: float, seed: int = 43) -> Iterator[tuple[Tensor, Tensor]]:
+    """Scaled residuals and heads as rounds of training leave them: a slow path in a few directions, and noise."""
+    rng = np.random.default_rng(seed)
+    paths = normal(rng, 6, WIDE_HEAD), normal(rng, 6, WIDE_ROWS)
+    for step in range(n_steps):
+        at = torch.from_numpy(np.cos(np.arange(6) * (1.0 + step / 300.0)))
+        head, residual = (at @ path + noise * normal(rng, path.shape[1]) for path in paths)
+        yield 1e-3 * residual, head
+
+
+def relative_error(factored: FactoredMaps, dense: DenseMaps) -> float:
+    """Distance of both operators as a share of how far the steps have moved the maps."""
+    moved = torch.cat([dense.dense(j) for j in dense.rows]) - torch.eye(WIDE_HEAD, dtype=torch.float64).repeat(2, 1)
+    found = torch.cat([factored.dense(j) for j in factored.rows]).to(torch.float64)
+    return float((found - torch.cat([dense.dense(j) for j in dense.rows])).norm() / moved.norm())
+
+
+def test_heads_in_few_directions_are_held_exactly_however_many_steps() -> None:
+    factored, dense = wide_maps()
+    for step in walk_of_heads(1000, noise=0.0):
+        factored.step(*step)
+        dense.step(*step)
+        assert factored.n_terms <= MOST_TERMS
+    assert_same_operator(factored, dense, np.random.default_rng(1), WIDE_HEAD)
+    assert factored.truncation is not None
+    assert factored.truncation < EQUATION
+    # the last truncation left six directions, every later step adds a term
+    assert factored.n_terms == 6 + (1000 - MOST_TERMS) % (MOST_TERMS - 6)
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [(torch.float64, 1e-12), (torch.float32, 2e-6)])
+def test_of_noisy_heads_no_more_is_lost_than_the_truncation_says(dtype: torch.dtype, rounding: float) -> None:
+    """The bound holds for maps, projections, pulls and energies; and it is no idle one."""
+    factored, dense = wide_maps(dtype)
+    for residual, head in walk_of_heads(1000, noise=0.02):
+        # the same numbers for both: float32 rounds them once, before
+        step = residual.to(dtype), head.to(dtype)
+        factored.step(*step)
+        dense.step(*(part.to(torch.float64) for part in step))
+        assert factored.n_terms <= MOST_TERMS
+    bound, error = factored.truncation, relative_error(factored, dense)
+    assert bound is not None
+    assert bound / 30.0 < error <= bound + rounding
+    moved = float((dense.matrix - torch.eye(WIDE_HEAD, dtype=torch.float64).repeat(2, 1)).norm())
+    rng = np.random.default_rng(47)
+    head, residual = normal(rng, WIDE_HEAD), normal(rng, WIDE_ROWS)
+    # rows of the identity are projected too, so rounding counts on the scale of the vectors
+    allowed, of_vectors = (bound + rounding) * moved, rounding
+    image, wanted = factored.project(head.to(dtype)).to(torch.float64), dense.project(head)
+    assert float((image - wanted).norm()) <= (allowed + of_vectors) * float(head.norm())
+    pulled = factored.pull(residual.to(dtype)).to(torch.float64)
+    assert float((pulled - dense.pull(residual)).norm()) <= (allowed + 2 * of_vectors) * float(residual.norm())
+    gap = (allowed + of_vectors) * float(head.norm())
+    energies = [float((p - residual).square().sum()) for p in (image, wanted)]
+    assert abs(energies[0] - energies[1]) <= gap * (gap + 2.0 * float((wanted - residual).norm()))
+
+
+def test_the_maps_of_short_runs_keep_every_step() -> None:
+    """Shipped scenarios have 60 rounds at most; from the first truncation on a trace may differ in its last bits."""
+    factored, _ = wide_maps()
+    steps = list(walk_of_heads(MOST_TERMS, noise=0.02))
+    for residual, head in steps[:-1]:
+        factored.step(residual, head)
+    assert factored.truncation is None
+    assert_array_equal(factored.state()["heads"], torch.stack([head for _, head in steps[:-1]]))
+    factored.step(*steps[-1])
+    assert factored.n_terms == KEPT_TERMS
+    assert factored.truncation is not None
+
+
+def test_maps_that_start_as_a_matrix_are_folded_and_lose_nothing() -> None:
+    rng = np.random.default_rng(53)
+    starts = {j: normal(rng, WIDE_ROWS // 2, WIDE_HEAD) for j in (0, 1)}
+    factored = FactoredMaps(starts, WIDE_HEAD, dtype=torch.float64)
+    dense = DenseMaps(starts, WIDE_HEAD, dtype=torch.float64)
+    for step in walk_of_heads(3 * MOST_TERMS + 5, noise=0.02):
+        factored.step(*step)
+        dense.step(*step)
+        assert factored.n_terms < MOST_TERMS
+    assert factored.n_terms == 5
+    assert factored.truncation is None
+    assert_same_operator(factored, dense, rng, WIDE_HEAD)
+
+
+@pytest.mark.parametrize("n_steps", [MOST_TERMS - 1, MOST_TERMS, 3 * MOST_TERMS + 7])
+def test_maps_go_on_from_a_state_bit_for_bit_across_truncations(n_steps: int) -> None:
+    """Truncation follows from the state alone, so that it does not matter where or when a run was resumed."""
+    maps, resumed = wide_maps(torch.float32)[0], wide_maps(torch.float32)[0]
+    steps = [(s.float(), w.float()) for s, w in walk_of_heads(n_steps + 60, noise=0.02)]
+    for step in steps[:n_steps]:
+        maps.step(*step)
+    resumed.restore(SavedState(maps.state()))
+    assert (resumed.truncation, resumed.n_bytes) == (maps.truncation, maps.n_bytes)
+    for step in steps[n_steps:]:
+        maps.step(*step)
+        resumed.step(*step)
+    assert resumed.truncation == maps.truncation
+    for name in ("heads", "residuals"):
+        assert_array_equal(resumed.state()[name], maps.state()[name])
+
+
+def test_a_state_from_before_truncation_is_read_with_its_whole_history() -> None:
+    factored, dense = wide_maps()
+    steps = list(walk_of_heads(131, noise=0.0))
+    residuals, heads = (torch.stack(part).numpy() for part in zip(*steps[:-1], strict=True))
+    index = np.tile(np.arange(WIDE_ROWS // 2), 2)
+    factored.restore(SavedState({"index": index, "matrix": None, "heads": heads, "residuals": residuals}))
+    assert (factored.n_terms, factored.truncation) == (130, None)
+    factored.step(*steps[-1])
+    for step in steps:
+        dense.step(*step)
+    assert factored.n_terms < MOST_TERMS
+    assert factored.n_bytes < 8 * (MOST_TERMS + 1) * (WIDE_HEAD + WIDE_ROWS)
+    assert_same_operator(factored, dense, np.random.default_rng(1), WIDE_HEAD)
+
+
+def test_a_diverging_history_is_left_to_the_training_step_that_stops_the_run() -> None:
+    factored, _ = wide_maps()
+    for residual, head in walk_of_heads(MOST_TERMS + 1, noise=0.0):
+        factored.step(residual * np.inf, head)
+    assert factored.n_terms == MOST_TERMS + 1
+    assert factored.truncation is None
 
 
 def test_factored_maps_hold_a_fraction_of_the_dense_memory_until_they_fold() -> None:

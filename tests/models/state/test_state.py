@@ -103,7 +103,7 @@ def test_a_history_of_maps_keeps_its_values_and_its_room(n_steps: int) -> None:
     resumed.restore(SavedState(maps.state()))
     head = torch.randn(HEAD_DIM, generator=draws)
     assert torch.equal(resumed.project(head), maps.project(head))
-    assert (resumed.n_steps, resumed.n_bytes) == (maps.n_steps, maps.n_bytes)
+    assert (resumed.n_terms, resumed.n_bytes) == (maps.n_terms, maps.n_bytes)
 
 
 def test_what_was_folded_can_go_back_to_a_history() -> None:

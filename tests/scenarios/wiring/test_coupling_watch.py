@@ -148,6 +148,19 @@ def test_a_map_step_outside_its_bound_is_named_once(tiny: Scenario) -> None:
     assert sentence.endswith("lower sheaf.map_step_size or set sheaf.clamp_map_step = true")
 
 
+def test_maps_that_lost_much_of_what_they_learned_are_named_once_and_the_summary_has_the_last_bound(
+    tiny: Scenario,
+) -> None:
+    little, much = both(map_truncation=0.002), only_1(map_truncation=0.2)
+    assert "map_truncation" not in watched(tiny, as_ever).summary()
+    mild = watched(tiny, as_ever, little, only_1(map_truncation=0.003))
+    assert mild.warnings == ()
+    assert mild.summary()["map_truncation"] == 0.003
+    (sentence,) = watched(tiny, as_ever, much, both(map_truncation=0.3)).warnings
+    assert sentence.startswith("client 1, round 1: its factored maps may have lost 0.2 of what they have learned")
+    assert sentence.endswith("sheaf.map_storage = 'dense' keeps all")
+
+
 def test_heads_that_drift_apart_while_losses_grow_are_named_with_the_worst_client(tiny: Scenario) -> None:
     grown = {"sheaf_energy": 11.0, "loss": 1.6}
     (sentence,) = watched(tiny, as_ever, only_1(sheaf_energy=22.0, loss=2.5), both(**grown)).warnings
