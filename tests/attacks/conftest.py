@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from attacks.commands import Source, command_source
 
 #: JSON lines, one per attack: {"attack", "tries", "survived", "lost", figure: value, ...}.
 _REPORT = "SHEAFEDGE_ATTACK_REPORT"
@@ -45,3 +46,10 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
             lines.write(json.dumps(line | kept.figures) + "\n")
     assert kept.tries, "this attack attacked nothing"
     assert not kept.lost, "\n".join(kept.lost)
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    """The process that commands are forked from."""
+    with command_source(tmp_path_factory.mktemp("said")) as found:
+        yield found

@@ -12,19 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from attacks.commands import Command, Source, children, command_source
+from attacks.commands import Command, Source, children
 from attacks.conftest import Tally
 from attacks.run_story import brought_to_its_end, complaint, contents, leftovers, next_command, written_scenario
 
 KILLED = -signal.SIGKILL
 #: A long attack may take its time; a command that hangs is found by `commands.PATIENCE_S`.
 HOURS_S = 4 * 3600
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    with command_source(tmp_path_factory.mktemp("said")) as found:
-        yield found
 
 
 class Undisturbed(NamedTuple):
@@ -103,11 +97,8 @@ def attack_runs(
                 tally.lose(wrong)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_signal_loses_nothing(
-    number: signal.Signals, source: Source, plain: Undisturbed, tally: Tally, tmp_path: Path
-) -> None:
-    attack_runs(source, plain, number, 1, tally, tmp_path)
+def test_a_killed_run_goes_on(source: Source, plain: Undisturbed, tally: Tally, tmp_path: Path) -> None:
+    attack_runs(source, plain, signal.SIGKILL, 1, tally, tmp_path)
 
 
 @pytest.mark.attack
@@ -241,7 +232,6 @@ TWO = {
     ),
     "exports of one run": Two(complete_first, lambda at, known: [["export", str(at.runs / "run")]] * 2),
 }
-SHORT = ("runs with one --out", "resumes of one folder")
 
 
 def attack_twice(source: Source, known: Undisturbed, ground: Ground, two: Two, delay_s: float) -> str:
@@ -262,14 +252,13 @@ def attack_twice(source: Source, known: Undisturbed, ground: Ground, two: Two, d
     return wrong or (f"left: {hidden} {odd}" if hidden or odd else "")
 
 
-@pytest.mark.parametrize("case", SHORT)
-def test_the_second_of_two_is_refused_with_a_sentence(
-    case: str, source: Source, plain: Undisturbed, tally: Tally, tmp_path: Path
+def test_the_second_of_two_resumes_is_refused_with_a_sentence(
+    source: Source, plain: Undisturbed, tally: Tally, tmp_path: Path
 ) -> None:
     tally.tries += 1
     ground = Ground(tmp_path / "both")
     shutil.copytree(plain.scenario.parent / "cache", ground.cache, dirs_exist_ok=True)  # no need to record again
-    if wrong := attack_twice(source, plain, ground, TWO[case], 0.0):
+    if wrong := attack_twice(source, plain, ground, TWO["resumes of one folder"], 0.0):
         tally.lose(wrong)
 
 
