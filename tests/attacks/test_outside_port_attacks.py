@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -58,7 +59,7 @@ CAPTURED = [
         Packet("leaving", {"sentence": "enough"}),
     )
 ]
-JOIN = CAPTURED[4]
+JOIN, ALIVE = CAPTURED[4], CAPTURED[6]
 
 
 class HonestClient:
@@ -179,3 +180,40 @@ def test_the_port_survives_a_short_attack(tally: Tally, keys_folder: Path | None
 @pytest.mark.timeout(3000)
 def test_the_port_survives_a_hundred_thousand_packets(tally: Tally, keys_folder: Path | None) -> None:
     attack(tally, keys_folder, n_packets=100_000, n_times=50, n_crowd=3000)
+
+
+#: Of a process that sends valid packets and heartbeats, reads nothing, and waits to be killed.
+CLIENT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from attacks.raw_peer import RawPeer, zmtp_message, zmtp_ping
+try:
+    peer = RawPeer(sys.argv[2])
+    for _ in range(60):
+        peer.send(zmtp_message([bytes.fromhex(sys.argv[3])]) * 50 + zmtp_ping(1))
+except OSError:
+    pass
+time.sleep(600)
+"""
+
+
+@pytest.mark.attack
+@pytest.mark.timeout(3000)
+def test_killed_clients_take_nobody_along(tally: Tally) -> None:
+    """Where libzmq had stopped reading from a connection that then broke, heartbeats aborted the engine."""
+    tests = str(Path(__file__).parents[1])
+    with attacked(tally, None) as port:
+        for count in range(12):
+            sent = (ALIVE, JOIN)[count % 2][0].hex()
+            command = [sys.executable, "-S", "-E", "-c", CLIENT, tests, port.server.address, sent]
+            clients = [subprocess.Popen(command) for _ in range(50)]
+            before, begun_s = port.n_refused, time.monotonic()
+            while port.n_refused < before + 10_000 and time.monotonic() < begun_s + PATIENCE_S:
+                port.ask(tally)
+            for client in clients:
+                client.kill()
+            for client in clients:
+                client.wait()
+            port.ask(tally)
+            tally.tries += len(clients)
+        tally.figures["refused"] = port.n_refused

@@ -54,6 +54,7 @@ class Hub:
             allow_connections(len(workers))
         self._socket = open_socket(context, zmq.ROUTER, timeout_s, wire.max_frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished worker is an error, not silence
+        self._socket.setsockopt(zmq.RCVHWM, 0)  # see `RpcSocket`; the worker sends one message at a time
         self._connection = None if address.startswith("inproc://") else SingleConnection(context, self._socket)
         try:
             _check_port(address)

@@ -56,8 +56,10 @@ class RpcSocket:
             (zmq.MAXMSGSIZE, MOST_FRAME_BYTES),
             (zmq.SNDHWM, most_requests + _MOST_WAITING),  # beyond it a process that reads nothing is unreachable
             (zmq.LINGER, _LINGER_MS),
-            # No ZMQ_HEARTBEAT_IVL: its timer writes to a connection that broke while libzmq had stopped reading from
-            # it, which aborts the process (assertion !_io_error of libzmq 4.3.5). Packets `alive` serve the purpose.
+            # No limit of messages, and no ZMQ_HEARTBEAT_IVL. Where the limit has stopped libzmq 4.3.5 from reading a
+            # connection, and it breaks, then a heartbeat of either end aborts the process (assertion !_io_error of
+            # stream_engine_base.cpp). What waits is limited in bytes; packets `alive` serve as heartbeats.
+            (zmq.RCVHWM, 0),
         ):
             self._socket.setsockopt(option, value)
         self._watch = ConnectionWatch(self._context, self._socket)
