@@ -219,7 +219,7 @@ class SeatServer(Generic[SeatT]):
             if seat is not None or self._policy.replies_to_strangers or isinstance(refusal, JoinRefused):
                 self._send(identity, Packet("refused", {"sentence": sentence}))
             if isinstance(refusal, OverLimitError):
-                self.socket.cut(identity, sentence)
+                self.socket.cut(identity)
                 if seat is not None:
                     self._policy.unreachable(seat, sentence)
         self.changed.notify_all()
@@ -253,7 +253,7 @@ class SeatServer(Generic[SeatT]):
             self._policy.left(seat, printable(packet.fields["sentence"]))
             # Else it could take the seat again, and never read what it is sent with it.
             if identity is not None:
-                self.socket.cut(identity, "it left")
+                self.socket.cut(identity)
         else:
             self._policy.reply(seat, packet)
 

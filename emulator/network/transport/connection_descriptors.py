@@ -52,14 +52,20 @@ def bytes_received(descriptor: int) -> int | None:
         borrowed.detach()
 
 
-def shut_down(descriptor: int) -> None:
-    """End a connection of ZeroMQ, which then closes it as if the other end had hung up."""
+def shut_down(descriptor: int, *, at_once: bool) -> None:
+    """End a connection of ZeroMQ, which then closes it as if the other end had hung up.
+
+    Args:
+        descriptor: its file descriptor.
+        at_once: the kernel forgets what was to be sent; else it is still sent.
+    """
     borrowed = _borrowed(descriptor)
     if borrowed is None:
         return
     try:
-        # A reset when ZeroMQ closes it: the other end would go on trying to send, where its window was full.
-        borrowed.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if at_once:
+            # A reset when ZeroMQ closes it: the other end would go on trying to send, where its window was full.
+            borrowed.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         borrowed.shutdown(socket.SHUT_RDWR)
     except OSError:
         return  # the other end was faster

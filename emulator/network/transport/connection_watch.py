@@ -10,6 +10,7 @@ Only Linux tells the first number, and only of tcp; elsewhere connections are co
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ MOST_STRANGERS = 256
 #: Bytes that all of these together may have pending: 32 times as many resident, where all parts are empty.
 _STRANGERS_PENDING_BYTES = 1 << 22
 _LOOK_S, _CLOSE_LOOK_S = 0.05, 0.005  # time between two looks; the shorter one while something fills
+#: Time for the last packets to a process to leave, before its connection is closed.
+_FAREWELL_S = 0.3
 _FRAME_BYTES = 9  # of a long frame beside its content; ZMTP 3.1, "Framing"
 
 
@@ -72,14 +75,16 @@ class _Connection:
         arrived: bytes that have arrived, at the last look.
         settled: those of them that need no further attention: delivered, or before what was.
         seen: `arrived` when every complete message had been read.
-        sentence: why it is to be closed; empty: it is not.
+        close_s: monotonic instant at which it is to be closed, as the server wants it.
+        excess: which limit it exceeds; empty: none.
     """
 
     identity: bytes | None = None
     arrived: int = 0
     settled: int = 0
     seen: int = 0
-    sentence: str = ""
+    close_s: float = math.inf
+    excess: str = ""
 
     @property
     def pending(self) -> int:
@@ -133,12 +138,11 @@ class ConnectionWatch:
             size = n_bytes + n_parts * _FRAME_BYTES
             connection.settled = max(connection.settled + size, connection.seen)
 
-    def cut(self, identity: bytes, sentence: str) -> None:
-        """Close the connection of a process at the next look, so that what was sent to it can leave before."""
+    def cut(self, identity: bytes) -> None:
+        """Close the connection of a process soon, so that what was sent to it can leave before."""
         for connection in self._connections.values():
             if connection.identity == identity:
-                connection.sentence = sentence
-                self._due_s = min(self._due_s, time.monotonic() + _LOOK_S)
+                connection.close_s = min(connection.close_s, time.monotonic() + _FAREWELL_S)
 
     def look(self, seated: Mapping[bytes, Allowance], *, all_was_read: bool) -> list[Cut]:
         """Close connections that exceed a limit.
@@ -148,10 +152,9 @@ class ConnectionWatch:
             all_was_read: no complete message waits to be read.
 
         Returns:
-            those that exceeded one; connections that `cut` named are closed as well.
+            those; connections that `cut` named are closed as well.
         """
         self._read_events()
-        named = {descriptor for descriptor, connection in self._connections.items() if connection.sentence}
         strangers: dict[int, _Connection] = {}
         is_filling = False
         for descriptor, connection in list(self._connections.items()):
@@ -169,14 +172,10 @@ class ConnectionWatch:
             limit = (allowance or STRANGER).pending_bytes
             is_filling |= connection.pending > limit // 8
             if connection.pending > limit:
-                connection.sentence = f"more than {limit} bytes came that are no complete message"
+                connection.excess = f"more than {limit} bytes came that are no complete message"
         self._limit_strangers(strangers)
         self._due_s = time.monotonic() + (_CLOSE_LOOK_S if is_filling else _LOOK_S)
-        return [
-            Cut(connection.identity, connection.sentence)
-            for descriptor, connection in self._close_marked()
-            if descriptor not in named
-        ]
+        return self._close()
 
     def close(self) -> None:
         """Free the monitor; the socket must still be open."""
@@ -193,17 +192,18 @@ class ConnectionWatch:
 
     def _limit_strangers(self, strangers: Mapping[int, _Connection]) -> None:
         for connection in list(strangers.values())[: max(0, len(strangers) - MOST_STRANGERS)]:
-            connection.sentence = f"more than {MOST_STRANGERS} processes without a place are connected"
+            connection.excess = f"more than {MOST_STRANGERS} processes without a place are connected"
         pending = sum(connection.pending for connection in strangers.values())
         for connection in sorted(strangers.values(), key=lambda connection: -connection.pending):
             if pending <= _STRANGERS_PENDING_BYTES:
                 return
-            connection.sentence = "processes without a place together have sent too much that is no complete message"
+            connection.excess = "processes without a place together have sent too much that is no complete message"
             pending -= connection.pending
 
-    def _close_marked(self) -> list[tuple[int, _Connection]]:
-        marked = [(descriptor, each) for descriptor, each in self._connections.items() if each.sentence]
-        for descriptor, _ in marked:
-            shut_down(descriptor)
+    def _close(self) -> list[Cut]:
+        now_s = time.monotonic()
+        ending = [each for each in self._connections.items() if each[1].excess or each[1].close_s <= now_s]
+        for descriptor, connection in ending:
+            shut_down(descriptor, at_once=bool(connection.excess))
             del self._connections[descriptor]
-        return marked
+        return [Cut(connection.identity, connection.excess) for _, connection in ending if connection.excess]

@@ -136,14 +136,9 @@ class RpcSocket:
         """Whether it is time for `close_greedy`."""
         return self._watch.is_due
 
-    def cut(self, identity: bytes, sentence: str) -> None:
-        """Close the connection of a process soon, so that what was sent to it before can leave.
-
-        Args:
-            identity: identity of the process.
-            sentence: why.
-        """
-        self._watch.cut(identity, sentence)
+    def cut(self, identity: bytes) -> None:
+        """Close the connection of a process soon, so that what was sent to it can leave before."""
+        self._watch.cut(identity)
 
     def _next(self) -> tuple[bytes, list[Frame]]:
         identity = self._socket.recv()

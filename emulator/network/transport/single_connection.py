@@ -47,6 +47,6 @@ class SingleConnection:
                 return
             descriptor = int(event["value"])
             if event["event"] == zmq.EVENT_ACCEPTED and descriptor != kept:
-                shut_down(descriptor)
+                shut_down(descriptor, at_once=True)
             elif event["event"] == zmq.EVENT_DISCONNECTED and descriptor == kept:
                 kept = -1  # whoever gets this descriptor next is another one

@@ -135,10 +135,11 @@ def test_the_oldest_strangers_go_when_there_are_too_many(watched: Watched, monke
         watched.read()
 
 
-def test_who_is_named_is_hung_up_on_and_no_other(watched: Watched) -> None:
+def test_who_is_named_is_hung_up_on_and_no_other(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_watch, "_FAREWELL_S", 0.0)
     named, other = watched.peer(), watched.peer()
     named.send(LAST)
-    watched.watch.cut(watched.read(), "enough")
+    watched.watch.cut(watched.read())
     assert watched.look() == []
     assert named.send_until_cut(itertools.repeat(LAST, 1_000_000)) < 1_000_000 * len(LAST)
     while watched.socket.poll(0):
