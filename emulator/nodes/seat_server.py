@@ -191,10 +191,10 @@ class SeatServer(Generic[SeatT]):
                     # The lock is held per packet, so that the engine's thread gets its turn between two of them.
                     with self.changed:
                         self._receive(identity, parts)
+                        self._close_greedy()  # also between two packets of a flood
                 with self.changed:
                     beat_at_s = self._beat(beat_at_s)
-                    if self.socket.is_look_due:
-                        self._close_greedy()
+                    self._close_greedy()
                     if n_read < READ_AT_ONCE:  # all was read: no process looks dead because this thread was late
                         self._policy.check_seats()
                     self._send_outbox()
@@ -231,6 +231,8 @@ class SeatServer(Generic[SeatT]):
         return unpack_packet(parts, WORKER_PACKETS._replace(most_header_bytes=allowance.header_bytes))
 
     def _close_greedy(self) -> None:
+        if not self.socket.is_look_due:
+            return
         seated = {seat.identity: seat for seat in self.seats if seat.identity is not None}
         allowed = {identity: self._policy.allowance(seat) for identity, seat in seated.items()}
         for identity, reason in self.socket.close_greedy(allowed):

@@ -52,7 +52,7 @@ def bytes_received(descriptor: int) -> int | None:
         borrowed.detach()
 
 
-def shut_down(descriptor: int, *, at_once: bool) -> None:
+def shut_down(descriptor: int, *, at_once: bool = True) -> None:
     """End a connection of ZeroMQ, which then closes it as if the other end had hung up.
 
     Args:
