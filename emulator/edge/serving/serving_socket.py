@@ -59,7 +59,7 @@ class ServingSocket:
     def __init__(
         self, address: str, keys: CurveKeys | None, *, frame_bytes: Sequence[int], n_connections: int, timeout_s: float
     ) -> None:
-        allow_connections(n_connections)
+        allow_connections(2 * n_connections)  # the guard has a descriptor of its own for each
         self.clients: OrderedDict[bytes, None] = OrderedDict()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator: KeyAuthenticator | None = None
@@ -118,6 +118,8 @@ class ServingSocket:
         try:
             client = self._socket.recv(zmq.NOBLOCK)
         except zmq.Again:
+            if self._guard is not None:
+                self._guard.took_all()
             return None
         parts: list[memoryview] = []
         sizes: list[int] = []

@@ -17,6 +17,8 @@ knows nobody, and its thread may be in a model for seconds; so the guard has a t
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
 import threading
 import time
@@ -31,6 +33,8 @@ from .connection_descriptors import bytes_received, open_monitor, shut_down
 _LOOK_MS = 50
 #: Bytes per look that nobody takes and nobody has to answer for: heartbeats, which no message shows.
 _LEAK_BYTES = 1
+#: Who holds less than this part of the limit is not cut off for what all hold together.
+_SMALL = 16
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 
 
@@ -49,13 +53,52 @@ def wire_bytes(part_bytes: int, *, encrypted: bool) -> int:
     return inner + (2 if inner < 256 else 9)
 
 
+class _Connection:
+    """One connection, by a descriptor of its own: ZeroMQ's may be closed, and another's, at any time.
+
+    Args:
+        descriptor: that of ZeroMQ.
+
+    Attributes:
+        taken: bytes of it that were taken or forgiven.
+        is_cut: whether it was cut off.
+
+    Raises:
+        OSError: it is gone, or this process may have no more descriptors.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=os.dup(descriptor))
+        self.taken, self.is_cut = 0, False
+
+    def inside(self) -> int:
+        """Bytes that arrived and were not taken."""
+        received = bytes_received(self._socket.fileno()) or 0
+        # What was credited for a former connection of its number must not count for this one.
+        self.taken = min(self.taken, received)
+        return received - self.taken
+
+    def cut(self) -> None:
+        """ZeroMQ closes it then, and frees the message that has no end."""
+        self.is_cut = True
+        shut_down(self._socket.fileno())
+
+    def close(self) -> None:
+        """ZeroMQ has closed it."""
+        self._socket.close()
+
+
 class ConnectionGuard:
     """Watches the connections of one bound ROUTER socket, in a thread of its own.
 
+    Connections that are gone leave the messages that were complete. While they and the others hold too much in all, no
+    new connection is let in.
+
     Args:
-        guarded: not bound yet. Its RCVHWM is removed, and its monitor belongs to the guard.
+        guarded: not bound yet. Its RCVHWM is removed, and its monitor belongs to the guard. For every connection it
+            has, the guard needs a further descriptor.
         most_bytes: of one connection.
-        most_bytes_in_all: of all connections; beyond it the one with the most is cut off.
+        most_bytes_in_all: of all connections; beyond it those with the most are cut off.
         encrypted: whether the socket uses CURVE.
 
     Attributes:
@@ -68,8 +111,9 @@ class ConnectionGuard:
         guarded.setsockopt(zmq.RCVHWM, 0)
         self._monitor = open_monitor(guarded.context, guarded, _EVENTS)
         self._lock = threading.Lock()
-        self._taken: dict[int, int] = {}  # descriptor of a connection -> bytes that were taken or forgiven
-        self._cut: set[int] = set()
+        self._connections: dict[int, _Connection] = {}  # by ZeroMQ's descriptor
+        self._early: dict[int, int] = {}  # bytes taken of connections that are not known yet, or gone
+        self._left = 0  # bytes that connections which are gone have left
         self.n_cut = 0
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="connection guard", daemon=True)
@@ -88,8 +132,16 @@ class ConnectionGuard:
         descriptor = int(part.get(zmq.SRCFD))
         n_bytes = sum(wire_bytes(size, encrypted=self._encrypted) for size in part_sizes)
         with self._lock:
-            # Also of a connection that is not known yet; of one that is gone `_look` removes it.
-            self._taken[descriptor] = self._taken.get(descriptor, 0) + n_bytes
+            if descriptor in self._connections:
+                self._connections[descriptor].taken += n_bytes
+            else:
+                self._early[descriptor] = self._early.get(descriptor, 0) + n_bytes
+                self._left = max(0, self._left - n_bytes)
+
+    def took_all(self) -> None:
+        """Note that no message is left to be taken; what connections that are gone have left, ZeroMQ has freed."""
+        with self._lock:
+            self._left = 0
 
     def close(self) -> None:
         """End the watch; before the guarded socket is closed."""
@@ -106,41 +158,41 @@ class ConnectionGuard:
                 self._look()
                 next_s = time.monotonic() + _LOOK_MS / 1000
         self._monitor.close(linger=0)
+        for connection in self._connections.values():
+            connection.close()
 
     def _note_events(self) -> None:
         while self._monitor.poll(0):
             event = parse_monitor_message(self._monitor.recv_multipart())
-            descriptor = int(event["value"])
             with self._lock:
                 if event["event"] == zmq.EVENT_ACCEPTED:
-                    self._taken.setdefault(descriptor, 0)
-                else:
-                    self._taken.pop(descriptor, None)
-                self._cut.discard(descriptor)
+                    self._let_in(int(event["value"]))
+                elif (gone := self._connections.pop(int(event["value"]), None)) is not None:
+                    self._left += gone.inside()
+                    gone.close()
+
+    def _let_in(self, descriptor: int) -> None:
+        try:
+            self._connections[descriptor] = connection = _Connection(descriptor)
+        except OSError:
+            shut_down(descriptor)  # whom nobody can watch
+            return
+        connection.taken = self._early.pop(descriptor, 0)
+        if self._left > self._most_bytes_in_all:
+            self._cut(connection)
 
     def _look(self) -> None:
         with self._lock:
-            inside = {one: self._inside(one) for one in list(self._taken) if one not in self._cut}
-        in_all = sum(inside.values())
-        for descriptor in sorted(inside, key=lambda one: -inside[one]):  # the largest first
-            if inside[descriptor] <= self._most_bytes and in_all <= self._most_bytes_in_all:
-                return
-            self._hang_up(descriptor)
-            in_all -= inside[descriptor]
+            self._early.clear()
+            inside = {connection: connection.inside() for connection in self._connections.values()}
+            in_all = self._left + sum(inside.values())
+            for connection in sorted(inside, key=lambda one: -inside[one]):  # the largest first
+                connection.taken += _LEAK_BYTES
+                is_too_much = in_all > self._most_bytes_in_all and inside[connection] > self._most_bytes // _SMALL
+                if (inside[connection] > self._most_bytes or is_too_much) and not connection.is_cut:
+                    self._cut(connection)
+                    in_all -= inside[connection]
 
-    def _hang_up(self, descriptor: int) -> None:
-        with self._lock:
-            if descriptor in self._taken:  # else its end has been noted, and the number may be another's
-                self._cut.add(descriptor)
-                self.n_cut += 1
-                shut_down(descriptor)
-
-    def _inside(self, descriptor: int) -> int:
-        """Bytes of a connection that arrived and were not taken."""
-        received = bytes_received(descriptor)
-        if received is None:
-            del self._taken[descriptor]
-            return 0
-        # What was credited for a former connection of this number must not count for this one.
-        self._taken[descriptor] = min(self._taken[descriptor] + _LEAK_BYTES, received)
-        return received - self._taken[descriptor]
+    def _cut(self, connection: _Connection) -> None:
+        connection.cut()
+        self.n_cut += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -78,13 +78,14 @@ def test_what_was_taken_is_what_the_kernel_counted(is_encrypted: bool, tmp_path:
             assert authenticator.socket.poll(round(1000 * LIMIT_S))
             authenticator.answer()
         connection = take(router, guard)
-        after_first = guard._inside(connection)
+        wait_for(lambda: connection in guard._connections)
+        after_first = guard._connections[connection].inside()
         assert abs(after_first) < HANDSHAKE_BYTES
         for _ in range(200):
             dealer.send_multipart([b"x" * size for size in SIZES])
             take(router, guard)
         # Every look forgives a byte, and the last message may be credited before the kernel is asked.
-        assert guard._inside(connection) == pytest.approx(after_first, abs=200)
+        assert guard._connections[connection].inside() == pytest.approx(after_first, abs=200)
         assert guard.n_cut == 0
         if authenticator is not None:
             authenticator.close()
@@ -133,5 +134,28 @@ def test_who_is_taken_from_may_send_for_ever_and_nothing_is_kept_of_who_has_gone
                 peer.send(zmtp_message([b"x" * (MOST_BYTES // 10)]))
                 take(router, guard)
             peer.die()
-        wait_for(lambda: not guard._taken)
+        wait_for(lambda: not guard._connections)
         assert guard.n_cut == 0
+
+
+def test_who_leaves_messages_and_comes_back_is_not_let_in_until_they_are_taken() -> None:
+    """Complete messages outlive their connection; by coming back a sender could pile up any number of them."""
+    with guarded(in_all=3 * MOST_BYTES) as (router, guard):
+        message, n_left = zmtp_message([b"x" * (MOST_BYTES // 2)]), 0
+        while guard.n_cut == 0:
+            n_left += 1
+            assert n_left < 100
+            with suppress(OSError):
+                peer = RawPeer(address_of(router))
+                peer.send(message)
+                peer.die()
+        while router.poll(200):
+            take(router, guard)
+        guard.took_all()
+        wait_for(lambda: not guard._connections)
+        n_cut = guard.n_cut
+        peer = RawPeer(address_of(router))
+        peer.send(zmtp_message([b"back"]))
+        assert router.recv_multipart()[1:] == [b"back"]
+        peer.die()
+        assert guard.n_cut == n_cut
