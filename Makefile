@@ -9,6 +9,9 @@ ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 $(shell rm -f $(STAMP))
 endif
 
+# Tests start Python hundreds of times: where it keeps no bytecode, each of them compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results edge clean
 

@@ -29,7 +29,7 @@ from sheafedge.benchmarks._load import Heard, Sensors, ServedProcess, serving
 from sheafedge.benchmarks._repeats import spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 
-_COMMAND = (sys.executable, "-P", "-c", "from sheafedge.scenarios.terminal.cli import main; main()")
+_COMMAND = (sys.executable, "-P", "-c", "from sheafedge.scenarios.entry import main; main()")
 _FIRST_RATE = 8.0  # questions a second
 _HALVINGS = 4  # the rate is known to 2^(1/16), 4 percent
 _WARM_UP = 0.1  # share of a soak

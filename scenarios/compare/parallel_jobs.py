@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -115,6 +116,7 @@ def _work(connection: Connection) -> None:
     with suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
         while True:
             connection.send(run_job(connection.recv()))
+    gc.freeze()  # the process ends: see `sheafedge.scenarios.entry`
 
 
 def _end_with_parent() -> None:

@@ -65,5 +65,6 @@ def make_encoder(
     name = task.encoders.get(modality, MODALITY_SPECS[modality].encoder)
     with torch.random.fork_rng(devices=[]):
         # layers draw from the global generator; the fork gives it back as it was
-        torch.manual_seed(torch_seed(seed, "encoder", modality))  # noqa: TID251
+        # not torch.manual_seed: it also queues the seed for every kind of accelerator, each with a traceback
+        torch.default_generator.manual_seed(torch_seed(seed, "encoder", modality))
         return ENCODERS[name](request)

@@ -56,7 +56,7 @@ def test_one_seed_gives_one_run_and_another_seed_another(tmp_path: Path, algorit
 def test_the_run_folder_repeats_its_run_in_another_process(tmp_path: Path) -> None:
     """With other hashes of strings, so that no order of a set decides about anything."""
     first = ran(tmp_path / "first", {"network.transport": "zmq"})
-    command = [sys.executable, "-c", "from sheafedge.scenarios.terminal.cli import main; main()"]
+    command = [sys.executable, "-c", "from sheafedge.scenarios.entry import main; main()"]
     again = tmp_path / "again"
     subprocess.run(
         [*command, "run", str(first.folder / "scenario.toml"), "--out", str(again)],

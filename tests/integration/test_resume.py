@@ -375,7 +375,7 @@ def test_a_forged_checkpoint_is_one_sentence_and_changes_nothing(
 
 #: Each start plays some rounds before it is killed.
 ROUNDS_PER_KILL = 12
-COMMAND = [sys.executable, "-c", "from sheafedge.scenarios.terminal.cli import main; main()", "run"]
+COMMAND = [sys.executable, "-c", "from sheafedge.scenarios.entry import main; main()", "run"]
 
 
 def n_lines(folder: Path) -> int:

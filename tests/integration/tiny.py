@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from reference.sheaf_dmfl import ReferenceProblem
 from sheafedge.emulator.contracts import Learner, NodeId
 from sheafedge.emulator.random_streams import named_stream
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.wiring.data import load_data
+from sheafedge.scenarios.wiring.data import ClientData, load_data
 from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
 
 TINY = {
@@ -82,8 +83,35 @@ def wired(scenario: Scenario, dtype: torch.dtype = torch.float32) -> Walk:
         losses[round_index][learner.client_id] = learner.health()["loss"]
         return {**learner.health(), "state": digest(state)}
 
-    emulation = build(scenario, load_data(scenario).clients, observe, lambda *_: None, dtype=dtype)
+    emulation = build(scenario, rows_of(scenario), observe, lambda *_: None, dtype=dtype)
     return Walk(emulation, states, losses)
+
+
+#: Parts of a scenario that say what is done with rows, not which they are.
+LATER = (
+    "name",
+    "summary",
+    "rounds",
+    "algorithm",
+    "training",
+    "sheaf",
+    "sharing",
+    "link",
+    "links",
+    "network",
+    "compute",
+)
+_ROWS: dict[str, list[ClientData]] = {}
+
+
+def rows_of(scenario: Scenario) -> list[ClientData]:
+    """Rows of every client; nobody writes into them, so scenarios that differ only in what comes later share them."""
+    if scenario.data.mode == "live":
+        return load_data(scenario).clients  # they grow
+    key = json.dumps({name: part for name, part in scenario.tables().items() if name not in LATER}, sort_keys=True)
+    if key not in _ROWS:
+        _ROWS[key] = load_data(scenario).clients
+    return list(_ROWS[key])
 
 
 def walk(scenario: Scenario, dtype: torch.dtype = torch.float32) -> Walk:

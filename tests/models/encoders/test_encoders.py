@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, Message, MessageKind, Modality
 from sheafedge.emulator.edge.onnx_session import OnnxSession
-from sheafedge.models.client_model import ClientModel
+from sheafedge.models.client_model import ClientModel, forward_flops
 from sheafedge.models.encoders import beam_map, drone_camera
 from sheafedge.models.encoders import camera_encoder as camera
 from sheafedge.models.encoders import lidar_encoder as lidar
@@ -39,6 +39,7 @@ from sheafedge.models.sharing.vector_gossip import VectorGossip, shared_encoders
 from sheafedge.models.training.local_training import LocalTraining
 from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 RUNTIMES = 1e-4  # the project's promise for float32; one summation order against another
 KERNELS = 1e-4  # float32 gradients of about 1; the two memory orders use different convolution kernels
@@ -121,6 +122,16 @@ def test_a_position_report_passes_a_two_layer_perceptron() -> None:
     made = position_mlp(64)
     assert made(torch.zeros(3, 4)).shape == (3, 64)
     assert sum(parameter.numel() for parameter in made.parameters()) == 4 * 128 + 128 + 128 * 64 + 64
+
+
+@every_kind
+def test_operations_are_those_that_torch_counts(name: str) -> None:
+    made, inputs, counter = encoder(name), samples(name, 1), FlopCounterMode(display=False)
+    counted = forward_flops(made, inputs)
+    made.eval()
+    with counter, torch.no_grad():
+        made(inputs)
+    assert counted == counter.get_total_flops() > 0
 
 
 @every_kind

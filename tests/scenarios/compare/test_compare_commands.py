@@ -16,7 +16,7 @@ from sheafedge.scenarios.terminal import cli
 #: Whoever starts these tests in the background has the keyboard's signal ignored, and children inherit that.
 INTERRUPTIBLE = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from sheafedge.scenarios.terminal.cli import main; main()"
+    "from sheafedge.scenarios.entry import main; main()"
 )
 
 

@@ -56,7 +56,7 @@ ROUNDING_S = 1e-9  # instants are sums of tenths
 LIMIT_S = 60.0
 INTERRUPTIBLE = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    "from sheafedge.scenarios.terminal.cli import main; main()"
+    "from sheafedge.scenarios.entry import main; main()"
 )
 
 

@@ -22,7 +22,7 @@ from sheafedge.scenarios.workers.worker_options import Workers, workers_wanted
 
 #: Real patience with a program that starts Ray, which takes a busy machine half a minute.
 PATIENCE_S = 240.0
-PROGRAM = [sys.executable, "-c", "from sheafedge.scenarios.terminal.cli import main; main()"]
+PROGRAM = [sys.executable, "-c", "from sheafedge.scenarios.entry import main; main()"]
 
 with_ray = [
     pytest.mark.slow,

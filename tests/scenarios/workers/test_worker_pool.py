@@ -35,7 +35,7 @@ LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0, "network.missing":
 #: Whoever starts these tests in the background has the keyboard's signal ignored, and children inherit that.
 COMMAND = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
-    " from sheafedge.scenarios.terminal.cli import main; main()"
+    " from sheafedge.scenarios.entry import main; main()"
 )
 GIVE_UP_S = 120.0  # only broken code, on a very busy machine, ever takes so long
 
