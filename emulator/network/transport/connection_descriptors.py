@@ -12,6 +12,9 @@ import sys
 
 import zmq
 
+#: Bytes of a connection that the kernel should hold at most (twice that, by its count), for ZMQ_RCVBUF: libzmq still
+#: reads them all after the connection was shut down, and they become 32 times as many where all parts are empty.
+KERNEL_BYTES = 1 << 18
 #: tcpi_bytes_received of the kernel's struct tcp_info (linux/tcp.h), since Linux 4.1.
 _BYTES_RECEIVED = struct.Struct("@Q"), 128
 

@@ -9,6 +9,7 @@ import zmq
 from numpy.typing import NDArray
 
 from ...contracts import InFlight
+from .connection_descriptors import KERNEL_BYTES
 from .errors import TransportError, WireError
 from .intake import Intake
 from .single_connection import SingleConnection
@@ -55,6 +56,7 @@ class Hub:
         self._socket = open_socket(context, zmq.ROUTER, timeout_s, wire.max_frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished worker is an error, not silence
         self._socket.setsockopt(zmq.RCVHWM, 0)  # see `RpcSocket`; the worker sends one message at a time
+        self._socket.setsockopt(zmq.RCVBUF, KERNEL_BYTES)
         self._connection = None if address.startswith("inproc://") else SingleConnection(context, self._socket)
         try:
             _check_port(address)

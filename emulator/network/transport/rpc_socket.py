@@ -8,6 +8,7 @@ from pathlib import Path
 
 import zmq
 
+from .connection_descriptors import KERNEL_BYTES
 from .connection_watch import MOST_PARTS, MOST_STRANGERS, Allowance, ConnectionWatch, Cut
 from .curve_keys import CurveKeys, KeyAuthenticator, use_keys
 from .errors import TransportError
@@ -18,9 +19,6 @@ from .sockets import allow_connections
 READ_AT_ONCE = 256
 _LINGER_MS = 300  # for the last packets to workers
 _HANDSHAKES_AT_ONCE = 64
-#: Bytes of a connection that the kernel holds at most (twice that, by its count): libzmq still reads them all after the
-#: connection was closed, and they become 32 times as many where all parts are empty.
-_KERNEL_BYTES = 1 << 18
 _CLOSE_WAIT_MS = 5  # while something fills, see `ConnectionWatch`
 #: Packets to one process that wait for it to read, beside requests: heartbeats of minutes, or refusals.
 _MOST_WAITING = 256
@@ -63,7 +61,7 @@ class RpcSocket:
             # connection, and it breaks, then a heartbeat of either end aborts the process (assertion !_io_error of
             # stream_engine_base.cpp). What waits is limited in bytes; packets `alive` serve as heartbeats.
             (zmq.RCVHWM, 0),
-            (zmq.RCVBUF, _KERNEL_BYTES),
+            (zmq.RCVBUF, KERNEL_BYTES),
         ):
             self._socket.setsockopt(option, value)
         self._watch = ConnectionWatch(self._context, self._socket)
