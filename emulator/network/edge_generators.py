@@ -14,9 +14,11 @@ import networkx as nx
 import numpy as np
 
 from ..contracts import MODALITIES, Modality, NodeId, TopologyError
+from ..regular_file import quoted, read_regular, reason, shown
 
 Ownership = Mapping[NodeId, frozenset[Modality]]
 
+MAX_EDGE_LIST_BYTES = 1 << 24
 MAX_TRIES = 100  # a graph that was never connected in a hundred draws is not unlucky but too sparse
 _SHOWN_CLIENTS = 8
 #: Clients with equal modalities that stand side by side in a ring.
@@ -123,10 +125,10 @@ def listed_edges(modalities_of: Ownership, _draws: np.random.Generator, options:
     """The edges in a text file: `i j` per line; # starts a comment; empty lines do not count."""
     path = Path(options.edge_list)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path, MAX_EDGE_LIST_BYTES).decode("utf-8").splitlines()
     except (OSError, ValueError) as error:  # ValueError: not text, or a NUL in the path
         raise TopologyError(
-            f"topology.edge_list {str(options.edge_list)!r} cannot be read ({error}); give a text file"
+            f"topology.edge_list {shown(options.edge_list)!r} cannot be read ({reason(error)}); give a text file"
         ) from None
     contents = ((number, line.partition("#")[0].split()) for number, line in enumerate(lines, start=1))
     return [_edge(words, f"{path}, line {number}", modalities_of) for number, words in contents if words]
@@ -164,7 +166,7 @@ def _edge(words: list[str], where: str, modalities_of: Ownership) -> tuple[NodeI
     try:
         first, second = (int(word) for word in words)
     except ValueError:
-        raise TopologyError(f"{where}: expected two client numbers 'i j', got {' '.join(words)!r}") from None
+        raise TopologyError(f"{where}: expected two client numbers 'i j', got {quoted(' '.join(words))}") from None
     if first == second:
         raise TopologyError(f"{where}: client {first} has an edge to itself; remove the line")
     for client in (first, second):

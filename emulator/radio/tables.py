@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import DataError
+from ..regular_file import quoted
 
 FOLDER = Path(__file__).parent / "tables"
 
@@ -71,7 +72,9 @@ def parse_table(name: str, text: str) -> Table:
     """
     lines = text.splitlines()
     if not lines or not lines[0].startswith("# "):
-        raise DataError(f"table {name} must begin with '# ' and the clause of its standard, got {lines[:1]}")
+        raise DataError(
+            f"table {name} must begin with '# ' and the clause of its standard, got {quoted(lines[0] if lines else '')}"
+        )
     header, *rows = list(csv.reader(lines[1:])) or [[]]
     if not rows:
         raise DataError(f"table {name} must hold a header and at least one row")
@@ -90,7 +93,7 @@ def parse_table(name: str, text: str) -> Table:
 def _numbers(name: str, column: str, texts: tuple[str, ...]) -> NDArray[np.float64]:
     wrong = [text for text in texts if text and not _is_number(text)]
     if wrong:
-        raise DataError(f"table {name} column {column} must hold numbers or nothing, got {wrong[0]!r}")
+        raise DataError(f"table {name} column {quoted(column)} must hold numbers or nothing, got {quoted(wrong[0])}")
     numbers = np.array([float(text) if text else np.nan for text in texts])
     # `table` is cached, so that all callers share the arrays.
     numbers.flags.writeable = False

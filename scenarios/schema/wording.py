@@ -15,6 +15,9 @@ import pydantic
 from ...emulator.contracts import ConfigError, ScenarioError
 from .former_names import answer_to_former_name
 
+#: Characters of a field's name that a message repeats; a file may hold any.
+LONGEST_NAME = 100
+
 #: pydantic's word for a complaint -> ours, after the field's name.
 _COMPLAINTS = {
     "missing": "is missing; add it to the scenario",
@@ -58,7 +61,7 @@ def _sentences(one: Any, scenario: type[pydantic.BaseModel]) -> tuple[str, ...]:
     cause = _cause(one)
     if isinstance(cause, ScenarioError):
         return cause.sentences
-    where = [str(part) for part in one["loc"]]
+    where = [str(part)[:LONGEST_NAME] for part in one["loc"]]
     return (_with_parents(str(cause), where) if isinstance(cause, ConfigError) else _sentence(one, where, scenario),)
 
 
