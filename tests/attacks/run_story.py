@@ -15,6 +15,7 @@ from integration.tiny import tiny
 
 #: Losses, delays and repeated messages: a state that is not restored to the last bit shows in the trace.
 EDITS = {
+    "clients.groups": [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}],  # one graph to trace
     "rounds": 6,
     "checkpoint_every": 1,
     "link.loss_probability": 0.3,
