@@ -39,7 +39,7 @@ from sheafedge.datasets.deepsense.deepsense_rows import load_deepsense_rows
 from sheafedge.datasets.deepsense.file_formats import read_image
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.traces.link_traces import read_cicv5g, read_mahimahi, read_pensieve, read_receptions
-from sheafedge.emulator.contracts import SheafedgeError
+from sheafedge.emulator.contracts import ScenarioError, SheafedgeError
 from sheafedge.emulator.network.edge_generators import TopologyOptions, listed_edges
 from sheafedge.emulator.radio.tables import FOLDER, parse_table
 from sheafedge.scenarios.compare.stored_runs import stored_metrics, stored_summary
@@ -47,13 +47,14 @@ from sheafedge.scenarios.export.finished_run import finished_run
 from sheafedge.scenarios.recording.inspection import inspect_recording
 from sheafedge.scenarios.replay.replaying import recording_of
 from sheafedge.scenarios.schema.scenario import SHIPPED, load_scenario
+from sheafedge.scenarios.schema.wording import MOST_FIELDS
 from sheafedge.scenarios.terminal.recording_console import print_inspection
 
 #: Of one try, and of the memory that one attack adds; reading takes milliseconds and a few megabytes.
 MOST_CPU_S, MOST_ADDED_MB = 20.0, 600.0
 #: Of a refusal: a path is repeated in up to 240 characters, and up to three of them are.
 LONGEST_REFUSAL = 1_500
-N_SHORT, N_LONG = 8, 330
+N_SHORT, N_LONG = 8, 350
 
 
 class _TookTooLong(BaseException):
@@ -426,7 +427,9 @@ def _attack(target: Target, root: Path, n_tries: int, seed: int, tally: Tally) -
             refused += 1
             message = str(error)
             longest = max(longest, len(message))
-            complaint = "the refusal has several lines" if "\n" in message else ""
+            # a scenario is answered with a sentence for every wrong field, a line each
+            n_lines = MOST_FIELDS + 1 if isinstance(error, ScenarioError) else 1
+            complaint = "the refusal has too many lines" if len(message.splitlines()) > n_lines else ""
             complaint = "the refusal repeats a file that is not ours" if SECRET[:6] in message else complaint
             complaint = f"the refusal has {len(message)} characters" if len(message) > LONGEST_REFUSAL else complaint
         except _TookTooLong:
