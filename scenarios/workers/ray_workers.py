@@ -20,7 +20,7 @@ def work_for(address: str, seat: int, keys: str) -> int:
         keys: folder of keys on this host; empty: none.
     """
     module = f"{__package__}.worker_run"
-    command = [sys.executable, "-m", module, address, str(seat), *([keys] if keys else [])]
+    command = [sys.executable, "-P", "-m", module, address, str(seat), *([keys] if keys else [])]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
     try:
         return process.wait()

@@ -158,7 +158,7 @@ def _starter(workers: Workers, address: str, stack: ExitStack) -> WorkerStarter 
     if workers.engine == "ray":
         starter = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
     elif workers.hub is None:
-        starter = WorkerProcesses(lambda seat: [sys.executable, "-m", WORKER_MODULE, address, str(seat)])
+        starter = WorkerProcesses(lambda seat: [sys.executable, "-P", "-m", WORKER_MODULE, address, str(seat)])
     else:
         return None
     stack.callback(starter.close)

@@ -90,6 +90,9 @@ def test_two_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     exporter = exports.OnnxExporter()  # traces a model once, which takes seconds
     monkeypatch.setattr(exports, "OnnxExporter", lambda: exporter)
     everything = {"export.onnx": True, "clients.groups": [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}]}
+    # a program in the folder where a user happens to be is not what workers import
+    (tmp_path / "simpy.py").write_text("raise SystemExit('imported from the current folder')")
+    monkeypatch.chdir(tmp_path)
     here, there = (ran(tmp_path / str(n), everything, n) for n in (0, 2))
     assert here.summary["traffic"]["partial_messages"] > 0
     assert len(results(here)["models"]) == 5
