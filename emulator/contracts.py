@@ -17,10 +17,14 @@ from numpy.typing import NDArray
 
 from .modalities import MODALITIES as MODALITIES  # noqa: PLC0414 - part of the vocabulary, offered here as well
 from .modalities import MODALITY_SPECS as MODALITY_SPECS  # noqa: PLC0414
+from .modalities import SENSED_MODALITIES as SENSED_MODALITIES  # noqa: PLC0414
 from .modalities import InputWindow as InputWindow  # noqa: PLC0414
 from .modalities import Modality as Modality  # noqa: PLC0414
 
 NodeId = int
+
+#: [n] what rows are asked about: classes from 0, or values.
+Labels: TypeAlias = NDArray[np.int64] | NDArray[np.float32]
 
 #: Input of a deployed model [batch or 1, n_modalities] that says which of its sensors gave something, 1 or 0.
 PRESENT_NAME = "present"

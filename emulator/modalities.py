@@ -1,7 +1,8 @@
-"""The modalities that sensors record: what one frame of each is, and which frames make an input. Imports none of ours.
+"""The modalities: what one frame of each sensor is, and which frames make an input. Imports none of ours.
 
-`MODALITY_SPECS` has one row per modality. Recordings, frames in memory, samples, perturbations, encoders, pictures and
-replay read the row, so that what a modality is stands in one place.
+`MODALITY_SPECS` has one row per modality that sensors record. Recordings, frames in memory, samples, perturbations,
+encoders, pictures and replay read the row, so that what a modality is stands in one place. Tables and images that no
+sensor here recorded (`data.source = "rows"`) have no row: what they hold is known to their data set alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-Modality = Literal["lidar", "camera", "rf", "gps", "radar"]
+Modality = Literal["lidar", "camera", "rf", "gps", "radar", "table", "image"]
 
 #: The one order in which modalities are listed, concatenated and stacked everywhere.
 MODALITIES: tuple[Modality, ...] = get_args(Modality)
@@ -258,10 +259,13 @@ MODALITY_SPECS: Mapping[Modality, ModalitySpec] = {
     "radar": _RADAR,
 }
 
+#: Modalities that sensors record, in the same order.
+SENSED_MODALITIES: tuple[Modality, ...] = tuple(MODALITY_SPECS)
+
 
 def has_images(modalities: Iterable[Modality]) -> bool:
-    """Whether one of these modalities is an image."""
-    return any(MODALITY_SPECS[modality].picture == "image" for modality in modalities)
+    """Whether one of these modalities is an image of a camera."""
+    return any(modality in MODALITY_SPECS and MODALITY_SPECS[modality].picture == "image" for modality in modalities)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ class FlatModule:
         parameters = list(module.parameters())
         buffers = [buffer for buffer in module.buffers() if share_buffers and buffer.is_floating_point()]
         tensors: list[Tensor] = [*parameters, *buffers]
-        self.vector = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
+        # of a module without parameters nothing is averaged, and no step changes it
+        self.vector = torch.cat([tensor.detach().reshape(-1) for tensor in tensors]) if tensors else torch.empty(0)
         n_parameters = sum(parameter.numel() for parameter in parameters)
         self.trainable = self.vector[:n_parameters]
         self.trainable.grad = torch.zeros_like(self.trainable)

@@ -1,4 +1,4 @@
-"""What local training minimizes: mean losses over a minibatch, with classes weighted."""
+"""What local training minimizes: mean losses over a minibatch, with classes weighted where there are any."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-#: Logits [batch, n_outputs], labels [batch] int64, weight of every class [n_classes] or None -> mean loss [].
+from ..emulator.contracts import Labels
+
+#: Outputs [batch, n_outputs], labels [batch] (int64 classes or float32 values), weight of every class [n_classes] or
+#: None -> mean loss [].
 Objective = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 #: Limit, so that a class of a handful of rows does not decide every step that one of them is part of.
@@ -32,6 +35,12 @@ def binary_cross_entropy(logits: Tensor, labels: Tensor, class_weights: Tensor |
     return functional.binary_cross_entropy_with_logits(logits[:, 0], truth, weight=weights)
 
 
+def squared_error(outputs: Tensor, labels: Tensor, class_weights: Tensor | None) -> Tensor:
+    """A value, with one output [batch, 1]: mean of (output - label)^2."""
+    assert class_weights is None, "values have no classes; refused with the scenario"
+    return functional.mse_loss(outputs[:, 0], labels.to(outputs.dtype))
+
+
 def class_logits(logits: Tensor) -> Tensor:
     """Logits [..., n_classes], one per class: a single one stands for two classes, the first of them with logit 0."""
     if logits.shape[-1] > 1:
@@ -44,7 +53,7 @@ def n_classes(objective: Objective, n_outputs: int) -> int:
     return 2 if objective is binary_cross_entropy else n_outputs
 
 
-def balanced_weights(labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+def balanced_weights(labels: Labels, classes: int) -> NDArray[np.float64]:
     """[classes] weights by which all classes count alike: n / (classes * rows of the class), at most 20.
 
     A class without rows gets 1; it is never used.

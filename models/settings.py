@@ -162,6 +162,10 @@ class SheafSettings:
         return self.coupling > 0.0 and self.map_step_size > 0.0
 
 
+#: Encoders of rows of a table and of images, from which groups of clients choose; `encoders.encoder_table` makes them.
+RowEncoder = Literal["identity", "mlp", "cnn_fmtl", "cnn_fmtl_small", "cnn_fmtl_medium", "cnn_fmtl_large"]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """Shape of the clients' models.

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...emulator.contracts import MODALITIES, MODALITY_SPECS, DataError, Modality
+from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, DataError, Modality
 from ...emulator.modalities import RecordedFrame
 from ...emulator.regular_file import quoted
 
@@ -73,7 +73,7 @@ _KNOWN = (
     Field("time_s", (), "float64", "s", "recording clock, 0 at its start", "instant of the frame"),
     Field("sequence", (), "int32", "1", "none", "drive-by, flight or unbroken stretch; its frames are contiguous"),
     Field("frame_index", (), "int32", "1", "none", "number that the recorder gave the frame; steps over 1 are holes"),
-    *(_of_modality(modality) for modality in MODALITIES),
+    *(_of_modality(modality) for modality in SENSED_MODALITIES),
     Field("blocked_geometric", (), "bool", "1", "none", "the line of sight loses 10 dB or more"),
     Field("blocked_power", (), "bool", "1", "none", "the best beam is 8 dB or more below its running clear median"),
     Field("blocked_labeled", (), "bool", "1", "none", "blockage label that came with a measured data set"),
@@ -185,7 +185,7 @@ class StationDescription:
     def modalities(self) -> tuple[Modality, ...]:
         """Sensors among the fields, in the one order of modalities."""
         names = {known.name for known in self.fields}
-        return tuple(modality for modality in MODALITIES if modality in names)
+        return tuple(modality for modality in SENSED_MODALITIES if modality in names)
 
     @property
     def n_beams(self) -> int | None:

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import MODALITIES, MODALITY_SPECS, DataError, Modality
+from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, DataError, Modality
 from ...emulator.modalities import LIDAR_REACH_M
 from ...emulator.regular_file import open_regular, quoted, reason, shown
 from .recorded_values import FrameOrder, check_values, column_range
@@ -209,7 +209,7 @@ class RecordedStation:
     @property
     def modalities(self) -> tuple[Modality, ...]:
         """Sensors that it has, in the one order of modalities."""
-        return tuple(modality for modality in MODALITIES if modality in self._datasets)
+        return tuple(modality for modality in SENSED_MODALITIES if modality in self._datasets)
 
     @property
     def field_names(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import MODALITY_SPECS, InputWindow, Modality
+from ...emulator.contracts import MODALITY_SPECS, InputWindow, Labels, Modality
 
 #: Modality -> [n_frames, ...], every frame once, in the layout of `SensedFrames.frames`.
 Frames = Mapping[Modality, NDArray[Any]]
@@ -27,8 +27,8 @@ class Samples(Protocol):
         ...
 
     @property
-    def label(self) -> NDArray[np.int64]:
-        """[n] class of every sample, from 0."""
+    def label(self) -> Labels:
+        """[n] int64 class of every sample, from 0, or float32 value."""
         ...
 
     @property

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, DataError, InputWindow, Modality
+from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, DataError, InputWindow, Modality
 from .samples import Frames, Windows, gathered_inputs, in_own_order, input_shapes
 from .sensed_frames import SensedFrames, measured_powers
 
@@ -21,7 +21,7 @@ BlockageLabel = Literal["blocked_geometric", "blocked_labeled", "blocked_power"]
 #: Which definition of blocked is used where the caller names none: the first that the recording has.
 BLOCKAGE_LABELS: tuple[BlockageLabel, ...] = ("blocked_geometric", "blocked_labeled", "blocked_power")
 #: What can warn of a blockage, and what shows in one frame where a user is.
-BLOCKAGE_INPUTS = tuple(modality for modality in MODALITIES if MODALITY_SPECS[modality].sees_surroundings)
+BLOCKAGE_INPUTS = tuple(modality for modality in SENSED_MODALITIES if MODALITY_SPECS[modality].sees_surroundings)
 BEAM_INPUTS: tuple[Modality, ...] = ("camera", "gps")
 
 

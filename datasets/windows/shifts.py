@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import MODALITIES, MODALITY_SPECS, Modality
+from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, Modality
 from .drive_bys import M_PER_DEGREE
 from .perturb import Occlusion
 
@@ -87,7 +87,7 @@ Shift = Callable[[Inputs, Sensors, np.random.Generator], Inputs]
 
 #: Name -> the shift, and the modalities that it changes.
 SHIFTS: Mapping[str, tuple[Shift, frozenset[Modality]]] = {
-    "noise": (noisy, frozenset(MODALITIES)),
+    "noise": (noisy, frozenset(SENSED_MODALITIES)),
     "night": (at_night, frozenset({"camera"})),
     "occlusion": (occluded, frozenset({"camera", "lidar"})),
 }

@@ -35,6 +35,8 @@ from .normalize import (
 )
 from .radar_encoder import radar_encoder
 from .resnet import resnet50_encoder
+from .row_scale import AsColumns, ScaledColumns, column_scale, pixel_scale
+from .small_cnn import CNN_SIZES, CnnSizes, SmallCnn
 
 #: Training samples that statistics of large inputs are taken from; more would not change them.
 SAMPLES_FOR_STATISTICS = 64
@@ -51,6 +53,8 @@ class EncoderRequest:
         samples: indices [n] -> training inputs [n, *shape] that the encoder will see.
         n_samples: number of training samples.
         dropout_draws: random stream of its dropout.
+        scale: mean and standard deviation by which inputs are scaled, where the data set knows them; None: those of the
+            samples.
     """
 
     modality: Modality
@@ -59,6 +63,7 @@ class EncoderRequest:
     samples: Callable[[NDArray[np.int64]], NDArray[np.float32]]
     n_samples: int
     dropout_draws: torch.Generator
+    scale: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     def all_samples(self) -> NDArray[np.float32]:
         """[n_samples, *shape] all training inputs."""
@@ -117,6 +122,30 @@ def _radar_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     return StandardizePower(request.some_samples()), request.convolutional(radar_encoder)
 
 
+def _identity(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return _columns(request), AsColumns(request.shape)
+
+
+def _mlp(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return _columns(request), request.perceptron()
+
+
+def _columns(request: EncoderRequest) -> nn.Module:
+    mean, std = request.scale or column_scale(request.all_samples())
+    return ScaledColumns(mean, std)
+
+
+def _cnn(sizes: CnnSizes) -> EncoderMaker:
+    def make(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+        mean, std = request.scale or pixel_scale(request.some_samples())
+        try:
+            return ScaledColumns(mean, std, limit=None), SmallCnn(request.shape, sizes)
+        except SampleSizeError as error:
+            raise ConfigError(f"{request.modality} {error}") from None
+
+    return make
+
+
 def _position_report(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     return StandardizeColumns(request.all_samples()), request.perceptron()
 
@@ -147,4 +176,7 @@ ENCODERS: Mapping[str, EncoderMaker] = {
     "relative_sweeps": _relative_sweeps,
     "position_report": _position_report,
     "color_image": _color_image,
+    "identity": _identity,
+    "mlp": _mlp,
+    **{name: _cnn(sizes) for name, sizes in CNN_SIZES.items()},
 }

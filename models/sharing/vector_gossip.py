@@ -106,13 +106,13 @@ class VectorGossip:
         self._averaged = [
             _Averaged(one, one.weights, make_codec(to_payload(one.vector), self._sharing))
             for one in shared
-            # vectors without neighbors are never sent, and need no codec
-            if one.weights
+            # vectors without neighbors, or without numbers, are never sent, and need no codec
+            if one.weights and len(one.vector) > 0
         ]
 
     @property
     def shared(self) -> list[SharedVector]:
-        """Vectors that are averaged with at least one neighbor."""
+        """Vectors that are averaged with at least one neighbor; an encoder without parameters is none."""
         return [each.one for each in self._averaged]
 
     @property

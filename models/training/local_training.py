@@ -47,8 +47,8 @@ def predict_at_rest(model: ClientModel, inputs: Mapping[Modality, NDArray[np.flo
 
 
 def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Optimizer of (15), over all of a client's encoders at once."""
-    vectors = [flat.trainable for flat in flats]
+    """Optimizer of (15), over all of a client's encoders at once; those without parameters stay as they are."""
+    vectors = [flat.trainable for flat in flats if len(flat.trainable) > 0]
     if settings.encoder_optimizer == "adam":
         return torch.optim.Adam(vectors, lr=settings.encoder_step_size, fused=True)  # one kernel, on CPU too
     return torch.optim.SGD(vectors, lr=settings.encoder_step_size)

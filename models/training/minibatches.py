@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import State
+from ...emulator.contracts import Labels, State
 from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..objectives import Objective, balanced_weights, n_classes
@@ -63,7 +63,7 @@ class PassedBatch:
         embeddings: [batch, n_modalities, embedding_dim].
         fused: [batch, width] what the head reads.
         logits: [batch, n_outputs].
-        labels: [batch] int64.
+        labels: [batch] int64 classes, or float32 values.
         class_weights: [n_classes] or None.
         loss: [] mean loss.
     """
@@ -114,7 +114,7 @@ class Minibatches:
     def restore(self, saved: SavedState) -> None:
         self._order.restore(saved)
 
-    def _weights(self, label: NDArray[np.int64], logits: Tensor) -> Tensor | None:
+    def _weights(self, label: Labels, logits: Tensor) -> Tensor | None:
         """[n_classes] of the rows that there are now, or None."""
         # counted again only where rows have grown: it is a pass over all labels
         if self._balanced and self._n_weighted != len(label):
@@ -123,6 +123,6 @@ class Minibatches:
         return self._class_weights
 
 
-def class_weights(label: NDArray[np.int64], objective: Objective, logits: Tensor) -> Tensor:
-    """[n_classes] weights by which all classes among these labels count alike, for logits [batch, n_outputs]."""
+def class_weights(label: Labels, objective: Objective, logits: Tensor) -> Tensor:
+    """[n_classes] weights by which all classes among these classes count alike, for logits [batch, n_outputs]."""
     return torch.from_numpy(balanced_weights(label, n_classes(objective, logits.shape[1]))).to(logits)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Modality, State
+from ...emulator.contracts import Labels, Modality, State
 from ...emulator.saved_state import SavedState
 
 
@@ -17,8 +17,8 @@ class TrainingRows(Protocol):
     """Labeled rows of one client; they may grow at the end, between rounds."""
 
     @property
-    def label(self) -> NDArray[np.int64]:
-        """[n_rows] classes."""
+    def label(self) -> Labels:
+        """[n_rows] int64 classes, or float32 values."""
         ...
 
     def inputs(self, indices: NDArray[np.integer[Any]]) -> Mapping[Modality, NDArray[np.float32]]:
@@ -32,11 +32,11 @@ class RowsInMemory:
 
     Attributes:
         arrays: modality -> [n_rows, ...] in physical units.
-        label: [n_rows] int64 classes.
+        label: [n_rows] int64 classes, or float32 values.
     """
 
     arrays: Mapping[Modality, NDArray[np.float32]]
-    label: NDArray[np.int64]
+    label: Labels
 
     def inputs(self, indices: NDArray[np.integer[Any]]) -> Mapping[Modality, NDArray[np.float32]]:
         return {modality: rows[indices] for modality, rows in self.arrays.items()}
@@ -66,8 +66,8 @@ class PartlyPrivateRows:
         self.released = saved.flag()
 
     @property
-    def label(self) -> NDArray[np.int64]:
-        """[n_rows] classes."""
+    def label(self) -> Labels:
+        """[n_rows] int64 classes, or float32 values."""
         return np.concatenate([self._rows.label, self.private.label]) if self.released else self._rows.label
 
     def inputs(self, indices: NDArray[np.integer[Any]]) -> Mapping[Modality, NDArray[np.float32]]:

@@ -19,6 +19,9 @@ ALL_CLIENTS = "all clients"
 #: Facts of a run beside its scores.
 FACTS = ("messages", "bytes", "lost_messages", "virtual_time_s", "energy_j", "wall_time_s")
 
+#: Endings of statistics over the clients of a group, which have no mean over groups.
+NO_MEANS = ("_std", "_worst_decile")
+
 #: Seed, as text because of JSON -> value.
 Values = Mapping[str, float]
 #: Group -> its number of clients, the model that it reports, its figures.
@@ -93,12 +96,14 @@ def differences(values: Values, reference: Values) -> dict[str, float]:
 def groups_with_all(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Groups of a run as in its summary, and the mean over all clients."""
     groups = summary["groups"]
-    return {**groups, ALL_CLIENTS: {"clients": summary["clients"], **_over_clients(groups, groups)}}
+    # statistics over clients do not follow from those of groups; runs of before have none over all clients
+    spread_over_all = summary.get("over_clients", {})
+    return {**groups, ALL_CLIENTS: {"clients": summary["clients"], **_over_clients(groups, groups), **spread_over_all}}
 
 
 def _over_clients(figures: Groups, groups: Groups) -> dict[str, float]:
     """Means over all clients from means per group; standard deviations cannot be combined and are left out."""
-    keys = dict.fromkeys(key for scores in figures.values() for key in score_keys(scores) if not key.endswith("_std"))
+    keys = dict.fromkeys(key for scores in figures.values() for key in score_keys(scores) if not key.endswith(NO_MEANS))
     means = {}
     for key in keys:
         # groups without this figure are left out of its mean instead of counting as 0

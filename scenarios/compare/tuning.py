@@ -39,7 +39,7 @@ def tune(
 ) -> dict[str, Any]:
     """Grid search: tries every combination with every method and keeps the best on validation samples.
 
-    The best combination has the highest mean of the task's first score over all clients and seeds; of equal ones the
+    The best combination has the best mean of the task's first score over all clients and seeds; of equal ones the
     first. A combination that fails with one seed is excluded.
 
     Args:
@@ -169,14 +169,14 @@ def _tried(
     comparison: Comparison, combinations: Sequence[Edits], results: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Method -> all tried combinations with their scores, and the chosen one."""
-    key = TASKS[results["task"]].columns[0].key
+    first = TASKS[results["task"]].columns[0]
     entries = {entry["arm"]: entry for entry in results["entries"]}
     found = {}
     for method in comparison.methods:
         of_method = [entries[_label(method, values)] for values in combinations]
         scores = [
             # a mean over fewer seeds than that of the others could win by easy seeds
-            entry["groups"][ALL_CLIENTS]["scores"][key] if entry["n"] == len(results["seeds"]) else None
+            entry["groups"][ALL_CLIENTS]["scores"][first.key] if entry["n"] == len(results["seeds"]) else None
             for entry in of_method
         ]
         means: list[float | None] = [score and score["mean"] for score in scores]
@@ -185,7 +185,7 @@ def _tried(
             labels = {entry["arm"] for entry in of_method}
             sentence = next(failure["sentence"] for failure in results["failures"] if failure["arm"] in labels)
             raise ConfigError(f"no combination of the grid works for method {method!r}: {sentence}")
-        best = means.index(max(known))
+        best = means.index(max(known, key=first.rank))
         found[method] = {
             "chosen": combinations[best],
             "tried": [

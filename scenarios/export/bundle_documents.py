@@ -15,7 +15,7 @@ from ...emulator.edge.precisions import PRECISIONS
 from ...emulator.modalities import has_images
 from ...models.export.onnx_facts import answer_flops, n_parameters
 from ...version import __version__
-from ..tasks.task_spec import TaskSpec
+from ..tasks.task_spec import Task
 from ..wiring.data import IMAGES
 from .bundle_evidence import Evidence
 from .export_source import ExportRequest, ExportSource
@@ -110,18 +110,19 @@ def bundle_manifest(
 
 
 def _output(source: ExportSource) -> OutputSpec:
-    member, task = source.member, source.member.task
-    binary = task.n_outputs(member.data) == 1
+    member, test = source.member, source.data.test
+    outputs = member.task.outputs(member.data, test)
+    binary = outputs.n == 1
     return OutputSpec(
         kind="binary" if binary else "classes",
-        labels=tuple(task.labels(member.data)),
-        meaning=task.output_description(member.data),
-        horizon_s=source.data.test.n_after / source.data.rate_hz,
-        codebook=() if binary else tuple(member.outputs),
+        labels=outputs.labels,
+        meaning=outputs.meaning,
+        horizon_s=test.n_after / source.data.rate_hz,
+        codebook=() if binary else member.outputs(test),
     )
 
 
-def model_card(manifest: Manifest, task: TaskSpec) -> str:
+def model_card(manifest: Manifest, task: Task) -> str:
     """Model card of a bundle as Markdown; every figure is one of the manifest."""
     held_out = f"{manifest.metrics['samples']} samples of its own recording that training never saw."
     parts: dict[str, list[str]] = {
@@ -197,7 +198,7 @@ def _optional(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _figures(manifest: Manifest, task: TaskSpec) -> Iterator[str]:
+def _figures(manifest: Manifest, task: Task) -> Iterator[str]:
     """Lines of the score table, a row per condition; a quantized model beside the trained one."""
     metrics = manifest.metrics
     columns = [column for column in task.columns if column.key in metrics["held_out"]]

@@ -18,7 +18,7 @@ from ...emulator.contracts import PRESENT_NAME, Modality
 from ...emulator.edge.manifest import InputSpec
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.random_streams import named_stream
-from ..tasks.task_spec import Scores, TaskSpec
+from ..tasks.task_spec import Column, Scores, Task
 from ..wiring.evaluation import in_pieces
 
 HELD_OUT = "held out"
@@ -32,7 +32,7 @@ class Evidence:
     """Scores of a model under every condition.
 
     Attributes:
-        score: name of the first score of the task.
+        first: column of the first score of the task.
         samples: number of held-out samples.
         scores: condition -> scores of the model; "held out" comes first, then shifts, then lost modalities.
         trained: condition -> scores of the float32 model that it comes from; empty where it is that one.
@@ -40,16 +40,23 @@ class Evidence:
         largest_difference: largest absolute difference of a logit on held-out rows.
     """
 
-    score: str
+    first: Column
     samples: int
     scores: Mapping[str, Scores]
     trained: Mapping[str, Scores]
     agreement: Mapping[str, float]
     largest_difference: float = 0.0
 
+    @property
+    def score(self) -> str:
+        """Name of the first score of the task."""
+        return self.first.key
+
     def loss(self, condition: str) -> float:
-        """Amount by which the first score is lower than that of the trained model."""
-        return self.trained[condition][self.score] - self.scores[condition][self.score] if self.trained else 0.0
+        """Amount by which the first score is worse than that of the trained model."""
+        if not self.trained:
+            return 0.0
+        return self.first.gain(self.trained[condition][self.score], self.scores[condition][self.score])
 
     def as_metrics(self) -> dict[str, Any]:
         """`Manifest.metrics`."""
@@ -75,7 +82,7 @@ def answers(session: OnnxSession, samples: Samples, specs: Sequence[InputSpec], 
     return {condition: np.concatenate(piece) for condition, piece in pieces.items()}
 
 
-def evidence(task: TaskSpec, samples: Samples, found: Answers, trained: Answers | None = None) -> Evidence:
+def evidence(task: Task, samples: Samples, found: Answers, trained: Answers | None = None) -> Evidence:
     """Evidence about a model, with its agreement with the trained one where it is another.
 
     Args:
@@ -84,12 +91,12 @@ def evidence(task: TaskSpec, samples: Samples, found: Answers, trained: Answers 
         found: condition -> logits of the model, from `answers`.
         trained: condition -> logits of the float32 model; None: the model is that one.
     """
-    key = task.columns[0].key
+    first = task.columns[0]
     scores = {condition: task.scores(logits, samples) for condition, logits in found.items()}
     if trained is None:
-        return Evidence(key, len(samples), scores, {}, {})
+        return Evidence(first, len(samples), scores, {}, {})
     return Evidence(
-        key,
+        first,
         len(samples),
         scores,
         {condition: task.scores(logits, samples) for condition, logits in trained.items()},

@@ -23,7 +23,7 @@ from ...models.export.onnx_export import DeployedModel, DeployedTwins
 from ...models.twin_model import TwinModel
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import parsed_toml
-from ..wiring.encoders import make_encoder
+from ..wiring.encoders import embedding_dim, make_encoder
 
 SCENARIO_FILE = "scenario.toml"
 
@@ -91,19 +91,19 @@ def _scenario(content: bytes) -> Scenario:
 def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:
     """Model of the scenario with the values of the ONNX file, whose initializers are named as in a state dict."""
     manifest = entry.bundle.manifest
-    data = scenario.data_of(str(manifest.trained["group"]))
+    group = scenario.clients.group(str(manifest.trained["group"]))
     rows = _SampleRows(entry.inputs)
     made = {
         # the client number 0 only seeds initial weights; weights and statistics are overwritten below
-        modality: make_encoder(scenario.task_spec, scenario.model, scenario.seed, modality, rows, 0)
+        modality: make_encoder(scenario.task_spec, scenario.model, scenario.seed, modality, rows, 0, group.encoder)
         for modality in manifest.modalities
     }
     model = ClientModel(
         {modality: normalizer for modality, (normalizer, _) in made.items()},
         {modality: encoder for modality, (_, encoder) in made.items()},
         fusion=scenario.fusion,
-        embedding_dim=scenario.model.embedding_dim,
-        n_outputs=scenario.task_spec.n_outputs(data),
+        embedding_dim=embedding_dim([encoder for _, encoder in made.values()], scenario.model),
+        n_outputs=manifest.output.n_outputs,
     )
     kept = {tensor.name: tensor for tensor in onnx.load_from_string(entry.bundle.content[MODEL_FILE]).graph.initializer}
     twins = "share" in kept  # weight of the second model, which only twins have

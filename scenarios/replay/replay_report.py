@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...emulator.decisions.warning_events import WarningEvents, together
 from ...emulator.edge.manifest import Manifest
-from ..tasks.task_spec import Scores, TaskSpec, mean_scores
+from ..tasks.task_spec import Scores, Task, mean_scores
 from .session import Session
 from .stream_book import FrameOutcome, StreamBook
 
@@ -130,7 +130,7 @@ def _spread_ms(values_s: NDArray[np.float64]) -> dict[str, float]:
     return {"p50": p50, "p99": p99, "max": most}
 
 
-def report_lines(found: Mapping[str, Any], task: TaskSpec) -> dict[str, str]:
+def report_lines(found: Mapping[str, Any], task: Task) -> dict[str, str]:
     """Heading -> one line of a report."""
     lines = {
         "frames": _frames_line(found),
@@ -184,7 +184,7 @@ def _latency_line(found: Mapping[str, Any]) -> str:
     return line + (f"; in the server {spent['p50']:.1f} and {spent['p99']:.1f} ms" if spent else "")
 
 
-def _scores_line(scores: Scores, task: TaskSpec) -> str:
+def _scores_line(scores: Scores, task: Task) -> str:
     known = [column for column in task.columns if column.key in scores]
     return ", ".join(f"{column.title} {column.form.format(scores[column.key])}" for column in known)
 

@@ -19,7 +19,7 @@ from ...emulator.regular_file import is_folder, is_regular
 from ..running.interrupts import stop_requests
 from ..schema.scenario import stored_scenario
 from ..schema.toml_file import read_toml
-from ..tasks.task_spec import TaskSpec
+from ..tasks.task_spec import Task
 from ..wiring.data import FROM_S, IMAGES, SEQUENCES, recording_paths
 from .replay_report import report
 from .sensor_faults import SensorFaults, parsed_break
@@ -114,7 +114,7 @@ class ReplayScreen(Protocol):
         """View of a replay that begins: the served model, what is streamed, and for how many seconds."""
         ...
 
-    def show_report(self, manifest: Manifest, recording: Path, found: Mapping[str, Any], task: TaskSpec) -> None:
+    def show_report(self, manifest: Manifest, recording: Path, found: Mapping[str, Any], task: Task) -> None:
         """Show the report at the end; `found` is that of `replay_report.report`, and the recording."""
         ...
 

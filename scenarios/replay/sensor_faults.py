@@ -11,12 +11,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modality
+from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, Modality
 from ...emulator.random_streams import named_stream
 
 #: Sensors whose losses come from one stream, an instant after the other. Those that worlds record on request have one
 #: each, so that a new modality leaves the losses of the others as they were.
-_DRAWN_TOGETHER = tuple(modality for modality in MODALITIES if not MODALITY_SPECS[modality].on_request)
+_DRAWN_TOGETHER = tuple(modality for modality in SENSED_MODALITIES if not MODALITY_SPECS[modality].on_request)
 _NUMBER = r"\d+(?:\.\d*)?"
 _BROKEN = re.compile(rf"([a-z]+)(?:@({_NUMBER})(?:-({_NUMBER}))?)?")
 
@@ -40,10 +40,10 @@ def parsed_break(text: str) -> BrokenSensor:
         ConfigError: it says something else.
     """
     found = _BROKEN.fullmatch(text)
-    if found is None or found[1] not in MODALITIES:
+    if found is None or found[1] not in SENSED_MODALITIES:
         raise ConfigError(
-            f"--drop {text!r} is no sensor and time; give one of {', '.join(MODALITIES)}, such as lidar, lidar@30 or"
-            " lidar@30-60 (seconds of the recording after the replay begins)"
+            f"--drop {text!r} is no sensor and time; give one of {', '.join(SENSED_MODALITIES)}, such as lidar,"
+            " lidar@30 or lidar@30-60 (seconds of the recording after the replay begins)"
         )
     from_s, until_s = float(found[2] or 0.0), float(found[3] or inf)
     if until_s <= from_s:

@@ -22,8 +22,8 @@ from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modali
 from ...emulator.edge.manifest import InputSpec, Manifest
 from ..schema.data_section import CodebookSize, DataSection
 from ..tasks.beam_tasks import WHOLE_CODEBOOK
-from ..tasks.task_spec import TaskSpec
-from ..tasks.task_table import TASKS
+from ..tasks.task_spec import SensorTask
+from ..tasks.task_table import SENSOR_TASKS
 from ..wiring.members import kept_frames
 
 #: Rates that differ by less are one rate.
@@ -56,7 +56,7 @@ class StationStream:
 
     name: str
     station: str
-    task: TaskSpec
+    task: SensorTask
     rate_hz: float
     starts_s: float
     inputs: Mapping[Modality, InputSpec]
@@ -190,7 +190,7 @@ def station_stream(station: RecordedStation, manifest: Manifest, label: str = ""
 def _aligned(
     name: str,
     station: RecordedStation,
-    task: TaskSpec,
+    task: SensorTask,
     inputs: Mapping[Modality, InputSpec],
     samples: Samples,
     time_s: NDArray[np.float64],
@@ -253,13 +253,13 @@ def _frame(values: NDArray[np.float32], spec: InputSpec) -> NDArray[Any]:
     return spec.window.frame(values).astype(MODALITY_SPECS[spec.modality].dtype)
 
 
-def _task(manifest: Manifest) -> TaskSpec:
+def _task(manifest: Manifest) -> SensorTask:
     try:
-        return TASKS[manifest.task]
+        return SENSOR_TASKS[manifest.task]
     except KeyError:
         raise ConfigError(
             f"the served model {manifest.name!r} is asked {manifest.task!r}, which replay cannot score; it can score"
-            f" {', '.join(TASKS)}"
+            f" {', '.join(SENSOR_TASKS)}"
         ) from None
 
 

@@ -85,7 +85,7 @@ def _largest_difference(session: OnnxSession, client: Client, learner: Learner, 
 
 def _metadata(scenario: Scenario, client: Client, described: Mapping[Modality, InputDescription]) -> dict[str, str]:
     """Metadata of the file, enough to use it alone; values are JSON where they are not plain text."""
-    data = scenario.data_of(client.group)
+    outputs = scenario.task_spec.outputs(scenario.data_of(client.group), client.data.test)
     return {
         "scenario": scenario.name,
         "algorithm": scenario.algorithm,
@@ -96,6 +96,6 @@ def _metadata(scenario: Scenario, client: Client, described: Mapping[Modality, I
         "modalities": json.dumps(list(described)),
         "inputs": json.dumps({str(modality): text.as_dict() for modality, text in described.items()}),
         "task": scenario.task,
-        "output": scenario.task_spec.output_description(data),
-        "labels": json.dumps(scenario.task_spec.labels(data)),
+        "output": outputs.meaning,
+        "labels": json.dumps(outputs.labels),
     }

@@ -199,9 +199,10 @@ class RunPlayer:
             self._progress.round_ended(round_index, now_s, self._mean_score(self._incomplete.pop(round_index)))
 
     def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:
-        key = self._scenario.task_spec.columns[0].key
+        first = self._scenario.task_spec.columns[0]
         # the best model of each client: algorithms without a fused model train one per modality
-        scored = [max(model[key] for model in row["models"].values()) for row in rows if "models" in row]
+        models = [row["models"].values() for row in rows if "models" in row]
+        scored = [max((model[first.key] for model in one), key=first.rank) for one in models]
         return sum(scored) / len(scored) if scored else None
 
     def _state(self) -> State:

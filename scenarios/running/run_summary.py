@@ -17,7 +17,7 @@ from ..recording.inspection import plot_recording
 from ..schema.compute_section import ComputeSection
 from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
-from ..wiring.evaluation import baseline_scores, best_model, by_group
+from ..wiring.evaluation import baseline_scores, best_model, by_group, over_clients
 from ..wiring.radio_links import RadioLinks, write_link_states
 from ..wiring.torch_setup import choose_device
 from .onnx_files import export_clients
@@ -79,9 +79,16 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
             group: {"clients": len(members[group]), "model": best, **groups[group][best]}
             for group, best in reported.items()
         },
+        "over_clients": over_clients(
+            task,
+            [
+                run.evaluator.latest[client.client_id][reported[group]]
+                for group, clients in members.items()
+                for client in clients
+            ],
+        ),
         "baselines": by_group(task, members, baselines),
-        "value": value,
-        "value_time_s": valued_s - trained_s,
+        **({"value": value, "value_time_s": valued_s - trained_s} if value else {}),
         "traffic": emulation.recorder.traffic.as_dict(),
         **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
         "exports": exports,

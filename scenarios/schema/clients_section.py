@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import pydantic
 from pydantic import Field
 
 from ...emulator.contracts import MODALITIES, ConfigError, Modality
+from ...models.settings import RowEncoder
 from .data_section import CodebookSize, first_repeated
 from .section import Probability, Section
 
 
 class GroupSection(Section):
-    """Clients that own the same modalities and are asked the same.
+    """Clients that own the same modalities, have models of one shape, and are asked the same.
 
     Attributes:
         name: in tables.
@@ -21,6 +22,7 @@ class GroupSection(Section):
         share: of all clients; the shares of a scenario add up to 1.
         n_beams, horizon: of their question, where it is not that of `[data]`.
         profile: emulated device, where it is not that of `[compute]`.
+        encoder: of rows of a table or of images: a name of `ROW_ENCODERS`; empty: that of the task.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -29,6 +31,7 @@ class GroupSection(Section):
     n_beams: CodebookSize | None = None
     horizon: Annotated[int, Field(ge=1)] | None = None
     profile: str | None = None
+    encoder: Literal["", RowEncoder] = ""
 
     @pydantic.model_validator(mode="after")
     def _owns_each_once(self) -> Self:

@@ -16,6 +16,7 @@ from .learning_rules import HEAD_RULES, LEARNING_RULES
 from .neighborhood import neighborhood_of
 from .network_rules import EDGE_RULES, NETWORK_RULES, is_drawn_early
 from .place_rules import FILE_RULES, OUTSIDE_RULES, WORKER_RULES, OutsideUse, WorkerUse
+from .row_rules import ROW_RULES
 from .rule import Rule
 from .scenario_fields import ScenarioFields
 
@@ -24,7 +25,7 @@ class IncompatibleError(ScenarioError):
     """Every field of the scenario is possible in itself, but not together with the others."""
 
 
-SCENARIO_RULES = (*DATA_RULES, *LEARNING_RULES, *NETWORK_RULES)
+SCENARIO_RULES = (*DATA_RULES, *ROW_RULES, *LEARNING_RULES, *NETWORK_RULES)
 NEIGHBOR_RULES = (*HEAD_RULES, *EDGE_RULES)
 #: All of them; each module that they come from holds those of one subject.
 RULES: tuple[Rule[Any], ...] = (*SCENARIO_RULES, *NEIGHBOR_RULES, *FILE_RULES, *WORKER_RULES, *OUTSIDE_RULES)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...emulator.contracts import ConfigError
+from ...emulator.contracts import ConfigError, Modality
 from ...emulator.modalities import has_images
+from ..tasks.task_spec import SensorTask
 from .data_section import first_repeated
 from .neighborhood import assign_groups
 from .rule import Rule
@@ -164,12 +165,20 @@ DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
         lambda s: (
             {"kind": fault.kind, "modality": fault.modality}
             for fault in s.faults
-            if fault.spec.shown is not None and fault.modality in s.task_spec.swept
+            if fault.spec.shown is not None and fault.modality in _swept(s)
         ),
         "faults: {kind!r} of {modality!r} has nothing to shift in task {s.task!r}, whose answers come from the same"
         " sweeps as its inputs; choose another modality, or leave it out",
     ),
 )
+
+
+def _swept(s: ScenarioFields) -> tuple[Modality, ...]:
+    return s.task_spec.swept if isinstance(s.task_spec, SensorTask) else ()
+
+
+def _needs(s: ScenarioFields) -> tuple[Modality, ...]:
+    return s.task_spec.needs if isinstance(s.task_spec, SensorTask) else ()
 
 
 def _repeated(values: tuple[object, ...]) -> list[Case]:
@@ -186,7 +195,7 @@ def _refused_by_the_task(s: ScenarioFields) -> Iterator[Case]:
 
 
 def _sweeps_of_two_sizes(s: ScenarioFields) -> Iterator[Case]:
-    for modality in s.task_spec.swept:
+    for modality in _swept(s):
         owners = [group.name for group in s.clients.groups if modality in group.modalities]
         sizes = {name: s.data_of(name).n_beams for name in owners}
         one = next(iter(sizes), "")
@@ -205,7 +214,7 @@ def _sensors_not_recorded(s: ScenarioFields) -> Iterator[Case]:
     if s.data.source != "world" or s.world is None:
         return
     for modality in s.recorded_modalities:
-        is_usable = modality in {*s.task_spec.modalities, *s.task_spec.needs}  # another rule names the others
+        is_usable = modality in {*s.task_spec.modalities, *_needs(s)}  # another rule names the others
         if is_usable and modality not in s.world.recordable:
             yield {"missing": modality, "recorded": ", ".join(s.world.recordable)}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ...emulator.contracts import MODALITIES
+from ..tasks.task_spec import SensorTask
 from .neighborhood import Graph, Neighborhood
 from .rule import Rule
 from .scenario_fields import ScenarioFields
@@ -185,7 +186,7 @@ def _compares_classes(s: ScenarioFields) -> bool:
 
 def _neighbors_with_other_outputs(s: Neighborhood) -> Sequence[Case]:
     """The first neighbors with different numbers of outputs."""
-    n_outputs = _by_group(s, lambda group: s.scenario.task_spec.n_outputs(s.scenario.data_of(group)))
+    n_outputs = _by_group(s, lambda group: _n_outputs(s, group))
     return _first_neighbors(s, n_outputs, lambda one, other: one != other)
 
 
@@ -193,12 +194,18 @@ def _neighbors_with_other_heads(s: Neighborhood) -> Sequence[Case]:
     """The first neighbors with as many outputs, but heads that read the embeddings of different modalities."""
     if s.scenario.fusion != "concat" or s.scenario.algorithm_spec.unimodal:
         return []  # what the head reads is one embedding, whatever the client owns
-    task, clients = s.scenario.task_spec, s.scenario.clients
-    read = _by_group(s, lambda group: (task.n_outputs(s.scenario.data_of(group)), clients.group(group).owned))
+    clients = s.scenario.clients
+    read = _by_group(s, lambda group: (_n_outputs(s, group), clients.group(group).owned))
     width = s.scenario.model.embedding_dim
     dims = {group: n_outputs * (len(owned) * width + 1) for group, (n_outputs, owned) in read.items()}
     found = _first_neighbors(s, read, lambda one, other: one[0] == other[0] and one[1] != other[1])
     return [{**case, "n_one": dims[case["group"]], "n_other": dims[case["other_group"]]} for case in found]
+
+
+def _n_outputs(s: Neighborhood, group: str) -> int:
+    """Number of outputs of a group's models; 0 where the data decide it, the same for all groups."""
+    task = s.scenario.task_spec
+    return task.outputs(s.scenario.data_of(group)).n if isinstance(task, SensorTask) else 0
 
 
 def _by_group(s: Neighborhood, value: Callable[[str], T]) -> dict[str, T]:

@@ -11,7 +11,7 @@ from pydantic import Field
 from ...emulator.contracts import MODALITIES, ConfigError, Modality
 from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
 from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
-from ..tasks.task_spec import TaskSpec
+from ..tasks.task_spec import SensorTask, Task
 from ..tasks.task_table import TASKS
 from .clients_section import ClientsSection
 from .compute_section import ComputeSection, ExportSection
@@ -89,7 +89,7 @@ class ScenarioFields(Section):
         return model
 
     @property
-    def task_spec(self) -> TaskSpec:
+    def task_spec(self) -> Task:
         """The task as a value."""
         return TASKS[self.task]
 
@@ -112,7 +112,9 @@ class ScenarioFields(Section):
     @property
     def recorded_modalities(self) -> tuple[Modality, ...]:
         """What the clients own and the task needs."""
-        used = {modality for group in self.clients.groups for modality in group.modalities} | {*self.task_spec.needs}
+        task = self.task_spec
+        used = {modality for group in self.clients.groups for modality in group.modalities}
+        used |= {*task.needs} if isinstance(task, SensorTask) else set()
         return tuple(modality for modality in MODALITIES if modality in used)
 
     @property

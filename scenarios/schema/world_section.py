@@ -14,7 +14,7 @@ import pydantic
 import tomli_w
 from pydantic import Field
 
-from ...emulator.contracts import MODALITIES, MODALITY_SPECS, ConfigError, Modality
+from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, Modality
 from ...emulator.regular_file import is_regular
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
@@ -38,7 +38,7 @@ STREET_SWEEP: Mapping[str, Any] = {"n_snapshots": 64}
 STREET_SENSORS: tuple[Modality, ...] = ("lidar", "camera", "rf")
 SKY_SENSORS: tuple[Modality, ...] = ("camera", "rf", "gps")
 #: Sensors that no world records unless they are named; a world that does not name them says nothing of them.
-ON_REQUEST = frozenset(modality for modality in MODALITIES if MODALITY_SPECS[modality].on_request)
+ON_REQUEST = frozenset(modality for modality in SENSED_MODALITIES if MODALITY_SPECS[modality].on_request)
 
 
 class CodebookSection(Section):
@@ -145,19 +145,19 @@ class WorldSection(Section):
     def recorded(self) -> tuple[Modality, ...]:
         """Sensors that are recorded, in the one order of modalities."""
         chosen = self.sensors or self._usual
-        return tuple(modality for modality in MODALITIES if modality in chosen)
+        return tuple(modality for modality in SENSED_MODALITIES if modality in chosen)
 
     @property
     def recordable(self) -> tuple[Modality, ...]:
         """Sensors that clients may have: those that are recorded, and without a choice those on request as well."""
         chosen = self.sensors or {*self._usual, *ON_REQUEST}
-        return tuple(modality for modality in MODALITIES if modality in chosen)
+        return tuple(modality for modality in SENSED_MODALITIES if modality in chosen)
 
     @property
     def _usual(self) -> frozenset[Modality]:
         if self.kind == "sky":
             return frozenset(SKY_SENSORS)
-        return frozenset(MODALITIES) - ON_REQUEST if self.user == "car" else frozenset(STREET_SENSORS)
+        return frozenset(SENSED_MODALITIES) - ON_REQUEST if self.user == "car" else frozenset(STREET_SENSORS)
 
     @property
     def has_clear_level(self) -> bool:

@@ -17,7 +17,7 @@ from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
 from ...datasets.windows.track_windows import tracked_recording, tracking_windows
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, InputDescription, KnownBeams, Scores, TaskData, described_inputs
+from .task_spec import Column, InputDescription, KnownBeams, Outputs, Scores, TaskData, described_inputs
 
 #: Number of ranked beams that scores use.
 TOP_K = 3
@@ -32,25 +32,21 @@ class _BestBeam:
     columns = (
         Column("top1", "top-1"),
         Column("top3", "top-3"),
-        Column("power_loss_db", "power loss", "{:.2f} dB"),
+        Column("power_loss_db", "power loss", "{:.2f} dB", better="lower"),
     )
     objective = "cross_entropy"
     decision: Literal["handover", "beam"] = "beam"
     group_fields = ("n_beams",)
 
-    def n_outputs(self, data: TaskData) -> int:
-        return data.n_beams
-
-    def output_identities(self, data: TaskData) -> tuple[int, ...]:
-        """[n_beams] beam of the largest codebook for each logit."""
-        return tuple(range(0, WHOLE_CODEBOOK, WHOLE_CODEBOOK // data.n_beams))
-
-    def labels(self, data: TaskData) -> list[str]:
-        return [f"beam {index}" for index in range(data.n_beams)]
-
-    def output_description(self, data: TaskData) -> str:
+    def outputs(self, data: TaskData, samples: Samples | None = None) -> Outputs:
+        # each beam is named by its number in the largest codebook
+        identities = tuple(range(0, WHOLE_CODEBOOK, WHOLE_CODEBOOK // data.n_beams))
         numbered = "" if data.beam_order == "same" else ", in the numbers that this base station gives its beams"
-        return f"logits [batch, {data.n_beams}], one per beam of the codebook{numbered}"
+        return Outputs(
+            identities,
+            tuple(f"beam {index}" for index in range(data.n_beams)),
+            f"logits [batch, {data.n_beams}], one per beam of the codebook{numbered}",
+        )
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: BeamWindows) -> Scores:
         # stable: of equal logits the lower beam ranks first on every machine

@@ -15,7 +15,7 @@ from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BLOCKAGE_INPUTS, BlockageWindows, blockage_windows
 from ...emulator.contracts import MODALITY_SPECS, ConfigError, Modality
-from .task_spec import Column, InputDescription, KnownBlockages, Scores, TaskData, described_inputs
+from .task_spec import Column, InputDescription, KnownBlockages, Outputs, Scores, TaskData, described_inputs
 
 
 class Blockage:
@@ -61,17 +61,9 @@ class Blockage:
             may_be_empty=may_be_empty,
         )
 
-    def n_outputs(self, data: TaskData) -> int:
-        return 1
-
-    def output_identities(self, data: TaskData) -> tuple[int, ...]:
-        return (0,)
-
-    def labels(self, data: TaskData) -> list[str]:
-        return ["stays clear", "blocked"]
-
-    def output_description(self, data: TaskData) -> str:
-        return f"logit [batch, 1] of a blockage within the next {data.horizon} frames; above 0: more likely than not"
+    def outputs(self, data: TaskData, samples: Samples | None = None) -> Outputs:
+        meaning = f"logit [batch, 1] of a blockage within the next {data.horizon} frames; above 0: more likely than not"
+        return Outputs((0,), ("stays clear", "blocked"), meaning)
 
     def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
         span = f"in the last {data.window} frames up to now, oldest first"

@@ -1,10 +1,13 @@
-"""Specification of a task: samples, scores, and texts for tables and exported models. Imports no torch."""
+"""Specification of a task: question, scores, and texts for tables and exported models. Imports no torch.
+
+A `Task` knows nothing of where its samples come from; a `SensorTask` also cuts them from what sensors recorded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +28,42 @@ class Column:
         key: key of the score.
         title: heading in tables.
         form: format of a value for `str.format`, with the unit behind it.
+        better: whether higher or lower values are better.
+        over_clients: a statistic over clients, such as their standard deviation; no client alone has it.
     """
 
     key: str
     title: str
     form: str = "{:.3f}"
+    better: Literal["higher", "lower"] = "higher"
+    over_clients: bool = False
+
+    def gain(self, value: float, other: float) -> float:
+        """How much better a value is than another; negative where it is worse."""
+        return value - other if self.better == "higher" else other - value
+
+    def rank(self, value: float) -> float:
+        """Number by which values are ranked: the best has the largest."""
+        return self.gain(value, 0.0)
+
+
+class Outputs(NamedTuple):
+    """Outputs of a model.
+
+    Attributes:
+        identities: [n_outputs] identity of every output: equal numbers of two groups stand for the same class.
+        labels: name of every class; empty where the answer is a value.
+        meaning: text about the outputs, for exported models.
+    """
+
+    identities: tuple[int, ...]
+    labels: tuple[str, ...]
+    meaning: str
+
+    @property
+    def n(self) -> int:
+        """Number of outputs."""
+        return len(self.identities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +159,8 @@ class TaskData(Protocol):
     def label(self) -> Literal["", BlockageLabel]: ...
 
 
-class TaskSpec(Protocol):
-    """Prediction task of base stations. Groups of clients may have data sections of their own, passed as `data`."""
+class Task(Protocol):
+    """Question to clients. Groups of clients may have data sections of their own, passed as `data`."""
 
     @property
     def title(self) -> str:
@@ -139,28 +173,13 @@ class TaskSpec(Protocol):
         ...
 
     @property
-    def needs(self) -> tuple[Modality, ...]:
-        """Modalities that must be recorded for labels and scores, whether or not a client owns them."""
-        ...
-
-    @property
     def encoders(self) -> Mapping[Modality, str]:
         """Encoders of inputs that are none of the modality's usual windows, keys of `encoder_table.ENCODERS`."""
         ...
 
     @property
-    def color(self) -> bool:
-        """Whether images have three color channels, not grey levels."""
-        ...
-
-    @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns of score tables; the first one ranks models."""
-        ...
-
-    @property
-    def decision(self) -> Literal["handover", "beam"]:
-        """Decision that answers control: a handover, or the choice of a beam; see `scenarios.value`."""
+        """Columns of score tables; the first one ranks models, and every client has it."""
         ...
 
     @property
@@ -173,17 +192,53 @@ class TaskSpec(Protocol):
         """Fields of the data section that a group of clients may set for itself."""
         ...
 
-    @property
-    def swept(self) -> tuple[Modality, ...]:
-        """Inputs with one column per beam of the codebook."""
-        ...
-
     def check(self, data: TaskData) -> None:
         """Refuse settings that do not fit the task.
 
         Raises:
             ConfigError: naming the field.
         """
+        ...
+
+    def outputs(self, data: TaskData, samples: Samples) -> Outputs:
+        """Outputs of a model of a client with these samples."""
+        ...
+
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
+        """Modality -> description of its input, for model cards and exported models."""
+        ...
+
+    def scores(self, logits: NDArray[np.floating[Any]], samples: Any) -> Scores:
+        """Scores of logits [n, n_outputs] on n samples of this task."""
+        ...
+
+    def baselines(self, train: Any, test: Any) -> Mapping[str, Scores]:
+        """Name -> scores of a prediction without a model, on the test samples."""
+        ...
+
+
+@runtime_checkable
+class SensorTask(Task, Protocol):
+    """Question to base stations about what their sensors recorded."""
+
+    @property
+    def needs(self) -> tuple[Modality, ...]:
+        """Modalities that must be recorded for labels and scores, whether or not a client owns them."""
+        ...
+
+    @property
+    def color(self) -> bool:
+        """Whether images have three color channels, not grey levels."""
+        ...
+
+    @property
+    def decision(self) -> Literal["handover", "beam"]:
+        """Decision that answers control: a handover, or the choice of a beam; see `scenarios.value`."""
+        ...
+
+    @property
+    def swept(self) -> tuple[Modality, ...]:
+        """Inputs with one column per beam of the codebook."""
         ...
 
     def samples(
@@ -197,35 +252,11 @@ class TaskSpec(Protocol):
         """
         ...
 
-    def n_outputs(self, data: TaskData) -> int:
-        """Number of logits of a model."""
-        ...
+    def outputs(self, data: TaskData, samples: Samples | None = None) -> Outputs:
+        """Outputs of a model, before a base station has numbered its beams; see `Member.outputs`.
 
-    def output_identities(self, data: TaskData) -> tuple[int, ...]:
-        """[n_outputs] identity of every logit: equal numbers in two groups stand for the same class.
-
-        Before a base station has numbered its beams; see `Member.outputs`.
+        They follow from the settings alone, whatever the samples.
         """
-        ...
-
-    def labels(self, data: TaskData) -> list[str]:
-        """Name of every class."""
-        ...
-
-    def output_description(self, data: TaskData) -> str:
-        """Text about the meaning of the logits, for exported models."""
-        ...
-
-    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
-        """Modality -> description of its input, for model cards and exported models."""
-        ...
-
-    def scores(self, logits: NDArray[np.floating[Any]], samples: Any) -> Scores:
-        """Scores of logits [n, n_outputs] on n samples of this task."""
-        ...
-
-    def baselines(self, train: Any, test: Any) -> Mapping[str, Scores]:
-        """Name -> scores of a prediction without a model, on the test samples."""
         ...
 
     def known_blockages(self, samples: Any) -> KnownBlockages | None:

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 
 from .beam_tasks import BeamPrediction, BeamTracking
 from .blockage_task import Blockage
-from .task_spec import TaskSpec
+from .task_spec import SensorTask, Task
 
-TASKS: Mapping[str, TaskSpec] = {
+#: About what sensors recorded.
+SENSOR_TASKS: Mapping[str, SensorTask] = {
     "blockage": Blockage(),
     "beam_tracking": BeamTracking(),
     "beam_prediction": BeamPrediction(),
 }
+
+TASKS: Mapping[str, Task] = {**SENSOR_TASKS}

@@ -12,7 +12,7 @@ from rich.table import Table
 from ...emulator.contracts import NodeId
 from ...emulator.edge.precisions import PRECISIONS
 from ..export.bundles import ExportedBundle
-from ..tasks.task_spec import Column, TaskSpec
+from ..tasks.task_spec import Column, Task
 from .console_elements import ProgressDisplay, print_warning
 
 
@@ -37,7 +37,7 @@ class ExportProgress(ProgressDisplay):
         self._bar.update(self._task, description="exporting", completed=self._n_ready, total=self._n_clients)
 
 
-def print_bundles(console: Console, task: TaskSpec, made: Sequence[ExportedBundle]) -> None:
+def print_bundles(console: Console, task: Task, made: Sequence[ExportedBundle]) -> None:
     """Prints scores per condition, agreement with the trained models, warnings, and the paths of the bundles."""
     of_precision = {one.precision: [each for each in made if each.precision == one.precision] for one in made}
     for precision, bundles in of_precision.items():
@@ -63,7 +63,7 @@ def _print_place(console: Console, made: Sequence[ExportedBundle]) -> None:
     )
 
 
-def _table(task: TaskSpec, made: Sequence[ExportedBundle]) -> Table:
+def _table(task: Task, made: Sequence[ExportedBundle]) -> Table:
     """Table of one precision: a row per condition, with the mean over clients and the worst client."""
     first, precision = task.columns[0], made[0].precision
     quantized = bool(made[0].evidence.trained)

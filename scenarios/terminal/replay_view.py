@@ -20,7 +20,7 @@ from ...emulator.edge.manifest import Manifest
 from ..replay.replay_report import glance, report_lines
 from ..replay.session import Session
 from ..replay.stream_book import FrameOutcome, StreamBook
-from ..tasks.task_spec import TaskSpec
+from ..tasks.task_spec import Task
 from .console_elements import print_warning
 
 #: Shortest time between two updates of the view: when idle, and while replies are pending, which drawing delays.
@@ -123,7 +123,7 @@ class ReplayConsole:
         """View of a replay that begins."""
         return ReplayView(self._console, manifest, what, total_s)
 
-    def show_report(self, manifest: Manifest, recording: Path, found: Mapping[str, Any], task: TaskSpec) -> None:
+    def show_report(self, manifest: Manifest, recording: Path, found: Mapping[str, Any], task: Task) -> None:
         """Print the report."""
         if self._as_json:
             # NaN is no JSON: undefined figures were left out of the report

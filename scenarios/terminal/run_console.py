@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ..running.run import RunResult
 from ..schema.scenario import Scenario
-from ..tasks.task_spec import TaskSpec
+from ..tasks.task_spec import Task
 from ..tasks.task_table import TASKS
 from ..wiring.emulation import Emulation
 from .console_elements import ProgressDisplay, print_warning
@@ -129,13 +129,18 @@ def _facts(result: RunResult) -> dict[str, str]:
         f" {traffic['retransmissions']:,} retransmitted{_queued(traffic)}",
         "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing); real time:"
         f" data {summary['recording_time_s']:.1f} s, training {summary['wall_time_s']:.1f} s,"
-        f" value of prediction {summary['value_time_s']:.1f} s, export {summary['export_time_s']:.1f} s",
+        f"{_valued(summary)} export {summary['export_time_s']:.1f} s",
         "models": _export_line(result.folder, summary["exports"]),
         "pictures": ", ".join(str(result.folder / name) for name in summary["pictures"]) or "none",
         **_paced(summary),
         "folder": str(result.folder),
         "trace": summary["trace_hash"],
     }
+
+
+def _valued(summary: Mapping[str, Any]) -> str:
+    """Time that the value of prediction took; empty for tasks whose answers control nothing."""
+    return f" value of prediction {summary['value_time_s']:.1f} s," if "value_time_s" in summary else ""
 
 
 def _paced(summary: Mapping[str, Any]) -> dict[str, str]:
@@ -188,7 +193,7 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     return table
 
 
-def _figures(task: TaskSpec, scores: Mapping[str, float]) -> list[str]:
+def _figures(task: Task, scores: Mapping[str, float]) -> list[str]:
     return [column.form.format(scores[column.key]) if column.key in scores else "-" for column in task.columns]
 
 

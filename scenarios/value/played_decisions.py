@@ -15,7 +15,7 @@ from ...emulator.decisions.service import Service
 from ...emulator.decisions.warning_events import WarningEvents, WarningRecord, warning_events
 from ...emulator.radio.waves import Array
 from ..schema.decision_section import DecisionSection
-from ..tasks.task_spec import KnownBlockages, TaskSpec
+from ..tasks.task_spec import KnownBlockages, SensorTask
 from .served_stations import ServedStation, StationValue
 
 
@@ -33,7 +33,9 @@ class _Cell(NamedTuple):
     rows: NDArray[np.int64]
 
 
-def play_handovers(task: TaskSpec, decision: DecisionSection, stations: Sequence[ServedStation]) -> list[StationValue]:
+def play_handovers(
+    task: SensorTask, decision: DecisionSection, stations: Sequence[ServedStation]
+) -> list[StationValue]:
     """Service of every base station's user under all policies; the next other base station is the neighboring cell.
 
     The neighbor's frames are of another street, which serves as well as any: it has blockages and warnings of its own.
@@ -49,14 +51,14 @@ def _neighbor(stations: Sequence[ServedStation], own: int) -> ServedStation:
     return next(other for other in order if other.client.data.station_index != here)
 
 
-def _known(task: TaskSpec, station: ServedStation) -> KnownBlockages:
+def _known(task: SensorTask, station: ServedStation) -> KnownBlockages:
     blockages = task.known_blockages(station.link.samples)
     assert blockages is not None, "answers that hand users over are warnings of blockages"
     return blockages
 
 
 def _served_by_cells(
-    task: TaskSpec, decision: DecisionSection, station: ServedStation, neighbor: ServedStation
+    task: SensorTask, decision: DecisionSection, station: ServedStation, neighbor: ServedStation
 ) -> StationValue:
     own, other, frame_s = _known(task, station), _known(task, neighbor), station.link.frame_s
     services: dict[str, list[Service]] = {}
@@ -134,18 +136,18 @@ def _warning_events(decision: DecisionSection, station: ServedStation, blockages
     )
 
 
-def play_beams(task: TaskSpec, decision: DecisionSection, stations: Sequence[ServedStation]) -> list[StationValue]:
+def play_beams(task: SensorTask, decision: DecisionSection, stations: Sequence[ServedStation]) -> list[StationValue]:
     """Service of every base station's user under all policies, on beams in the base station's own numbers."""
     return [_served_on_beams(task, decision, station) for station in stations]
 
 
-def _served_on_beams(task: TaskSpec, decision: DecisionSection, station: ServedStation) -> StationValue:
+def _served_on_beams(task: SensorTask, decision: DecisionSection, station: ServedStation) -> StationValue:
     frame_s, beams = station.link.frame_s, task.known_beams(station.link.samples)
     assert beams is not None, "answers that point beams are about samples that know them"
     snr_db = _snr_db(decision, beams.powers)
     ranking = np.argsort(-station.logits, axis=1, kind="stable").astype(np.int64)
     # training labels: what was best most often is all that is known without a model
-    known = station.client.data.train.label
+    known = station.client.data.train.label.astype(np.int64)  # as they are: beams
     usual_beam = int(majority_predictions(known, 1, len(beams.numbering), 1, numbering=beams.numbering)[0, 0])
     services: dict[str, list[Service]] = {"nothing": [], "reactive": [], "predictive": [], "oracle": []}
     # every stretch is played on its own: between two of them frames are missing, or another user comes

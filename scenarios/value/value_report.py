@@ -18,7 +18,7 @@ from ...emulator.decisions.warning_events import WarningEvents, together
 from ..schema.data_section import DataSection
 from ..schema.decision_section import DecisionSection
 from ..schema.scenario import Scenario
-from ..tasks.task_spec import TaskSpec
+from ..tasks.task_spec import SensorTask
 from ..wiring.client import Client
 from ..wiring.members import client_devices
 from .played_decisions import play_beams, play_handovers
@@ -41,13 +41,13 @@ class Decision(NamedTuple):
         too_few: reason for skipping the evaluation where there are fewer.
     """
 
-    play: Callable[[TaskSpec, DecisionSection, Sequence[ServedStation]], list[StationValue]]
+    play: Callable[[SensorTask, DecisionSection, Sequence[ServedStation]], list[StationValue]]
     reads_fades: bool
     fewest_places: int
     too_few: str = "no client is here"
 
 
-#: `TaskSpec.decision` -> how answers of the task are acted on.
+#: `SensorTask.decision` -> how answers of the task are acted on.
 DECISIONS: Mapping[str, Decision] = {
     "handover": Decision(play_handovers, True, 2, "a handover needs two base stations in places of their own"),
     "beam": Decision(play_beams, False, 1),
@@ -73,9 +73,13 @@ def value_of_prediction(
         absent: clients whose models are in other processes.
 
     Returns:
-        `decision`, and figures of `groups`, `everybody` and `clients`; or `skipped`, with the reason.
+        `decision`, and figures of `groups`, `everybody` and `clients`; or `skipped`, with the reason; empty where the
+        answers control nothing.
     """
-    decision = DECISIONS[scenario.task_spec.decision]
+    task = scenario.task_spec
+    if not isinstance(task, SensorTask):
+        return {}
+    decision = DECISIONS[task.decision]
     present = [client for client in clients if client.client_id not in absent]
     if reason := _why_not(scenario.decision, scenario.data, decision, present):
         return {"skipped": reason}
@@ -83,13 +87,11 @@ def value_of_prediction(
     stations = served_stations(
         present, learners, reported, links, client_devices(scenario.compute, scenario.clients, scenario.seed)
     )
-    return value_of_stations(
-        scenario.task_spec, scenario.decision, stations, [group.name for group in scenario.clients.groups]
-    )
+    return value_of_stations(task, scenario.decision, stations, [group.name for group in scenario.clients.groups])
 
 
 def value_of_stations(
-    task: TaskSpec, rules: DecisionSection, stations: Sequence[ServedStation], groups: Sequence[str]
+    task: SensorTask, rules: DecisionSection, stations: Sequence[ServedStation], groups: Sequence[str]
 ) -> Figures:
     """Value of prediction of base stations whose models have answered.
 

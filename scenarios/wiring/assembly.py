@@ -94,21 +94,24 @@ def make_clients(
     scenario: Scenario, algorithm: Algorithm, data: list[ClientData], device: torch.device, dtype: torch.dtype
 ) -> tuple[Client, ...]:
     """Clients with their groups and initial models."""
+    members = members_of(scenario)
     # only aligned maps compare outputs by identity; otherwise heads are drawn per layout
     all_outputs = None
     if scenario.sheaf.map_start == "aligned":
-        groups = [scenario.data_of(group.name) for group in scenario.clients.groups]
-        all_outputs = sorted({output for own in groups for output in scenario.task_spec.output_identities(own)})
+        designed = [
+            member.task.outputs(member.data, rows.test).identities for member, rows in zip(members, data, strict=True)
+        ]
+        all_outputs = sorted({output for own in designed for output in own})
     initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs)
     clients = []
-    for member, rows in zip(members_of(scenario), data, strict=True):
+    for member, rows in zip(members, data, strict=True):
         # unimodal algorithms train one model per sensor and report the best of them
         names = {m: (m,) for m in member.modalities} if algorithm.unimodal else {"fused": member.modalities}
         models = {
             name: initial.model(member, owned, rows).to(device=device, dtype=dtype) for name, owned in names.items()
         }
         client = Client(
-            member.client_id, member.group, member.modalities, rows, models, member.outputs, train=rows.train
+            member.client_id, member.group, member.modalities, rows, models, member.outputs(rows.test), train=rows.train
         )
         clients.append(_with_twin(algorithm, initial, member, client))
     return tuple(clients)

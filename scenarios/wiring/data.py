@@ -172,7 +172,7 @@ def _sensed_frames(
             sharers = (
                 [member] if change else [one for one, its in zip(members, assignment, strict=True) if its == index]
             )
-            kept = kept_frames(member.task, [one.modalities for one in sharers])
+            kept = kept_frames(member.sensor_task, [one.modalities for one in sharers])
             frames[key] = SensedFrames.of(stations[index], **kept, image_change=change)
         sensed.append(frames[key])
     return sensed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,14 +11,20 @@ from torch import nn
 from ...emulator.contracts import MODALITY_SPECS, Modality, NodeId
 from ...emulator.random_streams import named_stream
 from ...models.encoders.encoder_table import ENCODERS, EncoderRequest, pretrained_image
-from ...models.objectives import Objective, binary_cross_entropy, cross_entropy
+from ...models.objectives import Objective, binary_cross_entropy, cross_entropy, squared_error
 from ...models.settings import ModelSettings
-from ..tasks.task_spec import TaskSpec
+from ..tasks.task_spec import Task
 
 OBJECTIVES: Mapping[str, Objective] = {
     "cross_entropy": cross_entropy,
     "binary_cross_entropy": binary_cross_entropy,
+    "squared_error": squared_error,
 }
+
+
+def embedding_dim(encoders: Sequence[nn.Module], settings: ModelSettings) -> int:
+    """Size of the embeddings of a client's encoders; some have a size of their own, which is that of their input."""
+    return int(getattr(encoders[0], "embedding_dim", settings.embedding_dim))
 
 
 def torch_seed(seed: int, *name: object) -> int:
@@ -38,7 +44,13 @@ def check_weights(settings: ModelSettings) -> None:
 
 
 def make_encoder(
-    task: TaskSpec, settings: ModelSettings, seed: int, modality: Modality, train: Any, client_id: NodeId
+    task: Task,
+    settings: ModelSettings,
+    seed: int,
+    modality: Modality,
+    train: Any,
+    client_id: NodeId,
+    chosen: str = "",
 ) -> tuple[nn.Module, nn.Module]:
     """Normalizer and encoder of one modality of a client.
 
@@ -52,6 +64,7 @@ def make_encoder(
         modality: modality of the input.
         train: training samples of the client.
         client_id: number of the client, which names its dropout stream.
+        chosen: name of the encoder that the client's group chooses; empty: the task's, or the modality's.
     """
     request = EncoderRequest(
         modality=modality,
@@ -59,10 +72,11 @@ def make_encoder(
         shape=train.input_shapes[modality],
         samples=lambda indices: train.inputs(indices)[modality],
         n_samples=len(train),
+        scale=getattr(train, "scale", None),
         dropout_draws=torch.Generator().manual_seed(torch_seed(seed, "dropout", client_id, modality)),
     )
     # a task names an encoder only where its input is not the usual window of the modality
-    name = task.encoders.get(modality, MODALITY_SPECS[modality].encoder)
+    name = chosen or task.encoders.get(modality) or MODALITY_SPECS[modality].encoder
     with torch.random.fork_rng(devices=[]):
         # layers draw from the global generator; the fork gives it back as it was
         # not torch.manual_seed: it also queues the seed for every kind of accelerator, each with a traceback

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,14 @@ from numpy.typing import NDArray
 
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Learner, Modality, NodeId
-from ..tasks.task_spec import Scores, TaskSpec, mean_scores
+from ..tasks.task_spec import Scores, Task, mean_scores
 from .client import Client
 
 #: Held-out samples whose inputs are gathered together; a window of images has a quarter of a megabyte.
 GATHERED_AT_ONCE = 256
+
+#: Share of the clients whose mean first score stands for the worst: at least one of them.
+WORST_SHARE = 0.1
 
 #: Name of a model or baseline -> its scores.
 NamedScores = Mapping[str, Scores]
@@ -32,7 +36,7 @@ class Evaluator:
         latest: client -> newest scores of its models; after the last round, the final ones.
     """
 
-    def __init__(self, task: TaskSpec, clients: Sequence[Client], rounds: int, every: int) -> None:
+    def __init__(self, task: Task, clients: Sequence[Client], rounds: int, every: int) -> None:
         self._task = task
         self._tests = {client.client_id: client.data.test for client in clients}
         self._rounds, self._every = rounds, every
@@ -69,13 +73,13 @@ def predicted(learner: Learner, samples: Samples) -> dict[str, NDArray[np.floati
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def baseline_scores(task: TaskSpec, client: Client) -> NamedScores:
+def baseline_scores(task: Task, client: Client) -> NamedScores:
     """Scores of predictions without a model on a client's held-out rows."""
     return task.baselines(client.data.train, client.data.test)
 
 
 def by_group(
-    task: TaskSpec, clients: Mapping[str, Sequence[Client]], scores: Mapping[NodeId, NamedScores]
+    task: Task, clients: Mapping[str, Sequence[Client]], scores: Mapping[NodeId, NamedScores]
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Mean over the clients of every group: group -> model or baseline -> figures."""
     groups: dict[str, dict[str, dict[str, float]]] = {}
@@ -85,11 +89,24 @@ def by_group(
     return groups
 
 
-def best_model(task: TaskSpec, models: Mapping[str, Mapping[str, float]]) -> str:
+def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
     """Name of the model that a group reports: the one with the best mean first score, as in the paper."""
-    return max(models, key=lambda name: models[name][task.columns[0].key])
+    first = task.columns[0]
+    return max(models, key=lambda name: first.rank(models[name][first.key]))
 
 
-def _mean(task: TaskSpec, members: Sequence[Scores]) -> dict[str, float]:
-    first = task.columns[0].key
-    return {**mean_scores(members), f"{first}_std": float(np.std([member[first] for member in members]))}
+def over_clients(task: Task, members: Sequence[Scores]) -> dict[str, float]:
+    """Statistics of the first score over clients: standard deviation, and mean of the worst tenth of them.
+
+    Args:
+        task: task of the clients.
+        members: scores of each client; one at least.
+    """
+    first = task.columns[0]
+    ranked = sorted((member[first.key] for member in members), key=first.rank)
+    worst = ranked[: math.ceil(WORST_SHARE * len(ranked))]
+    return {f"{first.key}_std": float(np.std(ranked)), f"{first.key}_worst_decile": float(np.mean(worst))}
+
+
+def _mean(task: Task, members: Sequence[Scores]) -> dict[str, float]:
+    return {**mean_scores(members), **over_clients(task, members)}

@@ -17,7 +17,7 @@ from ...models.settings import ModelSettings, SheafSettings
 from ...models.sheaf.equations import aligned_starts, kronecker_starts, random_starts, structured_starts
 from .client import Client
 from .data import ClientData
-from .encoders import make_encoder, torch_seed
+from .encoders import embedding_dim, make_encoder, torch_seed
 from .members import Member
 
 MAP_STARTS = {"structured": structured_starts, "random": random_starts}  # "aligned" needs the outputs as well
@@ -42,33 +42,36 @@ class InitialModels:
 
     def model(self, member: Member, modalities: Sequence[Modality], rows: ClientData) -> ClientModel:
         """Initial model of some modalities of a client."""
+        outputs = member.outputs(rows.test)
         made = {
-            modality: make_encoder(member.task, self.settings, self.seed, modality, rows.train, member.client_id)
+            modality: make_encoder(
+                member.task, self.settings, self.seed, modality, rows.train, member.client_id, member.encoder
+            )
             for modality in modalities
         }
         model = ClientModel(
             {modality: normalizer for modality, (normalizer, _) in made.items()},
             {modality: encoder for modality, (_, encoder) in made.items()},
             fusion=self.fusion,
-            embedding_dim=self.settings.embedding_dim,
-            n_outputs=member.task.n_outputs(member.data),
+            embedding_dim=embedding_dim([encoder for _, encoder in made.values()], self.settings),
+            n_outputs=len(outputs),
         )
-        model.head.data.copy_(self._head(model.layout, member))
+        model.head.data.copy_(self._head(model.layout, member.client_id, outputs))
         return model
 
-    def _head(self, layout: HeadLayout, member: Member) -> Tensor:
+    def _head(self, layout: HeadLayout, client_id: NodeId, outputs: Sequence[int]) -> Tensor:
         """[d] initial head; a common head is drawn once per layout.
 
         Where outputs are compared by what they are about, it is drawn for the outputs of all clients, and a client
         takes its own: neighbors then start in agreement on their edge.
         """
         if self.settings.head_start == "independent":
-            return self._drawn(layout, member.client_id)
+            return self._drawn(layout, client_id)
         if self.all_outputs is None:
             return self._drawn(layout)
         whole = replace(layout, n_outputs=len(self.all_outputs))
         # equal identities get equal rows of the common head, whatever numbers the client gives its beams
-        return chosen_outputs(self._drawn(whole), whole, [self.all_outputs.index(one) for one in member.outputs])
+        return chosen_outputs(self._drawn(whole), whole, [self.all_outputs.index(one) for one in outputs])
 
     def _drawn(self, layout: HeadLayout, *owner: NodeId) -> Tensor:
         return initial_head(layout, torch.Generator().manual_seed(torch_seed(self.seed, "head", layout, *owner)))

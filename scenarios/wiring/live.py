@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...datasets.recordings.recording_reader import RecordedStation
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
-from ...emulator.contracts import ConfigError, DataError, Modality
+from ...emulator.contracts import ConfigError, DataError, Labels, Modality
 from ...emulator.nodes.sensing import TICKS_AT_ONCE
 from ..recording.recorded_site import RecordedSite
 from ..recording.site_sensors import SiteSensors
@@ -84,7 +84,7 @@ class LiveRows:
         return len(self._samples)
 
     @property
-    def label(self) -> NDArray[np.int64]:
+    def label(self) -> Labels:
         """[n] class of every sample."""
         return self._samples.label
 
@@ -111,7 +111,7 @@ def live_rows(world: WorldFile, warm_up_s: float, member: Member, station: Recor
     sensors = SiteSensors(RecordedSite.of(world, station.index))
     sensed = SensedFrames.like(
         station,
-        **kept_frames(member.task, [member.modalities]),
+        **kept_frames(member.sensor_task, [member.modalities]),
         image_change=image_change(member.data.images, world.seed, member.client_id, member.modalities),
     )
     return LiveRows(member, sensors, sensed, world.section, warm_up_s, last_end)

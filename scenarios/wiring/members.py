@@ -23,7 +23,7 @@ from ..schema.compute_section import ComputeSection
 from ..schema.data_section import DataSection
 from ..schema.neighborhood import assign_groups
 from ..schema.scenario import Scenario
-from ..tasks.task_spec import TaskSpec
+from ..tasks.task_spec import SensorTask, Task
 
 #: A value of `data.images`.
 ImageChangeName = Literal["plain", "occluded", "views"]
@@ -39,34 +39,45 @@ class Member:
         modalities: modalities that it owns, in canonical order.
         task: task that it learns.
         data: data section with the values of its group.
-        numbering: [n_outputs] int64, designed output that each of its own outputs stands for.
+        numbering: [n_outputs] int64, designed output that each of its own outputs stands for; empty where outputs
+            follow from the data, in one numbering for all.
+        encoder: name of the encoder that its group chooses; empty: that of the task, or of the modality.
     """
 
     client_id: NodeId
     group: str
     modalities: tuple[Modality, ...]
-    task: TaskSpec
+    task: Task
     data: DataSection
     numbering: NDArray[np.int64]
+    encoder: str = ""
 
     @property
-    def outputs(self) -> tuple[int, ...]:
-        """[n_outputs] identity of each logit: equal numbers of two clients are the same beam.
+    def sensor_task(self) -> SensorTask:
+        """Its task, where that is about what sensors recorded."""
+        assert isinstance(self.task, SensorTask), "asked of clients with sensors only"
+        return self.task
+
+    def outputs(self, samples: Samples) -> tuple[int, ...]:
+        """[n_outputs] identity of each logit: equal numbers of two clients are the same class or beam.
 
         A base station knows them from how its array is built and mounted.
+
+        Args:
+            samples: of the client.
         """
-        designed = self.task.output_identities(self.data)
-        return tuple(designed[output] for output in self.numbering)
+        designed = self.task.outputs(self.data, samples).identities
+        return tuple(designed[output] for output in self.numbering) or designed
 
     def samples(self, sensed: SensedFrames, *, may_be_empty: bool = False) -> Samples:
-        """All samples of the sensed frames, in the client's own numbers of beams; errors as of `TaskSpec.samples`."""
-        samples = self.task.samples(sensed, self.modalities, self.data, may_be_empty=may_be_empty)
+        """All samples of the sensed frames, in the client's own numbers of beams; errors as of `SensorTask.samples`."""
+        samples = self.sensor_task.samples(sensed, self.modalities, self.data, may_be_empty=may_be_empty)
         return self.numbered(samples)
 
     def samples_of_every_frame(self, sensed: SensedFrames) -> Samples:
-        """Samples of every frame, as a served model gets them: without a stride; errors as of `TaskSpec.samples`."""
+        """Samples of every frame, as a served model gets them: without a stride; errors as of `SensorTask.samples`."""
         every = self.data.model_copy(update={"stride": 1})
-        return self.numbered(self.task.samples(sensed, self.modalities, every))
+        return self.numbered(self.sensor_task.samples(sensed, self.modalities, every))
 
     def numbered(self, samples: Samples) -> Samples:
         """Samples in the order of the codebook, as this client numbers its beams."""
@@ -75,13 +86,14 @@ class Member:
 
 def members_of(scenario: Scenario) -> list[Member]:
     """All clients, ordered by client id."""
-    members = []
+    members, task = [], scenario.task_spec
     for client_id, group in enumerate(assign_groups(scenario.clients, scenario.seed)):
         data = scenario.data_of(group)
-        n_outputs = scenario.task_spec.n_outputs(data)
+        # outputs that follow from the data are numbered as these number them
+        n_outputs = task.outputs(data).n if isinstance(task, SensorTask) else 0
         numbering = _numbering(data.beam_order, scenario.clients.n_clients, scenario.seed, client_id, n_outputs)
-        owned = scenario.clients.group(group).owned
-        members.append(Member(client_id, group, owned, scenario.task_spec, data, numbering))
+        section = scenario.clients.group(group)
+        members.append(Member(client_id, group, section.owned, task, data, numbering, section.encoder))
     return members
 
 
@@ -120,7 +132,7 @@ def image_change(
     return None
 
 
-def kept_frames(task: TaskSpec, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
+def kept_frames(task: SensorTask, owned: Sequence[Sequence[Modality]]) -> dict[str, Any]:
     """Arguments of `SensedFrames` for the frames of a base station that its clients need.
 
     Args:

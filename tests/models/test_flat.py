@@ -129,3 +129,8 @@ def test_loading_a_checkpoint_writes_into_the_vector(pair: tuple[nn.Module, nn.M
 def test_a_module_without_buffers_is_all_trainable() -> None:
     flat = FlatModule(nn.Linear(2, 3))
     assert flat.vector.shape == flat.trainable.shape == (9,)
+
+
+def test_a_module_without_parameters_has_an_empty_vector() -> None:
+    flat = FlatModule(nn.Flatten())
+    assert flat.vector.shape == flat.trainable.shape == flat.gradient.shape == (0,)

@@ -16,7 +16,7 @@ from sheafedge.datasets.recordings.recording_layout import RecordingDescription,
 from sheafedge.datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from sheafedge.datasets.recordings.recording_writer import RecordingWriter
 from sheafedge.datasets.windows.sensed_frames import FRAMES_AT_ONCE, SensedFrames
-from sheafedge.emulator.contracts import MODALITIES, ConfigError, DataError
+from sheafedge.emulator.contracts import SENSED_MODALITIES, ConfigError, DataError
 
 N_RAYS, HEIGHT, WIDTH, N_BEAMS = 3, 2, 5, 4
 GPS_COLUMNS = ("latitude_deg", "longitude_deg", "distance_m", "height_m")
@@ -47,7 +47,7 @@ def fields_of(n: int, seed: int = 0) -> Fields:
 
 def empty(**changes: Any) -> SensedFrames:
     settings_: dict[str, Any] = {"keep_powers": True, "gps_columns": GPS_COLUMNS, "geometry": PLACE, **changes}
-    return SensedFrames("corner", settings_.pop("modalities", MODALITIES), **settings_)
+    return SensedFrames("corner", settings_.pop("modalities", SENSED_MODALITIES), **settings_)
 
 
 def rows_of(fields: Fields, first: int, stop: int | None = None) -> Fields:
@@ -141,7 +141,7 @@ def test_a_recording_and_what_was_handed_over_live_cannot_be_told_apart(tmp_path
     n = 2 * FRAMES_AT_ONCE + 30
     fields = fields_of(n)
     station = recorded(tmp_path / "corner.h5", fields, PLACE)
-    replay = SensedFrames.of(station, MODALITIES, color=color, keep_powers=True, image_change=darker_by_row)
+    replay = SensedFrames.of(station, SENSED_MODALITIES, color=color, keep_powers=True, image_change=darker_by_row)
     live = empty(color=color, image_change=darker_by_row)
     for first in range(0, n, 7):
         live.append(rows_of(fields, first, first + 7))

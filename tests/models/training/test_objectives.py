@@ -8,7 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.objectives import MAX_CLASS_WEIGHT, balanced_weights, binary_cross_entropy, cross_entropy
+from sheafedge.models.objectives import (
+    MAX_CLASS_WEIGHT,
+    balanced_weights,
+    binary_cross_entropy,
+    cross_entropy,
+    squared_error,
+)
 from sheafedge.models.settings import TrainingSettings
 from sheafedge.models.training.local_training import LocalTraining
 from sheafedge.models.training.training_rows import RowsInMemory
@@ -61,3 +67,8 @@ def warned_share(class_weights: str) -> float:
 def test_balanced_training_is_undecided_where_nothing_is_known_and_plain_training_says_the_base_rate() -> None:
     assert warned_share("balanced") == pytest.approx(0.5, abs=0.01)
     assert warned_share("none") == pytest.approx(0.1, abs=0.01)
+
+
+def test_the_squared_error_is_the_mean_over_rows_of_one_output() -> None:
+    outputs, values = torch.tensor([[1.0], [4.0]], dtype=torch.float64), torch.tensor([0.0, 2.0])
+    assert float(squared_error(outputs, values, None)) == pytest.approx((1.0 + 4.0) / 2.0)

@@ -66,11 +66,11 @@ def manifest_of(scenario: Scenario, rate_hz: float) -> Manifest:
     for modality in member.modalities:
         told = described[modality]
         inputs.append(InputSpec(told.window, told.shape, rate_hz, told.unit, told.meaning))
-    labels = tuple(member.task.labels(member.data))
+    labels = member.task.outputs(member.data, client.test).labels
     if scenario.task == "blockage":
         output = OutputSpec("binary", labels, "soon", horizon_s=member.data.horizon / rate_hz)
     else:
-        output = OutputSpec("classes", labels, "best", codebook=tuple(map(int, member.outputs)))
+        output = OutputSpec("classes", labels, "best", codebook=tuple(map(int, member.outputs(client.test))))
     return Manifest(
         name="model",
         created_by="tests",

@@ -69,6 +69,15 @@ CASES: dict[str, Case] = {
             " on; name each file once"
         ),
     ),
+    "an encoder of tables for a sensor": Case(
+        "beam_tracking",
+        {"clients.groups": [{**GPS, "encoder": "identity"}]},
+        {"clients.groups": [GPS]},
+        (
+            "clients.groups: 'gps' sets encoder = 'identity', which takes rows of a table or images, but owns 'gps',"
+            " whose encoder is fixed; leave it out"
+        ),
+    ),
     "measured rows without a folder": Case(
         "beam_tracking",
         {"data.source": "deepsense"},

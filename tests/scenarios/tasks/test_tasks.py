@@ -11,8 +11,8 @@ from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.emulator.contracts import Modality
 from sheafedge.scenarios.schema.data_section import DataSection
 from sheafedge.scenarios.tasks.blockage_task import Blockage
-from sheafedge.scenarios.tasks.task_spec import TaskSpec
-from sheafedge.scenarios.tasks.task_table import TASKS
+from sheafedge.scenarios.tasks.task_spec import SensorTask
+from sheafedge.scenarios.tasks.task_table import SENSOR_TASKS
 from sheafedge.scenarios.wiring.encoders import OBJECTIVES
 
 N_FRAMES = 40
@@ -29,7 +29,7 @@ GPS_COLUMNS = {
 
 def sensed_for(name: str, blocked: np.ndarray | None = None) -> SensedFrames:
     """A base station that has everything that a task can use."""
-    task, draws = TASKS[name], np.random.default_rng(4)
+    task, draws = SENSOR_TASKS[name], np.random.default_rng(4)
     columns = GPS_COLUMNS.get(name, ())
     sensed = SensedFrames(
         "corner", task.modalities, color=task.color, keep_powers="rf" in task.needs, gps_columns=columns
@@ -50,13 +50,13 @@ def sensed_for(name: str, blocked: np.ndarray | None = None) -> SensedFrames:
 
 
 def samples_of(name: str, modalities: tuple[Modality, ...] | None = None) -> Any:
-    task = TASKS[name]
+    task = SENSOR_TASKS[name]
     return task.samples(sensed_for(name), modalities or task.modalities, DATA[name])
 
 
 def blockage_samples(blocked: np.ndarray, horizon: int = 2) -> Any:
     sensed = sensed_for("blockage", blocked)
-    return TASKS["blockage"].samples(sensed, ("rf",), DataSection(window=1, horizon=horizon))
+    return SENSOR_TASKS["blockage"].samples(sensed, ("rf",), DataSection(window=1, horizon=horizon))
 
 
 def logits(answers: np.ndarray) -> np.ndarray:
@@ -64,9 +64,9 @@ def logits(answers: np.ndarray) -> np.ndarray:
     return np.where(answers, 3.0, -3.0)[:, None]
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", SENSOR_TASKS)
 def test_every_input_has_the_shape_that_its_description_promises(name: str) -> None:
-    task, data = TASKS[name], DATA[name]
+    task, data = SENSOR_TASKS[name], DATA[name]
     samples = samples_of(name)
     described = task.input_descriptions(samples, data)
     inputs = samples.inputs(np.arange(5))
@@ -78,30 +78,31 @@ def test_every_input_has_the_shape_that_its_description_promises(name: str) -> N
         assert described[modality].meaning
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", SENSOR_TASKS)
 def test_only_the_inputs_of_the_client_are_described(name: str) -> None:
-    for modality in TASKS[name].modalities:
+    for modality in SENSOR_TASKS[name].modalities:
         samples = samples_of(name, (modality,))
-        assert set(TASKS[name].input_descriptions(samples, DATA[name])) == {modality}
+        assert set(SENSOR_TASKS[name].input_descriptions(samples, DATA[name])) == {modality}
         assert samples.modalities == (modality,)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", SENSOR_TASKS)
 def test_there_is_a_name_for_every_class_and_no_class_without_a_name(name: str) -> None:
-    task, data = TASKS[name], DATA[name]
-    names, label = task.labels(data), samples_of(name).label
+    task, data = SENSOR_TASKS[name], DATA[name]
+    outputs, label = task.outputs(data, samples_of(name)), samples_of(name).label
+    names = outputs.labels
     assert len(set(names)) == len(names) > label.max()
     assert label.min() >= 0
-    assert task.n_outputs(data) == (1 if task.objective == "binary_cross_entropy" else len(names))
+    assert outputs.n == (1 if task.objective == "binary_cross_entropy" else len(names))
     assert task.objective in OBJECTIVES
-    assert str(task.n_outputs(data)) in task.output_description(data)
+    assert str(outputs.n) in outputs.meaning
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", SENSOR_TASKS)
 def test_every_column_of_a_table_has_a_score_behind_it(name: str) -> None:
-    task = TASKS[name]
+    task = SENSOR_TASKS[name]
     samples = samples_of(name)
-    answers = np.random.default_rng(0).normal(size=(len(samples), task.n_outputs(DATA[name])))
+    answers = np.random.default_rng(0).normal(size=(len(samples), task.outputs(DATA[name], samples).n))
     keys = {column.key for column in task.columns}
     baselines = task.baselines(samples, samples)
     assert list(baselines) == ["persistence", "majority"]
@@ -114,9 +115,9 @@ def test_every_column_of_a_table_has_a_score_behind_it(name: str) -> None:
 @pytest.mark.parametrize("name", ["beam_tracking", "beam_prediction"])
 def test_the_powers_themselves_are_a_perfect_answer_about_beams(name: str) -> None:
     samples = samples_of(name)
-    scores = TASKS[name].scores(samples.powers, samples)
+    scores = SENSOR_TASKS[name].scores(samples.powers, samples)
     assert scores == {"top1": 1.0, "top3": 1.0, "power_loss_db": 0.0}
-    assert TASKS[name].scores(-samples.powers, samples)["top1"] == 0.0
+    assert SENSOR_TASKS[name].scores(-samples.powers, samples)["top1"] == 0.0
 
 
 # Blockage.
@@ -126,10 +127,10 @@ def test_a_logit_above_zero_is_a_warning() -> None:
     samples = samples_of("blockage")
     truth = samples.label == 1
     perfect = {"balanced_accuracy": 1.0, "f1": 1.0, "accuracy": 1.0, "ahead": 1.0}
-    assert TASKS["blockage"].scores(logits(truth), samples) == pytest.approx(perfect)
-    wrong = TASKS["blockage"].scores(logits(~truth), samples)
+    assert SENSOR_TASKS["blockage"].scores(logits(truth), samples) == pytest.approx(perfect)
+    wrong = SENSOR_TASKS["blockage"].scores(logits(~truth), samples)
     assert (wrong["balanced_accuracy"], wrong["accuracy"], wrong["ahead"]) == (0.0, 0.0, 0.0)
-    silent = TASKS["blockage"].scores(np.zeros((len(samples), 1)), samples)  # no more likely than not
+    silent = SENSOR_TASKS["blockage"].scores(np.zeros((len(samples), 1)), samples)  # no more likely than not
     assert silent["accuracy"] == pytest.approx((~truth).mean())
 
 
@@ -138,7 +139,7 @@ def test_who_sees_what_is_there_is_right_now_and_foresees_nothing() -> None:
     blocked = np.zeros(N_FRAMES, dtype=bool)
     blocked[10:20] = True
     samples = blockage_samples(blocked)
-    persistence = TASKS["blockage"].baselines(samples, samples)["persistence"]
+    persistence = SENSOR_TASKS["blockage"].baselines(samples, samples)["persistence"]
     assert persistence["balanced_accuracy"] > 0.8
     assert persistence["ahead"] == 0.5
 
@@ -148,7 +149,7 @@ def test_foresight_is_scored_on_frames_that_are_clear_alone() -> None:
     blocked[10:20] = True
     samples = blockage_samples(blocked)
     foreseen = logits((samples.label == 1) & ~samples.blocked_now)
-    scores = TASKS["blockage"].scores(foreseen, samples)
+    scores = SENSOR_TASKS["blockage"].scores(foreseen, samples)
     assert scores["ahead"] == 1.0
     assert scores["balanced_accuracy"] < 0.8  # it says nothing about what is blocked already
 
@@ -158,7 +159,7 @@ def test_where_nothing_follows_a_clear_frame_but_one_kind_foresight_has_no_score
     """Nobody was ever asked; a number would only look like an answer."""
     blocked = np.arange(N_FRAMES) >= blocked_from
     samples = blockage_samples(blocked)
-    task: TaskSpec = Blockage()
+    task: SensorTask = Blockage()
     for scores in (task.scores(logits(samples.label == 1), samples), *task.baselines(samples, samples).values()):
         assert "ahead" not in scores
         assert {"balanced_accuracy", "f1", "accuracy"} <= set(scores)
@@ -166,7 +167,7 @@ def test_where_nothing_follows_a_clear_frame_but_one_kind_foresight_has_no_score
 
 def test_the_more_frequent_state_of_training_is_said_of_every_held_out_row() -> None:
     often, seldom = np.arange(N_FRAMES) < 30, np.arange(N_FRAMES) < 5
-    task = TASKS["blockage"]
+    task = SENSOR_TASKS["blockage"]
     said = task.baselines(blockage_samples(often), blockage_samples(seldom))["majority"]
     assert said["accuracy"] == pytest.approx((blockage_samples(seldom).label == 1).mean())
     said = task.baselines(blockage_samples(seldom), blockage_samples(often))["majority"]
@@ -188,7 +189,7 @@ def test_tracking_looks_back_and_prediction_looks_once() -> None:
 
 
 def test_thinning_keeps_every_so_many_th_row_for_every_task() -> None:
-    for name, task in TASKS.items():
+    for name, task in SENSOR_TASKS.items():
         whole = samples_of(name).end
         thinned = task.samples(sensed_for(name), task.modalities, DATA[name].model_copy(update={"stride": 5})).end
         assert_array_equal(thinned, whole[whole % 5 == 0])
@@ -202,5 +203,5 @@ def test_the_definition_of_blocked_is_the_scenarios_choice(label: str) -> None:
     draws = np.random.default_rng(1)
     columns = {name: draws.random(n) < 0.5 for name in ("blocked_geometric", "blocked_power")}
     sensed.append({**fields, **columns})
-    samples: Any = TASKS["blockage"].samples(sensed, ("rf",), DataSection(window=1, horizon=1, label=label))
+    samples: Any = SENSOR_TASKS["blockage"].samples(sensed, ("rf",), DataSection(window=1, horizon=1, label=label))
     assert_array_equal(samples.blocked_now, columns[label][samples.end])

@@ -11,12 +11,13 @@ import pytest
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import Modality
 from sheafedge.scenarios.schema.scenario import Scenario
-from sheafedge.scenarios.tasks.task_spec import Scores
+from sheafedge.scenarios.tasks.beam_tasks import BeamTracking
+from sheafedge.scenarios.tasks.task_spec import Column, Scores
 from sheafedge.scenarios.tasks.task_table import TASKS
 from sheafedge.scenarios.wiring import evaluation
 from sheafedge.scenarios.wiring.client import Client
 from sheafedge.scenarios.wiring.data import ClientData, load_data
-from sheafedge.scenarios.wiring.evaluation import Evaluator, baseline_scores, best_model, by_group
+from sheafedge.scenarios.wiring.evaluation import Evaluator, baseline_scores, best_model, by_group, over_clients
 
 BOTH = [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}]
 TRACKING, BLOCKAGE = TASKS["beam_tracking"], TASKS["blockage"]
@@ -122,7 +123,8 @@ def test_majority_is_counted_in_training_rows_and_scored_on_held_out_ones(data: 
 def test_a_group_is_the_mean_of_its_clients_however_many_rows_they_have(data: ClientData) -> None:
     members = [client(data, 0), client(replace(data, test=data.test.take(np.arange(3))), 1)]
     groups = by_group(TRACKING, {"both": members}, {0: {"fused": scores(0.2)}, 1: {"fused": scores(0.4)}})
-    assert groups["both"]["fused"] == pytest.approx({"top1": 0.3, "top3": 0.6, "power_loss_db": 3.0, "top1_std": 0.1})
+    means, spread = {"top1": 0.3, "top3": 0.6, "power_loss_db": 3.0}, {"top1_std": 0.1, "top1_worst_decile": 0.2}
+    assert groups["both"]["fused"] == pytest.approx({**means, **spread})
 
 
 def test_groups_come_in_the_order_they_are_given(data: ClientData) -> None:
@@ -139,7 +141,27 @@ def test_a_score_that_some_clients_do_not_have_is_the_mean_of_the_others(data: C
     assert (mean["balanced_accuracy"], mean["ahead"]) == (pytest.approx(0.6), 0.9)
     assert mean["balanced_accuracy_std"] == pytest.approx(np.std([0.5, 0.6, 0.7]))
     nobody = by_group(BLOCKAGE, {"g": members[:1]}, {0: {"fused": scored[0]}})
-    assert set(nobody["g"]["fused"]) == {"balanced_accuracy", "balanced_accuracy_std"}
+    spread = {"balanced_accuracy_std", "balanced_accuracy_worst_decile"}
+    assert set(nobody["g"]["fused"]) == {"balanced_accuracy", *spread}
+
+
+class Errors(BeamTracking):
+    """A task whose first score is an error."""
+
+    columns = (Column("mse", "mse", better="lower"),)
+
+
+def test_the_worst_decile_is_the_mean_of_the_worst_tenth_whichever_way_is_better() -> None:
+    """Of 20 clients the worst two count; of three, the worst one."""
+    accuracy = [{"top1": value / 20} for value in (3, *range(4, 20), 1, 2, 20)]
+    assert over_clients(TRACKING, accuracy)["top1_worst_decile"] == pytest.approx(1.5 / 20)
+    errors = [{"mse": value} for value in (2.0, 9.0, 4.0)]
+    assert over_clients(Errors(), errors) == pytest.approx({"mse_std": np.std([2, 9, 4]), "mse_worst_decile": 9.0})
+
+
+def test_of_errors_the_lowest_is_the_best() -> None:
+    models = {"gps": {"mse": 3.0}, "rf": {"mse": 0.5}, "fused": {"mse": 1.0}}
+    assert best_model(Errors(), models) == "rf"
 
 
 def test_a_group_reports_its_best_model_by_the_first_figure_of_the_task() -> None:
