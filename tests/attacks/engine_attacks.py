@@ -8,17 +8,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgpack
 import numpy as np
 import zmq
 from attacks.frame_attacks import FrameAttacks
 from attacks.raw_peer import RawPeer, zmtp_frame, zmtp_message, zmtp_ping
-from sheafedge.emulator.network.transport.curve_keys import CurveKeys, use_keys
+from sheafedge.emulator.network.transport.curve_keys import CurveKeys, read_keys, use_keys
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 #: Frames that are sent on one connection; a part of the storm is over a limit, and ends its connection.
@@ -86,7 +89,7 @@ def packet_storm(
     captured: Sequence[Sequence[bytes]],
     seed: int,
     is_enough: Callable[[], bool],
-    keys: CurveKeys | None = None,
+    keys_folder: Path | None = None,
     first: Sequence[bytes] | None = None,
 ) -> Callable[[], None]:
     """Hostile packets, a few on every connection, until the other end has refused enough; replies are never read.
@@ -96,20 +99,56 @@ def packet_storm(
         captured: valid packets, see `FrameAttacks`.
         seed: of the attacker.
         is_enough: whether the other end has counted enough of them.
-        keys: of the attacker; None: none.
+        keys_folder: where the attacker's keys are; None: it has none.
         first: a valid packet that begins every connection, such as a request for a seat.
     """
 
     def work() -> None:
         attacks = FrameAttacks(captured, seed)
         while not is_enough():
-            with peer(address, keys) as socket, contextlib.suppress(zmq.Again):
-                if first is not None:
-                    socket.send_multipart(first)
-                for _ in range(_FRAMES_OF_A_CONNECTION):
-                    socket.send_multipart(attacks.packet())
+            with contextlib.suppress(OSError):
+                attacker = RawPeer(address)
+                packets = [attacks.packet() for _ in range(_FRAMES_OF_A_CONNECTION)]
+                attacker.send_until_cut(map(zmtp_message, [first, *packets] if first is not None else packets))
+                attacker.die()
 
-    return work
+    def work_with_keys() -> None:
+        while not is_enough():
+            process = subprocess.Popen([sys.executable, "-P", "-c", _KEYED_STORM, _TESTS], stdin=subprocess.PIPE)
+            assert process.stdin is not None
+            with process.stdin as given:
+                msgpack.dump([address, captured, seed, str(keys_folder), first], given)
+            while not is_enough():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(0.05)
+                    break  # it was aborted, and another one goes on
+            process.kill()
+            process.wait()
+
+    return work if keys_folder is None else work_with_keys
+
+
+#: A process of its own: libzmq 4.3.5 aborts a sender that closes while it is cut off (session_base.cpp:233).
+_KEYED_STORM = """
+import sys, msgpack
+sys.path.insert(0, sys.argv[1])
+from attacks.engine_attacks import keyed_storm
+keyed_storm(*msgpack.load(sys.stdin.buffer))
+"""
+_TESTS = str(Path(__file__).parents[1])
+
+
+def keyed_storm(
+    address: str, captured: Sequence[Sequence[bytes]], seed: int, keys_folder: str, first: Sequence[bytes] | None
+) -> None:
+    """The storm of an attacker with keys, whom libzmq encrypts, until the process is killed."""
+    attacks, keys = FrameAttacks(captured, seed), read_keys(Path(keys_folder), "worker")
+    while True:
+        with peer(address, keys) as socket, contextlib.suppress(zmq.Again):
+            if first is not None:
+                socket.send_multipart(first)
+            for _ in range(_FRAMES_OF_A_CONNECTION):
+                socket.send_multipart(attacks.packet())
 
 
 def connection_storm(address: str, seed: int, n_times: int, on_done: Callable[[str], None]) -> Callable[[], None]:

@@ -123,7 +123,9 @@ def attack(tally: Tally, keys_folder: Path | None, n_packets: int, n_times: int,
         run = SteppedRing(Ring(remote_hosts(server)))
         run.play(5)
         peak = ResidentPeak()
-        storms = [packet_storm(address, CAPTURED, seed, lambda: server.n_refused >= n_packets, keys) for seed in (0, 1)]
+        storms = [
+            packet_storm(address, CAPTURED, seed, lambda: server.n_refused >= n_packets, keys_folder) for seed in (0, 1)
+        ]
         connections = connection_storm(address, 7, n_times, tried.append)
         with Attackers(*storms, connections, crowd(address, n_crowd, tried.append)) as attackers:
             while attackers.are_busy:

@@ -159,7 +159,7 @@ def attack(tally: Tally, keys_folder: Path | None, n_packets: int, n_times: int,
     with attacked(tally, keys_folder) as port:
         address, tried = port.server.address, list[str]()
         storms = [
-            packet_storm(address, CAPTURED, seed, lambda: port.n_refused >= n_packets, port.keys, first)
+            packet_storm(address, CAPTURED, seed, lambda: port.n_refused >= n_packets, keys_folder, first)
             for seed, first in enumerate((None, JOIN))
         ]
         connections = connection_storm(address, 7, n_times, tried.append)
