@@ -49,7 +49,7 @@ def test_an_empty_cell_is_not_a_number() -> None:
         ("# clause\n", "at least one row"),
         ("# clause\na,b\n", "at least one row"),
         ("# clause\na,b\n1,2,3\n", "line 3 has 3 cells, its header 2"),
-        ("# clause\na,b\n1,two\n", "column b must hold numbers"),
+        ("# clause\na,b\n1,two\n", "column 'b' must hold numbers"),
     ],
 )
 def test_a_damaged_table_is_refused(text: str, complaint: str) -> None:
