@@ -44,6 +44,7 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "batches": ("Runs of the model.", "", ()),
     "reloads": ("New bundles that were looked at.", "result", RELOADS),
     "cut_off": ("Connections cut off, because they sent far more than is taken.", "", ()),
+    "abandoned": ("Packets thrown away unread: their clients are gone, and too many are left.", "", ()),
     "strangers": ("Connections without a known key.", "", ()),
 }
 _PREFIX = "sheafedge_"

@@ -147,6 +147,7 @@ class Server:
         is_there = self._socket.arrived(wait_s)
         self.counts.set_total("strangers", self._socket.n_refused)
         self.counts.set_total("cut_off", self._socket.n_cut)
+        self.counts.set_total("abandoned", self._socket.n_abandoned)
         return is_there
 
     def _take(self) -> None:

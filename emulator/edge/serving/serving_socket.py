@@ -25,6 +25,8 @@ _FAR_TOO_MANY_PARTS = 64
 _QUEUED_OF_A_CLIENT, _QUEUED_BYTES = 64, 2 << 20
 #: Bytes of all clients, in those of one. A part without contents has 2 bytes on the wire and 64 in memory.
 _QUEUED_IN_ALL = 8
+#: Abandoned packets that are thrown away at once; the model must have its turns.
+_MOST_ABANDONED = 2000
 #: Replies of one client that wait inside ZeroMQ; more are lost to it.
 _UNREAD_OF_A_CLIENT = 256
 #: A client without power never closes its connection: seconds until the kernel asks, between asking, times.
@@ -51,6 +53,7 @@ class ServingSocket:
     Attributes:
         address: address with the port in use.
         clients: identities of the latest clients, the newest last.
+        n_abandoned: packets that were thrown away, because their clients are gone and have left too many.
 
     Raises:
         TransportError: the address is taken.
@@ -63,6 +66,7 @@ class ServingSocket:
         self.clients: OrderedDict[bytes, None] = OrderedDict()
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._authenticator: KeyAuthenticator | None = None
+        self.n_abandoned = 0
         self._guard: ConnectionGuard | None = None
         self._socket = open_socket(self._context, zmq.ROUTER, timeout_s, max(*frame_bytes, MOST_HEADER_BYTES))
         self._socket.setsockopt(zmq.RCVHWM, _QUEUED_OF_A_CLIENT)
@@ -113,14 +117,28 @@ class ServingSocket:
     def received(self) -> tuple[bytes, list[memoryview]] | None:
         """Client and the parts of its packet; None: there is none.
 
-        Of a message with too many parts only as many are kept as show that.
+        Of a message with too many parts only as many are kept as show that. Packets that the guard has no use for are
+        counted and thrown away.
         """
-        try:
-            client = self._socket.recv(zmq.NOBLOCK)
-        except zmq.Again:
-            if self._guard is not None:
-                self._guard.took_all()
-            return None
+        for _ in range(_MOST_ABANDONED):
+            try:
+                client = self._socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                if self._guard is not None:
+                    self._guard.took_all()
+                return None
+            parts, is_wanted = self._parts(client)
+            if is_wanted:
+                self.clients[client] = None
+                self.clients.move_to_end(client)
+                if len(self.clients) > _MOST_CLIENTS:
+                    self.clients.popitem(last=False)
+                return client, parts
+            self.n_abandoned += 1
+        return None
+
+    def _parts(self, client: bytes) -> tuple[list[memoryview], bool]:
+        """Parts of the message that is being received, and whether anybody waits for it."""
         parts: list[memoryview] = []
         sizes: list[int] = []
         part: zmq.Frame | None = None
@@ -134,13 +152,8 @@ class ServingSocket:
             sizes.append(part.buffer.nbytes)
             if len(parts) < _MOST_PARTS:
                 parts.append(part.buffer)
-        if part is not None and self._guard is not None:
-            self._guard.took(part, sizes)
-        self.clients[client] = None
-        self.clients.move_to_end(client)
-        if len(self.clients) > _MOST_CLIENTS:
-            self.clients.popitem(last=False)
-        return client, parts
+        is_wanted = part is None or self._guard is None or self._guard.took(client, part, sizes)
+        return parts, is_wanted
 
     def send(self, client: bytes, packet: Packet) -> Literal["sent", "full", "gone"]:
         """Send without waiting, and what became of it: a client that reads nothing must not hold up the others."""

@@ -38,6 +38,17 @@ def open_monitor(
     return monitor
 
 
+def descriptor_of(frame: zmq.Frame) -> int | None:
+    """Descriptor of the connection that a frame came from, which may be closed by now.
+
+    None: libzmq does not know, because the other end was gone before libzmq had looked who it was.
+    """
+    try:
+        return int(frame.get(zmq.SRCFD))
+    except zmq.ZMQError:
+        return None
+
+
 def bytes_received(descriptor: int) -> int | None:
     """Bytes that have arrived on a connection; 0 where the system does not tell, None where it is closed."""
     if sys.platform != "linux":

@@ -27,14 +27,18 @@ from collections.abc import Sequence
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
-from .connection_descriptors import bytes_received, open_monitor, shut_down
+from .connection_descriptors import bytes_received, descriptor_of, open_monitor, shut_down
 
 #: Interval between two looks in ms: at 1 Gbit/s, 6 MB more than the limit may arrive within.
 _LOOK_MS = 50
 #: Bytes per look that nobody takes and nobody has to answer for: heartbeats, which no message shows.
 _LEAK_BYTES = 1
+#: In limits for all: what connections that are gone have left when no new one is let in, whose packets may get lost.
+_FAR_TOO_MUCH = 4
 #: Who holds less than this part of the limit is not cut off for what all hold together.
 _SMALL = 16
+#: How identities begin that libzmq gives (a client may choose another, and have it again).
+_GIVEN = b"\0"
 _EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CLOSED
 
 
@@ -60,6 +64,7 @@ class _Connection:
         descriptor: that of ZeroMQ.
 
     Attributes:
+        client: identity that came with the latest message.
         taken: bytes of it that were taken or forgiven.
         is_cut: whether it was cut off.
 
@@ -69,14 +74,11 @@ class _Connection:
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=os.dup(descriptor))
-        self.taken, self.is_cut = 0, False
+        self.client, self.taken, self.is_cut = b"", 0, False
 
     def inside(self) -> int:
-        """Bytes that arrived and were not taken."""
-        received = bytes_received(self._socket.fileno()) or 0
-        # What was credited for a former connection of its number must not count for this one.
-        self.taken = min(self.taken, received)
-        return received - self.taken
+        """Bytes that arrived and were not taken; negative: those of a former connection of its number were taken."""
+        return (bytes_received(self._socket.fileno()) or 0) - self.taken
 
     def cut(self) -> None:
         """ZeroMQ closes it then, and frees the message that has no end."""
@@ -91,8 +93,8 @@ class _Connection:
 class ConnectionGuard:
     """Watches the connections of one bound ROUTER socket, in a thread of its own.
 
-    Connections that are gone leave the messages that were complete. While they and the others hold too much in all, no
-    new connection is let in.
+    Connections that are gone leave the messages that were complete. While too much is left, `took` says of those that
+    nobody waits for them; while far too much is left, no new connection is let in.
 
     Args:
         guarded: not bound yet. Its RCVHWM is removed, and its monitor belongs to the guard. For every connection it
@@ -114,34 +116,43 @@ class ConnectionGuard:
         self._connections: dict[int, _Connection] = {}  # by ZeroMQ's descriptor
         self._early: dict[int, int] = {}  # bytes taken of connections that are not known yet, or gone
         self._left = 0  # bytes that connections which are gone have left
+        self._gone: dict[bytes, None] = {}  # identities of their clients, which libzmq gives to no other
         self.n_cut = 0
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="connection guard", daemon=True)
         self._thread.start()
 
-    def took(self, part: zmq.Frame, part_sizes: Sequence[int]) -> None:
+    def took(self, client: bytes, part: zmq.Frame, part_sizes: Sequence[int]) -> bool:
         """Credit the sender of a message that was taken from the socket.
 
         Its connection may be gone by now, and another one have its number. So a message can only be credited, or not
         be: nobody can be cut off for it.
 
         Args:
-            part: any part of it but the sender's identity.
+            client: the sender's identity.
+            part: any other part.
             part_sizes: sizes of all parts but the sender's identity.
+
+        Returns:
+            whether it is to be processed; not if its sender is gone and has left too much with others.
         """
-        descriptor = int(part.get(zmq.SRCFD))
+        descriptor = descriptor_of(part)
         n_bytes = sum(wire_bytes(size, encrypted=self._encrypted) for size in part_sizes)
         with self._lock:
-            if descriptor in self._connections:
-                self._connections[descriptor].taken += n_bytes
-            else:
+            if descriptor in self._connections and client not in self._gone:
+                connection = self._connections[descriptor]
+                connection.client, connection.taken = client, connection.taken + n_bytes
+                return True
+            if descriptor is not None:
                 self._early[descriptor] = self._early.get(descriptor, 0) + n_bytes
-                self._left = max(0, self._left - n_bytes)
+            self._left = max(0, self._left - n_bytes)
+            return self._left <= self._most_bytes_in_all // 2
 
     def took_all(self) -> None:
         """Note that no message is left to be taken; what connections that are gone have left, ZeroMQ has freed."""
         with self._lock:
             self._left = 0
+            self._gone.clear()
 
     def close(self) -> None:
         """End the watch; before the guarded socket is closed."""
@@ -168,8 +179,10 @@ class ConnectionGuard:
                 if event["event"] == zmq.EVENT_ACCEPTED:
                     self._let_in(int(event["value"]))
                 elif (gone := self._connections.pop(int(event["value"]), None)) is not None:
-                    self._left += gone.inside()
+                    self._left = max(0, self._left + gone.inside())
                     gone.close()
+                    if gone.client.startswith(_GIVEN):
+                        self._gone[gone.client] = None
 
     def _let_in(self, descriptor: int) -> None:
         try:
@@ -178,13 +191,13 @@ class ConnectionGuard:
             shut_down(descriptor)  # whom nobody can watch
             return
         connection.taken = self._early.pop(descriptor, 0)
-        if self._left > self._most_bytes_in_all:
+        if self._left > _FAR_TOO_MUCH * self._most_bytes_in_all:
             self._cut(connection)
 
     def _look(self) -> None:
         with self._lock:
             self._early.clear()
-            inside = {connection: connection.inside() for connection in self._connections.values()}
+            inside = {connection: self._inside(connection) for connection in self._connections.values()}
             in_all = self._left + sum(inside.values())
             for connection in sorted(inside, key=lambda one: -inside[one]):  # the largest first
                 connection.taken += _LEAK_BYTES
@@ -193,6 +206,14 @@ class ConnectionGuard:
                     self._cut(connection)
                     in_all -= inside[connection]
 
+    def _inside(self, connection: _Connection) -> int:
+        """Bytes of a connection that were not taken; what was credited to it by mistake goes to those who are gone."""
+        if (n_bytes := connection.inside()) >= 0:
+            return n_bytes
+        connection.taken += n_bytes
+        self._left = max(0, self._left + n_bytes)
+        return 0
+
     def _cut(self, connection: _Connection) -> None:
+        self.n_cut += 1  # first, or the peer may learn of it before it is counted
         connection.cut()
-        self.n_cut += 1

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from .connection_descriptors import bytes_received, open_monitor, shut_down
+from .connection_descriptors import bytes_received, descriptor_of, open_monitor, shut_down
 from .packets import MOST_FRAME_BYTES, MOST_HEADER_BYTES
 
 #: Parts of a message of anybody.
@@ -128,7 +128,9 @@ class ConnectionWatch:
             n_bytes: bytes of all of them.
             n_parts: number of them.
         """
-        descriptor = int(last.get(zmq.SRCFD))
+        descriptor = descriptor_of(last)
+        if descriptor is None:
+            return
         if descriptor not in self._connections:
             self._read_events()
         connection = self._connections.get(descriptor)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import zmq
 from attacks.raw_peer import RawPeer, zmtp_frame, zmtp_message, zmtp_ping
+from sheafedge.emulator.network.transport.connection_descriptors import descriptor_of
 from sheafedge.emulator.network.transport.connection_guard import ConnectionGuard, can_guard
 from sheafedge.emulator.network.transport.curve_keys import KeyAuthenticator, make_keys, read_keys, use_keys
 
@@ -55,8 +56,8 @@ def address_of(router: zmq.Socket) -> str:
 
 def take(router: zmq.Socket, guard: ConnectionGuard) -> int:
     """Take a message; the descriptor of its connection."""
-    parts = router.recv_multipart(copy=False)[1:]
-    guard.took(parts[-1], [len(part) for part in parts])
+    client, *parts = router.recv_multipart(copy=False)
+    guard.took(client.bytes, parts[-1], [len(part) for part in parts])
     return int(parts[-1].get(zmq.SRCFD))
 
 
@@ -140,7 +141,7 @@ def test_who_is_taken_from_may_send_for_ever_and_nothing_is_kept_of_who_has_gone
 
 def test_who_leaves_messages_and_comes_back_is_not_let_in_until_they_are_taken() -> None:
     """Complete messages outlive their connection; by coming back a sender could pile up any number of them."""
-    with guarded(in_all=3 * MOST_BYTES) as (router, guard):
+    with guarded(in_all=2 * MOST_BYTES) as (router, guard):
         message, n_left = zmtp_message([b"x" * (MOST_BYTES // 2)]), 0
         while guard.n_cut == 0:
             n_left += 1
@@ -149,8 +150,13 @@ def test_who_leaves_messages_and_comes_back_is_not_let_in_until_they_are_taken()
                 peer = RawPeer(address_of(router))
                 peer.send(message)
                 peer.die()
+        assert n_left > 4 * 2 * 2  # not before far too much is left
+        wanted = []
         while router.poll(200):
-            take(router, guard)
+            client, *parts = router.recv_multipart(copy=False)
+            wanted.append(guard.took(client.bytes, parts[-1], [len(part) for part in parts]))
+        assert not wanted[0]  # the first of many are thrown away
+        assert wanted[-1]
         guard.took_all()
         wait_for(lambda: not guard._connections)
         n_cut = guard.n_cut
@@ -159,3 +165,10 @@ def test_who_leaves_messages_and_comes_back_is_not_let_in_until_they_are_taken()
         assert router.recv_multipart()[1:] == [b"back"]
         peer.die()
         assert guard.n_cut == n_cut
+
+
+def test_a_message_of_an_unknown_connection_is_taken() -> None:
+    """Where the other end was gone before libzmq had looked who it was, no message tells its connection."""
+    with guarded() as (router, guard):
+        assert descriptor_of(zmq.Frame(b"x")) is None
+        assert guard.took(b"client", zmq.Frame(b"x"), [1])
