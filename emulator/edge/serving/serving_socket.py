@@ -25,8 +25,8 @@ _FAR_TOO_MANY_PARTS = 64
 _QUEUED_OF_A_CLIENT, _QUEUED_BYTES = 64, 2 << 20
 #: Bytes of all clients, in those of one. A part without contents has 2 bytes on the wire and 64 in memory.
 _QUEUED_IN_ALL = 8
-#: Abandoned packets that are thrown away at once; the model must have its turns.
-_MOST_ABANDONED = 2000
+#: Abandoned packets that are thrown away in a row; the model must have its turns.
+_MOST_ABANDONED = 64
 #: Replies of one client that wait inside ZeroMQ; more are lost to it.
 _UNREAD_OF_A_CLIENT = 256
 #: A client without power never closes its connection: seconds until the kernel asks, between asking, times.
