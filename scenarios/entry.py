@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from importlib.util import find_spec
 from typing import NoReturn
@@ -19,9 +20,11 @@ def main() -> None:
         _edge_main(sys.argv[1:])
     # imports make many objects and hardly any garbage; with the 700 of Python they take 0.4 s longer
     gc.set_threshold(_ALLOCATIONS_PER_COLLECTION)
+    # like Ctrl-C, so that files and processes are cleared away; commands that handle signals set their own
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from .terminal.cli import main as whole_main
-    except KeyboardInterrupt:  # Ctrl-C at once: nothing has begun
+    except KeyboardInterrupt:  # at once: nothing has begun
         sys.exit(130)
     try:
         whole_main()

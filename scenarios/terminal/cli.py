@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import errno
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -29,6 +29,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+#: What runs out on a machine, wherever it is noticed: errors of Python and of ZeroMQ have the same numbers.
+_REMEDIES: dict[int | None, str] = {
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENFILE: "this machine has too many open files",
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room on the disk",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+}
 #: Common base of the errors that typer raises for an invalid command line; typer exports only this child of it.
 CommandLineError: type[Exception] = typer.BadParameter.mro()[1]
 
@@ -225,8 +233,6 @@ add_replay_commands(app)
 
 def main() -> None:
     """Entry point: an error that the user can correct is printed as one sentence, with exit code 2."""
-    # like Ctrl-C, so that files and processes are cleared away; commands that handle signals set their own
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # not standalone: typer would print its own errors in several lines, and exit itself
         sys.exit(app(prog_name="sheafedge", standalone_mode=False))
@@ -238,11 +244,13 @@ def main() -> None:
         if complaint := _complaint(error):  # empty without arguments, because the help was printed
             typer.echo(f"error: {complaint}; see sheafedge --help", err=True)
         sys.exit(2)
-    except (KeyboardInterrupt, typer.Abort):  # the latter is typer's word for the former
-        typer.echo("interrupted", err=True)
-        sys.exit(130)
     except MemoryError:
         typer.echo("error: out of memory; make the scenario smaller (fewer clients, samples or units)", err=True)
+        sys.exit(2)
+    except Exception as error:
+        if (remedy := _REMEDIES.get(getattr(error, "errno", None))) is None:
+            raise
+        typer.echo(f"error: {_one_line(str(error), error)}; {remedy}", err=True)
         sys.exit(2)
 
 

@@ -27,6 +27,7 @@ _HEAVY = (
     "onnxruntime",
     "sheafedge.scenarios.compare.tuning",
     "sheafedge.scenarios.export.bundles",
+    "sheafedge.scenarios.terminal.cli",
     "sheafedge.scenarios.terminal.compare_console",
     "sheafedge.scenarios.terminal.export_console",
     "sheafedge.scenarios.terminal.run_console",
@@ -151,10 +152,10 @@ def _become(order: Mapping[str, Any]) -> NoReturn:
     for name, limit in order["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
     sys.argv = ["sheafedge", *order["arguments"]]
-    cli: Any = importlib.import_module("sheafedge.scenarios.terminal.cli")
+    entry: Any = importlib.import_module("sheafedge.scenarios.entry")
     code: Any = 1
     try:
-        cli.main()
+        entry.main()
     except SystemExit as ended:
         code = ended.code
     except BaseException:  # noqa: BLE001 - as the interpreter would

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +22,15 @@ KILLED = -signal.SIGKILL
 HOURS_S = 4 * 3600
 
 
-class Undisturbed(NamedTuple):
-    """A run that nobody attacked, from an empty cache."""
+@dataclass
+class Undisturbed:
+    """A run that nobody attacked, from an empty cache.
+
+    Attributes:
+        scenario: its scenario file.
+        contents: what it has left.
+        seconds: how long it took; from then on, how long the last run took that ended before it was attacked.
+    """
 
     scenario: Path
     contents: dict[str, Any]
@@ -59,25 +67,37 @@ class Ground:
 # --- killed and interrupted -------------------------------------------------------------------------------------------
 
 
+def hit(command: Command, moment_s: float, number: signal.Signals) -> bool:
+    """Send a signal after so many seconds; whether the command was still there."""
+    until_s = time.monotonic() + moment_s
+    while time.monotonic() < until_s:
+        if command.poll() is not None:
+            return False
+        time.sleep(0.001)
+    command.send(number)
+    return True
+
+
 def attacked_run(
     source: Source, ground: Ground, known: Undisturbed, draws: random.Random, number: signal.Signals, *options: str
 ) -> Iterator[str]:
     """One run that gets a signal at a moment of its life, perhaps again in its next life; what each time was wrong."""
-    lives = 1 + (draws.random() < 0.5)
-    for life in range(lives):
-        if (ground.runs / "run").exists():
+    # -SIGTERM: before the command line was there to take it
+    codes = (KILLED, 0) if number == signal.SIGKILL else (0, 130, -number)
+    for life in range(1 + (draws.random() < 0.5)):
+        begun_s = time.monotonic()
+        words = next_command(ground.runs, known.scenario, *options)
+        command = source.start(*words, cwd=ground.runs, cache=ground.cache)
+        # a life that goes on from a checkpoint is shorter
+        if not hit(command, draws.uniform(0.0, known.seconds / (1 + life)), number):
+            known.seconds = max(time.monotonic() - begun_s, 0.5 * known.seconds)
             break
-        command = source.start(
-            *next_command(ground.runs, known.scenario, *options), cwd=ground.runs, cache=ground.cache
-        )
-        time.sleep(draws.uniform(0.0, known.seconds / (1 + life)))
-        command.send(number)
-        # -SIGTERM: before the command line was there to take it
-        codes = (KILLED, 0) if number == signal.SIGKILL else (0, 130, -number)
         wrong = complaint(command, *codes)
         if "continue with: " in command.said and not leftovers(ground.runs):
             wrong = wrong or f"advice to continue with nothing: {command.said}"
         yield wrong
+        if (ground.runs / "run").exists():
+            break
     wrong = brought_to_its_end(source, ground.runs, known.scenario, ground.cache, *options)
     if not wrong and contents(ground.runs / "run") != known.contents:
         wrong = "another run than the undisturbed one"
@@ -90,7 +110,7 @@ def attack_runs(
 ) -> None:
     draws = random.Random(n_tries)
     while tally.tries < n_tries:
-        ground = Ground(path / f"{number.name}-{tally.tries}")
+        ground = Ground(path / f"{number.name}-{len(list(path.iterdir()))}")
         for wrong in attacked_run(source, ground, known, draws, number, *options):
             tally.tries += 1
             if wrong:
@@ -140,7 +160,11 @@ def attack_worker(source: Source, known: Undisturbed, ground: Ground, draws: ran
     command = source.start(*start, cwd=ground.runs, cache=ground.cache)
     while not (workers := list(children(command.pid))) and command.poll() is None:
         time.sleep(0.01)
-    time.sleep(draws.uniform(0.0, known.seconds))
+    while how != "killed" and command.poll() is None and not any(ground.runs.glob("run.partial/metrics.jsonl")):
+        time.sleep(0.01)  # one that stands still before it has joined is waited for much longer
+    until_s = time.monotonic() + draws.uniform(0.0, known.seconds)
+    while command.poll() is None and time.monotonic() < until_s:
+        time.sleep(0.01)
     workers = list(children(command.pid)) or workers
     victim, number = draws.choice(workers), signal.SIGSTOP if how == "stopped" else signal.SIGKILL
     if Path(f"/proc/{victim}").exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -412,3 +413,41 @@ def test_missing_weights_are_found_before_a_world_is_recorded(
     assert "model.weights" in complaint
     assert complaint.count("\n") == 1
     assert contents(tmp_path) == set()
+
+
+class NoSocketsError(Exception):
+    """As ZeroMQ has it: no OSError, but its number."""
+
+    errno = errno.EMFILE
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EMFILE, "Too many open files", "a/b"), "error: [Errno 24] Too many open files: 'a/b'; raise"),
+        (OSError(errno.ENOSPC, "No space left on device"), "make room on the disk"),
+        (
+            NoSocketsError("Too many open files"),
+            "error: Too many open files; raise the limit on open files (ulimit -n)",
+        ),
+    ],
+    ids=["descriptors", "room", "sockets"],
+)
+def test_what_a_machine_runs_out_of_is_a_sentence_wherever_it_is_noticed(
+    error: Exception, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sheafedge.scenarios.schema.scenario.shipped_scenarios", fail)
+    assert command(monkeypatch, "scenarios") == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_mistake_of_ours_is_no_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EINVAL, "ours")
+
+    monkeypatch.setattr("sheafedge.scenarios.schema.scenario.shipped_scenarios", fail)
+    with pytest.raises(OSError, match="ours"):
+        command(monkeypatch, "scenarios")
