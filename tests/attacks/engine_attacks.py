@@ -1,20 +1,21 @@
 """Attackers of the engine's port, whoever listens there: packets of every kind, connections of every kind, no reader.
 
-They run as threads beside the honest ones, and stop when the attack has done what it was to do.
+They run in processes beside the one that is attacked, and stop when the attack has done what it was to do.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+import signal
 import struct
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgpack
 import numpy as np
@@ -32,40 +33,85 @@ _READY = b"\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
 _ENDLESS_BYTES = 400_000_000
 
 
+#: Calls a function of this module in a process of its own.
+_CHILD = """
+import sys, msgpack
+sys.path.insert(0, sys.argv[1])
+from attacks import engine_attacks
+name, *given = msgpack.load(sys.stdin.buffer)
+getattr(engine_attacks, name)(*given)
+"""
+_TESTS = str(Path(__file__).parents[1])
+#: After an error in the attackers' own libzmq: 4.3.5 aborts a sender that closes while it is cut off.
+_ABORTED = -signal.SIGABRT
+
+
 class Attackers:
-    """Threads that attack until they are done; an error of one is an error of the test.
+    """Processes that attack, as strangers are in other processes: they would hold up the engine's threads in its own.
 
     Args:
-        works: what each of them does.
+        address: of the port.
+        captured: valid packets, see `FrameAttacks`; none: no packets are sent.
+        is_enough: whether the other end has refused enough of them.
+        n_times: number of times that every way to misuse a connection is tried.
+        n_crowd: number of connections at once that say nothing.
+        keys_folder: where the attackers' keys are; None: they have none.
+        joins: a request for a seat, with which half of the connections begin; None: none does.
     """
 
-    def __init__(self, *works: Callable[[], None]) -> None:
-        self._errors: list[BaseException] = []
-        self._threads = [threading.Thread(target=self._run, args=(work,), daemon=True) for work in works]
+    def __init__(
+        self,
+        address: str,
+        captured: Sequence[Sequence[bytes]],
+        is_enough: Callable[[], bool],
+        *,
+        n_times: int,
+        n_crowd: int,
+        keys_folder: Path | None = None,
+        joins: Sequence[bytes] | None = None,
+    ) -> None:
+        self._is_enough = is_enough
+        keys = None if keys_folder is None else str(keys_folder)
+        self._storm = ("storm", address, captured, keys, joins) if captured else None
+        self._misuse = ("misuse", address, n_times, n_crowd)
+        self._processes: list[subprocess.Popen[bytes]] = []
+        #: Tries below the level of packets.
+        self.n_tried = n_times * len(_WAYS) + n_crowd
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        self._processes.append(_started(self._misuse))
+        if self._storm is not None:
+            self._processes.append(_started(self._storm))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for thread in self._threads:
-            thread.join()
-        if self._errors:
-            raise self._errors[0]
+        misuse, *storms = self._processes
+        for storm in storms:
+            storm.kill()
+            storm.wait()
+        if error is not None:
+            misuse.kill()
+        assert misuse.wait() == 0 or error is not None, "an endless sender was not cut off, or an attacker failed"
 
     @property
     def are_busy(self) -> bool:
-        """Whether any of them goes on."""
-        return any(thread.is_alive() for thread in self._threads)
+        """Whether any of them goes on; one that was aborted is started again."""
+        misuse, *storms = self._processes
+        if storms and storms[0].poll() is not None:
+            assert storms[0].returncode == _ABORTED
+            assert self._storm is not None
+            self._processes[1] = _started(self._storm)
+        return misuse.poll() is None or (bool(storms) and not self._is_enough())
 
-    def _run(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - raised where the threads are joined
-            self._errors.append(error)
+
+def _started(call: Sequence[Any]) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-P", "-c", _CHILD, _TESTS], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    with process.stdin as given:
+        msgpack.dump(list(call), given)
+    return process
 
 
 @contextlib.contextmanager
@@ -84,108 +130,36 @@ def peer(address: str, keys: CurveKeys | None = None) -> Iterator[zmq.Socket[byt
         context.destroy(linger=100)
 
 
-def packet_storm(
-    address: str,
-    captured: Sequence[Sequence[bytes]],
-    seed: int,
-    is_enough: Callable[[], bool],
-    keys_folder: Path | None = None,
-    first: Sequence[bytes] | None = None,
-) -> Callable[[], None]:
-    """Hostile packets, a few on every connection, until the other end has refused enough; replies are never read.
-
-    Args:
-        address: of the port.
-        captured: valid packets, see `FrameAttacks`.
-        seed: of the attacker.
-        is_enough: whether the other end has counted enough of them.
-        keys_folder: where the attacker's keys are; None: it has none.
-        first: a valid packet that begins every connection, such as a request for a seat.
-    """
-
-    def work() -> None:
-        attacks = FrameAttacks(captured, seed)
-        while not is_enough():
-            with contextlib.suppress(OSError):
-                attacker = RawPeer(address)
-                packets = [attacks.packet() for _ in range(_FRAMES_OF_A_CONNECTION)]
-                attacker.send_until_cut(map(zmtp_message, [first, *packets] if first is not None else packets))
-                attacker.die()
-
-    def work_with_keys() -> None:
-        while not is_enough():
-            process = subprocess.Popen([sys.executable, "-P", "-c", _KEYED_STORM, _TESTS], stdin=subprocess.PIPE)
-            assert process.stdin is not None
-            with process.stdin as given:
-                msgpack.dump([address, captured, seed, str(keys_folder), first], given)
-            while not is_enough():
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(0.05)
-                    break  # it was aborted, and another one goes on
-            process.kill()
-            process.wait()
-
-    return work if keys_folder is None else work_with_keys
-
-
-#: A process of its own: libzmq 4.3.5 aborts a sender that closes while it is cut off (session_base.cpp:233).
-_KEYED_STORM = """
-import sys, msgpack
-sys.path.insert(0, sys.argv[1])
-from attacks.engine_attacks import keyed_storm
-keyed_storm(*msgpack.load(sys.stdin.buffer))
-"""
-_TESTS = str(Path(__file__).parents[1])
-
-
-def keyed_storm(
-    address: str, captured: Sequence[Sequence[bytes]], seed: int, keys_folder: str, first: Sequence[bytes] | None
+def storm(
+    address: str, captured: Sequence[Sequence[bytes]], keys_folder: str | None, joins: Sequence[bytes] | None
 ) -> None:
-    """The storm of an attacker with keys, whom libzmq encrypts, until the process is killed."""
-    attacks, keys = FrameAttacks(captured, seed), read_keys(Path(keys_folder), "worker")
-    while True:
-        with peer(address, keys) as socket, contextlib.suppress(zmq.Again):
-            if first is not None:
-                socket.send_multipart(first)
-            for _ in range(_FRAMES_OF_A_CONNECTION):
-                socket.send_multipart(attacks.packet())
+    """Hostile packets, a few on every connection, until the process is killed; replies are never read."""
+    keys = None if keys_folder is None else read_keys(Path(keys_folder), "worker")
+    # Another seed for every process: one that was aborted does not begin again with the same packets.
+    attacks = FrameAttacks(captured, seed=os.getpid())
+    for count in itertools.count():
+        packets = [attacks.packet() for _ in range(_FRAMES_OF_A_CONNECTION)]
+        if joins is not None and count % 2:
+            packets.insert(0, list(joins))
+        with contextlib.suppress(OSError, zmq.Again), peer(address, keys) as socket:
+            for packet in packets:
+                socket.send_multipart(packet)
 
 
-def connection_storm(address: str, seed: int, n_times: int, on_done: Callable[[str], None]) -> Callable[[], None]:
-    """Every way to misuse a connection below the level of packets, in random order, each so many times.
-
-    Args:
-        address: of the port.
-        seed: of the attacker.
-        n_times: number of times.
-        on_done: called with the name of a way when it was tried.
-    """
-
-    def work() -> None:
-        draws = np.random.default_rng(seed)
-        order = [name for name in _WAYS for _ in range(n_times)]
-        for place in draws.permutation(len(order)):
-            # The other end may hang up at any time, in the middle of a handshake too.
-            with contextlib.suppress(OSError):
-                _WAYS[order[place]](address, draws)
-            on_done(order[place])
-
-    return work
-
-
-def crowd(address: str, n_connections: int, on_done: Callable[[str], None]) -> Callable[[], None]:
-    """Connections that say nothing, all at once, half of them after a greeting."""
-
-    def work() -> None:
-        peers = []
-        for count in range(n_connections):
-            with contextlib.suppress(OSError):
-                peers.append(RawPeer(address, greets=bool(count % 2)))
-            on_done("crowd")
-        for each in peers:
-            each.die()
-
-    return work
+def misuse(address: str, n_times: int, n_crowd: int) -> None:
+    """Every way to misuse a connection below the level of packets so many times, and a silent crowd beside it."""
+    draws = np.random.default_rng(7)
+    crowd = []
+    for count in range(n_crowd):
+        # The other end may hang up at any time, in the middle of a handshake too.
+        with contextlib.suppress(OSError):
+            crowd.append(RawPeer(address, greets=bool(count % 2)))
+    order = [name for name in _WAYS for _ in range(n_times)]
+    for place in draws.permutation(len(order)):
+        with contextlib.suppress(OSError):
+            _WAYS[order[place]](address, draws)
+    for each in crowd:
+        each.die()
 
 
 def _endless(address: str, chunk: bytes) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from attacks.conftest import Tally
-from attacks.engine_attacks import Attackers, ResidentPeak, connection_storm, crowd, packet_storm
+from attacks.engine_attacks import Attackers, ResidentPeak
 from doubles.remote_workers import (
     GIVE_UP_S,
     RELEASE,
@@ -116,18 +117,21 @@ def attack(tally: Tally, keys_folder: Path | None, n_packets: int, n_times: int,
     """All attackers at once, while a run with two workers goes on."""
     engine, keys = (read_keys(keys_folder, end) if keys_folder else None for end in ("engine", "worker"))
     learners = learners_of_ring()
-    tried = list[str]()
     with serving(2, address=free_address(), keys=engine) as (server, address):
         workers = [WorkerThread(address, learners, keys=keys) for _ in range(2)]
         server.fill("a scenario")
         run = SteppedRing(Ring(remote_hosts(server)))
         run.play(5)
         peak = ResidentPeak()
-        storms = [
-            packet_storm(address, CAPTURED, seed, lambda: server.n_refused >= n_packets, keys_folder) for seed in (0, 1)
-        ]
-        connections = connection_storm(address, 7, n_times, tried.append)
-        with Attackers(*storms, connections, crowd(address, n_crowd, tried.append)) as attackers:
+        attackers = Attackers(
+            address,
+            CAPTURED,
+            lambda: server.n_refused >= n_packets,
+            n_times=n_times,
+            n_crowd=n_crowd,
+            keys_folder=keys_folder,
+        )
+        with attackers:
             while attackers.are_busy:
                 run.play(1)
         run.play(5)
@@ -135,9 +139,9 @@ def attack(tally: Tally, keys_folder: Path | None, n_packets: int, n_times: int,
         worker.join()
         if worker.error is not None:
             tally.lose(f"a worker ended: {worker.error}")
-    tally.tries += server.n_refused + len(tried)
+    tally.tries += server.n_refused + attackers.n_tried
     tally.figures |= {"resident_before_mb": round(peak.before_mb, 1), "resident_growth_mb": peak.growth_mb}
-    tally.figures |= {"refused": server.n_refused, "connections": len(tried), "rounds": sum(run.steps)}
+    tally.figures |= {"refused": server.n_refused, "connections": attackers.n_tried, "rounds": sum(run.steps)}
     if peak.growth_mb > MOST_GROWTH_MB:
         tally.lose(f"memory grew by {peak.growth_mb} MB")
     if not run.matches_a_run_here():
@@ -145,15 +149,17 @@ def attack(tally: Tally, keys_folder: Path | None, n_packets: int, n_times: int,
 
 
 def test_a_run_survives_a_short_attack(tally: Tally, keys_folder: Path | None) -> None:
-    attack(tally, keys_folder, n_packets=1000, n_times=2, n_crowd=50)
+    attack(tally, keys_folder, n_packets=300, n_times=1, n_crowd=30)
 
 
 def test_a_worker_cannot_reply_for_another(tally: Tally) -> None:
     """Frames of one worker sent by another, before and after the right ones, and sent again."""
     with serving(2, address=free_address()) as (server, address):
         right, wrong = BareWorker(address), BareWorker(address)
-        with Attackers(lambda: (right.sit(0), wrong.sit(1))):
-            server.fill("a scenario")
+        sitting = threading.Thread(target=lambda: (right.sit(0), wrong.sit(1)))
+        sitting.start()
+        server.fill("a scenario")
+        sitting.join()
         for count in range(50):
             future = server.request(0, "phases", {"round": count}, lambda reply: reply.fields["phases"])
             ticket = right.hear("phases").fields["ticket"]
@@ -171,18 +177,15 @@ def test_a_worker_cannot_reply_for_another(tally: Tally) -> None:
 
 
 def test_a_hub_of_one_process_survives_a_short_attack(tally: Tally) -> None:
-    attack_transport(tally, n_times=4, n_crowd=50)
+    attack_transport(tally, n_times=1, n_crowd=30)
 
 
 def attack_transport(tally: Tally, n_times: int, n_crowd: int) -> None:
     """Messages cross `network.address` while every other process that connects there is hung up on."""
     transport = ZmqTransport(Wire(frozenset(MessageKind)), "tcp://127.0.0.1:*", timeout_s=GIVE_UP_S)
-    tried, n_messages, peak = list[str](), 0, ResidentPeak()
-    storms = (
-        connection_storm(transport.address, 11, n_times, tried.append),
-        crowd(transport.address, n_crowd, tried.append),
-    )
-    with Attackers(*storms) as attackers:
+    n_messages, peak = 0, ResidentPeak()
+    attackers = Attackers(transport.address, [], lambda: True, n_times=n_times, n_crowd=n_crowd)
+    with attackers:
         while attackers.are_busy:
             payload = np.full(1000, n_messages, np.float32)
             message = Message(MessageKind.HEAD, 1, 2, n_messages, "mix", payload)
@@ -192,7 +195,7 @@ def attack_transport(tally: Tally, n_times: int, n_crowd: int) -> None:
     transport.close()
     if peak.growth_mb > MOST_GROWTH_MB:
         tally.lose(f"memory grew by {peak.growth_mb} MB")
-    tally.tries += len(tried)
+    tally.tries += attackers.n_tried
     tally.figures |= {"messages": n_messages, "resident_growth_mb": peak.growth_mb}
 
 

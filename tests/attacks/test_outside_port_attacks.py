@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from attacks.conftest import Tally
-from attacks.engine_attacks import Attackers, ResidentPeak, connection_storm, crowd, packet_storm, peer
+from attacks.engine_attacks import Attackers, ResidentPeak, peer
 from doubles.outside_player import OutsidePlayer
 from sheafedge.emulator.contracts import Message, MessageKind, Phase
 from sheafedge.emulator.network.transport.curve_keys import CurveKeys, make_keys, read_keys
@@ -157,23 +157,26 @@ def keys_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
 def attack(tally: Tally, keys_folder: Path | None, n_packets: int, n_times: int, n_crowd: int) -> None:
     """All attackers at once, until so many packets were refused and every other way was tried so many times."""
     with attacked(tally, keys_folder) as port:
-        address, tried = port.server.address, list[str]()
-        storms = [
-            packet_storm(address, CAPTURED, seed, lambda: port.n_refused >= n_packets, keys_folder, first)
-            for seed, first in enumerate((None, JOIN))
-        ]
-        connections = connection_storm(address, 7, n_times, tried.append)
-        with Attackers(*storms, connections, crowd(address, n_crowd, tried.append)) as attackers:
+        attackers = Attackers(
+            port.server.address,
+            CAPTURED,
+            lambda: port.n_refused >= n_packets,
+            n_times=n_times,
+            n_crowd=n_crowd,
+            keys_folder=keys_folder,
+            joins=JOIN,
+        )
+        with attackers:
             while attackers.are_busy:
                 port.ask(tally)
-        tally.tries += port.n_refused + len(tried)
-        tally.figures |= {"refused": port.n_refused, "connections": len(tried)}
+        tally.tries += port.n_refused + attackers.n_tried
+        tally.figures |= {"refused": port.n_refused, "connections": attackers.n_tried}
         for _ in range(20):
             port.ask(tally)
 
 
 def test_the_port_survives_a_short_attack(tally: Tally, keys_folder: Path | None) -> None:
-    attack(tally, keys_folder, n_packets=1000, n_times=2, n_crowd=50)
+    attack(tally, keys_folder, n_packets=300, n_times=1, n_crowd=30)
 
 
 @pytest.mark.attack
