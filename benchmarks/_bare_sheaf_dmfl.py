@@ -18,7 +18,7 @@ from sheafedge.models.sheaf.restriction_maps import FactoredMaps
 from sheafedge.models.training.minibatches import BatchOrder
 from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.wiring.client import Client
-from sheafedge.scenarios.wiring.initial_models import map_starts
+from sheafedge.scenarios.wiring.edge_maps import EdgeMaps
 from sheafedge.scenarios.wiring.mixing import mixing_weights
 from torch import Tensor, nn
 from torch.nn import functional
@@ -107,7 +107,8 @@ class BareClient:
 
 def bare_clients(scenario: Scenario, clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> list[BareClient]:
     """Fresh clients from models that no learner has touched."""
-    weights, starts = mixing_weights(clients, graph), map_starts(scenario.sheaf, scenario.seed, clients, graph)
+    maps = EdgeMaps(scenario.sheaf, scenario.seed, clients, whole_models=False)
+    weights, starts = mixing_weights(clients, graph), maps.of_graph(graph)
     return [BareClient(scenario, c, weights[c.client_id], starts[c.client_id]) for c in clients]
 
 

@@ -25,7 +25,7 @@ import torch
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.random_streams import named_stream
 from sheafedge.models.head import HeadLayout, initial_head
-from sheafedge.models.sheaf.equations import head_step, structured_starts
+from sheafedge.models.sheaf.equations import coupled_step, structured_starts
 from sheafedge.models.sheaf.map_storage import MAP_STORAGES
 from sheafedge.models.sheaf.restriction_maps import RestrictionMaps
 from torch import Tensor
@@ -136,7 +136,7 @@ def _round(case: Case, outcome: Outcome) -> None:
             for m, residual, head in zip(maps, residuals, heads, strict=True):
                 m.step(MAP_STEP_SIZE * COUPLING * residual, head)
         outcome.heads = [
-            head_step(head, head - target, pull, step_size=HEAD_STEP_SIZE, coupling=COUPLING)
+            coupled_step(head, head - target, pull, step_size=HEAD_STEP_SIZE, coupling=COUPLING)
             for head, target, pull in zip(heads, case.targets, pulls, strict=True)
         ]
 

@@ -19,6 +19,9 @@ def _require_finite_at_least(field: str, value: float, low: float, hint: str) ->
     _require(valid, field, value, f"must be a finite number of at least {low:g} ({hint})")
 
 
+_DECAYS = "must be a number, or 'as_sheaf' (the control of sheaf_fmtl)"
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
     """Local training between two exchanges.
@@ -29,6 +32,12 @@ class TrainingSettings:
         head_step_size: alpha of (11).
         encoder_step_size, encoder_optimizer: of (15); Adam keeps its moments local.
         attention_step_size: of (17).
+        model_step_size: of algorithms that step a whole model as one vector (`sheaf_fmtl`, `dfedu`), in place of the
+            three others; always plain SGD.
+        weight_decay: of the same algorithms, which add half of it times the squared norm of the model to the local
+            loss. "as_sheaf" is a control: the client trains alone, with the weight decay that the coupling through
+            independent random maps comes to in expectation, sheaf.coupling * sum of edge dimensions * variance of map
+            entries.
         class_weights: "balanced" gives every class of a client's rows the same weight in the loss, "none" every row.
         local_statistics: keep running statistics of normalization layers out of encoder averaging; for base stations
             whose views differ much.
@@ -44,6 +53,8 @@ class TrainingSettings:
     encoder_step_size: float = 0.003
     encoder_optimizer: Literal["adam", "sgd"] = "adam"
     attention_step_size: float = 0.05
+    model_step_size: float = 0.05
+    weight_decay: float | Literal["as_sheaf"] = 0.0
     class_weights: Literal["none", "balanced"] = "none"
     local_statistics: bool = False
     personal_encoders: tuple[Modality, ...] = ()
@@ -54,8 +65,12 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         _require(self.local_steps >= 1, "training.local_steps", self.local_steps, "must be at least 1")
         _require(self.batch_size >= 1, "training.batch_size", self.batch_size, "must be at least 1")
-        for name in ("head_step_size", "encoder_step_size", "attention_step_size"):
+        for name in ("head_step_size", "encoder_step_size", "attention_step_size", "model_step_size"):
             _require_finite_at_least(f"training.{name}", getattr(self, name), 0.0, "0 freezes that part")
+        if isinstance(self.weight_decay, str):
+            _require(self.weight_decay == "as_sheaf", "training.weight_decay", self.weight_decay, _DECAYS)
+        else:
+            _require_finite_at_least("training.weight_decay", self.weight_decay, 0.0, "0 leaves the loss as it is")
         _require_finite_at_least("training.prototype_pull", self.prototype_pull, 0.0, "0 leaves class means aside")
 
 
@@ -93,16 +108,21 @@ class SharingSettings:
 
 @dataclass(frozen=True, slots=True)
 class SheafSettings:
-    """The coupling of heads.
+    """The coupling of heads, or of whole models in algorithms that couple those.
 
     Attributes:
-        coupling: lambda of (7), for mean losses; 0 leaves heads alone and sends no projections.
-        compression: gamma in (0, 1], share of head coordinates that an edge compares.
+        coupling: lambda of (7), for mean losses; 0 leaves clients alone and sends no projections.
+        compression: gamma in (0, 1], share of the coordinates that an edge compares: of the mean size of two heads, or
+            of the smaller of two models.
         map_step_size: eta of (12); 0 freezes the maps and spares the second exchange.
         clamp_map_step: limit eta per edge to 1 / (lambda (|w_i|^2 + |w_j|^2)); costs one float per message.
         map_start: "structured" (rows of the identity, outputs of the same number at both ends), "aligned" (the same for
             outputs that are about the same, however each end numbers them; a common initial head is common in this
-            sense then), or "random" (Gaussian).
+            sense then), or drawn: "random" (Gaussian), "uniform", "orthonormal" rows, "identity_noise" (the first
+            rows of the identity and noise), all dense, or "hadamard" (orthonormal rows that are never built).
+        map_scale: standard deviation of the entries of "random" maps and of the noise of "identity_noise", bound of
+            "uniform" ones; left out: 1/sqrt(d_i), 0.01 and sqrt(3/d_i).
+        map_share: "end" draws the maps of both ends of an edge apart, "edge" draws one map of what both have in common.
         rotate_index: draw the rows of structured or aligned maps anew every round, the same at both ends, so that an
             edge comes to compare all that it can, a share of it at a time; such maps cannot learn.
         map_storage: "factored" (exact, small), "dense" (as the equations read), or "kronecker": maps I_C x R that treat
@@ -119,7 +139,11 @@ class SheafSettings:
     compression: float = 1.0
     map_step_size: float = 0.001
     clamp_map_step: bool = True
-    map_start: Literal["structured", "aligned", "random"] = "structured"
+    map_start: Literal["structured", "aligned", "random", "uniform", "orthonormal", "identity_noise", "hadamard"] = (
+        "structured"
+    )
+    map_scale: float | None = None
+    map_share: Literal["end", "edge"] = "end"
     rotate_index: bool = False
     map_storage: Literal["factored", "dense", "kronecker"] = "factored"
     exchange: Literal["double", "single"] = "double"
@@ -138,10 +162,27 @@ class SheafSettings:
         )
         _require_finite_at_least("sheaf.map_step_size", self.map_step_size, 0.0, "0 freezes the maps")
         _require_finite_at_least("sheaf.edge_trust", self.edge_trust, 0.0, "0 trusts all neighbors alike")
-        if self.rotate_index and self.map_start == "random":
+        if self.rotate_index and self.draws_maps:
             raise ConfigError(
-                "sheaf.rotate_index draws rows of the identity anew, which sheaf.map_start = 'random' does not have;"
-                " use 'structured' or 'aligned'"
+                f"sheaf.rotate_index draws rows of the identity anew, which sheaf.map_start = {self.map_start!r} does"
+                " not have; use 'structured' or 'aligned'"
+            )
+        if self.map_scale is not None:
+            in_range = math.isfinite(self.map_scale) and self.map_scale > 0.0
+            _require(in_range, "sheaf.map_scale", self.map_scale, "must be a finite number above 0")
+            scaled = ("random", "uniform", "identity_noise")
+            _require(
+                self.map_start in scaled,
+                "sheaf.map_start",
+                self.map_start,
+                f"has no sheaf.map_scale ({', '.join(scaled)} have)",
+            )
+        if self.map_share == "edge":
+            _require(
+                self.draws_maps,
+                "sheaf.map_start",
+                self.map_start,
+                "is the same at both ends of an edge anyway; leave sheaf.map_share out, or use 'hadamard'",
             )
         _require(
             0.0 < self.diffusion <= 1.0, "sheaf.diffusion", self.diffusion, "must lie in (0, 1] (1 goes all the way)"
@@ -155,6 +196,11 @@ class SheafSettings:
                     getattr(self, field),
                     f"must be {needed!r} with sheaf.map_storage = 'kronecker'",
                 )
+
+    @property
+    def draws_maps(self) -> bool:
+        """Whether maps are drawn, and no rows of the identity that neighbors agree on."""
+        return self.map_start not in ("structured", "aligned")
 
     @property
     def learns_maps(self) -> bool:

@@ -26,7 +26,8 @@ class Algorithm:
         fusion: of its multimodal model.
         unimodal: it trains one model per modality instead, and reports the best.
         couples_heads: heads pull at each other in every step, so the coupling's step sizes matter.
-        maps_heads: it needs restriction maps.
+        couples_models: the same with whole models, stepped as one vector by `training.model_step_size`.
+        has_maps: it needs restriction maps.
         equal_heads: it averages heads of neighbors, or class means of what they read, which must have one layout.
         equal_outputs: it averages what neighbors know of their classes, which must be as many.
         even_embedding: it halves the embedding of every modality.
@@ -44,7 +45,8 @@ class Algorithm:
     fusion: str = "attention"
     unimodal: bool = False
     couples_heads: bool = False
-    maps_heads: bool = False
+    couples_models: bool = False
+    has_maps: bool = False
     equal_heads: bool = False
     equal_outputs: bool = False
     even_embedding: bool = False
@@ -52,6 +54,11 @@ class Algorithm:
     links_groups: bool = False
     pooled: bool = False
     private_share: float = 0.0
+
+    @property
+    def couples(self) -> bool:
+        """Whether neighbors pull in every step, at heads or at whole models."""
+        return self.couples_heads or self.couples_models
 
 
 def _sheaf_dmfl(setups: Sequence[ClientSetup]) -> list[Learner]:
@@ -76,6 +83,18 @@ def _sheaf_twin(setups: Sequence[ClientSetup]) -> list[Learner]:
     from .sheaf_twin import sheaf_twin
 
     return [sheaf_twin(setup) for setup in setups]
+
+
+def _sheaf_fmtl(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .sheaf_fmtl import sheaf_fmtl
+
+    return [sheaf_fmtl(setup) for setup in setups]
+
+
+def _dfedu(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .dfedu import dfedu
+
+    return [dfedu(setup) for setup in setups]
 
 
 def _head_averaging(setups: Sequence[ClientSetup]) -> list[Learner]:
@@ -143,35 +162,48 @@ ALGORITHMS: dict[str, Algorithm] = {
         "sheaf-coupled heads, embeddings concatenated",
         fusion="concat",
         couples_heads=True,
-        maps_heads=True,
+        has_maps=True,
     ),
     "sheaf_dmfl_att": Algorithm(
         _sheaf_dmfl,
         _SHEAF,
         "sheaf-coupled heads, embeddings weighted by attention",
         couples_heads=True,
-        maps_heads=True,
+        has_maps=True,
     ),
     "sheaf_diffusion": Algorithm(
         _sheaf_diffusion,
         _ENCODERS | {MessageKind.PROJECTION},
         "ours: heads diffuse along the sheaf once per round",
-        maps_heads=True,
+        has_maps=True,
     ),
     "sheaf_prototypes": Algorithm(
         _sheaf_prototypes,
         _SHEAF | {MessageKind.PROTOTYPES},
         "ours: sheaf-coupled heads, and embeddings drawn to class means that neighbors agree on",
         couples_heads=True,
-        maps_heads=True,
+        has_maps=True,
         equal_heads=True,
     ),
     "sheaf_twin": Algorithm(
         _sheaf_twin,
         _ENCODERS | {MessageKind.PROJECTION},
         "ours: sheaf diffusion beside a model of the client's own, weighed on rows kept aside",
-        maps_heads=True,
+        has_maps=True,
         private_share=0.2,
+    ),
+    "sheaf_fmtl": Algorithm(
+        _sheaf_fmtl,
+        frozenset({MessageKind.PROJECTION, MessageKind.REPROJECTION}),
+        "sheaf-coupled whole models of any sizes",
+        couples_models=True,
+        has_maps=True,
+    ),
+    "dfedu": Algorithm(
+        _dfedu,
+        frozenset({MessageKind.MODEL}),
+        "whole models drawn to those of neighbors of the group, by the graph's Laplacian",
+        couples_models=True,
     ),
     "head_averaging": Algorithm(
         _head_averaging,

@@ -21,6 +21,7 @@ from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_p
 from ..sharing.train_then_mix import UncoupledModels
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.equations import edge_trust
+from ..sheaf.map_starts import MapStart
 from ..sheaf.map_storage import stored_maps
 from ..sheaf.restriction_maps import RestrictionMaps
 from ..state.tensors import restored_tensor, to_array
@@ -127,5 +128,5 @@ class HeadDiffusion:
         ]
         return torch.cat([self._head.new_zeros(0), *parts])
 
-    def _stored(self, starts: Mapping[NodeId, Tensor]) -> RestrictionMaps:
+    def _stored(self, starts: Mapping[NodeId, MapStart]) -> RestrictionMaps:
         return stored_maps(self._storage, starts, self._head, self._n_outputs)

@@ -21,9 +21,10 @@ from ...emulator.saved_state import Parts
 from ..objectives import n_classes
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..sharing.prototypes import PrototypeExchange, Prototypes
+from ..sheaf.coupled_learner import MIX
 from ..training.client_setup import ClientSetup
 from ..training.minibatches import PassedBatch
-from .sheaf_dmfl import MIX, sheaf_dmfl
+from .sheaf_dmfl import sheaf_dmfl
 
 
 def sheaf_prototypes(setup: ClientSetup) -> ChainedLearner:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...emulator.contracts import State
 from ...emulator.saved_state import SavedState
+from .map_starts import MapStart, frobenius_sq
 from .stability import UNSTABLE_FROM
 
 #: Share of its projections below which a residual is rounding of float32, from which no step size can be derived.
@@ -32,8 +33,8 @@ class CouplingHealth:
         overshot: the first eta * lambda * s_e of 2 or more, from where on a step makes an edge's residual grow; or 0.
     """
 
-    def __init__(self, starts: Iterable[Tensor], image: Tensor, head: Tensor) -> None:
-        self._map_norm_sq = sum(float(len(s) if s.ndim == 1 else s.square().sum()) for s in starts)
+    def __init__(self, starts: Iterable[MapStart], image: Tensor, head: Tensor) -> None:
+        self._map_norm_sq = sum(map(frobenius_sq, starts))
         # so that figures of clients with few and with many edges compare
         self._rows_per_coordinate = len(image) / len(head)
         self._share_at_start = self._share(image, head @ head)

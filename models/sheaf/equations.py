@@ -18,9 +18,12 @@ from torch import Tensor
 
 from ...emulator.contracts import ConfigError
 from ..head import HeadLayout, shared_coordinates
+from ..model_layout import Layout, ModelLayout, common_coordinates
 
 
-def edge_stalk_dim(compression: float, own_dim: int, peer_dim: int, n_shared: int | None = None) -> int:
+def edge_stalk_dim(
+    compression: float, own_dim: int, peer_dim: int, n_shared: int | None = None, *, of_smaller: bool = False
+) -> int:
     """Dimension d_ij of an edge's stalk: floor(compression * mean head size), never below 1.
 
     Args:
@@ -28,31 +31,38 @@ def edge_stalk_dim(compression: float, own_dim: int, peer_dim: int, n_shared: in
         own_dim, peer_dim: head sizes of the two ends.
         n_shared: how many coordinates the heads have in common; a structured map cannot have more rows. None: no limit
             but the smaller head.
+        of_smaller: take the smaller size instead of the mean, as Sheaf-FMTL does for whole models.
 
-    >>> edge_stalk_dim(0.1, 40, 60)
-    5
+    >>> edge_stalk_dim(0.1, 40, 60), edge_stalk_dim(0.1, 40, 60, of_smaller=True)
+    (5, 4)
     """
     limit = min(own_dim, peer_dim) if n_shared is None else min(own_dim, peer_dim, n_shared)
-    wanted = math.floor(compression * (own_dim + peer_dim) / 2 + 1e-9)  # 0.1 * 4160 must not fall to 415
+    size = min(own_dim, peer_dim) if of_smaller else (own_dim + peer_dim) / 2
+    wanted = math.floor(compression * size + 1e-9)  # 0.1 * 4160 must not fall to 415
     return max(1, min(wanted, limit))
 
 
+def stalk_dim(compression: float, own: Layout, peer: Layout, n_shared: int | None = None) -> int:
+    """`edge_stalk_dim` of two heads, or of two whole models."""
+    of_smaller = isinstance(own, ModelLayout)
+    return edge_stalk_dim(compression, own.dim, peer.dim, n_shared, of_smaller=of_smaller)
+
+
 def structured_starts(
-    own: HeadLayout, peer: HeadLayout, compression: float, draws: np.random.Generator
+    own: Layout, peer: Layout, compression: float, draws: np.random.Generator
 ) -> tuple[Tensor, Tensor]:
     """Initial maps of both ends of an edge as rows of the identity, comparing identical coordinates.
 
     Returns:
         two [d_ij] int64 index lists, for the own and the peer's end, drawn together so that both agree.
     """
-    own_at, peer_at = shared_coordinates(own, peer)
-    n_rows = edge_stalk_dim(compression, own.dim, peer.dim, len(own_at))
-    return _drawn_rows(own_at, peer_at, n_rows, draws)
+    own_at, peer_at = common_coordinates(own, peer)
+    return _drawn_rows(own_at, peer_at, stalk_dim(compression, own, peer, len(own_at)), draws)
 
 
 def aligned_starts(
-    own: HeadLayout,
-    peer: HeadLayout,
+    own: Layout,
+    peer: Layout,
     own_outputs: Sequence[int],
     peer_outputs: Sequence[int],
     compression: float,
@@ -70,15 +80,14 @@ def aligned_starts(
         ConfigError: the ends have no class in common. Weights and biases alike belong to a class, so nothing is left
             that an edge could compare.
     """
-    own_at, peer_at = shared_coordinates(own, peer, own_outputs, peer_outputs)
+    own_at, peer_at = common_coordinates(own, peer, own_outputs, peer_outputs)
     if len(own_at) == 0:
         ends = " and ".join(f"{', '.join(map(str, outputs[:3]))}, ..." for outputs in (own_outputs, peer_outputs))
         raise ConfigError(
             f"sheaf.map_start = 'aligned' compares outputs that are about the same, but two neighbors have none in"
             f" common ({ends}); use 'random', or do without this edge"
         )
-    n_rows = edge_stalk_dim(compression, own.dim, peer.dim, len(own_at))
-    return _drawn_rows(own_at, peer_at, n_rows, draws)
+    return _drawn_rows(own_at, peer_at, stalk_dim(compression, own, peer, len(own_at)), draws)
 
 
 def kronecker_starts(
@@ -122,35 +131,19 @@ def _drawn_rows(
     return torch.from_numpy(own_at[chosen]), torch.from_numpy(peer_at[chosen])
 
 
-def random_starts(
-    own: HeadLayout, peer: HeadLayout, compression: float, draws: np.random.Generator
-) -> tuple[Tensor, Tensor]:
-    """Initial maps of both ends with independent N(0, 1/d_i) entries.
-
-    Returns:
-        two float64 matrices, [d_ij, own.dim] and [d_ij, peer.dim].
-
-    The paper leaves the variance open; 1/d_i keeps the norm of a map near 1 + sqrt(compression).
-    """
-    n_rows = edge_stalk_dim(compression, own.dim, peer.dim)
-    first = draws.normal(scale=own.dim**-0.5, size=(n_rows, own.dim))
-    second = draws.normal(scale=peer.dim**-0.5, size=(n_rows, peer.dim))
-    return torch.from_numpy(first), torch.from_numpy(second)
-
-
-def head_step(head: Tensor, gradient: Tensor, pull: Tensor, *, step_size: float, coupling: float) -> Tensor:
-    """New head after one step of (11).
+def coupled_step(vector: Tensor, gradient: Tensor, pull: Tensor, *, step_size: float, coupling: float) -> Tensor:
+    """New head after one step of (11), or new model after one step of Sheaf-FMTL or dFedU.
 
     Args:
-        head, gradient: [d_i] head and gradient of the local loss.
+        vector, gradient: [d_i] what is coupled, and the gradient of the local loss.
         pull: [d_i] sum over neighbors of P_ij^T (P_ij w_i - P_ji w_j).
         step_size: alpha.
         coupling: lambda.
 
-    >>> head_step(torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([4.0]), step_size=0.25, coupling=0.5)
+    >>> coupled_step(torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([4.0]), step_size=0.25, coupling=0.5)
     tensor([0.])
     """
-    return head - step_size * (gradient + coupling * pull)  # (11)
+    return vector - step_size * (gradient + coupling * pull)  # (11)
 
 
 def edge_trust(own: Tensor, peer: Tensor, scale: float) -> Tensor:

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from ...emulator.contracts import NodeId
 from .kronecker_maps import KroneckerMaps
+from .map_starts import MapStart
 from .restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
 
 MAP_STORAGES: dict[str, type[DenseMaps] | type[FactoredMaps]] = {"dense": DenseMaps, "factored": FactoredMaps}
 
 
-def stored_maps(storage: str, starts: Mapping[NodeId, Tensor], head: Tensor, n_outputs: int) -> RestrictionMaps:
+def stored_maps(storage: str, starts: Mapping[NodeId, MapStart], head: Tensor, n_outputs: int) -> RestrictionMaps:
     """Restriction maps in one of the representations.
 
     Args:
@@ -23,5 +24,6 @@ def stored_maps(storage: str, starts: Mapping[NodeId, Tensor], head: Tensor, n_o
         n_outputs: C, of the head.
     """
     if storage == "kronecker":
-        return KroneckerMaps(starts, len(head), n_outputs, dtype=head.dtype, device=head.device)
+        lists = {neighbor: start for neighbor, start in starts.items() if isinstance(start, Tensor)}
+        return KroneckerMaps(lists, len(head), n_outputs, dtype=head.dtype, device=head.device)
     return MAP_STORAGES[storage](starts, len(head), dtype=head.dtype, device=head.device)

@@ -18,6 +18,7 @@ from ...emulator.contracts import NodeId, State
 from ...emulator.saved_state import SavedState
 from ..state.tensors import restore_tensor, restored_tensor, to_array
 from .low_rank import truncated
+from .map_starts import HadamardStarts, IdentityRows, MapStart, StartMatrix, dense_start, stacked_start
 
 #: Terms of a history, after which it is folded or truncated: above the rounds of every shipped scenario, which
 #: therefore stay exact, and few enough that a product with the history costs no more than a few training steps.
@@ -81,22 +82,13 @@ class RestrictionMaps(Protocol):
         ...
 
 
-def stacked_rows(starts: Mapping[NodeId, Tensor]) -> tuple[dict[NodeId, slice], int]:
+def stacked_rows(starts: Mapping[NodeId, MapStart]) -> tuple[dict[NodeId, slice], int]:
     """Row range of every neighbor in the stack, neighbors ascending, and the total."""
     rows, end = {}, 0
     for neighbor in sorted(starts):
         rows[neighbor] = slice(end, end + len(starts[neighbor]))
         end += len(starts[neighbor])
     return rows, end
-
-
-def _as_matrix(start: Tensor, head_dim: int, dtype: torch.dtype) -> Tensor:
-    """A start as a matrix: an index list [d_ij] names rows of the identity, anything of rank 2 is the matrix itself."""
-    if start.ndim == 2:
-        return start.to(dtype)
-    matrix = torch.zeros(len(start), head_dim, dtype=dtype)
-    matrix[torch.arange(len(start)), start] = 1.0
-    return matrix
 
 
 class DenseMaps:
@@ -116,14 +108,14 @@ class DenseMaps:
 
     def __init__(
         self,
-        starts: Mapping[NodeId, Tensor],
+        starts: Mapping[NodeId, MapStart],
         head_dim: int,
         *,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
         self.rows, self.n_rows = stacked_rows(starts)
-        parts = [_as_matrix(starts[neighbor], head_dim, dtype) for neighbor in self.rows]
+        parts = [dense_start(starts[neighbor], head_dim, dtype) for neighbor in self.rows]
         self.matrix = torch.cat([torch.zeros(0, head_dim, dtype=dtype), *parts]).to(device)
 
     def project(self, head: Tensor) -> Tensor:
@@ -176,7 +168,7 @@ class FactoredMaps:
 
     def __init__(
         self,
-        starts: Mapping[NodeId, Tensor],
+        starts: Mapping[NodeId, MapStart],
         head_dim: int,
         *,
         dtype: torch.dtype = torch.float32,
@@ -186,30 +178,22 @@ class FactoredMaps:
         self.head_dim = head_dim
         self.n_terms = 0
         self._dropped, self._moved = 0.0, 0.0  # Frobenius norms: of all that was left out, and of the history it left
-        self._index: Tensor | None = None  # P0 as rows of the identity ...
-        self._matrix: Tensor | None = None  # ... or as a matrix, once anything in it is not
-        ordered = [starts[neighbor] for neighbor in self.rows]
-        if all(start.ndim == 1 for start in ordered):
-            self._index = torch.cat([torch.zeros(0, dtype=torch.int64), *ordered]).to(device)
-        else:
-            self._matrix = torch.cat([_as_matrix(start, head_dim, dtype) for start in ordered]).to(device)
         self._heads = torch.zeros(0, head_dim, dtype=dtype, device=device)
         self._residuals = torch.zeros(0, self.n_rows, dtype=dtype, device=device)
+        # P0, or, once history was folded into it, a matrix
+        self._start = stacked_start([starts[neighbor] for neighbor in self.rows], self.rows, self._heads)
+        # kept for states that hold neither an index nor a matrix
+        self._implicit = self._start if isinstance(self._start, HadamardStarts) else None
 
     def project(self, head: Tensor) -> Tensor:
-        image = head[self._index] if self._index is not None else self._dense_start() @ head
+        image = self._start.project(head)
         if self.n_terms:
             heads, residuals = self._history()
             image = torch.addmv(image, residuals.T, heads @ head, alpha=-1.0)
         return image
 
     def pull(self, residual: Tensor) -> Tensor:
-        if self._index is not None:
-            pulled = torch.zeros(self.head_dim, dtype=residual.dtype, device=residual.device)
-            for rows in self.rows.values():  # edge by edge: the same coordinate twice would make a GPU add in any order
-                pulled.index_add_(0, self._index[rows], residual[rows])
-        else:
-            pulled = self._dense_start().T @ residual
+        pulled = self._start.pull(residual)
         if self.n_terms:
             heads, residuals = self._history()
             pulled = torch.addmv(pulled, heads.T, residuals @ residual, alpha=-1.0)
@@ -219,15 +203,14 @@ class FactoredMaps:
         self._remember(head, scaled_residual)
         # the history needs more memory than the dense matrix from here on
         outgrown = self.n_terms * (self.head_dim + self.n_rows) > self.n_rows * self.head_dim
-        if outgrown or (self.n_terms >= MOST_TERMS and self._matrix is not None):
+        if outgrown or (self.n_terms >= MOST_TERMS and isinstance(self._start, StartMatrix)):
             self.fold()
         elif self.n_terms >= MOST_TERMS:
             self._truncate()
 
     def fold(self) -> None:
         """Turn initial map and history into one dense matrix; nothing is lost but the memory advantage."""
-        self._matrix = self._whole()
-        self._index = None
+        self._start = StartMatrix(self._whole())
         self._forget()
 
     @property
@@ -239,19 +222,18 @@ class FactoredMaps:
 
     @property
     def n_bytes(self) -> int:
-        held = [self._index, self._matrix, self._heads, self._residuals]
-        return sum(t.element_size() * t.nelement() for t in held if t is not None)
+        return self._start.n_bytes + sum(t.element_size() * t.nelement() for t in (self._heads, self._residuals))
 
     @property
     def product_flops(self) -> float:
-        start = self.n_rows if self._matrix is None else self._matrix.nelement()
-        return 2.0 * (start + self.n_terms * (self.n_rows + self.head_dim))
+        return self._start.product_flops + 2.0 * self.n_terms * (self.n_rows + self.head_dim)
 
     def state(self) -> State:
         heads, residuals = self._history()
         return {
-            "index": None if self._index is None else to_array(self._index),
-            "matrix": None if self._matrix is None else to_array(self._matrix),
+            # a start that is neither follows from the scenario
+            "index": to_array(self._start.index) if isinstance(self._start, IdentityRows) else None,
+            "matrix": to_array(self._start.matrix) if isinstance(self._start, StartMatrix) else None,
             "heads": to_array(heads),
             "residuals": to_array(residuals),
             "dropped": self._dropped,
@@ -297,22 +279,19 @@ class FactoredMaps:
     def _restore_start(self, index: SavedState, matrix: SavedState) -> None:
         """Rows of the identity, or a matrix; a new object may have the one where an old one had come to the other."""
         if matrix.state is not None:
-            self._index, self._matrix = None, restored_tensor(matrix, self._heads, self.n_rows, self.head_dim)
+            self._start = StartMatrix(restored_tensor(matrix, self._heads, self.n_rows, self.head_dim))
+            return
+        if index.state is None and self._implicit is not None:
+            self._start = self._implicit
             return
         rows = restored_tensor(index, torch.zeros(0, dtype=torch.int64, device=self._heads.device), self.n_rows)
         if not bool(((rows >= 0) & (rows < self.head_dim)).all()):
             index.refuse(f"name coordinates from 0 to {self.head_dim - 1}", "others")
-        self._index, self._matrix = rows, None
+        self._start = IdentityRows(rows, self.rows, self._heads)
 
     def _whole(self) -> Tensor:
         heads, residuals = self._history()
-        return self._dense_start() - residuals.T @ heads
-
-    def _dense_start(self) -> Tensor:
-        if self._matrix is not None:
-            return self._matrix
-        assert self._index is not None
-        return _as_matrix(self._index.cpu(), self.head_dim, self._heads.dtype).to(self._heads.device)
+        return self._start.dense() - residuals.T @ heads
 
     def _history(self) -> tuple[Tensor, Tensor]:
         return self._heads[: self.n_terms], self._residuals[: self.n_terms]

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ...emulator.contracts import NodeId
+from .map_starts import MapStart, add_pull, norm_sq_bound, project_start
 from .restriction_maps import RestrictionMaps
 
 #: Step size times curvature from which on a quadratic diverges.
@@ -28,10 +29,10 @@ LEAST_PRODUCTS = 12
 ROUNDING_SHARE = 1e-12
 
 
-def head_step_limit(smoothness: float, coupling: float, laplacian_norm: float) -> float:
+def step_limit(smoothness: float, coupling: float, laplacian_norm: float) -> float:
     """Largest stable alpha; with a smoothness of 0, the limit for losses of any smoothness.
 
-    >>> head_step_limit(smoothness=1.0, coupling=0.5, laplacian_norm=2.0)
+    >>> step_limit(smoothness=1.0, coupling=0.5, laplacian_norm=2.0)
     1.0
     """
     curvature = smoothness + coupling * laplacian_norm
@@ -45,7 +46,7 @@ def map_step_limit(coupling: float, norms_sq: float) -> float:
 
 
 def sheaf_laplacian_norm(
-    starts: Mapping[NodeId, Mapping[NodeId, Tensor]], head_dims: Mapping[NodeId, int], *, tolerance: float = 1e-3
+    starts: Mapping[NodeId, Mapping[NodeId, MapStart]], head_dims: Mapping[NodeId, int], *, tolerance: float = 1e-3
 ) -> float:
     """Largest eigenvalue of L_F under given maps, from above; L_F itself is never built.
 
@@ -62,15 +63,15 @@ def sheaf_laplacian_norm(
         heads = dict(zip(clients, torch.split(stacked, sizes), strict=True))
         pulls = {client: torch.zeros_like(head) for client, head in heads.items()}
         for i, j in edges:
-            residual = _project(starts[i][j], heads[i]) - _project(starts[j][i], heads[j])
-            _add_pull(pulls[i], starts[i][j], residual)
-            _add_pull(pulls[j], starts[j][i], -residual)
+            residual = project_start(starts[i][j], heads[i]) - project_start(starts[j][i], heads[j])
+            add_pull(pulls[i], starts[i][j], residual)
+            add_pull(pulls[j], starts[j][i], -residual)
         return torch.cat([pulls[client] for client in clients])
 
     return largest_eigenvalue(laplacian, sum(sizes), tolerance=tolerance) if edges else 0.0
 
 
-def sheaf_laplacian_bound(starts: Mapping[NodeId, Mapping[NodeId, Tensor]]) -> float:
+def sheaf_laplacian_bound(starts: Mapping[NodeId, Mapping[NodeId, MapStart]]) -> float:
     """What the norm of L_F never exceeds, from the maps one by one: 2 max_i sum_j |P_ij|^2.
 
     For rows of the identity that is twice the largest degree, as for the Laplacian of any graph. Costs one pass over
@@ -81,7 +82,7 @@ def sheaf_laplacian_bound(starts: Mapping[NodeId, Mapping[NodeId, Tensor]]) -> f
 
     Source: |a - b|^2 <= 2 |a|^2 + 2 |b|^2 in w^T L_F w = sum over edges of |P_ij w_i - P_ji w_j|^2.
     """
-    return 2.0 * max((sum(map(_norm_sq_bound, of_client.values())) for of_client in starts.values()), default=0.0)
+    return 2.0 * max((sum(map(norm_sq_bound, of_client.values())) for of_client in starts.values()), default=0.0)
 
 
 def map_norm_sq(maps: RestrictionMaps, head: Tensor, *, tolerance: float = 1e-2) -> float:
@@ -134,21 +135,3 @@ def largest_eigenvalue(
             return largest + residual
         basis.append(image / rest)
         beside.append(rest)
-
-
-def _norm_sq_bound(start: Tensor) -> float:
-    """|P|^2 of rows of the identity: how often the most frequent is there; of a matrix its squared entries' sum."""
-    if start.numel() == 0:
-        return 0.0
-    return float(torch.bincount(start).max()) if start.ndim == 1 else float(start.square().sum())
-
-
-def _project(start: Tensor, head: Tensor) -> Tensor:
-    return head[start] if start.ndim == 1 else start @ head
-
-
-def _add_pull(pull: Tensor, start: Tensor, residual: Tensor) -> None:
-    if start.ndim == 1:
-        pull.index_add_(0, start, residual)
-    else:
-        pull.add_(start.T @ residual)

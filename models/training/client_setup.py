@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from torch import Tensor
 
 from ...emulator.contracts import Modality, NodeId
 from ..client_model import ClientModel
 from ..objectives import Objective
 from ..settings import SharingSettings, SheafSettings, TrainingSettings
+from ..sheaf.map_starts import MapStart
 from ..twin_model import TwinModel
 from .training_rows import TrainingRows
 
@@ -36,6 +36,7 @@ class ClientSetup:
         head_mixing: neighbor -> mixing weight over the whole graph, for what all clients have in common.
         group_mixing: neighbor of the same group -> mixing weight inside the group.
         map_starts: neighbor -> initial restriction map, see `restriction_maps`.
+        sheaf_decay: weight decay that the coupling through such maps comes to in expectation, see `drawn_maps`.
         redrawn_maps: round -> the same for a later round, where maps are drawn anew every round; else None.
         training, sheaf, sharing: settings of the scenario.
     """
@@ -55,5 +56,6 @@ class ClientSetup:
     twin: TwinModel | None = None
     private: TrainingRows | None = None
     private_rounds: int = 0
-    map_starts: Mapping[NodeId, Tensor] = field(default_factory=dict)
-    redrawn_maps: Callable[[int], Mapping[NodeId, Tensor]] | None = None
+    map_starts: Mapping[NodeId, MapStart] = field(default_factory=dict)
+    sheaf_decay: float = 0.0
+    redrawn_maps: Callable[[int], Mapping[NodeId, MapStart]] | None = None

@@ -49,6 +49,7 @@ def predict_at_rest(model: ClientModel, inputs: Mapping[Modality, NDArray[np.flo
 def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -> torch.optim.Optimizer:
     """Optimizer of (15), over all of a client's encoders at once; those without parameters stay as they are."""
     vectors = [flat.trainable for flat in flats if len(flat.trainable) > 0]
+    vectors = vectors or [torch.zeros(0)]  # torch refuses an optimizer of nothing
     if settings.encoder_optimizer == "adam":
         return torch.optim.Adam(vectors, lr=settings.encoder_step_size, fused=True)  # one kernel, on CPU too
     return torch.optim.SGD(vectors, lr=settings.encoder_step_size)
@@ -61,17 +62,27 @@ def refuse_infinite(
     vectors: Iterable[Tensor],
     settings: TrainingSettings,
     reason: Callable[[], str] = str,
+    step_sizes: Sequence[str] = ("head_step_size", "encoder_step_size"),
 ) -> None:
     """Stop a run whose numbers have left the finite ones.
+
+    Args:
+        who: has left them.
+        round_index: of this round.
+        loss: last one.
+        vectors: what was trained.
+        settings: of training.
+        reason: gives the known cause, as a part of a sentence.
+        step_sizes: fields of the settings that this training goes by.
 
     Raises:
         DivergedError: naming who, the round, the reason where one is known, and the step sizes.
     """
     if not math.isfinite(loss + sum(float(vector.sum()) for vector in vectors)):
+        fields = ", ".join(f"training.{name} ({getattr(settings, name):g})" for name in step_sizes)
         raise DivergedError(
-            f"{who}: left the finite numbers in round {round_index} (loss {loss:g}){reason()}; lower"
-            f" training.head_step_size ({settings.head_step_size:g}), training.encoder_step_size"
-            f" ({settings.encoder_step_size:g}) or sheaf.coupling"
+            f"{who}: left the finite numbers in round {round_index} (loss {loss:g}){reason()}; lower {fields} or"
+            " sheaf.coupling"
         )
 
 

@@ -30,6 +30,8 @@ class ComputeSection(Section):
     Attributes:
         device: torch device; "auto" takes a GPU where there is one.
         executor, threads: pool of the real work; every job's arithmetic runs on one thread.
+        map_memory_gb: most that dense restriction maps of all clients may hold, in gigabytes; those of large models
+            are refused before they are drawn.
         lost_worker: with --workers, when one dies: "stop" with a sentence, or "restart" them from the last checkpoint.
         profile: emulated device that simulated compute time comes from; the name of one, or a file that
             `sheafedge bench --save-profile` wrote.
@@ -40,6 +42,7 @@ class ComputeSection(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     executor: Literal["threads", "serial"] = "threads"
     threads: Annotated[int, Field(ge=1)] = 2
+    map_memory_gb: Annotated[float, Field(gt=0.0, le=1e6)] = 4.0
     lost_worker: Literal["stop", "restart"] = "stop"
     profile: str = "edge_cpu"
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -18,6 +18,9 @@ T = TypeVar("T")
 #: Of clients that move and have a map for each other: with heads of 4160 numbers their maps grow by 16 MB per round.
 MOST_MAPPED_CLIENTS = 32
 
+#: Of `sheaf.map_start`: all entries of such a map mean as much, see `drawn_maps.entry_variance`.
+INDEPENDENT_STARTS = ("random", "uniform", "orthonormal", "hadamard")
+
 LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
     # --- all clients in step ---
     Rule(
@@ -87,15 +90,49 @@ LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
     ),
     Rule(
         "sheaf.map_start",
-        lambda s: s.algorithm_spec.maps_heads and not s.algorithm_spec.couples_heads and s.sheaf.map_start == "random",
-        "algorithm {s.algorithm!r} averages along its maps, which sheaf.map_start = 'random' makes longer than 1, so"
-        " that heads can diverge; use 'structured' or 'aligned'",
+        lambda s: (
+            s.algorithm_spec.has_maps
+            and not s.algorithm_spec.couples
+            and s.sheaf.map_start in ("random", "uniform", "identity_noise")
+        ),
+        "algorithm {s.algorithm!r} averages along its maps, which sheaf.map_start = {s.sheaf.map_start!r} makes longer"
+        " than 1, so that heads can diverge; use 'structured' or 'aligned'",
     ),
     Rule(
         "sheaf.map_step_size",
-        lambda s: s.sheaf.rotate_index and s.algorithm_spec.couples_heads and s.sheaf.learns_maps,
+        lambda s: s.sheaf.rotate_index and s.algorithm_spec.couples and s.sheaf.learns_maps,
         "sheaf.rotate_index draws maps anew every round, and what is redrawn cannot learn with sheaf.map_step_size ="
         " {s.sheaf.map_step_size:g}; set it to 0",
+    ),
+    # --- whole models as one vector ---
+    Rule(
+        "training.weight_decay",
+        lambda s: s.training.weight_decay != 0.0 and not s.algorithm_spec.couples_models,
+        "training.weight_decay is of algorithms that step a whole model as one vector (sheaf_fmtl, dfedu), and"
+        " algorithm {s.algorithm!r} is none of them; set it to 0, or use sheaf_fmtl with sheaf.coupling = 0",
+    ),
+    Rule(
+        "training.weight_decay",
+        lambda s: (
+            s.training.weight_decay == "as_sheaf"
+            and s.algorithm_spec.couples_models
+            and not (s.algorithm_spec.has_maps and s.sheaf.map_start in INDEPENDENT_STARTS)
+        ),
+        "training.weight_decay = 'as_sheaf' stands for coupling through maps whose entries all mean as much, which"
+        " algorithm {s.algorithm!r} with sheaf.map_start = {s.sheaf.map_start!r} does not have; use sheaf_fmtl with"
+        " 'random', 'uniform', 'orthonormal' or 'hadamard', or give a number",
+    ),
+    Rule(
+        "training.personal_encoders",
+        lambda s: bool(s.training.personal_encoders) and s.algorithm_spec.couples_models,
+        "training.personal_encoders does not go with algorithm {s.algorithm!r}, which couples all of a model; leave it"
+        " out, or use 'sheaf_dmfl'",
+    ),
+    Rule(
+        "sheaf.map_storage",
+        lambda s: s.sheaf.map_storage == "kronecker" and s.algorithm_spec.couples_models,
+        "sheaf.map_storage = 'kronecker' has one small matrix for all outputs of a head, which algorithm"
+        " {s.algorithm!r} with its whole models does not have; use 'factored'",
     ),
     # --- clients that move ---
     Rule(
@@ -108,7 +145,7 @@ LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
         "clients.n_clients",
         lambda s: (
             [{"most": MOST_MAPPED_CLIENTS, "peers": s.clients.n_clients - 1}]
-            if s.topology.kind == "mobile" and s.algorithm_spec.maps_heads and s.clients.n_clients > MOST_MAPPED_CLIENTS
+            if s.topology.kind == "mobile" and s.algorithm_spec.has_maps and s.clients.n_clients > MOST_MAPPED_CLIENTS
             else False
         ),
         "algorithm {s.algorithm!r} has a map for every edge that topology.kind = 'mobile' can ever make, {peers} per"
@@ -135,7 +172,7 @@ HEAD_RULES: tuple[Rule[Neighborhood], ...] = (
         "sheaf.map_storage",
         lambda s: (
             _neighbors_with_other_outputs(s)
-            if s.scenario.algorithm_spec.maps_heads and s.scenario.sheaf.map_storage == "kronecker"
+            if s.scenario.algorithm_spec.has_maps and s.scenario.sheaf.map_storage == "kronecker"
             else False
         ),
         "sheaf.map_storage = 'kronecker' compares whole columns of heads, but neighbors {one} and {other} have {n_one}"
@@ -144,33 +181,57 @@ HEAD_RULES: tuple[Rule[Neighborhood], ...] = (
     Rule(
         "sheaf.coupling",
         lambda s: _coupling_too_strong(s),
-        "{account}, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size",
+        "{account}, and from 2 on {what} diverge; lower sheaf.coupling or {field}",
     ),
 )
 
 
 def coupling_strength(scenario: ScenarioFields, graph: Graph) -> tuple[float, str]:
-    """Strength of the coupling of heads, alpha * lambda * degree * |P|^2, and a text that shows its factors.
+    """Strength of the coupling, alpha * lambda * degree * |P|^2, and a text that shows its factors.
 
-    With held projections a client's own step is stable only below 2. Without edges, or where the algorithm does not
-    couple heads, it is 0.
+    With held projections a client's own step is stable only below 2. Without edges, where the algorithm couples
+    nothing, or where |P| depends on the size of the model (`sheaf.map_scale`), it is 0.
+
+    Args:
+        scenario: whose algorithm it is.
+        graph: along which neighbors pull, see `coupled_graph`.
     """
-    if not scenario.algorithm_spec.couples_heads or graph.number_of_edges() == 0:
+    spec, sheaf, training = scenario.algorithm_spec, scenario.sheaf, scenario.training
+    alone = spec.couples_models and training.weight_decay == "as_sheaf"
+    unknown = spec.has_maps and sheaf.map_scale is not None
+    if not spec.couples or alone or unknown or graph.number_of_edges() == 0:
         return 0.0, ""
-    sheaf, head_step_size = scenario.sheaf, scenario.training.head_step_size
-    norm_sq = 1.0 if sheaf.map_start != "random" else (1.0 + math.sqrt(sheaf.compression)) ** 2
-    degree = max(degree for _, degree in graph.degree)
-    strength = head_step_size * sheaf.coupling * degree * norm_sq
+    field = "model_step_size" if spec.couples_models else "head_step_size"
+    longer = spec.has_maps and sheaf.map_start in ("random", "uniform")
+    norm_sq = (1.0 + math.sqrt(sheaf.compression)) ** 2 if longer else 1.0
+    step_size, degree = getattr(training, field), max(degree for _, degree in graph.degree)
+    strength = step_size * sheaf.coupling * degree * norm_sq
     account = (
-        f"training.head_step_size {head_step_size:g} * sheaf.coupling {sheaf.coupling:g} * largest degree {degree} *"
+        f"training.{field} {step_size:g} * sheaf.coupling {sheaf.coupling:g} * largest degree {degree} *"
         f" map norm squared {norm_sq:.2g} = {strength:.2g}"
     )
     return strength, account
 
 
+def coupled_graph(s: Neighborhood) -> Graph:
+    """Graph along which neighbors pull: without maps, only inside groups."""
+    if s.scenario.algorithm_spec.has_maps:
+        return s.graph
+    across = [(one, other) for one, other in s.graph.edges if s.groups[one] != s.groups[other]]
+    inside = s.graph.copy()
+    inside.remove_edges_from(across)
+    return inside
+
+
 def _coupling_too_strong(s: Neighborhood) -> Sequence[Case]:
-    strength, account = coupling_strength(s.scenario, s.graph)
-    return [{"account": account}] if strength >= 2.0 else []
+    strength, account = coupling_strength(s.scenario, coupled_graph(s))
+    whole = s.scenario.algorithm_spec.couples_models
+    named = (
+        {"what": "models", "field": "training.model_step_size"}
+        if whole
+        else {"what": "heads", "field": "training.head_step_size"}
+    )
+    return [{"account": account, **named}] if strength >= 2.0 else []
 
 
 def _personal_encoders_of_nobody(s: ScenarioFields) -> Iterator[Case]:

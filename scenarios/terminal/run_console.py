@@ -43,7 +43,7 @@ class LiveProgress(ProgressDisplay):
         self._bar.update(self._task, description="recording", completed=done, total=total)
 
     def started(self, emulation: Emulation) -> None:
-        """Print algorithm, seed, groups, edges and rounds, and the warnings of the scenario."""
+        """Print algorithm, seed, groups, edges and rounds, notes on the coupling, and the warnings of the scenario."""
         scenario = self._scenario
         groups = ", ".join(f"{len(members)} {escape(group)}" for group, members in emulation.groups.items())
         # of the model itself: "auto" in the scenario does not name the device
@@ -54,6 +54,8 @@ class LiveProgress(ProgressDisplay):
             f" {scenario.rounds} rounds on {device}",
             soft_wrap=True,
         )
+        for note in emulation.notes:
+            self._console.print(f"  {escape(note)}", soft_wrap=True)
         for warning in emulation.warnings:
             print_warning(self._console, warning)
         self._bar.update(self._task, description="training", completed=0, total=scenario.rounds)

@@ -17,17 +17,21 @@ from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.random_streams import named_stream
 from ...models.algorithms.algorithm_table import Algorithm
+from ...models.sheaf.map_starts import MapStart
 from ...models.training.client_setup import ClientSetup
+from ...models.training.whole_model import trained_part
 from ...models.twin_model import TwinModel
-from ..schema.learning_rules import coupling_strength
+from ..schema.learning_rules import coupled_graph, coupling_strength
 from ..schema.neighborhood import neighborhood_of
 from ..schema.scenario import Scenario
 from .client import Client
+from .coupling_notes import coupling_notes
 from .coupling_watch import coupling_warnings, limit_warnings
 from .data import ClientData
+from .edge_maps import EdgeMaps
 from .encoders import OBJECTIVES
 from .faults import fault_plan
-from .initial_models import InitialModels, map_starts, redrawn_maps
+from .initial_models import InitialModels
 from .live import LiveRows
 from .members import Member, client_devices, members_of
 from .mixing import MixingWeights, MovingNeighbors, all_weights, moving_neighbors
@@ -46,6 +50,7 @@ class Assembly(NamedTuple):
         faults: plan of all failures.
         moving: neighbors over time; None: always the same.
         warnings: sentences about risky step sizes.
+        notes: sentences about the coupling of whole models.
     """
 
     algorithm: Algorithm
@@ -56,6 +61,7 @@ class Assembly(NamedTuple):
     faults: FaultPlan
     moving: MovingNeighbors | None
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def assemble(
@@ -72,12 +78,16 @@ def assemble(
     clients = make_clients(scenario, algorithm, data, device, dtype)
     neighborhood = neighborhood_of(scenario)
     graph = neighborhood.graph
-    warnings = coupling_warnings(*coupling_strength(scenario, graph))
-    starts = map_starts(scenario.sheaf, scenario.seed, clients, graph) if algorithm.maps_heads else {}
+    warnings = coupling_warnings(*coupling_strength(scenario, coupled_graph(neighborhood)))
+    maps = EdgeMaps(scenario.sheaf, scenario.seed, clients, whole_models=algorithm.couples_models)
+    starts = initial_maps(scenario, algorithm, maps, graph, only)
+    notes: tuple[str, ...] = ()
     # not in workers: the process that assembles all clients warns once
-    if algorithm.couples_heads and only is None:
-        heads = {client.client_id: client.models["fused"].head.detach() for client in clients}
-        warnings += limit_warnings(scenario.training.head_step_size, scenario.sheaf, starts, heads)
+    if algorithm.couples and only is None:
+        vectors = {client.client_id: coupled_vector(algorithm, client) for client in clients}
+        step_size = getattr(scenario.training, "model_step_size" if algorithm.couples_models else "head_step_size")
+        warnings += limit_warnings(step_size, scenario.sheaf, starts, vectors, whole_models=algorithm.couples_models)
+        notes = coupling_notes(neighborhood, starts, vectors, maps.equivalent_decay(graph))
     # the graph of messages can have more edges than that of the sheaf: whole models also go inside groups
     links = neighborhood.links
     faults = fault_plan(scenario.faults, scenario.seed, links)
@@ -86,8 +96,35 @@ def assemble(
     moving = moving_neighbors(scenario.mobility, scenario.seed, graph, faults, weigh) if moves else None
     # weights of moving clients change in place from round to round, so that learners keep one reference
     weights = weigh(graph, links) if moving is None else moving.weights
-    learners = make_learners(scenario, algorithm, clients, graph, weights, starts, only)
-    return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings)
+    learners = make_learners(scenario, algorithm, clients, graph, weights, maps, starts, only)
+    return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings, notes)
+
+
+def initial_maps(
+    scenario: Scenario,
+    algorithm: Algorithm,
+    maps: EdgeMaps,
+    graph: nx.Graph[NodeId],
+    only: Collection[NodeId] | None,
+) -> Mapping[NodeId, Mapping[NodeId, MapStart]]:
+    """Client -> neighbor -> initial map of the clients that get a learner; empty where the learners need none.
+
+    Raises:
+        ConfigError: dense maps would need more than `compute.map_memory_gb`.
+    """
+    alone = scenario.sheaf.coupling == 0.0 or scenario.training.weight_decay == "as_sheaf"
+    if not algorithm.has_maps or (algorithm.couples_models and alone):
+        return {}
+    maps.check_memory(graph, scenario.compute.map_memory_gb)
+    return maps.of_graph(graph, only)
+
+
+def coupled_vector(algorithm: Algorithm, client: Client) -> Tensor:
+    """[d_i] what neighbors pull at, before the first round."""
+    model = client.models["fused"]
+    if not algorithm.couples_models:
+        return model.head.detach()
+    return torch.cat([parameter.detach().reshape(-1) for parameter in trained_part(model).parameters()])
 
 
 def make_clients(
@@ -136,7 +173,8 @@ def make_learners(
     clients: tuple[Client, ...],
     graph: nx.Graph[NodeId],
     weights: Mapping[NodeId, MixingWeights],
-    starts: Mapping[NodeId, Mapping[NodeId, Tensor]],
+    maps: EdgeMaps,
+    starts: Mapping[NodeId, Mapping[NodeId, MapStart]],
     only: Collection[NodeId] | None = None,
 ) -> tuple[Learner, ...]:
     """One learner per client, with its neighbors' weights and initial maps.
@@ -144,9 +182,11 @@ def make_learners(
     Args:
         graph: graph along which encoders and heads are shared.
         weights: client -> mixing weights of its neighbors.
+        maps: maker of restriction maps.
         starts: client -> neighbor -> initial map.
         only: clients that get one; None: all.
     """
+    decay = maps.equivalent_decay(graph)
     setups = []
     for client in (client for client in clients if only is None or client.client_id in only):
         me = client.client_id
@@ -167,11 +207,8 @@ def make_learners(
             head_mixing=weights[me].everything,
             group_mixing=weights[me].group,
             map_starts=starts.get(me, {}),
-            redrawn_maps=redrawn_maps(
-                scenario.sheaf, scenario.seed, client, [clients[peer] for peer in sorted(graph[me])]
-            )
-            if scenario.sheaf.rotate_index
-            else None,
+            sheaf_decay=decay.get(me, 0.0),
+            redrawn_maps=maps.redrawn(me, sorted(graph[me])) if scenario.sheaf.rotate_index else None,
         )
         setups.append(setup)
     return tuple(algorithm.learners(setups))

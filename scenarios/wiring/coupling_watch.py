@@ -11,12 +11,13 @@ from torch import Tensor
 from ...emulator.contracts import NodeId, State
 from ...emulator.saved_state import SavedState
 from ...models.settings import SheafSettings
+from ...models.sheaf.map_starts import MapStart
 from ...models.sheaf.stability import (
     UNSTABLE_FROM,
-    head_step_limit,
     map_step_limit,
     sheaf_laplacian_bound,
     sheaf_laplacian_norm,
+    step_limit,
 )
 
 #: Share of its first value below which the projection of a client's head counts as collapsed.
@@ -27,7 +28,7 @@ ENERGY_GROWTH, LOSS_GROWTH = 10.0, 1.5
 #: Share of what maps have learned from which on it matters that so much was left out of them.
 TRUNCATED_SHARE = 0.1
 
-Starts = Mapping[NodeId, Mapping[NodeId, Tensor]]
+Starts = Mapping[NodeId, Mapping[NodeId, MapStart]]
 
 
 def coupling_warnings(strength: float, account: str) -> tuple[str, ...]:
@@ -41,40 +42,53 @@ def coupling_warnings(strength: float, account: str) -> tuple[str, ...]:
 
 
 def limit_warnings(
-    head_step_size: float, sheaf: SheafSettings, starts: Starts, heads: Mapping[NodeId, Tensor]
+    step_size: float,
+    sheaf: SheafSettings,
+    starts: Starts,
+    vectors: Mapping[NodeId, Tensor],
+    *,
+    whole_models: bool = False,
 ) -> tuple[str, ...]:
     """Warnings about corrected limits of Theorem 1 that the first round already exceeds, whatever the losses are.
 
     Args:
-        head_step_size: field of `[training]`, the paper's alpha.
+        step_size: field of `[training]`, the paper's alpha.
         sheaf: settings with coupling and map step size.
         starts: client -> neighbor -> initial map.
-        heads: client -> initial head.
+        vectors: client -> what it couples, before the first round.
+        whole_models: whether that is its whole model, and not its head.
     """
-    found = (_head_warning(head_step_size, sheaf.coupling, starts, heads), _map_warning(sheaf, starts, heads))
+    field, what = ("model_step_size", "models") if whole_models else ("head_step_size", "heads")
+    found = (
+        _step_warning(step_size, field, what, sheaf, starts, vectors),
+        _map_warning(sheaf, starts, vectors, what),
+    )
     return tuple(warning for warning in found if warning)
 
 
-def _head_warning(alpha: float, coupling: float, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
+def _step_warning(
+    alpha: float, field: str, what: str, sheaf: SheafSettings, starts: Starts, vectors: Mapping[NodeId, Tensor]
+) -> str:
+    coupling = sheaf.coupling
     if coupling == 0.0:
         return ""
-    if alpha <= head_step_limit(0.0, coupling, sheaf_laplacian_bound(starts)):
+    if alpha <= step_limit(0.0, coupling, sheaf_laplacian_bound(starts)):
         return ""  # as nearly always, without the norm, which a thousand clients would wait for
-    norm = sheaf_laplacian_norm(starts, {client: len(head) for client, head in heads.items()})
-    limit = head_step_limit(0.0, coupling, norm)
+    norm = sheaf_laplacian_norm(starts, {client: len(vector) for client, vector in vectors.items()})
+    limit = step_limit(0.0, coupling, norm)
     if alpha <= limit:
         return ""
     return (
-        f"training.head_step_size {alpha:g} is above {limit:.3g} = 2 / (sheaf.coupling {coupling:g} * norm of the sheaf"
-        f" Laplacian {norm:.3g}), so that heads oscillate however flat the losses are; lower it or sheaf.coupling"
+        f"training.{field} {alpha:g} is above {limit:.3g} = 2 / (sheaf.coupling {coupling:g} * norm of the sheaf"
+        f" Laplacian {norm:.3g}), so that {what} oscillate however flat the losses are; lower it or sheaf.coupling"
     )
 
 
-def _map_warning(sheaf: SheafSettings, starts: Starts, heads: Mapping[NodeId, Tensor]) -> str:
+def _map_warning(sheaf: SheafSettings, starts: Starts, vectors: Mapping[NodeId, Tensor], what: str) -> str:
     if sheaf.clamp_map_step or not sheaf.learns_maps:
         return ""
-    squares = {client: float(head @ head) for client, head in heads.items()}
-    # the limit of an edge falls with the squared norms of both heads: the largest pair decides
+    squares = {client: float(vector @ vector) for client, vector in vectors.items()}
+    # the limit of an edge falls with the squared norms of both ends: the largest pair decides
     edges = [(squares[i] + squares[j], i, j) for i in starts for j in starts[i] if i < j]
     norms_sq, i, j = max(edges, default=(0.0, 0, 0))
     limit = map_step_limit(sheaf.coupling, norms_sq)
@@ -82,8 +96,8 @@ def _map_warning(sheaf: SheafSettings, starts: Starts, heads: Mapping[NodeId, Te
         return ""
     return (
         f"sheaf.map_step_size {sheaf.map_step_size:g} is above {limit:.3g} = 2 / (sheaf.coupling {sheaf.coupling:g} *"
-        f" squared norms {norms_sq:.3g} of the first heads of clients {i} and {j}), so that maps overshoot; lower it or"
-        " set sheaf.clamp_map_step = true"
+        f" squared norms {norms_sq:.3g} of the first {what} of clients {i} and {j}), so that maps overshoot; lower it"
+        " or set sheaf.clamp_map_step = true"
     )
 
 

@@ -60,6 +60,7 @@ class Emulation:
         transport: transport of their bytes.
         pool: pool that runs the real computations.
         warnings: sentences about risky step sizes.
+        notes: sentences about the coupling of whole models, for the head of the run.
         radio: band of all radio links; None where there are none.
     """
 
@@ -78,6 +79,7 @@ class Emulation:
     transport: Transport
     pool: ComputePool
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     radio: RadioLinks | None = None
 
     @property
@@ -215,6 +217,7 @@ def _connect(
         transport=transport,
         pool=pool,
         warnings=assembly.warnings,
+        notes=assembly.notes,
         radio=radio,
     )
 

@@ -60,11 +60,24 @@ DIFFUSED: dict[str, dict[str, Any]] = {
     "Kronecker maps": {"sheaf.map_storage": "kronecker"},
     "rotating index": ROTATING,
 }
+#: The same for whole models.
+MAPPED_MODELS: dict[str, dict[str, Any]] = {
+    "single exchange": COUPLED["single exchange"],
+    "trust per edge": COUPLED["trust per edge"],
+    "no coupling": COUPLED["no coupling"],
+    "rotating index": ROTATING,
+    "Hadamard maps": {"sheaf.map_start": "hadamard"},
+    "Hadamard maps per edge": {"sheaf.map_start": "hadamard", "sheaf.map_share": "edge", "sheaf.map_step_size": 0.0},
+    "maps of the paper": {"sheaf.map_start": "random", "sheaf.map_scale": 1.0, "sheaf.coupling": 0.001},
+    "weight decay": {"training.weight_decay": "as_sheaf", "sheaf.map_start": "random"},
+}
 PERSONAL: dict[str, dict[str, Any]] = {"personal encoders": {"training.personal_encoders": ["gps"]}}
 RICH: dict[str, dict[str, Any]] = {"attention of two layers": {"model.fusion": "attention_mlp"}}
 VARIANTS = {
     "sheaf_dmfl": COUPLED | PERSONAL | RICH,
     "sheaf_diffusion": DIFFUSED | PERSONAL,
+    "sheaf_fmtl": MAPPED_MODELS | RICH,
+    "dfedu": {"no coupling": COUPLED["no coupling"], "weight decay": {"training.weight_decay": 0.1}, **RICH},
     "dpsgd": RICH,
     "group_averaging": PERSONAL | RICH,
     "centralized": RICH,
@@ -83,7 +96,7 @@ CASES: dict[str, dict[str, Any]] = {name: {"algorithm": name} for name in ALGORI
 }
 
 #: Whole models mean the same only where all modalities are.
-WITHIN_GROUPS = ("dpsgd", "dpsgd_adapt_then_combine")
+WITHIN_GROUPS = ("dpsgd", "dpsgd_adapt_then_combine", "dfedu")
 
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -261,7 +274,7 @@ def test_all_owners_of_a_modality_hear_all_their_neighbors_that_own_it(case: str
         assert sorted(map(str, of_round)) == sorted(map(str, wanted))
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", [name for name, spec in ALGORITHMS.items() if not spec.couples_models])
 def test_a_personal_encoder_never_leaves_its_client(name: str) -> None:
     """Nor does anything else of its modality alone; the other modality is sent as ever."""
     walk = wired(tiny({"algorithm": name, "training.personal_encoders": ["gps"]}))
@@ -402,7 +415,8 @@ def test_a_client_whose_numbers_left_the_finite_ones_says_so(case: str) -> None:
     emulation = build(scenario, data, lambda *_: {}, lambda *_: None)
     pooled = CASES[case]["algorithm"] == "centralized"  # there the first learner works on everybody's rows
     sick = emulation.learners[0 if pooled else 2]
-    with pytest.raises(DivergedError, match=r"client 2: .* round 0\b.*; lower training\.head_step_size"):
+    field = "model_step_size" if ALGORITHMS[CASES[case]["algorithm"]].couples_models else "head_step_size"
+    with pytest.raises(DivergedError, match=rf"client 2: .* round 0\b.*; lower training\.{field}"):
         deaf_round(sick)
     for learner in emulation.learners[:2] if not pooled else ():
         deaf_round(learner)

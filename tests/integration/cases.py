@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from doubles.random_maps import random_starts
 from integration.played import Played, Setting, State, maps_of, play, state_of_model
 from numpy.typing import NDArray
 from reference.problems import random_problem
@@ -23,7 +24,7 @@ from sheafedge.models.fusion import AttentionFusion
 from sheafedge.models.head import HeadLayout
 from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import SheafSettings, TrainingSettings
-from sheafedge.models.sheaf.equations import random_starts, structured_starts
+from sheafedge.models.sheaf.equations import structured_starts
 from sheafedge.models.training.client_setup import ClientSetup
 from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn

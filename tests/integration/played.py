@@ -31,7 +31,7 @@ from sheafedge.models.algorithms.sheaf_diffusion import HeadDiffusion
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.fusion import AttentionFusion, AttentionMlpFusion
 from sheafedge.models.sharing.chained_learner import ChainedLearner
-from sheafedge.models.sheaf.head_coupling import HeadCoupling
+from sheafedge.models.sheaf.vector_coupling import VectorCoupling
 from torch import Tensor
 
 INSTANT = LinkSettings(rate_bps=math.inf)
@@ -156,7 +156,7 @@ def maps_of(learner: Learner) -> State:
     """Copies of the restriction maps that a learner holds, if it holds any."""
     return {
         f"map to {j}": coupling.maps.dense(j).clone()
-        for coupling in parts_of(learner, HeadCoupling | HeadDiffusion)
+        for coupling in parts_of(learner, VectorCoupling | HeadDiffusion)
         for j in coupling.maps.rows
     }
 

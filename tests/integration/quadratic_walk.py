@@ -18,9 +18,9 @@ import torch
 from reference.quadratic import SMOOTHNESS, Point, QuadraticProblem, at_mean_encoders, consensus_distance
 from reference.sheaf_dmfl import Edge, sheaf_laplacian
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights, mix
-from sheafedge.models.sheaf.equations import head_step
+from sheafedge.models.sheaf.equations import coupled_step
 from sheafedge.models.sheaf.restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
-from sheafedge.models.sheaf.stability import head_step_limit, map_step_limit
+from sheafedge.models.sheaf.stability import map_step_limit, step_limit
 from torch import Tensor
 
 ROUNDING = 1e-12
@@ -95,7 +95,7 @@ def at_share(share: float, *, of_encoders: float | None = None) -> Rule:
 
     def rule(problem: QuadraticProblem, laplacian_norm: float) -> StepSizes:
         smooth = 2.0 / SMOOTHNESS
-        head = share * head_step_limit(SMOOTHNESS, problem.coupling, laplacian_norm)
+        head = share * step_limit(SMOOTHNESS, problem.coupling, laplacian_norm)
         encoder = smooth * (share if of_encoders is None else of_encoders)
         return StepSizes(head, encoder, share * smooth, lambda s_e: share * map_step_limit(problem.coupling, s_e))
 
@@ -168,7 +168,7 @@ def one_round(
         {i: {k: averaged[k][i] for k in owned} for i, owned in point.encoders.items()},
         {i: beta - sizes.scoring * gradients.scoring[i] for i, beta in point.scoring.items()},
         {
-            i: head_step(
+            i: coupled_step(
                 head, gradients.heads[i], maps[i].pull(apart[i]), step_size=sizes.head, coupling=sign * problem.coupling
             )
             for i, head in point.heads.items()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from doubles.hand_played import NO_STEPS, mixing_matrix, play_round, scattered, vectors_of
+from doubles.random_maps import random_starts
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -19,7 +20,7 @@ from sheafedge.emulator.contracts import Message, NodeId
 from sheafedge.models.algorithms.sheaf_diffusion import HeadDiffusion
 from sheafedge.models.head import HeadLayout
 from sheafedge.models.settings import SheafSettings
-from sheafedge.models.sheaf.equations import aligned_starts, random_starts, structured_starts
+from sheafedge.models.sheaf.equations import aligned_starts, structured_starts
 from sheafedge.models.training.client_setup import ClientSetup
 from torch import Tensor
 

@@ -16,7 +16,7 @@ from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import SheafSettings, TrainingSettings
 from sheafedge.models.sheaf.equations import edge_trust
-from sheafedge.models.sheaf.head_coupling import HeadCoupling
+from sheafedge.models.sheaf.vector_coupling import VectorCoupling
 from sheafedge.models.training.client_setup import ClientSetup
 from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn
@@ -58,11 +58,11 @@ def test_a_quarter_is_left_where_the_relative_residual_is_kappa() -> None:
 # --- pulls ------------------------------------------------------------------------------------------------------------
 
 
-def coupled(sheaf: Sheaf, kappa: float) -> dict[int, HeadCoupling]:
+def coupled(sheaf: Sheaf, kappa: float) -> dict[int, VectorCoupling]:
     """All clients after their first exchange."""
     settings = SheafSettings(edge_trust=kappa)
     sides = {
-        i: HeadCoupling(i, {j: sheaf.maps[i, j] for j in sheaf.graph.neighbors(i)}, head, settings)
+        i: VectorCoupling(i, {j: sheaf.maps[i, j] for j in sheaf.graph.neighbors(i)}, head, settings)
         for i, head in sheaf.heads.items()
     }
     sent: list[Message] = [m for i, side in sides.items() for m in side.projections("project", 0, sheaf.heads[i])]
@@ -94,7 +94,7 @@ def pull_of_a_neighbor(away: float, kappa: float) -> float:
     """How hard a neighbor pulls whose head is that far away, with identity maps."""
     identity, head = torch.arange(3), torch.ones(3, dtype=torch.float64)
     heads = [head, head + away]
-    sides = [HeadCoupling(i, {1 - i: identity}, heads[i], SheafSettings(edge_trust=kappa)) for i in range(2)]
+    sides = [VectorCoupling(i, {1 - i: identity}, heads[i], SheafSettings(edge_trust=kappa)) for i in range(2)]
     sent = [m for i in range(2) for m in sides[i].projections("project", 0, heads[i])]
     sides[0].hold([m for m in sent if m.receiver == 0])
     return float(sides[0].pull(heads[0]).norm())

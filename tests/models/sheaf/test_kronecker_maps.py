@@ -16,9 +16,9 @@ from sheafedge.emulator.contracts import ConfigError, Message
 from sheafedge.models.head import HeadLayout, shared_coordinates
 from sheafedge.models.settings import SheafSettings
 from sheafedge.models.sheaf.equations import kronecker_starts, map_step_sizes
-from sheafedge.models.sheaf.head_coupling import HeadCoupling
 from sheafedge.models.sheaf.kronecker_maps import KroneckerMaps
 from sheafedge.models.sheaf.restriction_maps import DenseMaps
+from sheafedge.models.sheaf.vector_coupling import VectorCoupling
 from torch import Tensor
 
 EQUATION = 1e-12  # float64, sums of at most a hundred products of order 1
@@ -139,7 +139,7 @@ def learned_once(storage: str, heads: tuple[Tensor, Tensor], layout: HeadLayout,
     """Residual of one edge before and after one step of (12) at both ends."""
     starts = kronecker_starts(layout, layout, 1.0, np.random.default_rng(0))
     settings = SheafSettings(map_storage=storage, coupling=COUPLING, map_step_size=eta, clamp_map_step=True)  # type: ignore[arg-type]
-    sides = [HeadCoupling(i, {1 - i: starts[i]}, heads[i], settings, n_outputs=layout.n_outputs) for i in range(2)]
+    sides = [VectorCoupling(i, {1 - i: starts[i]}, heads[i], settings, n_outputs=layout.n_outputs) for i in range(2)]
     first = sides[0].maps.project(heads[0]) - sides[1].maps.project(heads[1])
     sent: list[Message] = [m for i in range(2) for m in sides[i].reprojections("reproject", 0, heads[i])]
     for i in range(2):

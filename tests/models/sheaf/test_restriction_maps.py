@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from doubles.random_maps import random_starts
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -21,7 +22,7 @@ from reference.sheaves import any_case, normal
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.head import HeadLayout, chosen_outputs, shared_coordinates
-from sheafedge.models.sheaf.equations import aligned_starts, edge_stalk_dim, random_starts, structured_starts
+from sheafedge.models.sheaf.equations import aligned_starts, edge_stalk_dim, structured_starts
 from sheafedge.models.sheaf.restriction_maps import KEPT_TERMS, MOST_TERMS, DenseMaps, FactoredMaps
 from torch import Tensor
 

@@ -26,7 +26,7 @@ from reference.sheaf_dmfl import (
 )
 from reference.sheaves import Graph, Sheaf, any_case, graphs, normal, sheaves
 from sheafedge.models.head import HeadLayout
-from sheafedge.models.sheaf.equations import head_step, map_step_sizes, reproject_locally, structured_starts
+from sheafedge.models.sheaf.equations import coupled_step, map_step_sizes, reproject_locally, structured_starts
 from sheafedge.models.sheaf.restriction_maps import DenseMaps, FactoredMaps, RestrictionMaps
 from torch import Tensor
 
@@ -123,7 +123,7 @@ def test_steps_11_and_12_descend_half_the_coupling_times_the_energy(
     of_all = residuals(maps, sheaf.heads)
     for i, head in sheaf.heads.items():
         still = torch.zeros_like(head)
-        stepped = head_step(head, still, maps[i].pull(of_all[i]), step_size=1.0, coupling=coupling)
+        stepped = coupled_step(head, still, maps[i].pull(of_all[i]), step_size=1.0, coupling=coupling)
         slope = heads[i].grad
         assert slope is not None
         assert_allclose(head - stepped, slope, atol=EQUATION)
@@ -315,7 +315,7 @@ def test_without_coupling_heads_follow_plain_sgd_and_maps_stay(
         parameter = head.clone().requires_grad_()
         parameter.grad = sheaf.gradients[i].clone()
         torch.optim.SGD([parameter], lr=step_size).step()
-        stepped = head_step(head, sheaf.gradients[i], maps[i].pull(of_all[i]), step_size=step_size, coupling=0.0)
+        stepped = coupled_step(head, sheaf.gradients[i], maps[i].pull(of_all[i]), step_size=step_size, coupling=0.0)
         assert_allclose(stepped, parameter.detach(), atol=EQUATION)
         maps[i].step(step_size * 0.0 * of_all[i], head)
         assert all(torch.equal(maps[i].dense(j), sheaf.maps[i, j]) for j in maps[i].rows)
@@ -330,7 +330,7 @@ def test_a_step_size_of_zero_leaves_heads_and_maps_where_they_are(
     maps = maps_of(sheaf, maps_class)
     of_all = residuals(maps, sheaf.heads)
     for i, head in sheaf.heads.items():
-        stepped = head_step(head, sheaf.gradients[i], maps[i].pull(of_all[i]), step_size=0.0, coupling=coupling)
+        stepped = coupled_step(head, sheaf.gradients[i], maps[i].pull(of_all[i]), step_size=0.0, coupling=coupling)
         assert torch.equal(stepped, head)
         own_norm, peer_norms = head.square().sum(), torch.ones(len(maps[i].rows), dtype=torch.float64)
         assert torch.equal(map_step_sizes(0.0, coupling, own_norm, peer_norms), torch.zeros_like(peer_norms))
@@ -354,7 +354,7 @@ def test_heads_and_maps_walk_with_the_reference_over_many_rounds(maps_class: Map
     for state in run.states:
         pulls = {i: maps[i].pull(residual) for i, residual in residuals(maps, heads).items()}
         heads = {
-            i: head_step(head, torch.zeros_like(head), pulls[i], step_size=0.05, coupling=0.8)
+            i: coupled_step(head, torch.zeros_like(head), pulls[i], step_size=0.05, coupling=0.8)
             for i, head in heads.items()
         }
         for i, residual in residuals(maps, heads).copy().items():
@@ -383,7 +383,7 @@ def stepped_heads(
     maps = maps_of(sheaf, maps_class)
     of_all = residuals(maps, heads)
     return {
-        i: head_step(
+        i: coupled_step(
             head,
             CURVATURE * (head - sheaf.gradients[i]),
             maps[i].pull(of_all[i]),

@@ -593,6 +593,43 @@ CASES: dict[str, Case] = {
             " jetson_orin_nano, orange_pi_5, raspberry_pi_4, raspberry_pi_5, server_cpu"
         ),
     ),
+    "weight decay of what is not one vector": Case(
+        "beam_tracking",
+        {"algorithm": "local", "training.weight_decay": 0.1},
+        {"algorithm": "sheaf_fmtl"},
+        (
+            "training.weight_decay is of algorithms that step a whole model as one vector (sheaf_fmtl, dfedu), and"
+            " algorithm 'local' is none of them; set it to 0, or use sheaf_fmtl with sheaf.coupling = 0"
+        ),
+    ),
+    "weight decay in place of maps that mean more": Case(
+        "beam_tracking",
+        {"algorithm": "sheaf_fmtl", "training.weight_decay": "as_sheaf"},
+        {"sheaf.map_start": "hadamard"},
+        (
+            "training.weight_decay = 'as_sheaf' stands for coupling through maps whose entries all mean as much, which"
+            " algorithm 'sheaf_fmtl' with sheaf.map_start = 'structured' does not have; use sheaf_fmtl with 'random',"
+            " 'uniform', 'orthonormal' or 'hadamard', or give a number"
+        ),
+    ),
+    "a whole model without its encoders": Case(
+        "beam_tracking",
+        {"algorithm": "sheaf_fmtl", "training.personal_encoders": ["gps"]},
+        {"training.personal_encoders": []},
+        (
+            "training.personal_encoders does not go with algorithm 'sheaf_fmtl', which couples all of a model; leave"
+            " it out, or use 'sheaf_dmfl'"
+        ),
+    ),
+    "a whole model as a head": Case(
+        "beam_tracking",
+        {"algorithm": "sheaf_fmtl", "sheaf.map_storage": "kronecker"},
+        {"sheaf.map_storage": "factored"},
+        (
+            "sheaf.map_storage = 'kronecker' has one small matrix for all outputs of a head, which algorithm"
+            " 'sheaf_fmtl' with its whole models does not have; use 'factored'"
+        ),
+    ),
     # --- neighbors ---
     "classes that neighbors do not have": Case(
         "drone_beam",

@@ -18,7 +18,7 @@ from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.head import HeadLayout, chosen_outputs
-from sheafedge.models.sheaf.head_coupling import HeadCoupling
+from sheafedge.models.sheaf.vector_coupling import VectorCoupling
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.client import Client
@@ -233,7 +233,7 @@ def residuals(scenario: Scenario) -> list[float]:
     built = wired(scenario, torch.float64)
     images: dict[tuple[int, int], torch.Tensor] = {}
     for client, learner in zip(built.emulation.clients, built.emulation.learners, strict=True):
-        (coupling,) = parts_of(learner, HeadCoupling)
+        (coupling,) = parts_of(learner, VectorCoupling)
         maps = coupling.maps
         stacked = maps.project(model_of(client).head.detach())
         images |= {(client.client_id, peer): stacked[rows] for peer, rows in maps.rows.items()}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 from integration.tiny import Walk, tiny, walk, wired
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.scenarios.schema.scenario import load_scenario
-from sheafedge.scenarios.wiring.initial_models import edge_starts, map_starts
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.wiring.client import Client
+from sheafedge.scenarios.wiring.edge_maps import EdgeMaps
 from torch import Tensor
 
 #: Heads that nothing but their neighbors moves.
@@ -24,6 +26,10 @@ ROTATED: dict[str, Any] = {"sheaf.rotate_index": True, "sheaf.map_step_size": 0.
 PARTLY = 0.3  # share of its first size below which disagreement cannot fall while most coordinates are left alone
 
 
+def maps_of(scenario: Scenario, clients: Sequence[Client]) -> EdgeMaps:
+    return EdgeMaps(scenario.sheaf, scenario.seed, clients, whole_models=False)
+
+
 def edges_of(walked: Walk) -> list[tuple[int, int]]:
     return sorted(walked.emulation.graph.edges)
 
@@ -32,11 +38,11 @@ def edges_of(walked: Walk) -> list[tuple[int, int]]:
 def test_both_ends_of_an_edge_draw_the_same_rows_in_every_round(map_start: str) -> None:
     scenario = tiny({**ROTATED, "sheaf.map_start": map_start})
     emulation = wired(scenario).emulation
+    maps = maps_of(scenario, emulation.clients)
     for a, b in emulation.graph.edges:
-        ends = emulation.clients[a], emulation.clients[b]
-        drawn = [edge_starts(scenario.sheaf, scenario.seed, *ends, round_index) for round_index in range(6)]
+        drawn = [maps.of_edge(a, b, round_index) for round_index in range(6)]
         for round_index, (first, second) in enumerate(drawn):
-            back, forth = edge_starts(scenario.sheaf, scenario.seed, *reversed(ends), round_index)
+            back, forth = maps.of_edge(b, a, round_index)
             assert torch.equal(first, forth)
             assert torch.equal(second, back)
             assert torch.equal(first, second)  # equal heads: the same coordinates
@@ -47,7 +53,7 @@ def test_both_ends_of_an_edge_draw_the_same_rows_in_every_round(map_start: str) 
 def test_the_first_round_draws_what_it_always_drew() -> None:
     emulation = wired(tiny()).emulation
     both = (tiny(edits) for edits in ({}, ROTATED))
-    still, rotated = (map_starts(one.sheaf, one.seed, emulation.clients, emulation.graph) for one in both)
+    still, rotated = (maps_of(one, emulation.clients).of_graph(emulation.graph) for one in both)
     for client, starts in still.items():
         assert all(torch.equal(start, rotated[client][peer]) for peer, start in starts.items())
 
@@ -66,9 +72,7 @@ def test_a_round_projects_with_the_maps_of_its_own(algorithm: str, storage: str)
         seen = before if algorithm == "sheaf_dmfl_att" else after  # diffusion trains first
         assert messages
         for message in messages:
-            rows, _ = edge_starts(
-                scenario.sheaf, scenario.seed, emulation.clients[0], emulation.clients[message.receiver], round_index
-            )
+            rows, _ = maps_of(scenario, emulation.clients).of_edge(0, message.receiver, round_index)
             assert torch.equal(torch.from_numpy(message.payload), seen[rows])
         learner.absorb(phase, round_index, ())
 
@@ -84,8 +88,7 @@ def test_a_head_is_pulled_through_the_maps_that_its_neighbors_used() -> None:
         me.absorb("project", round_index, [message for message in sent if message.receiver == me.client_id])
         wanted = torch.zeros_like(heads[me.client_id])
         for peer in emulation.graph[me.client_id]:
-            clients = emulation.clients[me.client_id], emulation.clients[peer]
-            own, its = edge_starts(scenario.sheaf, scenario.seed, *clients, round_index)
+            own, its = maps_of(scenario, emulation.clients).of_edge(me.client_id, peer, round_index)
             wanted[own] += heads[me.client_id][own] - heads[peer][its]
         torch.testing.assert_close(me.parts["coupling"].pull(heads[me.client_id]), wanted)
 

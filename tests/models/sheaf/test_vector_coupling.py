@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from reference.sheaves import Graph, Sheaf, any_case, sheaves
 from sheafedge.emulator.contracts import Message, MessageKind
 from sheafedge.models.settings import SheafSettings
-from sheafedge.models.sheaf.head_coupling import HeadCoupling
+from sheafedge.models.sheaf.vector_coupling import VectorCoupling
 from sheafedge.scenarios.running.checkpoint import write_checkpoint
 from torch import Tensor
 
@@ -34,7 +34,7 @@ class Coupled:
         self.settings = SheafSettings(**settings)
         self.graph, self.lost = sheaf.graph, lost
         self.sides = {
-            i: HeadCoupling(i, {j: sheaf.maps[i, j] for j in sheaf.graph.neighbors(i)}, head, self.settings)
+            i: VectorCoupling(i, {j: sheaf.maps[i, j] for j in sheaf.graph.neighbors(i)}, head, self.settings)
             for i, head in sheaf.heads.items()
         }
 
@@ -381,7 +381,7 @@ def test_the_relative_residual_lies_between_agreement_and_opposition(sheaf: Shea
 def test_the_relative_residual_is_zero_in_agreement_and_two_in_opposition() -> None:
     identity, head = torch.arange(2), torch.tensor([1.0, 2.0], dtype=torch.float64)
     for sign, expected in ((1.0, 0.0), (-1.0, 2.0)):
-        sides = [HeadCoupling(i, {1 - i: identity}, head, SheafSettings()) for i in range(2)]
+        sides = [VectorCoupling(i, {1 - i: identity}, head, SheafSettings()) for i in range(2)]
         heads = [head, sign * head]
         sent = [m for i in range(2) for m in sides[i].reprojections("reproject", 0, heads[i])]
         for i in range(2):
@@ -397,7 +397,7 @@ def test_both_ends_of_an_edge_step_by_the_same_size_in_single_precision() -> Non
         heads = [torch.from_numpy(rng.normal(size=40).astype(np.float32)) for _ in range(2)]
         for head in heads:
             head[0] = 1.0
-        sides = [HeadCoupling(i, {1 - i: start}, heads[i], SheafSettings(map_step_size=1e6)) for i in range(2)]
+        sides = [VectorCoupling(i, {1 - i: start}, heads[i], SheafSettings(map_step_size=1e6)) for i in range(2)]
         sent = [m for i in range(2) for m in sides[i].reprojections("reproject", 0, heads[i])]
         assert {m.payload.dtype for m in sent} == {np.dtype(np.float32)}
         for i in range(2):
@@ -474,7 +474,7 @@ def test_maps_of_opposed_heads_collapse_and_the_projection_share_tells() -> None
     """One step of the clamped size brings two opposite projections together, at zero."""
     identity, head = torch.arange(3), torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64)
     for heads, left in (({0: head, 1: -head}, 0.0), ({0: head, 1: head}, 1.0)):
-        sides = [HeadCoupling(i, {1 - i: identity}, heads[i], SheafSettings(map_step_size=1e6)) for i in range(2)]
+        sides = [VectorCoupling(i, {1 - i: identity}, heads[i], SheafSettings(map_step_size=1e6)) for i in range(2)]
         sent = [m for i in range(2) for m in sides[i].reprojections("reproject", 0, heads[i])]
         for i in range(2):
             sides[i].step_maps([m for m in sent if m.receiver == i], heads[i])

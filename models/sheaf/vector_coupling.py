@@ -1,4 +1,6 @@
-"""One client's side of the sheaf coupling: projections out, neighbors' projections in, pull on the head, map steps.
+"""One client's side of the sheaf coupling: projections out, neighbors' projections in, pull on a vector, map steps.
+
+The vector is what the stalk of a client holds: its flattened head in Sheaf-DMFL, its whole model in Sheaf-FMTL.
 
 Everything is stacked over the client's edges, in the row order of its restriction maps. A coordinate of an edge that
 did not arrive from the other end neither pulls nor changes its row of the map. With `edge_trust` an edge pulls less the
@@ -8,6 +10,7 @@ more its ends differ; the map steps remain those of (12).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +20,17 @@ from torch import Tensor
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..settings import SheafSettings
+from ..sharing.chained_learner import ChainPhase, FunctionExchange
 from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_payload
 from ..state.tensors import restored_tensor, to_array
 from .coupling_health import CouplingHealth, finite, step_strengths
 from .equations import edge_trust, map_step_sizes, reproject_locally
 from .kronecker_maps import KroneckerMaps
+from .map_starts import MapStart
 from .map_storage import stored_maps
 from .stability import UNSTABLE_FROM, map_norm_sq
+
+PROJECT, REPROJECT = "project", "reproject"
 
 
 class _Arrived(NamedTuple):
@@ -33,7 +40,7 @@ class _Arrived(NamedTuple):
         values: [n_rows] their projections, 0 where nothing came.
         rows: [n_rows] 1 where a coordinate came, else 0.
         edges: [n_edges] 1 where anything of an edge came that can be used, else 0.
-        norms_sq: [n_edges] squared norms of the neighbors' heads, 0 where none came.
+        norms_sq: [n_edges] squared norms of the neighbors' vectors, 0 where none came.
     """
 
     values: Tensor
@@ -42,15 +49,15 @@ class _Arrived(NamedTuple):
     norms_sq: Tensor
 
 
-class HeadCoupling:
+class VectorCoupling:
     """Restriction maps of one client, and the projections that last arrived from the other ends.
 
     Args:
         client_id: the sender of its messages.
         starts: neighbor -> initial map, see `restriction_maps`.
-        head: [d_i] initial head, for size, dtype and device.
+        vector: [d_i] initial vector, for size, dtype and device.
         settings: of the scenario.
-        n_outputs: of the head; needed by Kronecker maps only.
+        n_outputs: of the head that the vector is; needed by Kronecker maps only.
         redrawn: round -> maps that every later round starts from, of the same sizes; None: maps stay and learn.
 
     Attributes:
@@ -62,25 +69,64 @@ class HeadCoupling:
     def __init__(
         self,
         client_id: NodeId,
-        starts: Mapping[NodeId, Tensor],
-        head: Tensor,
+        starts: Mapping[NodeId, MapStart],
+        vector: Tensor,
         settings: SheafSettings,
         *,
         n_outputs: int = 1,
-        redrawn: Callable[[int], Mapping[NodeId, Tensor]] | None = None,
+        redrawn: Callable[[int], Mapping[NodeId, MapStart]] | None = None,
     ) -> None:
-        self.maps = stored_maps(settings.map_storage, starts, head, n_outputs)
+        self.maps = stored_maps(settings.map_storage, starts, vector, n_outputs)
         self._client_id, self._settings, self._n_outputs, self._redrawn = client_id, settings, n_outputs, redrawn
         sizes = torch.tensor([rows.stop - rows.start for rows in self.maps.rows.values()], dtype=torch.int64)
-        self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(head.device)
+        self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(vector.device)
         self._edge = {neighbor: index for index, neighbor in enumerate(self.maps.rows)}
-        self._peer = head.new_zeros(self.maps.n_rows)  # neighbors' projections, held during the local steps
-        self._trust = head.new_zeros(self.maps.n_rows)  # of the neighbor of each row, 0 where nothing arrived
-        self._projection = head.new_zeros(self.maps.n_rows)
-        self._reprojection = head.new_zeros(self.maps.n_rows)
-        self._stepped_residual = head.new_zeros(self.maps.n_rows)  # what the last map step was made from
-        self.health = CouplingHealth(starts.values(), self.maps.project(head), head)
+        self._peer = vector.new_zeros(self.maps.n_rows)  # neighbors' projections, held during the local steps
+        self._trust = vector.new_zeros(self.maps.n_rows)  # of the neighbor of each row, 0 where nothing arrived
+        self._projection = vector.new_zeros(self.maps.n_rows)
+        self._reprojection = vector.new_zeros(self.maps.n_rows)
+        self._stepped_residual = vector.new_zeros(self.maps.n_rows)  # what the last map step was made from
+        self.health = CouplingHealth(starts.values(), self.maps.project(vector), vector)
         self.relative_residual = 0.0
+
+    @property
+    def pull_flops(self) -> float:
+        """Floating-point operations of one `pull`."""
+        return 2.0 * self.maps.product_flops
+
+    def phases(self, vector: Callable[[], Tensor]) -> tuple[list[ChainPhase], list[ChainPhase]]:
+        """Phases of a round before and after the local steps: B, then F and G of Algorithm 1.
+
+        Args:
+            vector: gives the coupled vector [d_i] as it is now.
+        """
+        sheaf = self._settings
+        project = FunctionExchange(
+            frozenset({MessageKind.PROJECTION}),
+            lambda phase, round_index: self.projections(phase, round_index, vector()),
+            partial(self.expected, MessageKind.PROJECTION),
+            self.hold,
+        )
+        reproject = FunctionExchange(
+            frozenset({MessageKind.REPROJECTION}),
+            lambda phase, round_index: self.reprojections(phase, round_index, vector()),
+            partial(self.expected, MessageKind.REPROJECTION),
+            lambda arrived: self.step_maps(arrived, vector()),
+        )
+        # with the single exchange, the last reprojections determine the projections of every round but the first
+        projects_once = sheaf.exchange == "single" and sheaf.learns_maps
+
+        def product_flops() -> float:
+            return self.maps.product_flops
+
+        before = ChainPhase(
+            PROJECT,
+            [project],
+            flops=product_flops,
+            in_round=lambda round_index: sheaf.coupling > 0.0 and (round_index == 0 or not projects_once),
+        )
+        after = ChainPhase(REPROJECT, [reproject], flops=product_flops, in_round=lambda _round: sheaf.learns_maps)
+        return [before], [after]
 
     @property
     def sends_norm(self) -> bool:
@@ -91,12 +137,12 @@ class HeadCoupling:
         """One projection from every neighbor."""
         return from_neighbors(kind, self.maps.rows, phase, round_index)
 
-    def projections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
-        """Step B: the head's image on every edge, under maps of this round where they are redrawn."""
+    def projections(self, phase: str, round_index: int, vector: Tensor) -> list[Message]:
+        """Step B: the vector's image on every edge, under maps of this round where they are redrawn."""
         if self._redrawn is not None and round_index > 0:
-            self.maps = stored_maps(self._settings.map_storage, self._redrawn(round_index), head, self._n_outputs)
-        self._projection = self.maps.project(head)
-        self.health.record_projection(self._projection, head @ head)
+            self.maps = stored_maps(self._settings.map_storage, self._redrawn(round_index), vector, self._n_outputs)
+        self._projection = self.maps.project(vector)
+        self.health.record_projection(self._projection, vector @ vector)
         stacked = to_payload(self._projection)
         parts = {neighbor: stacked[rows] for neighbor, rows in self.maps.rows.items()}
         return to_neighbors(MessageKind.PROJECTION, self._client_id, parts, phase, round_index)
@@ -111,23 +157,23 @@ class HeadCoupling:
             before = came * self._stepped_residual
             self.health.record_step_sizes(step_strengths(before, residual, self._reprojection, self.maps.rows.values()))
 
-    def pull(self, head: Tensor) -> Tensor:
+    def pull(self, vector: Tensor) -> Tensor:
         """Sum over neighbors whose projections arrived of P_ij^T (P_ij w_i - P_ji w_j), [d_i]: the sheaf term of (11).
 
         Each term counts with the trust in its edge, found from what both ends sent and held like the projections.
         """
-        return self.maps.pull(self._trust * (self.maps.project(head) - self._peer))
+        return self.maps.pull(self._trust * (self.maps.project(vector) - self._peer))
 
-    def reprojections(self, phase: str, round_index: int, head: Tensor) -> list[Message]:
-        """Step F: the new head's image under the old maps, with |w|^2 appended where it is needed."""
+    def reprojections(self, phase: str, round_index: int, vector: Tensor) -> list[Message]:
+        """Step F: the new vector's image under the old maps, with |w|^2 appended where it is needed."""
         # kept: the map step needs it under the same maps
-        self._reprojection = self.maps.project(head)
+        self._reprojection = self.maps.project(vector)
         stacked = to_payload(self._reprojection)
-        tail = to_payload((head @ head).reshape(1)) if self.sends_norm else stacked[:0]
+        tail = to_payload((vector @ vector).reshape(1)) if self.sends_norm else stacked[:0]
         parts = {neighbor: np.concatenate([stacked[rows], tail]) for neighbor, rows in self.maps.rows.items()}
         return to_neighbors(MessageKind.REPROJECTION, self._client_id, parts, phase, round_index)
 
-    def step_maps(self, arrived: Sequence[Message], head: Tensor) -> None:
+    def step_maps(self, arrived: Sequence[Message], vector: Tensor) -> None:
         """Step G: equation (12) on coordinates that arrived; with the single exchange also `hold` of the next round."""
         peer, came, edges_arrived, norms_sq = self._stacked(arrived)
         own = self._reprojection
@@ -137,26 +183,26 @@ class HeadCoupling:
         eta, coupling = self._settings.map_step_size, self._settings.coupling
         steps = torch.full_like(norms_sq, eta)
         if self._settings.clamp_map_step:
-            steps = map_step_sizes(eta, coupling, head @ head, norms_sq)
+            steps = map_step_sizes(eta, coupling, vector @ vector, norms_sq)
         # a step size belongs to an edge; rows of an edge share it
         step_of_row = steps[self._edge_of_row]
         scaled = step_of_row * coupling * residual
-        self.maps.step(scaled, head)  # (12)
+        self.maps.step(scaled, vector)  # (12)
         self._stepped_residual = residual
         self.health.record_residual(residual)
         if isinstance(self.maps, KroneckerMaps):
-            self.health.record_maps(self.maps.norm_sq, self.maps.project(head), head @ head)
+            self.health.record_maps(self.maps.norm_sq, self.maps.project(vector), vector @ vector)
         else:
-            self.health.record_map_step(scaled, own, head @ head)
+            self.health.record_map_step(scaled, own, vector @ vector)
         if self.sends_norm:
-            self.health.record_step_sizes((edges_arrived * steps * coupling * (head @ head + norms_sq)).tolist())
+            self.health.record_step_sizes((edges_arrived * steps * coupling * (vector @ vector + norms_sq)).tolist())
         if self._settings.exchange == "single":
             norm_of_row = norms_sq[self._edge_of_row]
             self._peer = reproject_locally(
                 peer, -residual, step_size=step_of_row, coupling=coupling, norm_sq=norm_of_row
             )
             # trust of the next round is found from projections that both ends can derive
-            own = reproject_locally(own, residual, step_size=step_of_row, coupling=coupling, norm_sq=head @ head)
+            own = reproject_locally(own, residual, step_size=step_of_row, coupling=coupling, norm_sq=vector @ vector)
             self._trust = came * self._trusts(own, self._peer)
 
     def _trusts(self, own: Tensor, peer: Tensor) -> Tensor:
@@ -167,25 +213,28 @@ class HeadCoupling:
         return trusts
 
     def figures(self) -> Mapping[str, float]:
-        """Figures of its health, and `map_truncation` once maps are not those of all their steps any more."""
+        """Residual, figures of its health, and `map_truncation` once maps are not those of all their steps any more."""
         truncation = self.maps.truncation
         # only then: figures are part of the trace, and shorter runs keep theirs
         more = {} if truncation is None else {"map_truncation": finite(truncation)}
-        return {**self.health.figures(), **more}
+        return {"relative_residual": finite(self.relative_residual), **self.health.figures(), **more}
 
-    def broken_bound(self, head: Tensor, head_step_size: float) -> str:
-        """Which limit of a step size does not hold, as a part of a sentence; empty where none is known to be broken."""
+    def broken_bound(self, vector: Tensor, step_size: float, field: str = "training.head_step_size") -> str:
+        """Which limit of a step size does not hold, as a part of a sentence; empty where none is known to be broken.
+
+        Args:
+            vector: [d_i] as it is now.
+            step_size: of the vector, alpha.
+            field: of the scenario that says it.
+        """
         if self.health.overshot:
             return (
                 f" after a map step of {self.health.overshot:.3g} (sheaf.map_step_size * sheaf.coupling * squared norms"
-                " of two heads; stable below 2, and always with sheaf.clamp_map_step = true)"
+                " of two vectors; stable below 2, and always with sheaf.clamp_map_step = true)"
             )
-        strength = head_step_size * self._settings.coupling * map_norm_sq(self.maps, head)
+        strength = step_size * self._settings.coupling * map_norm_sq(self.maps, vector)
         if strength >= UNSTABLE_FROM:
-            return (
-                " with training.head_step_size * sheaf.coupling * squared norm of its maps ="
-                f" {strength:.3g} (stable below 2)"
-            )
+            return f" with {field} * sheaf.coupling * squared norm of its maps = {strength:.3g} (stable below 2)"
         return ""
 
     def state(self) -> State:

@@ -1,0 +1,113 @@
+"""Minibatch steps of one client on its whole model as one vector: encoders, fusion and head by plain SGD."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...emulator.contracts import Modality, State
+from ...emulator.saved_state import SavedState
+from ..client_model import ClientModel
+from ..flat import FlatModule
+from .client_setup import ClientSetup
+from .local_training import predict, refuse_infinite
+from .minibatches import Minibatches
+
+
+class WholeModel:
+    """A model whose parameters are one vector, its rows, and the gradient of its loss.
+
+    Running statistics of normalization layers are no part of the vector, and stay at their client. Normalizers, which
+    nothing trains, are none either. `training.model_step_size` is the only step size.
+
+    Args:
+        setup: of the client.
+        name: of the model.
+        weight_decay: strength of the decay; `decay / 2 * |vector|^2` is added to the local loss.
+
+    Attributes:
+        model: whose parameters they are.
+        settings: of training.
+        vector: [d] encoders in canonical order, fusion, head; see `ModelLayout`. Change it in place only.
+        weight_decay: as given.
+        flops_per_step: floating-point operations of one minibatch.
+        loss: of the last minibatch of a round, without the decay's part.
+    """
+
+    def __init__(self, setup: ClientSetup, name: str, weight_decay: float = 0.0) -> None:
+        self.model, self.settings, self.weight_decay = setup.models[name], setup.training, weight_decay
+        self._client_id = setup.client_id
+        self._flat = FlatModule(trained_part(self.model), share_buffers=False)
+        self._minibatches = Minibatches(setup.rows, setup.objective, setup.training, setup.batch_draws[name])
+        n_rows = min(setup.training.batch_size, len(setup.rows.label))
+        self.flops_per_step = n_rows * self.model.training_flops(
+            self.model.tensors(setup.rows.inputs(np.arange(1)))  # work is proportional to rows
+        )
+        self.loss = math.nan
+
+    @property
+    def vector(self) -> Tensor:
+        return self._flat.vector
+
+    @property
+    def gradient(self) -> Tensor:
+        """[d] gradient of the last `backward`, weight decay included."""
+        return self._flat.gradient
+
+    def assign(self, vector: Tensor) -> None:
+        """Replace the values of the vector [d]."""
+        self.vector.copy_(vector)
+
+    def backward(self) -> Tensor:
+        """Mean loss [] of the next minibatch, with the gradient filled."""
+        self.gradient.zero_()
+        loss = self._minibatches.next(self.model).loss
+        loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        if self.weight_decay > 0.0:
+            self.gradient.add_(self.vector, alpha=self.weight_decay)
+        return loss.detach()
+
+    def step(self) -> None:
+        """One step of SGD by the last gradient."""
+        self.assign(self.vector - self.settings.model_step_size * self.gradient)
+
+    def train(self, round_index: int, step: Callable[[], None] | None = None, reason: Callable[[], str] = str) -> None:
+        """A round of local steps.
+
+        Args:
+            round_index: of this round.
+            step: changes the vector by its last gradient; None: `step`.
+            reason: gives the known cause of numbers that are not finite, as a part of a sentence.
+
+        Raises:
+            DivergedError: numbers have left the finite ones.
+        """
+        for _ in range(self.settings.local_steps):
+            loss = self.backward()
+            (step or self.step)()
+        self.loss = float(loss)
+        who = f"client {self._client_id}"
+        refuse_infinite(who, round_index, self.loss, [self.vector], self.settings, reason, ["model_step_size"])
+
+    def predict(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Logits [n, n_outputs] on rows in physical units."""
+        return predict(self.model, inputs)
+
+    def state(self) -> State:
+        """Model, place in the epoch, last loss."""
+        return {"model": self.model.state(), "minibatches": self._minibatches.state(), "loss": self.loss}
+
+    def restore(self, saved: SavedState) -> None:
+        parts = saved.parts("model", "minibatches", "loss")
+        self.model.restore(parts["model"])
+        self._minibatches.restore(parts["minibatches"])
+        self.loss = parts["loss"].number()
+
+
+def trained_part(model: ClientModel) -> nn.Module:
+    """Encoders, fusion and head of a model, in the order of the vector; the modules are the model's own."""
+    return nn.ModuleList([model.encoders, model.fusion, nn.ParameterList([model.head])])

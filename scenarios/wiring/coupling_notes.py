@@ -1,0 +1,61 @@
+"""What is known of a coupling of whole models before its first round: how long a step may be, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from ...emulator.contracts import NodeId
+from ...models.sheaf.map_starts import MapStart
+from ...models.sheaf.stability import sheaf_laplacian_bound, sheaf_laplacian_norm, step_limit
+from ..schema.learning_rules import coupled_graph
+from ..schema.neighborhood import Neighborhood
+
+Starts = Mapping[NodeId, Mapping[NodeId, MapStart]]
+
+
+def coupling_notes(
+    neighborhood: Neighborhood, starts: Starts, vectors: Mapping[NodeId, Tensor], decay: Mapping[NodeId, float]
+) -> tuple[str, ...]:
+    """Sentences for the head of a run; none where heads are coupled, or nothing is.
+
+    Args:
+        neighborhood: of the run.
+        starts: client -> neighbor -> initial map; empty without maps.
+        vectors: client -> its model before the first round.
+        decay: client -> weight decay that the coupling comes to in expectation; empty where it comes to no such thing.
+    """
+    scenario = neighborhood.scenario
+    spec, coupling = scenario.algorithm_spec, scenario.sheaf.coupling
+    if not spec.couples_models or coupling == 0.0:
+        return ()
+    least, most = min(decay.values(), default=0.0), max(decay.values(), default=0.0)
+    strength = f"{most:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
+    if scenario.training.weight_decay == "as_sheaf":
+        return (f"weight decay {strength} in place of the coupling, and no messages",)
+    norm = _laplacian_norm(neighborhood, starts, vectors)
+    step_size = scenario.training.model_step_size
+    longest = (
+        f"training.model_step_size {step_size:g} must stay below {step_limit(0.0, coupling, norm):.3g} = 2 /"
+        f" (sheaf.coupling {coupling:g} * {norm:.3g}, the most that the sheaf Laplacian's eigenvalues can be),"
+        " and lower where losses curve"
+    )
+    if spec.has_maps and decay and scenario.sheaf.map_share == "end":
+        comes_to = (
+            f"in expectation over its maps the coupling is weight decay of {strength}; training.weight_decay ="
+            " 'as_sheaf' is the control"
+        )
+        return longest, comes_to
+    return (longest,)
+
+
+def _laplacian_norm(neighborhood: Neighborhood, starts: Starts, vectors: Mapping[NodeId, Tensor]) -> float:
+    """Largest eigenvalue of the sheaf Laplacian, or of the graph's; from above, at most twice as large."""
+    if not neighborhood.scenario.algorithm_spec.has_maps:
+        return 2.0 * max((degree for _, degree in coupled_graph(neighborhood).degree), default=0)
+    matrices = any(isinstance(start, Tensor) and start.ndim == 2 for own in starts.values() for start in own.values())
+    # orthonormal rows have a bound that is nearly as good, and iterates over all models of a large run fill the memory
+    if not matrices:
+        return sheaf_laplacian_bound(starts)
+    return sheaf_laplacian_norm(starts, {client: len(vector) for client, vector in vectors.items()}, tolerance=1e-2)

@@ -1,0 +1,49 @@
+"""Maps of all edges: their memory is known before they are drawn, and what they come to is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from integration.tiny import tiny, wired
+from numpy.testing import assert_allclose
+from sheafedge.emulator.contracts import ConfigError
+from sheafedge.models.model_layout import model_layout
+from sheafedge.models.sheaf.map_starts import frobenius_sq
+from sheafedge.scenarios.wiring.edge_maps import EdgeMaps
+
+FMTL: dict[str, Any] = {"algorithm": "sheaf_fmtl", "sheaf.compression": 0.3}
+
+
+def test_dense_maps_beyond_the_memory_are_refused_with_their_size_and_the_remedy() -> None:
+    dense = {**FMTL, "sheaf.map_start": "random"}
+    emulation = wired(tiny(dense)).emulation
+    dims = [model_layout(client.models["fused"]).dim for client in emulation.clients]
+    held_gb = sum(4 * int(0.3 * min(dims[i], dims[j])) * (dims[i] + dims[j]) for i, j in emulation.graph.edges) / 1e9
+    wired(tiny({**dense, "compute.map_memory_gb": held_gb * 1.01}))
+    said = rf"'random' would hold {held_gb:.3g} GB of maps, and .* use 'hadamard'"
+    with pytest.raises(ConfigError, match=said):
+        wired(tiny({**dense, "compute.map_memory_gb": held_gb * 0.99}))
+    wired(tiny({**FMTL, "sheaf.map_start": "hadamard", "compute.map_memory_gb": held_gb * 0.99}))
+
+
+@pytest.mark.parametrize("start", ["random", "uniform", "orthonormal", "hadamard"])
+def test_the_decay_is_that_of_the_maps_that_are_drawn(start: str) -> None:
+    scenario = tiny({**FMTL, "sheaf.map_start": start})
+    emulation = wired(scenario).emulation
+    maps = EdgeMaps(scenario.sheaf, scenario.seed, emulation.clients, whole_models=True)
+    decay, starts = maps.equivalent_decay(emulation.graph), maps.of_graph(emulation.graph)
+    for client, own in starts.items():
+        dim = model_layout(emulation.clients[client].models["fused"]).dim
+        mean = scenario.sheaf.coupling * sum(map(frobenius_sq, own.values())) / dim
+        # rows of length 1 leave nothing to chance; of independent entries a client has a few hundred
+        tolerance = 1e-6 if start in ("orthonormal", "hadamard") else 0.3
+        assert_allclose(decay[client], mean, rtol=tolerance)
+    assert "weight decay of" in emulation.notes[1]
+
+
+def test_without_random_maps_no_decay_is_named() -> None:
+    for edits in ({}, {"sheaf.map_start": "hadamard", "sheaf.map_share": "edge"}, {"algorithm": "dfedu"}):
+        (note,) = wired(tiny({**FMTL, **edits})).emulation.notes
+        assert note.startswith("training.model_step_size 0.05 must stay below")
+    assert wired(tiny()).emulation.notes == ()
