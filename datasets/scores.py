@@ -1,4 +1,4 @@
-"""Scores of beam rankings and blockage warnings, the same for models and baselines."""
+"""Scores of beam rankings, blockage warnings, classes and values, the same for models and baselines."""
 
 from __future__ import annotations
 
@@ -100,3 +100,60 @@ def score_blockage(predicted: NDArray[Any], labels: NDArray[Any]) -> BlockageSco
         balanced_accuracy=sum(recalls) / len(recalls),
         f1=2 * n_hits / (2 * n_hits + n_mistakes) if n_hits else 0.0,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScores:
+    """Scores of chosen classes.
+
+    Attributes:
+        accuracy: share of samples that are right.
+        balanced_accuracy: mean of that share over the classes that the labels hold.
+    """
+
+    accuracy: float
+    balanced_accuracy: float
+
+
+def score_classes(chosen: NDArray[np.integer[Any]], labels: NDArray[np.integer[Any]]) -> ClassScores:
+    """Scores of chosen classes.
+
+    Args:
+        chosen: [n] class from 0.
+        labels: [n] right class.
+
+    Raises:
+        DataError: no sample, or shapes that do not fit.
+    """
+    _check_pairs("classes", chosen, labels)
+    right = chosen == labels
+    # each class counts the same, however rare it is
+    n_right, n_rows = np.bincount(labels, weights=right), np.bincount(labels)
+    recalls = n_right[n_rows > 0] / n_rows[n_rows > 0]
+    return ClassScores(float(right.mean()), float(recalls.mean()))
+
+
+def score_values(predicted: NDArray[np.floating[Any]], truth: NDArray[np.floating[Any]]) -> dict[str, float]:
+    """Scores of predicted values.
+
+    Args:
+        predicted: [n] values.
+        truth: [n] right values, in the same unit.
+
+    Returns:
+        mse: mean squared error, in the square of the unit; rmse: its root; r2: share of the variance of the right
+        values that is explained, which there is where these differ.
+
+    Raises:
+        DataError: no sample, or shapes that do not fit.
+    """
+    _check_pairs("values", predicted, truth)
+    mse = float(np.mean((predicted - truth) ** 2))
+    scores = {"mse": mse, "rmse": float(np.sqrt(mse))}
+    variance = float(np.var(truth))
+    return scores | ({"r2": 1.0 - mse / variance} if variance > 0.0 else {})
+
+
+def _check_pairs(what: str, predicted: NDArray[Any], truth: NDArray[Any]) -> None:
+    if truth.ndim != 1 or len(truth) == 0 or predicted.shape != truth.shape:
+        raise DataError(f"cannot score {what} {predicted.shape} against labels {truth.shape}; needs [n], [n], n >= 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,6 +64,12 @@ def deepsense_root() -> Path:
 def link_traces_root() -> Path:
     """Folder with traces of real links; skips where this machine has none."""
     return _data_folder("link_traces")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Callable[[str], Path]:
+    """Name of a folder of public data -> its path; skips where this machine has none."""
+    return _data_folder
 
 
 def _data_folder(name: str) -> Path:

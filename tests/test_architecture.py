@@ -54,7 +54,8 @@ ALLOWED = {
     "models/export/onnx_facts.py": Arrows(LEARNING | {"onnxruntime"}, ours=VOCABULARY),
     "models/encoders/resnet.py": Arrows(LEARNING | {"torchvision"}, ours=VOCABULARY),
     "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=FILES),
-    "datasets/deepsense/file_formats.py": Arrows(frozenset({"numpy", "PIL"}), ours=FILES),
+    "datasets/deepsense/image_files.py": Arrows(frozenset({"numpy", "PIL"}), ours=FILES),
+    "datasets/rows/digit_rows.py": Arrows(frozenset({"numpy", "sklearn"}), ours=FILES),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
     "scenarios": Arrows(
         EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "safetensors", "tomli_w", "typer"},

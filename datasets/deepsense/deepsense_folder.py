@@ -44,7 +44,7 @@ from .deepsense_sensors import (
     read_sweeps,
 )
 from .deepsense_table import DeepSenseTable, find_table, read_table
-from .file_formats import CAN_READ_IMAGES
+from .image_files import CAN_READ_IMAGES
 
 ROWS_AT_ONCE = 64
 _GPS_FRAME = "WGS 84 for degrees; east and north of the base station for east_m and north_m"

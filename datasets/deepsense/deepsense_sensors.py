@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from ...emulator.contracts import MODALITY_SPECS, DataError
 from ...emulator.modalities import LIDAR_REACH_M
 from ...emulator.regular_file import shown
+from ..matlab_file import read_mat
 from ..windows.drive_bys import M_PER_DEGREE
 from .deepsense_rows import BASE_STATION_DRIFT_M, MAX_DISTANCE_M
 from .deepsense_table import DeepSenseTable
-from .file_formats import read_image, read_mat
+from .image_files import read_image
 
 #: Beams of a sweep on disk.
 SWEEP_BEAMS = 64

@@ -29,6 +29,7 @@ class Algorithm:
         couples_models: the same with whole models, stepped as one vector by `training.model_step_size`.
         has_maps: it needs restriction maps.
         equal_heads: it averages heads of neighbors, or class means of what they read, which must have one layout.
+        needs_classes: it averages or compares what is known of classes, so that it cannot learn values.
         equal_outputs: it averages what neighbors know of their classes, which must be as many.
         even_embedding: it halves the embedding of every modality.
         only_averages: a client trains, then averages vectors with its neighbors, so a program outside of this process
@@ -49,6 +50,7 @@ class Algorithm:
     has_maps: bool = False
     equal_heads: bool = False
     equal_outputs: bool = False
+    needs_classes: bool = False
     even_embedding: bool = False
     only_averages: bool = False
     links_groups: bool = False
@@ -184,12 +186,14 @@ ALGORITHMS: dict[str, Algorithm] = {
         couples_heads=True,
         has_maps=True,
         equal_heads=True,
+        needs_classes=True,
     ),
     "sheaf_twin": Algorithm(
         _sheaf_twin,
         _ENCODERS | {MessageKind.PROJECTION},
         "ours: sheaf diffusion beside a model of the client's own, weighed on rows kept aside",
         has_maps=True,
+        needs_classes=True,
         private_share=0.2,
     ),
     "sheaf_fmtl": Algorithm(
@@ -238,6 +242,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "distillation between modalities, an approximation of Yin et al.",
         fusion="concat",
         equal_outputs=True,
+        needs_classes=True,
         even_embedding=True,
     ),
     "local": Algorithm(_local, frozenset(), "no communication, fused model", only_averages=True),

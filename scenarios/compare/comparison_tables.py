@@ -10,7 +10,12 @@ from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .results import ALL_CLIENTS
 
-_SPLITS = {"sequence": "whole sequences", "time": "later time", "random": "random samples, which leak"}
+_SPLITS = {
+    "rows": "rows of the data",
+    "sequence": "whole sequences",
+    "time": "later time",
+    "random": "random samples, which leak",
+}
 
 
 @dataclass(frozen=True, slots=True)

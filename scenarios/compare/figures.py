@@ -87,7 +87,7 @@ def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis)
             panel.set_xscale("log")
         elif any(len(curve.rounds) > 1 for curve in curves):
             panel.set_xlim(left=0)
-        _draw_persistence(panel, results, group)
+        _draw_baseline(panel, results, group)
         _finish(panel, results, group, LABELS[axis])
     varied = results["comparison"].get("vary", {}).get(results["vary"], [])
     # `curves_of` takes the curves at the first varied value
@@ -151,13 +151,15 @@ def _draw_line(
     )
 
 
-def _draw_persistence(panel: Axes, results: Mapping[str, Any], group: str) -> None:
-    """Draws the score of the persistence baseline as a level line."""
+def _draw_baseline(panel: Axes, results: Mapping[str, Any], group: str) -> None:
+    """Draws the score of the persistence baseline, or of the last where there is none, as a level line."""
     # the baseline depends on the data alone; the entry with most seeds gives the most reliable mean
     entry = max(results["entries"], key=lambda entry: entry["n"])
-    figure = entry["groups"].get(group, {}).get("baselines", {}).get("persistence", {}).get(_first(results).key)
+    baselines = entry["groups"].get(group, {}).get("baselines", {})
+    name = "persistence" if "persistence" in baselines else next(reversed(baselines), "")
+    figure = baselines.get(name, {}).get(_first(results).key)
     if figure:
-        panel.axhline(figure["mean"], color=GRAY, lw=1.2, ls=":", label="persistence")
+        panel.axhline(figure["mean"], color=GRAY, lw=1.2, ls=":", label=name)
 
 
 def _axis_values(curve: Curve, axis: Axis) -> Array:
@@ -199,10 +201,9 @@ def _finish(panel: Axes, results: Mapping[str, Any], group: str, label: str) -> 
     clients = next((entry["groups"][group]["clients"] for entry in results["entries"] if group in entry["groups"]), 0)
     counted = f"{group} ({clients} client{'s' if clients > 1 else ''})"
     panel.set_title(group if group == ALL_CLIENTS else counted, fontsize=10)
-    lowest, highest = panel.get_ylim()
-    panel.set_ylim(
-        max(lowest, -MARGIN), min(highest, 1.0 + MARGIN)
-    )  # first scores lie in [0, 1]; bands may exceed that
+    if _first(results).better == "higher":  # such scores lie in [0, 1], errors anywhere; bands may exceed that
+        lowest, highest = panel.get_ylim()
+        panel.set_ylim(max(lowest, -MARGIN), min(highest, 1.0 + MARGIN))
     panel.set_xlabel(label)
     panel.set_ylabel(heading(_first(results)))
     panel.grid(alpha=0.25)

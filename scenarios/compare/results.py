@@ -52,7 +52,7 @@ def results_of(
         "name": comparison.name,
         "scenario": scenario.name,
         "task": scenario.task,
-        "split": scenario.data.split,
+        "split": scenario.data.held_out_by,
         "scored": scenario.data.scored,
         "seeds": list(comparison.seeds),
         "reference": comparison.reference or None,

@@ -109,7 +109,7 @@ def _facts(run: PlayedRun) -> dict[str, Any]:
         "algorithm": scenario.algorithm,
         "seed": scenario.seed,
         "rounds": scenario.rounds,
-        "split": scenario.data.split,
+        "split": scenario.data.held_out_by,
         "scored": scenario.data.scored,
         "clients": len(emulation.clients),
         "edges": emulation.graph.number_of_edges(),

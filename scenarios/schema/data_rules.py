@@ -56,9 +56,9 @@ DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
     ),
     Rule(
         "link.blocked_loss_probability",
-        lambda s: _largest_blocked_loss(s) if s.data.source == "deepsense" else False,
+        lambda s: _largest_blocked_loss(s) if s.data.source in {"deepsense", "rows"} else False,
         "link.blocked_loss_probability = {loss:g} needs to know when links are blocked, which data.source ="
-        " 'deepsense' does not say; use a world or a recording, or set it to 0",
+        " {s.data.source!r} does not say; use a world or a recording, or set it to 0",
     ),
     # --- live mode ---
     Rule(
@@ -228,7 +228,7 @@ def _without_recorded_frames(s: ScenarioFields) -> str:
     """The setting because of which there are no recorded frames with time stamps; empty where there are."""
     if s.data.mode == "live":
         return "data.mode = 'live'"
-    return "data.source = 'deepsense'" if s.data.source == "deepsense" else ""
+    return f"data.source = {s.data.source!r}" if s.data.source in {"deepsense", "rows"} else ""
 
 
 def _faults_of_absent_sensors(s: ScenarioFields) -> Iterator[Case]:

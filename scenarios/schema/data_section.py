@@ -5,12 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+import pydantic
 from pydantic import Field
 
+from ...datasets.rows.owners import Owners
+from ...datasets.rows.row_datasets import ROW_DATASETS
 from ...datasets.windows.sensor_windows import BlockageLabel
-from .section import Fraction, Section
+from ...emulator.contracts import ConfigError
+from .section import Fraction, Probability, Section
+from .wording import shown
 
 CodebookSize = Literal[64, 32, 16, 8]
+
+
+class ColumnsSection(Section):
+    """Names in the user's own data: of arrays in a `.npz` file, of columns in a `.csv` file.
+
+    Attributes:
+        x: inputs; empty: the array "x", or all columns that are none of the others.
+        y: what rows are asked about.
+        owner: who has each row; may lack.
+        split: its part, train, validation or test; may lack.
+    """
+
+    x: tuple[str, ...] = ()
+    y: str = "y"
+    owner: str = "owner"
+    split: str = "split"
 
 
 class DataSection(Section):
@@ -18,9 +39,10 @@ class DataSection(Section):
 
     Attributes:
         source: "world" records the table `[world]`, once, and finds the recording again; "recording" reads the files
-            of `recordings`; "deepsense" reads gathered measured rows from `root`.
+            of `recordings`; "deepsense" reads gathered measured rows from `root`; "rows" takes the tables and images of
+            a `dataset`, which no sensor here recorded.
         recordings: files made by `sheafedge record` or `sheafedge import`.
-        root: folder with the DeepSense `.npy` files.
+        root: folder with the DeepSense `.npy` files; file or folder of the `dataset` of rows.
         scenarios: DeepSense scenarios, one recording each.
         mode: "replay" has everything there from the start; "live" senses on the simulated clock while it learns.
         n_beams: codebook size; below 64 every second, fourth or eighth beam is kept.
@@ -31,17 +53,30 @@ class DataSection(Section):
         label: which definition of blocked; empty takes the first that there is: by geometry, by hand, by power.
         stride: keep every so many-th sample; consecutive frames are near copies of each other.
         images: "plain"; "occluded" masks a part of every image; "views" has every client look at its own angle.
-        split: "sequence" holds out whole drive-bys or flights; "time" the end of each client's recording; "random"
-            mixes rows and leaks, for published figures only.
+        split: for rows, "auto" holds out what the data mark as test, and random rows where they mark none; "random"
+            holds out random rows in any case, which is honest there. For frames, "sequence" holds out whole drive-bys
+            or flights; "time" the end of each client's recording; "random" mixes rows and leaks, for published figures
+            only.
         gap_frames: between training and held-out frames with "time"; 0: just so many that no frame is used by both.
         test_fraction: share of a client's samples held out.
         train_fraction: share of the remaining samples trained on.
         scored: "held_out" scores on what is held out; "validation" leaves that alone, for choosing settings: a share
             of the training samples is held out in the same manner and scored in its place.
         validation_fraction: share of a client's training samples (drive-bys, with "sequence") that "validation" takes.
+        dataset: of rows, a name of `ROW_DATASETS`; "file" is a `.npz` or `.csv` file of the user's own.
+        columns: names in that file.
+        owners: which client has which rows, see `Dealing`; "auto": "natural" where the rows name owners, otherwise
+            "dirichlet" for classes and "equal" for values.
+        classes_per_client: for owners "classes" and "classes_uneven".
+        alpha: concentration of the Dirichlet distribution of owners "dirichlet" and "classes_uneven"; small is uneven.
+        scarce: share of the clients that keep few training rows; which they are is drawn at random.
+        scarce_keeps: share of the training rows that these keep.
+        shift: "rotation" turns the images of a quarter of the clients each by 0, 90, 180 and 270 degrees.
+        scaling: inputs are scaled in the model by mean and spread of the training rows of all clients ("common", so
+            that coordinates of two models mean the same) or by those of the client's "own".
     """
 
-    source: Literal["world", "recording", "deepsense"] = "world"
+    source: Literal["world", "recording", "deepsense", "rows"] = "world"
     recordings: tuple[str, ...] = ()
     root: str = ""
     scenarios: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 8)
@@ -53,12 +88,33 @@ class DataSection(Section):
     label: Literal["", BlockageLabel] = ""
     stride: Annotated[int, Field(ge=1)] = 1
     images: Literal["plain", "occluded", "views"] = "plain"
-    split: Literal["sequence", "time", "random"] = "sequence"
+    split: Literal["sequence", "time", "random", "auto"] = "sequence"
     gap_frames: Annotated[int, Field(ge=0)] = 0
     test_fraction: Fraction = 0.3
     train_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     scored: Literal["held_out", "validation"] = "held_out"
     validation_fraction: Fraction = 0.25
+    dataset: str = ""
+    columns: ColumnsSection = ColumnsSection()
+    owners: Literal["auto", Owners] = "auto"
+    classes_per_client: Annotated[int, Field(ge=1)] = 2
+    alpha: Annotated[float, Field(gt=0.0, le=1e6)] = 0.5
+    scarce: Probability = 0.0
+    scarce_keeps: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
+    shift: Literal["none", "rotation"] = "none"
+    scaling: Literal["common", "own"] = "common"
+
+    @pydantic.field_validator("dataset")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name and name not in ROW_DATASETS:
+            raise ConfigError(f"unknown data.dataset {shown(name)}; known: {', '.join(ROW_DATASETS)}")
+        return name
+
+    @property
+    def held_out_by(self) -> str:
+        """How held-out samples were chosen, for people: a random split of rows is honest, one of frames is not."""
+        return "rows" if self.source == "rows" else self.split
 
 
 class LiveSection(Section):

@@ -52,6 +52,11 @@ FILE_RULES: tuple[Rule[ScenarioFields], ...] = (
         "data.root = {s.data.root!r} is not a folder here; give the folder with the DeepSense .npy files",
     ),
     Rule(
+        "data.root",
+        lambda s: s.data.source == "rows" and bool(s.data.root) and not _is_there(s.data.root),
+        "data.root = {s.data.root!r} is not here; give the path of the data",
+    ),
+    Rule(
         "links.trace.files",
         lambda s: _missing_files(_traces(s), home=False),
         "links.trace.files names {file}, which is not a file here; give a path to a trace",
@@ -137,6 +142,10 @@ def _missing_files(names: tuple[str, ...], *, home: bool = True) -> Iterator[Cas
     for name in dict.fromkeys(names):
         if not is_regular(Path(os.path.expanduser(name) if home else name)):  # noqa: PTH111 - Path's own raises
             yield {"file": name}
+
+
+def _is_there(name: str) -> bool:
+    return _is_folder(name) or is_regular(Path(os.path.expanduser(name)))  # noqa: PTH111 - as above
 
 
 def _is_folder(name: str) -> bool:

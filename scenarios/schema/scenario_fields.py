@@ -47,7 +47,7 @@ class ScenarioFields(Section):
 
     name: FolderName
     summary: str = ""
-    task: Literal["blockage", "beam_tracking", "beam_prediction"]
+    task: Literal["blockage", "beam_tracking", "beam_prediction", "classification", "regression"]
     algorithm: str = "sheaf_dmfl_att"
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     rounds: Annotated[int, Field(ge=1)] = 60

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from .beam_tasks import BeamPrediction, BeamTracking
 from .blockage_task import Blockage
+from .row_tasks import Classification, Regression
 from .task_spec import SensorTask, Task
 
 #: About what sensors recorded.
@@ -15,4 +16,8 @@ SENSOR_TASKS: Mapping[str, SensorTask] = {
     "beam_prediction": BeamPrediction(),
 }
 
-TASKS: Mapping[str, Task] = {**SENSOR_TASKS}
+TASKS: Mapping[str, Task] = {
+    **SENSOR_TASKS,
+    "classification": Classification(),
+    "regression": Regression(),
+}

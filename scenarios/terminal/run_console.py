@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ..running.run import RunResult
 from ..schema.scenario import Scenario
-from ..tasks.task_spec import Task
+from ..tasks.task_spec import SensorTask, Task
 from ..tasks.task_table import TASKS
 from ..wiring.emulation import Emulation
 from .console_elements import ProgressDisplay, print_warning
@@ -45,12 +45,13 @@ class LiveProgress(ProgressDisplay):
     def started(self, emulation: Emulation) -> None:
         """Print algorithm, seed, groups, edges and rounds, notes on the coupling, and the warnings of the scenario."""
         scenario = self._scenario
+        clients = "base stations" if isinstance(scenario.task_spec, SensorTask) else "clients"
         groups = ", ".join(f"{len(members)} {escape(group)}" for group, members in emulation.groups.items())
         # of the model itself: "auto" in the scenario does not name the device
         device = next(iter(emulation.clients[0].models.values())).head.device
         self._console.print(
             f"[bold]{escape(scenario.name)}[/bold]  {scenario.algorithm}, seed {scenario.seed}:"
-            f" {len(emulation.clients)} base stations ({groups}), {emulation.graph.number_of_edges()} edges,"
+            f" {len(emulation.clients)} {clients} ({groups}), {emulation.graph.number_of_edges()} edges,"
             f" {scenario.rounds} rounds on {device}",
             soft_wrap=True,
         )
@@ -166,11 +167,13 @@ def _paced(summary: Mapping[str, Any]) -> dict[str, str]:
 _SPLITS = {
     "sequence": "held-out drive-bys",
     "time": "held-out time",
+    "rows": "held-out rows",
     "random": "a random split (leaks between training and test; for comparison only)",
 }
 _VALIDATION = {
     "sequence": "validation drive-bys, not the test",
     "time": "validation time, not the test",
+    "rows": "validation rows, not the test",
     "random": "random validation samples, not the test (leaks)",
 }
 
@@ -191,7 +194,8 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
         name = f"{escape(group)} ({scores['clients']})"
         table.add_row(name, f"[bold]{model}[/bold]", *_figures(task, scores))
         for name, baseline in summary["baselines"][group].items():
-            table.add_row("", f"[dim]{name}[/dim]", *_figures(task, baseline), end_section=name == "majority")
+            is_last = name == list(summary["baselines"][group])[-1]
+            table.add_row("", f"[dim]{name}[/dim]", *_figures(task, baseline), end_section=is_last)
     return table
 
 

@@ -29,6 +29,7 @@ from ..schema.world_section import WorldFile
 from .faults import shown_frames
 from .live import LiveRows, live_rows
 from .members import ImageChangeName, Member, image_change, kept_frames, members_of
+from .row_data import client_rows
 
 #: Keys of `Manifest.trained` in a bundle; the last, where images were changed before training.
 FROM_S, SEQUENCES, IMAGES = "held_out_from_s", "held_out_sequences", "images"
@@ -87,6 +88,8 @@ def load_data(scenario: Scenario, progress: Progress | None = None, note: Note |
         ConfigError: too many clients or too few frames for the split.
         DataError: a file is missing or holds impossible values.
     """
+    if scenario.data.source == "rows":
+        return LoadedData([ClientData(*one, station_index=client) for client, one in enumerate(client_rows(scenario))])
     if scenario.data.source == "deepsense":
         return LoadedData(_gathered_rows(scenario.data, members_of(scenario), scenario.seed))
     paths = recording_paths(scenario, progress, note)
@@ -139,7 +142,7 @@ def _recorded_rows(scenario: Scenario, stations: Sequence[RecordedStation]) -> l
             if data.split == "random"
             else _held_out_frames(of_every_frame[client_id], samples[client_id].take(rows.test)),
             rate_hz=stations[rows.recording_index].rate_hz,
-            held_out=held_out_part(data.split, samples[client_id].take(rows.test), sensed[client_id]),
+            held_out=held_out_part(_frames_split(data), samples[client_id].take(rows.test), sensed[client_id]),
             nothing=_nothing_seen(stations[rows.recording_index], members[client_id]),
         )
         for client_id, rows in enumerate(shares)
@@ -241,12 +244,17 @@ def _partition(data: DataSection, seed: int, samples: Sequence[Samples], assignm
         samples,
         assignment,
         named_stream(seed, "partition"),
-        split=data.split,
+        split=_frames_split(data),
         test_fraction=data.test_fraction,
         train_fraction=data.train_fraction,
         gap_frames=data.gap_frames,
         validation_fraction=data.validation_fraction if data.scored == "validation" else None,
     )
+
+
+def _frames_split(data: DataSection) -> Split:
+    assert data.split != "auto", "refused with the scenario: of rows only"
+    return data.split
 
 
 def _blocked_times(station: RecordedStation) -> BlockedTimes | None:

@@ -36,7 +36,7 @@ from attacks.file_attacks import (
 from rich.console import Console
 from sheafedge.datasets.deepsense.deepsense_folder import import_deepsense
 from sheafedge.datasets.deepsense.deepsense_rows import load_deepsense_rows
-from sheafedge.datasets.deepsense.file_formats import read_image
+from sheafedge.datasets.deepsense.image_files import read_image
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.traces.link_traces import read_cicv5g, read_mahimahi, read_pensieve, read_receptions
 from sheafedge.emulator.contracts import ScenarioError, SheafedgeError

@@ -16,7 +16,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.deepsense import deepsense_table
 from sheafedge.datasets.deepsense.deepsense_folder import ImportReport, import_deepsense
-from sheafedge.datasets.deepsense.file_formats import read_mat
+from sheafedge.datasets.matlab_file import read_mat
 from sheafedge.datasets.power_blockage import PowerBlockage
 from sheafedge.datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from sheafedge.emulator.contracts import ConfigError, DataError

@@ -27,6 +27,10 @@ RF: dict[str, Any] = {"name": "rf", "modalities": ["rf"], "share": 1.0}
 GPS: dict[str, Any] = {"name": "gps", "modalities": ["gps"], "share": 1.0}
 HALF_RF, HALF_GPS = {**RF, "share": 0.5}, {**GPS, "share": 0.5}
 HALF_BOTH: dict[str, Any] = {"name": "both", "modalities": ["rf", "gps"], "share": 0.5}
+TABLE: dict[str, Any] = {"name": "a", "modalities": ["table"], "share": 1.0}
+HALF_TABLE = {**TABLE, "share": 0.5}
+HALF_IMAGE = {"name": "b", "modalities": ["image"], "share": 0.5}
+OWN_VALUES: dict[str, Any] = {"task": "regression", "data.dataset": "file", "data.root": "mine.npz"}
 DEEP: dict[str, Any] = {"data.source": "deepsense", "data.root": "x"}
 REC: dict[str, Any] = {"data.source": "recording", "data.recordings": ["a.h5"]}
 LIVE: dict[str, Any] = {"data.mode": "live", "data.split": "time", "world.n_sites": 20}
@@ -68,6 +72,108 @@ CASES: dict[str, Case] = {
             "data.recordings names a.h5 twice, so that one client would be tested on what another trains"
             " on; name each file once"
         ),
+    ),
+    "a task about rows without rows": Case(
+        "digits",
+        {**REC, "data.split": "random"},
+        {"data.source": "rows"},
+        (
+            "task 'classification' is about rows of a data set, but data.source is 'recording'; set data.source ="
+            " 'rows' and data.dataset"
+        ),
+    ),
+    "rows for a task about sensors": Case(
+        "beam_tracking",
+        {"data.source": "rows", "data.dataset": "digits", "data.split": "auto"},
+        {"data.source": "world", "data.split": "sequence"},
+        (
+            "data.source = 'rows' has no sensors, which task 'beam_tracking' is about; set task = 'classification' or"
+            " 'regression'"
+        ),
+    ),
+    "rows of nothing": Case(
+        "digits",
+        {"data.dataset": ""},
+        {"data.dataset": "digits"},
+        (
+            "data.dataset is empty; name one of file, digits, mnist, school, wisdm, such as --set data.dataset=file"
+            " --set data.root=mine.npz"
+        ),
+    ),
+    "own rows without a file": Case(
+        "digits",
+        {"data.dataset": "file"},
+        {"data.root": "mine.npz"},
+        "data.root is empty; data.dataset = 'file' needs a .npz or .csv file of your own: --set data.root=PATH",
+    ),
+    "values of classes": Case(
+        "digits",
+        {"task": "regression"},
+        {"task": "classification"},
+        (
+            "data.dataset = 'digits' has classes, which task 'regression' does not ask about; set task ="
+            " 'classification'"
+        ),
+    ),
+    "the end of rows without time": Case(
+        "digits",
+        {"data.split": "time"},
+        {"data.split": "random"},
+        (
+            "data.split = 'time' does not go with data.source = 'rows'; rows are split 'auto' or 'random', frames by"
+            " 'sequence', 'time' or 'random'"
+        ),
+    ),
+    "values dealt by class": Case(
+        "digits",
+        {**OWN_VALUES, "data.owners": "dirichlet"},
+        {"data.owners": "equal"},
+        (
+            "data.owners = 'dirichlet' deals classes, which task 'regression' does not have; set it to 'natural',"
+            " 'equal' or 'auto'"
+        ),
+    ),
+    "two inputs of one data set": Case(
+        "digits",
+        {"clients.groups": [HALF_TABLE, HALF_IMAGE], "algorithm": "local", "topology.kind": "complete"},
+        {"clients.groups": [HALF_TABLE, {**HALF_TABLE, "name": "b"}]},
+        (
+            "clients.groups: with data.source = 'rows' all groups have the one input of the data set, but 'a' has table"
+            ' and \'b\' has image; give all of them modalities = ["table"] or all ["image"]'
+        ),
+    ),
+    "a convolution of columns": Case(
+        "digits",
+        {"clients.groups": [{**TABLE, "encoder": "cnn_fmtl"}]},
+        {"clients.groups": [{**TABLE, "encoder": "mlp"}]},
+        (
+            "clients.groups: 'a' sets encoder = 'cnn_fmtl', which takes images, but has rows of a table; set it to"
+            " 'mlp' or 'identity', or modalities = [\"image\"]"
+        ),
+    ),
+    "averages of encoders of two sizes": Case(
+        "digits",
+        {"clients.groups": [HALF_TABLE, {**HALF_TABLE, "name": "b", "encoder": "identity"}]},
+        {"training.personal_encoders": ["table"]},
+        (
+            "algorithm 'sheaf_dmfl' averages encoders of 'table', but 'a' has \"the task's\" and 'b' has 'identity';"
+            " give all groups one encoder, or keep them out with training.personal_encoders = ['table']"
+        ),
+    ),
+    "prototypes of values": Case(
+        "digits",
+        {**OWN_VALUES, "algorithm": "sheaf_prototypes"},
+        {"algorithm": "sheaf_dmfl"},
+        (
+            "algorithm 'sheaf_prototypes' works on classes, which task 'regression' does not have; use another, such as"
+            " 'sheaf_dmfl'"
+        ),
+    ),
+    "weights of classes that are values": Case(
+        "digits",
+        {**OWN_VALUES, "training.class_weights": "balanced"},
+        {"training.class_weights": "none"},
+        ("training.class_weights = 'balanced' weighs classes, which task 'regression' does not have; set it to 'none'"),
     ),
     "an encoder of tables for a sensor": Case(
         "beam_tracking",
@@ -875,6 +981,15 @@ RUN_CASES: dict[str, RunCase] = {
         {"data.root": "{here}"},
         "data.root = '{here}/none' is not a folder here; give the folder with the DeepSense .npy files",
     ),
+    "own rows that are not here": RunCase(
+        {
+            "task": "classification",
+            "data": {"source": "rows", "dataset": "file", "root": "{here}/none.npz", "split": "auto"},
+            "clients.groups": [TABLE],
+        },
+        {"data.root": "{here}/edges"},
+        "data.root = '{here}/none.npz' is not here; give the path of the data",
+    ),
     "a trace that is not here": RunCase(
         {"links.model": "trace", "links.trace.files": ["{here}/trace"]},
         {"links.trace.files": ["{here}/edges"]},
@@ -1073,7 +1188,7 @@ def test_the_field_of_every_rule_is_one_of_a_scenario() -> None:
             table = get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation
 
 
-@pytest.mark.parametrize("name", ["blockage", "beam_tracking", "drone_beam"])
+@pytest.mark.parametrize("name", ["blockage", "beam_tracking", "drone_beam", "digits"])
 def test_a_shipped_scenario_breaks_no_rule(name: str) -> None:
     assert run_complaints(load_scenario(name)) == ()
 
@@ -1086,11 +1201,11 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
 
 
 def test_all_fields_that_are_wrong_are_said_at_once() -> None:
-    found = complaints("blockage", {"rounds": 0, "algorithm": "sheaf_dmlf", "link.loss_probability": 2, "sheaf.x": 1})
+    found = complaints("blockage", {"rounds": 0, "algorithm": "sheaf_dmlf", "link.loss_probability": 2, "sheaf.zzz": 1})
     assert found[0].startswith("unknown algorithm 'sheaf_dmlf'; known: centralized, ")
     assert found[0].endswith("; did you mean sheaf_dmfl?")
     assert found[1] == "rounds must be at least 1, got 0"
-    assert found[2].startswith("sheaf.x is not a known field; known: coupling, ")
+    assert found[2].startswith("sheaf.zzz is not a known field; known: coupling, ")
     assert found[3:] == ("link.loss_probability must be at most 1, got 2",)
 
 

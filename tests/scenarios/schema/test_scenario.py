@@ -63,7 +63,7 @@ def test_every_shipped_scenario_loads_under_its_own_name_and_says_what_it_is(nam
 
 def test_every_task_has_a_shipped_scenario() -> None:
     assert {load_scenario(name).task for name in shipped_scenarios()} == set(TASKS)
-    assert set(shipped_scenarios()) == {"blockage", "beam_tracking", "drone_beam"}
+    assert set(shipped_scenarios()) == {"blockage", "beam_tracking", "drone_beam", "digits", "school", "wisdm"}
 
 
 def test_no_edit_changes_nothing() -> None:
@@ -224,7 +224,10 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a beam count of 63": ({"data.n_beams": 63}, ("data.n_beams must be 64, 32, 16 or 8, got 63",)),
     "a task that nobody has": (
         {"task": "parking"},
-        ("task must be 'blockage', 'beam_tracking' or 'beam_prediction', got 'parking'",),
+        (
+            "task must be 'blockage', 'beam_tracking', 'beam_prediction', 'classification' or 'regression'",
+            "got 'parking'",
+        ),
     ),
     "nothing of a vector": ({"sharing.fraction": 0}, ("sharing.fraction must lie in (0, 0.5]", "got 0")),
     "more than half of a vector": ({"sharing.fraction": 0.6}, ("sharing.fraction must lie in (0, 0.5]", "got 0.6")),
@@ -265,7 +268,10 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a negative share": ({"clients.groups": [{**RF, "share": -1}]}, ("clients.groups.0.share must be at least 0",)),
     "an unknown modality": (
         {"clients.groups": [{**RF, "modalities": ["sonar"]}]},
-        ("clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf', 'gps' or 'radar', got 'sonar'",),
+        (
+            "clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf', 'gps', 'radar', 'table' or 'image'",
+            "'sonar'",
+        ),
     ),
     "a task that cannot use what clients have": (
         {"task": "blockage"},
@@ -296,7 +302,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "a personal encoder of nothing": (
         {"training.personal_encoders": ["sonar"]},
-        ("training.personal_encoders.0 must be 'lidar', 'camera', 'rf', 'gps' or 'radar'", "got 'sonar'"),
+        ("training.personal_encoders.0 must be 'lidar', 'camera', 'rf', 'gps', 'radar',", "got 'sonar'"),
     ),
     "an unknown choice": ({"network.missing": "wat"}, ("network.missing must be 'skip', 'stale' or 'wait'",)),
     "an unknown fusion": ({"model.fusion": "sum"}, ("model.fusion must be 'default', 'attention'", "got 'sum'")),

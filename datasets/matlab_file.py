@@ -1,6 +1,4 @@
-"""Readers of the files that DeepSense keeps its sensors in: MATLAB matrices for LiDAR sweeps, JPEG and PNG for cameras.
-
-Matrices: level 5 of the format (versions 5 to 7). Images are read where Pillow is installed; no other file knows of it.
+"""Reader of MATLAB files, level 5 of the format (versions 5 to 7): matrices, and cell arrays of them.
 
 Source: "MAT-File Format", The MathWorks, level 5.
 """
@@ -17,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import DataError
-from ...emulator.regular_file import open_regular, read_regular, reason, shown
-from ..data_folder import listed
+from ..emulator.contracts import DataError
+from ..emulator.regular_file import read_regular, reason, shown
+from .data_folder import listed
 
 #: Far above any sweep, far below what a compressed bomb unpacks to.
 MAX_BYTES = 1 << 24
@@ -29,36 +27,12 @@ _HEADER_BYTES = 128
 _MATRIX, _COMPRESSED = 14, 15
 #: Data types of elements, by number.
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+_CELL_CLASS = 1
 _NUMERIC_CLASSES = range(6, 16)
 _COMPLEX = 0x0800
 #: Of a matrix: flags, shape, name, values, and imaginary values.
 _MOST_PARTS = 5
-
-try:
-    from PIL import Image
-
-    CAN_READ_IMAGES = True
-except ImportError:  # an extra that most users do not need
-    CAN_READ_IMAGES = False
-
-#: Larger images are refused: no camera here has them, and they would fill the memory.
-MAX_PIXELS, MAX_IMAGE_BYTES = 1 << 25, 1 << 26
-
-
-#: What Pillow raises for damaged images; `struct.error` and its own are no kinds of the others.
-_UNREADABLE_IMAGE: tuple[type[Exception], ...] = (
-    OSError,
-    ValueError,
-    SyntaxError,
-    TypeError,
-    LookupError,
-    OverflowError,
-    MemoryError,
-    EOFError,
-    struct.error,
-    zlib.error,
-    Image.DecompressionBombError if CAN_READ_IMAGES else OSError,
-)
+_UNREADABLE = (OSError, ValueError, struct.error, zlib.error, KeyError, OverflowError)
 
 
 def read_mat(path: Path, name: str = "data") -> NDArray[np.float64]:
@@ -76,13 +50,37 @@ def read_mat(path: Path, name: str = "data") -> NDArray[np.float64]:
         matrices = dict(_matrices(content[_HEADER_BYTES:], order))
     except DataError:
         raise
-    except (OSError, ValueError, struct.error, zlib.error, KeyError, OverflowError) as error:
+    except _UNREADABLE as error:
         raise DataError(
             f"{shown(path)} cannot be read as a .mat file ({reason(error)}); fetch the file again"
         ) from None
     if name not in matrices and len(matrices) != 1:
         raise DataError(f"{shown(path)} holds no matrix {name!r}, but {listed(sorted(matrices)) or 'nothing numeric'}")
     return matrices.get(name, next(iter(matrices.values())))
+
+
+def read_mat_cells(path: Path, name: str) -> list[NDArray[np.float64]]:
+    """The matrices of a cell array, in the order of the file.
+
+    Returns:
+        [rows, columns] float64 each, at least one.
+
+    Raises:
+        DataError: the file is missing, too large, damaged, of another format, or holds no such array of matrices.
+    """
+    try:
+        content = read_regular(path, MAX_BYTES)
+        order = _byte_order(path, content)
+        found = next((parts for parts in _cell_arrays(content[_HEADER_BYTES:], order) if parts[0] == name), None)
+    except DataError:
+        raise
+    except _UNREADABLE as error:
+        raise DataError(
+            f"{shown(path)} cannot be read as a .mat file ({reason(error)}); fetch the file again"
+        ) from None
+    if found is None or not found[1]:
+        raise DataError(f"{shown(path)} holds no cell array {name!r} of matrices; fetch the file again")
+    return found[1]
 
 
 def _byte_order(path: Path, content: bytes) -> str:
@@ -111,6 +109,24 @@ def _elements(content: bytes, order: str) -> Iterator[tuple[int, bytes]]:
 
 
 def _matrices(content: bytes, order: str) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    for values in _matrix_elements(content, order):
+        if matrix := _matrix(_elements(values, order), order):
+            yield matrix
+
+
+def _cell_arrays(content: bytes, order: str) -> Iterator[tuple[str, list[NDArray[np.float64]]]]:
+    """Name and matrices of every cell array that holds nothing else."""
+    for values in _matrix_elements(content, order):
+        flags, shape, name, *cells = [*_elements(values, order)] or [(0, b"")] * 3
+        if len(flags[1]) < 4 or struct.unpack_from(f"{order}I", flags[1])[0] & 0xFF != _CELL_CLASS:
+            continue
+        matrices = [_matrix(_elements(cell, order), order) for kind, cell in cells if kind == _MATRIX]
+        if len(matrices) == int(np.prod(_numbers(shape, order))) and None not in matrices:
+            yield name[1].decode("ascii"), [matrix[1] for matrix in matrices if matrix is not None]
+
+
+def _matrix_elements(content: bytes, order: str) -> Iterator[bytes]:
+    """Data of every matrix element, unpacked."""
     n_left = MAX_BYTES  # of all compressed elements together
     for kind, data in _elements(content, order):
         if kind != _COMPRESSED:
@@ -124,8 +140,8 @@ def _matrices(content: bytes, order: str) -> Iterator[tuple[str, NDArray[np.floa
             # a compressed element holds one matrix, never another compressed one
             found = list(_elements(unpacked, order))
         for one, values in found:
-            if one == _MATRIX and (matrix := _matrix(_elements(values, order), order)):
-                yield matrix
+            if one == _MATRIX:
+                yield values
 
 
 def _matrix(parts: Iterator[tuple[int, bytes]], order: str) -> tuple[str, NDArray[np.float64]] | None:
@@ -147,34 +163,3 @@ def _matrix(parts: Iterator[tuple[int, bytes]], order: str) -> tuple[str, NDArra
 
 def _numbers(element: tuple[int, bytes], order: str) -> NDArray[Any]:
     return np.frombuffer(element[1], dtype=order + _TYPES[element[0]])
-
-
-def read_image(path: Path, size: int) -> NDArray[np.uint8]:
-    """The image as RGB, averaged down to a square; the aspect is not kept.
-
-    Args:
-        path: JPEG or PNG.
-        size: height and width of the result.
-
-    Returns:
-        [size, size, 3] uint8.
-
-    Raises:
-        DataError: Pillow is missing, or the file is no whole image.
-    """
-    if not CAN_READ_IMAGES:
-        raise DataError(f"{shown(path)} needs Pillow to be read; install it, or leave the camera out")
-    try:
-        with (
-            open_regular(path, MAX_IMAGE_BYTES) as stream,
-            Image.open(stream, formats=("JPEG", "PNG")) as image,
-        ):
-            if image.width * image.height > MAX_PIXELS:
-                raise DataError(f"{shown(path)} has {image.width} x {image.height} pixels, more than any camera here")
-            image.draft("RGB", (size, size))  # a JPEG is decoded at the smallest scale that suffices
-            small = image.convert("RGB").resize((size, size), Image.Resampling.BOX)
-            return np.asarray(small, dtype=np.uint8)
-    except DataError:
-        raise
-    except _UNREADABLE_IMAGE as error:
-        raise DataError(f"{shown(path)} cannot be read as an image ({reason(error)}); fetch the file again") from None
