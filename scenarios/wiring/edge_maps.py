@@ -33,7 +33,7 @@ class EdgeMaps:
         self._layouts: dict[NodeId, Layout] = {
             client.client_id: model_layout(model) if whole_models else model.layout
             for client in clients
-            for model in (client.models["fused"],)
+            if (model := client.models.get("fused")) is not None  # unimodal models have no maps
         }
 
     def of_graph(
