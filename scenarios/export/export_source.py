@@ -64,7 +64,7 @@ def export_sources(
 
     Raises:
         DataError: the data are not those of the run any more, or a model cannot be read.
-        ConfigError: a client has no model.
+        ConfigError: a client has no model, or one that answers values.
     """
     scenario = run.scenario.edited({"data.mode": "replay"})  # the same rows, all there from the start
     members = members_of(scenario)
@@ -86,6 +86,11 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> E
         model = onnx.load(file)
     except Exception as error:  # noqa: BLE001 - protobuf raises classes of its own
         raise DataError(f"{file} is no ONNX model ({error}); run the scenario again") from None
+    if not member.task.outputs(member.data, data.test).labels:
+        raise ConfigError(
+            f"bundles hold models whose answers are classes, but task {run.scenario.task!r} asks for values; take the"
+            f" ONNX files of {run.folder / 'models'}, whose metadata say what their output means"
+        )
     described = member.task.input_descriptions(data.test, member.data)
     # an input with a default, such as `present`, is an initializer as well
     optional = {tensor.name for tensor in model.graph.initializer}

@@ -12,8 +12,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.rows.row_samples import RowSamples
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.edge.bundle import load_bundle
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
+from sheafedge.scenarios.export.bundles import export_bundles
+from sheafedge.scenarios.export.export_source import ExportRequest
+from sheafedge.scenarios.export.finished_run import finished_run
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.wiring.data import load_data
@@ -194,6 +198,20 @@ def test_values_are_exported_with_the_way_back_to_their_unit(own: Own, tmp_path:
     rows = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
     last = next(row for row in rows if (row["round"], row["client"]) == (1, 0))
     assert mse == pytest.approx(last["models"]["fused"]["mse"], rel=1e-4)
+
+
+def test_bundles_hold_classes_only(own: Own, tmp_path: Path) -> None:
+    classes, values = (
+        finished_run(run_scenario(own(name, export__onnx=True, rounds=1), tmp_path / name).folder)
+        for name in ("classes", "values")
+    )
+    (made,) = export_bundles(classes, [ExportRequest(clients=(0,), archives=False)])
+    manifest = load_bundle(made.folder, trial=None).manifest
+    assert (manifest.modalities, manifest.output.labels) == (("table",), ("0", "1", "2"))
+    assert set(made.evidence.scores) == {"held out"}
+    with pytest.raises(ConfigError, match=r"whose answers are classes, but task 'regression' asks for values"):
+        export_bundles(values, [ExportRequest(clients=(0,))])
+    assert not (values.folder / "bundles").is_dir() or not list((values.folder / "bundles").glob("*client*"))
 
 
 def test_convolutions_of_unequal_sizes_stay_apart_and_learn(own: Own) -> None:
