@@ -91,7 +91,8 @@ class LaplacianCoupling:
         apart, scale = 0.0, 0.0
         for message in arrived:
             values, known = self._codec.decode(message.payload, message.received, len(vector))
-            peer, came = to_tensor(values, vector), torch.ones_like(vector)
+            # copied first: a sum over a received buffer may depend on where in memory it lies
+            peer, came = to_tensor(values, vector).clone(), torch.ones_like(vector)
             if known is not None:
                 came = to_tensor(known, vector).to(vector.dtype)
                 peer = torch.where(came > 0.0, peer, 0.0)  # a lost coordinate may hold anything
