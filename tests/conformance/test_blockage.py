@@ -61,6 +61,21 @@ SHOWN = {
 }
 
 every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+#: One algorithm of every way in which models are held and trained; the others train as one of them does.
+HELD = (
+    "local",
+    "sheaf_dmfl_att",
+    "sheaf_diffusion",
+    "sheaf_twin",
+    "sheaf_prototypes",
+    "dpsgd",
+    "dsgd",
+    "dmml_kd",
+    "centralized",
+)
+every_way_of_training = pytest.mark.parametrize(
+    "algorithm", [name if name in HELD else pytest.param(name, marks=pytest.mark.slow) for name in ALGORITHMS]
+)
 
 
 def tiny(algorithm: str, **edits: Any) -> Scenario:
@@ -73,12 +88,16 @@ def tiny(algorithm: str, **edits: Any) -> Scenario:
 
 @cache
 def overheard(algorithm: str, *, local_statistics: bool = False) -> tuple[Walk, Frames]:
-    """A run that several tests look at, and none changes; and every message of it."""
+    """A run that several tests look at, and none changes; and every message of it.
+
+    With `local_statistics` one round, in which everything is sent that is ever sent.
+    """
     seen: Frames = []
     with pytest.MonkeyPatch.context() as patch:
         recording = partial(RecordingTransport, seen=seen)
         patch.setattr("sheafedge.scenarios.wiring.emulation.MemoryTransport", recording)
-        return walk(tiny(algorithm, **{"training.local_statistics": local_statistics})), seen
+        edits = {"training.local_statistics": True, "rounds": 1} if local_statistics else {}
+        return walk(tiny(algorithm, **edits)), seen
 
 
 def walked(algorithm: str) -> Walk:
@@ -88,7 +107,7 @@ def walked(algorithm: str) -> Walk:
 # --- where it runs changes nothing ----------------------------------------------------------------------------------
 
 
-@every_algorithm
+@every_way_of_training
 def test_pool_and_transport_leave_the_trace_as_it_is(algorithm: str) -> None:
     """Every bit of every state is in the trace, so dropout must not depend on who trains at the same time."""
     elsewhere = walk(tiny(algorithm, **ELSEWHERE))
@@ -96,7 +115,7 @@ def test_pool_and_transport_leave_the_trace_as_it_is(algorithm: str) -> None:
     assert largest_difference(elsewhere.states, walked(algorithm).states) == 0.0
 
 
-@every_algorithm
+@every_way_of_training
 def test_the_trace_shows_the_dropout(algorithm: str) -> None:
     """Or the comparison above would compare constants."""
     assert walk(tiny(algorithm, **{"model.dropout": 0.0})).trace_hash != walked(algorithm).trace_hash

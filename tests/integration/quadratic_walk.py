@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from reference.quadratic import SMOOTHNESS, Point, QuadraticProblem, at_mean_encoders, consensus_distance
 from reference.sheaf_dmfl import Edge, sheaf_laplacian
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights, mix
@@ -131,11 +133,18 @@ def residuals(maps: MapsOfAll, heads: Mapping[int, Tensor]) -> dict[int, Tensor]
     return apart
 
 
+@cache
+def mixing(edges: tuple[Edge, ...], owners: tuple[int, ...]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Adjacency and Metropolis-Hastings weights of the owners of a modality; the same in every round."""
+    linked = {*edges, *((j, i) for i, j in edges)}
+    adjacency = np.array([[(i, j) in linked for j in owners] for i in owners])
+    return adjacency, metropolis_hastings_weights(adjacency)
+
+
 def mixed(problem: QuadraticProblem, point: Point, k: str) -> dict[int, Tensor]:
     """Encoders of one modality after (6)."""
     owners = point.owners(k)
-    adjacency = np.array([[j in problem.neighbors(i) for j in owners] for i in owners])
-    weights = metropolis_hastings_weights(adjacency)
+    adjacency, weights = mixing(problem.edges, tuple(owners))
     return {
         i: mix(
             point.encoders[i][k],

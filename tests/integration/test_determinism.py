@@ -176,6 +176,12 @@ FROZEN = {
 BATCH_LOSS = 1e-5  # averaging equal encoders rounds in float32
 
 
+@pytest.fixture(scope="module")
+def still() -> list[list[float]]:
+    """Without any edit."""
+    return losses({})
+
+
 def losses(edits: dict[str, Any]) -> list[list[float]]:
     """[round][client], of clients that learn nothing."""
     walked = walk(tiny({**FROZEN, **edits}))
@@ -183,11 +189,10 @@ def losses(edits: dict[str, Any]) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("edit", ["more loss", "threads", "nobody sends", "a complete graph", "random maps"])
-def test_a_component_that_changes_leaves_all_minibatches(edit: str) -> None:
-    still = losses({})
+def test_a_component_that_changes_leaves_all_minibatches(edit: str, still: list[list[float]]) -> None:
     assert_allclose(losses(UNRELATED[edit]), still, rtol=0.0, atol=BATCH_LOSS)
     assert min(np.std(still, axis=0)) > 100 * BATCH_LOSS  # every round another batch, and it shows
 
 
-def test_another_seed_draws_other_minibatches() -> None:
-    assert np.abs(np.array(losses({"seed": 1})) - losses({})).min() > BATCH_LOSS
+def test_another_seed_draws_other_minibatches(still: list[list[float]]) -> None:
+    assert np.abs(np.array(losses({"seed": 1})) - still).min() > BATCH_LOSS

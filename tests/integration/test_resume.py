@@ -411,12 +411,24 @@ def killed_again_and_again(tmp_path: Path, n_kills: int) -> tuple[Mapping[str, A
     return left(undisturbed.folder), left(resumed.folder)
 
 
-def test_a_run_that_was_killed_twice_is_the_run_that_was_not(tmp_path: Path) -> None:
-    undisturbed, resumed = killed_again_and_again(tmp_path, n_kills=2)
-    assert resumed == undisturbed
+def test_what_a_killed_run_wrote_after_its_last_checkpoint_is_forgotten(tmp_path: Path) -> None:
+    """Whole rows and half a one, checkpoints that are not whole, and the name of a run that is being written."""
+    chosen = tiny({**HARD, "checkpoint_every": 1})
+    undisturbed = run_scenario(chosen, tmp_path / "undisturbed")
+    aside = stopped(chosen, tmp_path / "run", round_index=1)
+    with (aside / "metrics.jsonl").open("ab") as metrics:
+        rows = (undisturbed.folder / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+        metrics.writelines([*rows[10:13], rows[13][:20]])
+    newest = max((aside / "checkpoint").iterdir())
+    newest.with_name(f".partial-{newest.name}").write_bytes(newest.read_bytes()[:100])
+    newest.with_name(newest.name.replace("000002", "000003")).write_bytes(newest.read_bytes()[:100])
+    (aside / "INTERRUPTED.txt").unlink()
+    resumed = resume_run(aside.rename(tmp_path / "run.partial"))
+    assert left(resumed.folder) == left(undisturbed.folder)
 
 
 @pytest.mark.slow
-def test_a_run_that_was_killed_twenty_times_is_the_run_that_was_not(tmp_path: Path) -> None:
-    undisturbed, resumed = killed_again_and_again(tmp_path, n_kills=20)
+@pytest.mark.parametrize("n_kills", [2, 20])
+def test_a_run_that_was_killed_again_and_again_is_the_run_that_was_not(n_kills: int, tmp_path: Path) -> None:
+    undisturbed, resumed = killed_again_and_again(tmp_path, n_kills)
     assert resumed == undisturbed

@@ -34,6 +34,7 @@ def tiny_arguments(tiny_edits: dict[str, Any]) -> list[str]:
     return ["beam_tracking", *(part for k, v in edits.items() for part in ("--set", f"{k}={json.dumps(v)}"))]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_comparison_prints_a_line_per_run_and_whole_tables(
     tiny_arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,7 +111,7 @@ def test_a_mistake_is_one_sentence_with_exit_code_2_and_nothing_is_run(
 def test_if_no_run_is_possible_the_exit_code_says_so(
     tiny_arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    impossible = ["--algorithms", "local", "--set", "clients.n_clients=100", "--out", str(tmp_path / "c")]
+    impossible = ["--algorithms", "local", "--set", "clients.n_clients=100", "--seeds=1", "--out", str(tmp_path / "c")]
     assert command(monkeypatch, "compare", *tiny_arguments, *impossible) == 2
     assert "all runs failed; recording 0 has" in capfd.readouterr().err
     assert "sequences" in (tmp_path / "c" / "table.md").read_text()
@@ -118,7 +119,7 @@ def test_if_no_run_is_possible_the_exit_code_says_so(
 
 def test_ctrl_c_ends_every_process_and_the_same_command_continues(tiny_arguments: list[str], tmp_path: Path) -> None:
     asked = ["compare", *tiny_arguments, "--algorithms", "local,dsgd", "--jobs", "2", "--out", "c"]
-    slow = ["--set", "rounds=10", "--set", "training.local_steps=10", "--seeds", "30"]
+    slow = ["--set", "rounds=10", "--set", "training.local_steps=10", "--seeds", "10"]
     running = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, *asked, *slow],
         cwd=tmp_path,
@@ -137,6 +138,6 @@ def test_ctrl_c_ends_every_process_and_the_same_command_continues(tiny_arguments
     assert len(complaints.splitlines()) == 1, complaints
     line = complaints.strip()
     n_done = len(list((tmp_path / "c" / "runs").glob("*/summary.json")))
-    assert line.endswith("of 60 runs are done, and the same command continues")
+    assert line.endswith("of 20 runs are done, and the same command continues")
     assert 1 <= int(line.split()[1]) <= n_done
     assert not list((tmp_path / "c" / "runs").glob("*.partial*"))
