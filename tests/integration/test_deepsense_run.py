@@ -26,8 +26,8 @@ def run_measurements(root: Path, folder: Path, **edits: Any) -> RunResult:
 
 @pytest.fixture(scope="module")
 def short(deepsense_root: Path, tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    """Five rounds, exports included."""
-    return run_measurements(deepsense_root, tmp_path_factory.mktemp("short") / "run", rounds=5)
+    """Two rounds, exports included."""
+    return run_measurements(deepsense_root, tmp_path_factory.mktemp("short") / "run", rounds=2)
 
 
 @pytest.fixture(scope="module")

@@ -206,18 +206,22 @@ def largest_difference(ordered: Walk, plain: Walk) -> float:
     return max(found)
 
 
+@pytest.fixture(scope="module")
+def plain() -> Walk:
+    """A run of base stations that all number their beams alike; tests only read it."""
+    return walk(drones({"data.beam_order": "same"}), torch.float64)
+
+
 @pytest.mark.parametrize("order", ORDERS)
-def test_with_aligned_maps_orders_of_beams_cost_nothing(order: str) -> None:
+def test_with_aligned_maps_orders_of_beams_cost_nothing(order: str, plain: Walk) -> None:
     """The whole run is the one of base stations that agree on their numbers, heads in other orders."""
-    plain = walk(drones({"data.beam_order": "same"}), torch.float64)
     aligned = walk(drones({"data.beam_order": order, "sheaf.map_start": "aligned"}), torch.float64)
     assert largest_difference(aligned, plain) < ROUNDING
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_maps_matched_by_number_pull_beams_at_other_beams(order: str) -> None:
+def test_maps_matched_by_number_pull_beams_at_other_beams(order: str, plain: Walk) -> None:
     """Negative control: the coupling then makes a difference, and so does the head that all start from."""
-    plain = walk(drones(), torch.float64)
     structured = walk(drones({"data.beam_order": order, "sheaf.map_start": "structured"}), torch.float64)
     assert largest_difference(structured, plain) > DIFFERENT
 
@@ -274,7 +278,8 @@ def test_a_common_head_is_common_by_beam_and_a_base_station_with_all_beams_has_i
 
 
 def test_groups_with_codebooks_of_their_own_train_together_and_are_handed_out(tmp_path: Path) -> None:
-    edits = {"clients.groups": SIZES, "data.beam_order": "mirrored", "sheaf.map_start": "aligned"}
+    positions = [{**group, "modalities": ["gps"]} for group in SIZES]  # images take seconds to trace
+    edits = {"clients.groups": positions, "data.beam_order": "mirrored", "sheaf.map_start": "aligned"}
     scenario = drones({**edits, "export.onnx": True})
     result = run_scenario(scenario, tmp_path / "run")
     summary = result.summary
