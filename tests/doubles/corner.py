@@ -1,6 +1,6 @@
 """A recording of one corner that a tiny bundle can be asked about, whose right answers can be told by hand.
 
-Every frame of rf is 1 W or, where the model is to warn, 10 W in all beams; lidar sees 0 everywhere. So the tiny model's
+Every frame of rf is 1 W or, where the model is to warn, 10 W in all beams; LiDAR sees something a millimeter away everywhere. So the tiny model's
 logit is above 0 exactly where one of the last frames of its window is loud.
 """
 
@@ -32,7 +32,7 @@ def record_corner(path: Path, blocked: str, loud: str, *, stations: int = 1, seq
     frames = {
         "time_s": np.arange(n) / RATE_HZ,
         "sequence": np.array(sequence or [0] * n, dtype=np.int32),
-        "lidar": np.zeros((n, N_RAYS, 2), dtype=np.float32),
+        "lidar": np.full((n, N_RAYS, 2), 1e-3, dtype=np.float32),
         "rf": np.repeat(powers[:, None], N_BEAMS, axis=1).astype(np.float32),
         "blocked_geometric": np.array([one == "#" for one in blocked]),
     }

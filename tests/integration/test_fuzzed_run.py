@@ -193,9 +193,11 @@ def test_bytes_that_are_not_even_zeromq_change_nothing(
     ends = []
     try:
         for content in rude:
-            end = socket.create_connection(("127.0.0.1", port), timeout=5)
-            end.sendall(content)
-            ends.append(end)
+            # the hub of one process disconnects whoever is not its own worker, at times before the stranger is through
+            with suppress(ConnectionError):
+                end = socket.create_connection(("127.0.0.1", port), timeout=5)
+                ends.append(end)
+                end.sendall(content)
         emulate(walked.emulation, scenario.rounds)
     finally:
         for end in ends:

@@ -91,7 +91,8 @@ ALONE: dict[str, dict[str, Any]] = {
 
 
 #: They lose something of their own, keep rows aside, or send nothing to begin with; each has tests of its own.
-LIKE_NO_OTHER = {"dmml_kd", "sheaf_prototypes", "sheaf_twin", "centralized"}
+#: The last two take steps of plain gradient descent on the whole model, as no other does.
+LIKE_NO_OTHER = {"dmml_kd", "sheaf_prototypes", "sheaf_twin", "centralized", "sheaf_fmtl", "dfedu"}
 
 
 def test_every_other_algorithm_has_a_counterpart_that_is_alone() -> None:

@@ -39,7 +39,7 @@ def test_an_engine_that_is_none_is_refused() -> None:
 
 def test_without_ray_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match="needs Ray; install it with"), ray_running(2):
+    with pytest.raises(ConfigError, match="needs Ray; install it here with"), ray_running(2):
         pass
 
 
