@@ -16,7 +16,6 @@ from ...datasets.rows.row_samples import RowSamples, Scale, TargetScale
 from ...datasets.rows.row_split import RowSplit, SplitRows, quarter_turns, scarce_clients, split_rows, thinned
 from ...emulator.contracts import ConfigError, Modality
 from ...emulator.random_streams import named_stream
-from ...models.encoders.row_scale import column_scale, pixel_scale
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
 
@@ -114,5 +113,8 @@ def _scale(samples: Sequence[RowSamples]) -> Scale:
     share = min(1.0, ROWS_FOR_STATISTICS / sum(map(len, samples)))
     spread = [np.linspace(0, len(one) - 1, max(1, round(share * len(one)))).astype(np.int64) for one in samples]
     inputs = [one.inputs(chosen)[one.modality] for one, chosen in zip(samples, spread, strict=True)]
+    # needs torch, without which a replay reads recordings
+    from ...models.encoders.row_scale import column_scale, pixel_scale
+
     statistics = column_scale if samples[0].modality == "table" else pixel_scale
     return statistics(np.concatenate(inputs))

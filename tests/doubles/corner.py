@@ -1,7 +1,7 @@
 """A recording of one corner that a tiny bundle can be asked about, whose right answers can be told by hand.
 
-Every frame of rf is 1 W or, where the model is to warn, 10 W in all beams; LiDAR sees something a millimeter away everywhere. So the tiny model's
-logit is above 0 exactly where one of the last frames of its window is loud.
+Every frame of rf is 0.9 W or, where the model is to warn, 10 W in all beams; LiDAR sees something a millimeter away
+everywhere. So the tiny model's logit is above 0 exactly where one of the last frames of its window is loud.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sheafedge.datasets.recordings.recording_layout import RecordingDescription,
 from sheafedge.datasets.recordings.recording_writer import RecordingWriter
 
 RATE_HZ, N_RAYS, N_BEAMS = 10.0, 6, 8
-QUIET_W, LOUD_W = 1.0, 10.0
+QUIET_W, LOUD_W = 0.9, 10.0
 
 
 def record_corner(path: Path, blocked: str, loud: str, *, stations: int = 1, sequence: Sequence[int] = ()) -> Path:

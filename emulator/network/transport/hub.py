@@ -75,6 +75,11 @@ class Hub:
         return self._intake.n_refused
 
     @property
+    def n_hung_up(self) -> int:
+        """Number of connections that were closed, because they were not that of the one worker."""
+        return 0 if self._connection is None else self._connection.n_closed
+
+    @property
     def last_refusal(self) -> str:
         """Reason of the latest refusal; empty when nothing was refused."""
         return self._intake.last_refusal

@@ -18,6 +18,9 @@ class SingleConnection:
     Args:
         context: of the socket.
         socket: the socket, before it binds.
+
+    Attributes:
+        n_closed: connections of others that were closed.
     """
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes]) -> None:
@@ -25,6 +28,7 @@ class SingleConnection:
         events = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED | zmq.EVENT_MONITOR_STOPPED
         self._monitor = open_monitor(context, socket, events)
         self._thread: threading.Thread | None = None
+        self.n_closed = 0
 
     def keep(self, frame: zmq.Frame) -> None:
         """Close all connections but the one that a frame came from, from now on and those that exist."""
@@ -47,6 +51,7 @@ class SingleConnection:
                 return
             descriptor = int(event["value"])
             if event["event"] == zmq.EVENT_ACCEPTED and descriptor != kept:
+                self.n_closed += 1  # first, or the other end may learn of it before it is counted
                 shut_down(descriptor, at_once=True)
             elif event["event"] == zmq.EVENT_DISCONNECTED and descriptor == kept:
                 kept = -1  # whoever gets this descriptor next is another one

@@ -179,6 +179,7 @@ def test_no_box_costs_more_than_exact_diffraction(box: Box, station: Point, user
 
 @given(box=boxes, station=stations, user=users)
 def test_exchanging_the_antennas_changes_nothing(box: Box, station: Point, user: Point) -> None:
+    assume(math.dist(box[1:3], user[:2]) > 1e-6)  # a pedestrian's screen would stand neither before nor behind it
     there, back = loss_db(box, station, user), loss_db(box, user, station)
     assert back == pytest.approx(there, abs=1e-4)
 

@@ -118,7 +118,7 @@ def test_labels_are_told_as_the_base_station_numbers_its_beams(run: FinishedRun,
     """Every eighth beam of 64; of two arrays one hangs upside down and counts from the other end."""
     codebooks = [load_bundle(made.folder, trial=None).manifest.output.codebook for made in plain]
     assert sorted(codebooks) == [tuple(range(0, 64, 8)), tuple(range(56, -1, -8))]
-    assert codebooks == [source.member.outputs() for source in export_sources(run, [0, 1])]
+    assert codebooks == [one.member.outputs(one.data.test) for one in export_sources(run, [0, 1])]
 
 
 def test_metrics_are_those_that_the_run_wrote_down(run: FinishedRun, plain: list[ExportedBundle]) -> None:
