@@ -8,9 +8,10 @@ from torch import Tensor
 
 from ...emulator.contracts import Learner, Message, MessageKind, MessageSlot, State
 from ...emulator.saved_state import Parts, SavedState
+from ..rules.sgd import LocalSgd
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
-from ..sharing.train_then_mix import MIX, UncoupledModels, train_then_mix
-from ..sharing.vector_gossip import SharedVector, VectorGossip, shared_model
+from ..sharing.train_then_mix import MIX, group_weights, train_then_mix
+from ..sharing.vector_gossip import SharedVector, VectorGossip
 from ..state.tensors import restored_tensor, to_array
 from ..training.client_setup import ClientSetup
 
@@ -20,8 +21,8 @@ def dpsgd_adapt_then_combine(setup: ClientSetup) -> Learner:
 
     Source: adapt-then-combine diffusion (Chen and Sayed 2012), which most code named D-PSGD runs.
     """
-    models = UncoupledModels(setup)
-    return train_then_mix(setup, models, {MIX: _whole_model(setup, models)})
+    models = LocalSgd(setup)
+    return train_then_mix(setup, models, {MIX: models.shared(group_weights(setup))})
 
 
 def dpsgd(setup: ClientSetup) -> Learner:
@@ -29,8 +30,8 @@ def dpsgd(setup: ClientSetup) -> Learner:
 
     Averaging does not wait for the gradient, so both can go on at the same time. Source: Lian et al. 2017, algorithm 1.
     """
-    models = UncoupledModels(setup)
-    shared = _whole_model(setup, models)
+    models = LocalSgd(setup)
+    shared = models.shared(group_weights(setup))
     gossip = VectorGossip(setup.client_id, shared, setup.sharing)
     starts = AveragedStarts(gossip, [_trained_part(one, models) for one in shared], models)
     return ChainedLearner(
@@ -54,7 +55,7 @@ class AveragedStarts:
         models: trained once the messages are made.
     """
 
-    def __init__(self, gossip: VectorGossip, parameters: Sequence[Tensor], models: UncoupledModels) -> None:
+    def __init__(self, gossip: VectorGossip, parameters: Sequence[Tensor], models: LocalSgd) -> None:
         self._gossip, self._parameters, self._models = gossip, parameters, models
         self._before: list[Tensor] = []  # from `messages` to `absorb` only
 
@@ -88,12 +89,6 @@ class AveragedStarts:
         self._before = [restored_tensor(one, like) for one, like in zip(saved.listed(len(likes)), likes, strict=True)]
 
 
-def _trained_part(one: SharedVector, models: UncoupledModels) -> Tensor:
+def _trained_part(one: SharedVector, models: LocalSgd) -> Tensor:
     """View of the trained part of a vector; what follows it are an encoder's running statistics."""
     return one.vector[: len(one.vector if one.modality is None else models.encoders[one.modality].trainable)]
-
-
-def _whole_model(setup: ClientSetup, models: UncoupledModels) -> list[SharedVector]:
-    (name,) = setup.models
-    personal = setup.training.personal_encoders
-    return shared_model(setup.models[name], models.encoders, setup.group_mixing, personal=personal)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...emulator.contracts import MODALITIES, Learner
-from ..sharing.train_then_mix import MIX, UncoupledModels, train_then_mix
+from ..rules.sgd import LocalSgd
+from ..sharing.train_then_mix import MIX, train_then_mix
 from ..sharing.vector_gossip import shared_encoders, shared_head
 from ..training.client_setup import ClientSetup
 
@@ -13,13 +14,13 @@ def dsgd(setup: ClientSetup) -> Learner:
 
     Source: the DSGD baseline of Ghalkha et al. 2025, whose text averages encoders only.
     """
-    models = UncoupledModels(setup)
+    models = LocalSgd(setup)
     return train_then_mix(setup, models, {MIX: shared_encoders(models.encoders, setup.mixing)})
 
 
 def dsgd_heads(setup: ClientSetup) -> Learner:
     """The same with heads averaged too, as classical decentralised SGD does."""
-    models = UncoupledModels(setup)
+    models = LocalSgd(setup)
     shared = shared_encoders(models.encoders, setup.mixing)
     for modality in MODALITIES:
         if modality in models.models:

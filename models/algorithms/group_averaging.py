@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..sharing.train_then_mix import MIX, UncoupledModels, train_then_mix
-from ..sharing.vector_gossip import shared_encoders, shared_model
+from ..rules.sgd import LocalSgd
+from ..sharing.train_then_mix import MIX, group_weights, train_then_mix
+from ..sharing.vector_gossip import shared_encoders
 from ..training.client_setup import ClientSetup
 
 GROUP = "group"
@@ -15,9 +16,6 @@ def group_averaging(setup: ClientSetup) -> Learner:
 
     A reference rather than a method: the wiring links all members of a group with each other, whatever the graph.
     """
-    models = UncoupledModels(setup)
-    (name,) = setup.models
-    personal = setup.training.personal_encoders
-    of_group = shared_model(setup.models[name], models.encoders, setup.group_mixing, personal=personal)
-    shared = {GROUP: of_group, MIX: shared_encoders(models.encoders, setup.mixing)}
+    models = LocalSgd(setup)
+    shared = {GROUP: models.shared(group_weights(setup)), MIX: shared_encoders(models.encoders, setup.mixing)}
     return train_then_mix(setup, models, shared)

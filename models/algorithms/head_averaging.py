@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...emulator.contracts import Learner
-from ..sharing.train_then_mix import MIX, UncoupledModels, train_then_mix
+from ..rules.sgd import LocalSgd
+from ..sharing.train_then_mix import MIX, train_then_mix
 from ..sharing.vector_gossip import shared_encoders, shared_head
 from ..training.client_setup import ClientSetup
 
@@ -13,7 +14,7 @@ def head_averaging(setup: ClientSetup) -> Learner:
 
     Needs heads of one size everywhere. Source: ablation (c) that Ghalkha et al. 2025 do not show.
     """
-    models = UncoupledModels(setup)
+    models = LocalSgd(setup)
     (name,) = setup.models
     shared = shared_encoders(models.encoders, setup.mixing) + shared_head(setup.models[name], setup.head_mixing)
     return train_then_mix(setup, models, {MIX: shared})

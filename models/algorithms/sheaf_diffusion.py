@@ -16,9 +16,9 @@ from torch import Tensor
 
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import Parts, SavedState
+from ..rules.sgd import LocalSgd
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_payload
-from ..sharing.train_then_mix import UncoupledModels
 from ..sharing.vector_gossip import VectorGossip, shared_encoders
 from ..sheaf.equations import edge_trust
 from ..sheaf.map_starts import MapStart
@@ -32,7 +32,7 @@ MIX = "mix"
 
 def sheaf_diffusion(setup: ClientSetup) -> ChainedLearner:
     """One client: local steps, then encoders and heads are mixed together."""
-    models = UncoupledModels(setup)
+    models = LocalSgd(setup)
     (model,) = setup.models.values()
     gossip = VectorGossip(setup.client_id, shared_encoders(models.encoders, setup.mixing), setup.sharing)
     diffusion = HeadDiffusion(setup, model.head.data)

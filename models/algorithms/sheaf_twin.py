@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from ...emulator.saved_state import Parts
+from ..rules.sgd import LocalSgd
 from ..sharing.chained_learner import ChainedLearner, Inputs, Logits
-from ..sharing.train_then_mix import UncoupledModels
 from ..training.client_setup import ClientSetup
 from ..training.local_training import predict
 from ..training.minibatches import class_weights
@@ -34,7 +34,7 @@ def sheaf_twin(setup: ClientSetup) -> ChainedLearner:
     setup = replace(setup, rows=rows)
     # spawned, so that draws of the own twin do not move those of the shared one
     draws = {"own": setup.batch_draws[name].spawn(1)[0]}
-    own = UncoupledModels(replace(setup, models={"own": twin.own}, batch_draws=draws))
+    own = LocalSgd(replace(setup, models={"own": twin.own}, batch_draws=draws))
     shared = sheaf_diffusion(setup)
     (mix,) = shared.chain
 
@@ -44,7 +44,7 @@ def sheaf_twin(setup: ClientSetup) -> ChainedLearner:
         own.train(round_index)
         mix.work(round_index)
 
-    def finish() -> None:
+    def finish(_round_index: int) -> None:
         if not rows.released:
             _choose_share(twin, private, setup)
 

@@ -67,7 +67,7 @@ class ChainPhase:
         name: unique inside a round.
         exchanges: in the order of their messages.
         work: done before messages are computed, given the round.
-        finish: done when everything was absorbed.
+        finish: done when everything was absorbed, given the round.
         flops: floating-point operations of the phase in the next round.
         in_round: whether a round has this phase.
     """
@@ -75,7 +75,7 @@ class ChainPhase:
     name: str
     exchanges: Sequence[Exchange] = ()
     work: Callable[[int], None] = _no_work
-    finish: Callable[[], None] = lambda: None
+    finish: Callable[[int], None] = _no_work
     flops: Callable[[], float] = lambda: 0.0
     in_round: Callable[[int], bool] = lambda _round_index: True
 
@@ -125,7 +125,7 @@ class ChainedLearner:
         for exchange in played.exchanges:
             # by kind and not by slot: a stale message keeps the round of its sender
             exchange.absorb([message for message in arrived if message.kind in exchange.kinds])
-        played.finish()
+        played.finish(round_index)
 
     def predict(self, inputs: Inputs) -> Logits:
         return self.models(inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,19 @@ class SharedVector:
     weights: Mapping[NodeId, float]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """Whom a client shares each part of its model with, and what these nodes weigh in its averages.
+
+    Attributes:
+        encoders: modality -> node -> weight, of nodes that own the modality; all other encoders stay personal.
+        rest: node -> weight of head and attention, of nodes whose head reads the same modalities.
+    """
+
+    encoders: Mapping[Modality, Mapping[NodeId, float]]
+    rest: Mapping[NodeId, float]
+
+
 def shared_encoders(
     encoders: Mapping[Modality, FlatModule], mixing: Mapping[Modality, Mapping[NodeId, float]]
 ) -> list[SharedVector]:
@@ -62,16 +75,10 @@ def shared_attention(model: ClientModel, weights: Mapping[NodeId, float]) -> lis
     return [SharedVector(MessageKind.ATTENTION, None, FlatModule(model.fusion).vector, weights)]
 
 
-def shared_model(
-    model: ClientModel,
-    encoders: Mapping[Modality, FlatModule],
-    weights: Mapping[NodeId, float],
-    *,
-    personal: Collection[Modality] = (),
-) -> list[SharedVector]:
-    """All of a model but its personal encoders, with neighbors that own the same modalities."""
-    mixing = {modality: weights for modality in encoders if modality not in personal}
-    return shared_encoders(encoders, mixing) + shared_head(model, weights) + shared_attention(model, weights)
+def shared_model(model: ClientModel, encoders: Mapping[Modality, FlatModule], weights: Weights) -> list[SharedVector]:
+    """All of a model."""
+    upper = shared_head(model, weights.rest) + shared_attention(model, weights.rest)
+    return shared_encoders(encoders, weights.encoders) + upper
 
 
 @dataclass(frozen=True, slots=True, eq=False)

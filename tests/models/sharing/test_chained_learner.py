@@ -48,7 +48,7 @@ def chained(log: list[str]) -> tuple[Learner, list[Noted]]:
             "mix",
             beside,
             work=lambda round_index: log.append(f"works in {round_index}"),
-            finish=lambda: log.append("finishes"),
+            finish=lambda _round_index: log.append("finishes"),
             flops=lambda: 7.0,
         ),
     ]

@@ -1,0 +1,1 @@
+"""What a client does between two exchanges: local rules, each with what of it is exchanged."""
