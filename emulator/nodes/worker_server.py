@@ -17,6 +17,8 @@ from .seat_server import SeatServer
 from .worker_seat import WorkerLimits, WorkerSeat
 
 _SENT_HOME = "workers were sent home; start a new run"
+#: Longest wait for the exit code of a process whose connection is gone.
+_EXIT_S = 1.0
 
 
 class WorkerServer:
@@ -227,8 +229,12 @@ class _WorkerPolicy:
         self._end(seat.vacate(f"it left, because {sentence}"))
 
     def unreachable(self, seat: WorkerSeat, reason: str) -> None:
-        # Where its process is ending right now, its exit code explains more than the socket error does.
-        self._end(seat.vacate(self._ended(seat.index) or f"its connection is gone ({reason})"))
+        # Where its process is ending right now, its exit code explains more than the socket error does. Connections
+        # are closed while a process ends, so its code may not be known yet.
+        limit_s = time.monotonic() + _EXIT_S
+        while (ended := self._ended(seat.index)) is None and time.monotonic() < limit_s:
+            time.sleep(0.01)
+        self._end(seat.vacate(ended or f"its connection is gone ({reason})"))
 
     def check_seats(self) -> None:
         now_s = time.monotonic()

@@ -256,6 +256,24 @@ def test_a_process_that_ended_is_lost_with_its_exit_code() -> None:
         server.fill("")
 
 
+def test_a_process_whose_connection_goes_before_its_exit_code_is_known_is_lost_with_that() -> None:
+    how, asked = "it was ended by SIGKILL", []
+
+    def ended(_seat: int) -> str | None:
+        if bare.socket.closed:
+            asked.append(1)
+        return how if len(asked) > 3 else None
+
+    with serving(1, PATIENT, ended=ended) as (server, address), closing(BareWorker(address)) as bare:
+        filling = threading.Thread(target=server.fill, args=("",))
+        filling.start()
+        bare.sit()
+        filling.join()
+        bare.close()
+        with pytest.raises(WorkerLost, match=how):
+            remote_hosts(server)[0].state().result()
+
+
 def test_another_worker_takes_the_seat_of_the_lost_one() -> None:
     """And what it restores goes on as if nothing had happened."""
     learners, again = learners_of_ring(), learners_of_ring()
