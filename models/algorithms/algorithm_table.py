@@ -38,6 +38,7 @@ class Algorithm:
             gets a twin of the model.
         pooled: all clients share one model and one trainer: they train in step, and live in one process.
         links_groups: members of a group are linked with each other, whatever the graph.
+        server: clients exchange with a server alone, a node of its own behind them; its learner is the last.
     """
 
     learners: Callable[[Sequence[ClientSetup]], list[Learner]]
@@ -55,6 +56,7 @@ class Algorithm:
     only_averages: bool = False
     links_groups: bool = False
     pooled: bool = False
+    server: bool = False
     private_share: float = 0.0
 
     @property
@@ -145,6 +147,12 @@ def _local(setups: Sequence[ClientSetup]) -> list[Learner]:
     from .local import local
 
     return [local(setup) for setup in setups]
+
+
+def _fedavg(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .fedavg import fedavg
+
+    return fedavg(setups)
 
 
 def _centralized(setups: Sequence[ClientSetup]) -> list[Learner]:
@@ -249,5 +257,6 @@ ALGORITHMS: dict[str, Algorithm] = {
     "local_unimodal": Algorithm(
         _local, frozenset(), "no communication, best unimodal model", unimodal=True, only_averages=True
     ),
+    "fedavg": Algorithm(_fedavg, _MODELS, "whole models averaged by a server, by their clients' rows", server=True),
     "centralized": Algorithm(_centralized, frozenset(), "all rows in one place, a reference", pooled=True),
 }

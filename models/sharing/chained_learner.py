@@ -70,6 +70,7 @@ class ChainPhase:
         finish: done when everything was absorbed, given the round.
         flops: floating-point operations of the phase in the next round.
         in_round: whether a round has this phase.
+        active: whether the client works in it in a round; else it neither works nor finishes, and spends nothing.
     """
 
     name: str
@@ -78,6 +79,7 @@ class ChainPhase:
     finish: Callable[[int], None] = _no_work
     flops: Callable[[], float] = lambda: 0.0
     in_round: Callable[[int], bool] = lambda _round_index: True
+    active: Callable[[int], bool] = lambda _round_index: True
 
 
 @dataclass(slots=True, eq=False)
@@ -109,11 +111,16 @@ class ChainedLearner:
     shared: Mapping[str, Sequence[SharedVector]] | None = None
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return tuple(Phase(phase.name, phase.flops()) for phase in self.chain if phase.in_round(round_index))
+        return tuple(
+            Phase(phase.name, phase.flops() if phase.active(round_index) else 0.0)
+            for phase in self.chain
+            if phase.in_round(round_index)
+        )
 
     def compute(self, phase: str, round_index: int) -> Sequence[Message]:
         played = self._named(phase)
-        played.work(round_index)
+        if played.active(round_index):
+            played.work(round_index)
         return [message for exchange in played.exchanges for message in exchange.messages(phase, round_index)]
 
     def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
@@ -125,7 +132,8 @@ class ChainedLearner:
         for exchange in played.exchanges:
             # by kind and not by slot: a stale message keeps the round of its sender
             exchange.absorb([message for message in arrived if message.kind in exchange.kinds])
-        played.finish(round_index)
+        if played.active(round_index):
+            played.finish(round_index)
 
     def predict(self, inputs: Inputs) -> Logits:
         return self.models(inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ from ..settings import SharingSettings
 from .gossip import mix
 from .payload import to_payload, to_tensor
 
+#: Own vector [n], vectors that arrived with the masks of what is known of them (None: all), their weights -> [n].
+Combine = Callable[[Tensor, Sequence[tuple[Tensor, Tensor | None]], Sequence[float]], Tensor]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedVector:
@@ -26,15 +29,17 @@ class SharedVector:
 
     Attributes:
         kind, modality: how messages name it.
-        vector: [n] changed in place when it is mixed.
+        vector: [n] changed in place when it is combined with others.
         weights: neighbor -> mixing weight, by number; these neighbors share one of the same size. Read anew whenever
             something is mixed, because neighbors that move weigh something else in every round.
+        label: tells vectors of one name apart, where a node has one for each of several sets of neighbors.
     """
 
     kind: MessageKind
     modality: Modality | None
     vector: Tensor
     weights: Mapping[NodeId, float]
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +97,7 @@ class _Averaged:
     @property
     def name(self) -> str:
         """Name that is unique among the vectors of its gossip."""
-        return f"{self.one.kind}.{self.one.modality or 'all'}"
+        return f"{self.one.kind}{self.one.label}.{self.one.modality or 'all'}"
 
 
 class VectorGossip:
@@ -102,12 +107,18 @@ class VectorGossip:
         client_id: the sender of its messages.
         shared: what is averaged; those without neighbors are never sent.
         sharing: how often and in how many bits; in the rounds between, nothing is sent or expected.
+        combine: makes the new vector of the own one and those that arrived; an average with neighbors, or something
+            else with a server.
     """
 
     def __init__(
-        self, client_id: NodeId, shared: Sequence[SharedVector], sharing: SharingSettings | None = None
+        self,
+        client_id: NodeId,
+        shared: Sequence[SharedVector],
+        sharing: SharingSettings | None = None,
+        combine: Combine = mix,
     ) -> None:
-        self._client_id = client_id
+        self._client_id, self._combine = client_id, combine
         self._sharing = sharing or SharingSettings()
         make_codec = CODECS[self._sharing.codec]
         self._averaged = [
@@ -127,17 +138,25 @@ class VectorGossip:
         """Kinds of the vectors that are averaged."""
         return frozenset(each.one.kind for each in self._averaged)
 
-    def messages(self, phase: str, round_index: int) -> list[Message]:
-        """One message per neighbor and vector; the neighbors of a vector share one snapshot of it."""
+    def messages(self, phase: str, round_index: int, among: Collection[NodeId] | None = None) -> list[Message]:
+        """One message per neighbor and vector; the neighbors of a vector share one snapshot of it.
+
+        Args:
+            phase, round_index: of the messages.
+            among: neighbors that get any; None: all.
+        """
         if not self._sharing.in_round(round_index):
             return []
         sent = []
         for each in self._averaged:
+            neighbors = [neighbor for neighbor in each.weights if among is None or neighbor in among]
+            if not neighbors:  # not even encoded: codecs remember what was sent
+                continue
             # encoded once for all neighbors: a codec with error feedback changes its state every time
             one, payload = each.one, each.codec.encode(to_payload(each.one.vector))
             sent += [
                 Message(one.kind, self._client_id, neighbor, round_index, phase, payload, one.modality)
-                for neighbor in each.weights
+                for neighbor in neighbors
             ]
         return sent
 
@@ -152,7 +171,7 @@ class VectorGossip:
         )
 
     def absorb(self, arrived: Sequence[Message]) -> None:
-        """Mix what arrived into the own vectors.
+        """Combine what arrived with the own vectors.
 
         Raises:
             DataError: a payload is not what a neighbor with the same settings sends.
@@ -160,7 +179,7 @@ class VectorGossip:
         for each in self._averaged:
             one, vectors, shares = each.one, [], []
             for message in arrived:
-                if (message.kind, message.modality) != (one.kind, one.modality):
+                if (message.kind, message.modality) != (one.kind, one.modality) or message.sender not in each.weights:
                     continue
                 values, known = each.codec.decode(message.payload, message.received, len(one.vector))
                 mask = None if known is None else to_tensor(known, one.vector)
@@ -168,7 +187,7 @@ class VectorGossip:
                 # looked up only now, because weights change where neighbors move
                 shares.append(each.weights[message.sender])
             if vectors:
-                one.vector.copy_(mix(one.vector, vectors, shares))
+                one.vector.copy_(self._combine(one.vector, vectors, shares))
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays of the codecs, by vector and name; empty where vectors are sent whole."""

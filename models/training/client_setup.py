@@ -13,6 +13,7 @@ from ..objectives import Objective
 from ..settings import SharingSettings, SheafSettings, TrainingSettings
 from ..sheaf.map_starts import MapStart
 from ..twin_model import TwinModel
+from .participation import Participation
 from .training_rows import TrainingRows
 
 
@@ -38,6 +39,7 @@ class ClientSetup:
         map_starts: neighbor -> initial restriction map, see `restriction_maps`.
         sheaf_decay: weight decay that the coupling through such maps comes to in expectation, see `drawn_maps`.
         redrawn_maps: round -> the same for a later round, where maps are drawn anew every round; else None.
+        participation: the server and who takes part when, for algorithms that have one; else None.
         training, sheaf, sharing: settings of the scenario.
     """
 
@@ -59,3 +61,4 @@ class ClientSetup:
     map_starts: Mapping[NodeId, MapStart] = field(default_factory=dict)
     sheaf_decay: float = 0.0
     redrawn_maps: Callable[[int], Mapping[NodeId, MapStart]] | None = None
+    participation: Participation | None = None

@@ -112,7 +112,8 @@ def check_rows(interrupted: Interrupted) -> None:
         found = [(row["round"], row["client"]) for row in rows]
     except (ValueError, KeyError, TypeError, RecursionError):
         found = []
-    clients = range(scenario.clients.n_clients)
+    n_servers = 0 if scenario.server_id is None else 1
+    clients = range(scenario.clients.n_clients + n_servers)
     # within a round clients report in the order in which they finish
     wanted = [(number, client) for number in range(checkpoint.rounds_done) for client in clients]
     if not 0 <= n_bytes <= len(content) or sorted(found, key=str) != sorted(wanted, key=str):

@@ -14,6 +14,7 @@ import torch
 from ...emulator.contracts import ConfigError, Learner, NodeId, State
 from ...emulator.saved_state import SavedState
 from ...version import __version__
+from ..schema.fault_section import SERVER
 from ..schema.scenario import Scenario
 from ..wiring.coupling_watch import StabilityWatch
 from ..wiring.data import LoadedData, load_data
@@ -100,7 +101,7 @@ class RunPlayer:
             pacing=pacing,
         )
         self._wait_for_clients()
-        self._worker_warnings = () if pool is None else pool.different_starts(self._emulation.learners)
+        self._worker_warnings = () if pool is None else pool.different_starts(self._emulation.client_learners)
         clients = self._emulation.clients
         self._evaluator = Evaluator(scenario.task_spec, clients, scenario.rounds, scenario.evaluate_every)
         self._watch = StabilityWatch(len(clients), clamps_map_step=scenario.sheaf.clamp_map_step)
@@ -178,13 +179,13 @@ class RunPlayer:
         return self._evaluator.observe(learner, round_index)
 
     def _on_observation(self, node: NodeId, round_index: int, now_s: float, seen: Mapping[str, Any]) -> None:
-        """Write the row of a client that has finished a round."""
+        """Write the row of a client, or of the server, that has finished a round."""
         recorder = self._emulation.recorder
         self._evaluator.see(node, seen)
         row = {
             "round": round_index,
             "client": node,
-            "group": self._emulation.clients[node].group,
+            "group": SERVER if node == self._emulation.server else self._emulation.clients[node].group,
             "time_s": now_s,
             "bytes_sent": recorder.bytes_sent[node],
             "energy_j": recorder.energy_j[node],
@@ -195,7 +196,7 @@ class RunPlayer:
         # asynchronous clients finish a round at different times: rows of several rounds are incomplete at once
         rows = self._incomplete.setdefault(round_index, [])
         rows.append(row)
-        if len(rows) == len(self._emulation.clients):
+        if len(rows) == len(self._emulation.hosts):
             self._progress.round_ended(round_index, now_s, self._mean_score(self._incomplete.pop(round_index)))
 
     def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:

@@ -66,7 +66,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
     baselines = {client.client_id: baseline_scores(task, client) for client in emulation.clients}
     reported = {group: best_model(task, models) for group, models in groups.items()}
     value = value_of_prediction(
-        scenario, emulation.clients, emulation.learners, reported, run.data.recordings, run.outside
+        scenario, emulation.clients, emulation.client_learners, reported, run.data.recordings, run.outside
     )
     valued_s = time.perf_counter()
     exports = _export(run, reported, folder, progress)
@@ -144,7 +144,7 @@ def _export(
     if not run.scenario.export.onnx:
         return []
     here = [client for client in run.emulation.clients if client.client_id not in run.outside]
-    learners = [learner for learner in run.emulation.learners if learner.client_id not in run.outside]
+    learners = [learner for learner in run.emulation.client_learners if learner.client_id not in run.outside]
     progress.exporting(len(here))
     with folder.writing():
         return export_clients(run.scenario, here, learners, reported, folder.path / "models")

@@ -237,7 +237,7 @@ def _faults_of_absent_sensors(s: ScenarioFields) -> Iterator[Case]:
     groups = assign_groups(s.clients, s.seed)
     for fault in s.faults:
         for client in fault.nodes:
-            if fault.spec.shown is None or client >= len(groups):
+            if fault.spec.shown is None or isinstance(client, str) or client >= len(groups):
                 continue
             owned = s.clients.group(groups[client]).owned
             if fault.modality not in owned:

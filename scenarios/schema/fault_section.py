@@ -14,7 +14,7 @@ import pydantic
 from pydantic import Field
 
 from ...datasets.windows.clock_drift import ClockDrift, rows_seen
-from ...emulator.contracts import ConfigError, Modality
+from ...emulator.contracts import ConfigError, Modality, NodeId
 from ...emulator.faults.fault_plan import Corruption, Edge, FaultPlanDraft
 from ...emulator.faults.outages import Outages, Timetable
 from .data_section import first_repeated
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ...datasets.windows.sensed_frames import SensedFrames
 
 NodeNumber = Annotated[int, Field(ge=0)]
+#: How faults name the server, whose number follows from that of the clients.
+SERVER = "server"
+NodeName = NodeNumber | Literal["server"]
 #: Below this, drawing the timetable of an hour takes longer than emulating it.
 SHORTEST_MEAN_S = 0.001
 
@@ -37,13 +40,18 @@ class FaultEntry(Protocol):
         ...
 
     @property
+    def named_nodes(self) -> Sequence[NodeId]:
+        """Nodes that the entry names, in its order."""
+        ...
+
+    @property
     def named_edges(self) -> Sequence[Edge]:
         """Edges of the graph that the entry names, in order."""
         ...
 
     @property
     def parting_edges(self) -> Sequence[Edge]:
-        """Edges between clients of different groups of the entry, in order."""
+        """Edges between nodes of different groups of the entry, in order."""
         ...
 
     def outages(self, *what: object) -> Outages:
@@ -74,8 +82,8 @@ class FaultKind:
     is_lasting: bool = False
 
 
-def _stop_nodes(plan: FaultPlanDraft, fault: FaultSection, entry: FaultEntry) -> None:
-    for node in fault.nodes:
+def _stop_nodes(plan: FaultPlanDraft, _fault: FaultSection, entry: FaultEntry) -> None:
+    for node in entry.named_nodes:
         plan.add_node(node, entry.outages(node))
 
 
@@ -129,9 +137,9 @@ class FaultSection(Section):
             "partition": no edge between two of the groups carries anything. "corrupted": messages arrive with bits
             flipped, which their receivers notice. "clock_drift": the clock of a sensor runs ahead, so that it shows
             what it saw a while before the labels and the other sensors.
-        nodes: client numbers, for "node_off" and "clock_drift".
+        nodes: client numbers, for "node_off" and "clock_drift"; "server" is a name of the server here and below.
         edges: pairs of client numbers, for "link_down", and for "corrupted", where none means all.
-        groups: lists of client numbers, for "partition"; clients in none of them are one more group.
+        groups: lists of client numbers, for "partition"; nodes in none of them are one more group.
         share: share of corrupted messages, for "corrupted".
         modality: modality of the sensor, for "clock_drift".
         ppm: parts per million that its clock runs too fast, from the start of the recording on.
@@ -144,9 +152,9 @@ class FaultSection(Section):
     """
 
     kind: KindName
-    nodes: Annotated[tuple[NodeNumber, ...], Field(examples=["nodes = [3, 7]"])] = ()
-    edges: Annotated[tuple[tuple[NodeNumber, NodeNumber], ...], Field(examples=["edges = [[0, 1]]"])] = ()
-    groups: Annotated[tuple[tuple[NodeNumber, ...], ...], Field(examples=["groups = [[0, 1, 2], [3, 4]]"])] = ()
+    nodes: Annotated[tuple[NodeName, ...], Field(examples=["nodes = [3, 7]"])] = ()
+    edges: Annotated[tuple[tuple[NodeName, NodeName], ...], Field(examples=["edges = [[0, 1]]"])] = ()
+    groups: Annotated[tuple[tuple[NodeName, ...], ...], Field(examples=["groups = [[0, 1, 2], [3, 4]]"])] = ()
     share: Annotated[Probability, Field(examples=["share = 0.05"])] = 0.0
     modality: Annotated[Modality | None, Field(examples=['modality = "camera"'])] = None
     ppm: Annotated[float, Field(ge=0.0, le=1e6, examples=["ppm = 2000"])] = 0.0
@@ -176,9 +184,9 @@ class FaultSection(Section):
     def _names_each_once(self) -> Self:
         for field, named in (("nodes", list(self.nodes)), ("groups", [one for group in self.groups for one in group])):
             if (again := first_repeated(named)) is not None:
-                raise ConfigError(f"faults: {field} of {self.kind!r} names client {again} twice; name it once")
+                raise ConfigError(f"faults: {field} of {self.kind!r} names {_node(again)} twice; name it once")
         if looped := [edge for edge in self.edges if edge[0] == edge[1]]:
-            raise ConfigError(f"faults: {self.kind!r} names an edge from client {looped[0][0]} to itself; remove it")
+            raise ConfigError(f"faults: {self.kind!r} names an edge from {_node(looped[0][0])} to itself; remove it")
         return self
 
     @pydantic.model_validator(mode="after")
@@ -214,9 +222,23 @@ class FaultSection(Section):
     @property
     def clients(self) -> Iterator[int]:
         """Numbers of all clients that it names."""
+        yield from (node for node in self._named if not isinstance(node, str))
+
+    @property
+    def names_server(self) -> bool:
+        """Whether it names the server."""
+        return any(node == SERVER for node in self._named)
+
+    @property
+    def _named(self) -> Iterator[NodeName]:
         yield from self.nodes
         for group in (*self.edges, *self.groups):
             yield from group
+
+
+def _node(node: NodeName) -> str:
+    """A node as sentences name it."""
+    return "the server" if node == SERVER else f"client {node}"
 
 
 def _examples() -> dict[str, str]:

@@ -43,12 +43,10 @@ class BlocksSection(Section):
     n_blocks: Annotated[int, Field(ge=1, le=100_000)] = 50
 
 
-class EdgeSection(_EdgeTables):
-    """Exception: settings of some edges that differ from those of the others.
+class EdgeSettings(_EdgeTables):
+    """Settings of some edges that differ from those of the others.
 
     Attributes:
-        clients: two client ids, in any order.
-        groups: two groups, or the same one twice: all edges between their members.
         model: model of both directions, a name of `LINK_MODELS`.
         rate_bps, propagation_s, processing_s, retry_limit, retry_interval_s, loss_probability, mean_burst_packets,
             blocked_loss_probability: see `LinkSection`.
@@ -56,8 +54,6 @@ class EdgeSection(_EdgeTables):
     It also has a field for the table of every model whose settings may differ between edges.
     """
 
-    clients: Annotated[tuple[NodeId, ...], Field(min_length=2, max_length=2)] | None = None
-    groups: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] | None = None
     model: ModelName | None = None
     rate_bps: float | None = None
     propagation_s: float | None = None
@@ -67,6 +63,18 @@ class EdgeSection(_EdgeTables):
     loss_probability: Probability | None = None
     mean_burst_packets: Annotated[float, Field(ge=1.0)] | None = None
     blocked_loss_probability: Probability | None = None
+
+
+class EdgeSection(EdgeSettings):
+    """Exception: some edges, and their settings.
+
+    Attributes:
+        clients: two client ids, in any order.
+        groups: two groups, or the same one twice: all edges between their members.
+    """
+
+    clients: Annotated[tuple[NodeId, ...], Field(min_length=2, max_length=2)] | None = None
+    groups: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] | None = None
 
     @pydantic.model_validator(mode="after")
     def _names_edges(self) -> Self:
@@ -132,10 +140,10 @@ class EdgeModel:
 
 
 #: What an exception may set of `[link]`.
-_LINK_FIELDS = tuple(field for field in LinkSection.model_fields if field in EdgeSection.model_fields)
+_LINK_FIELDS = tuple(field for field in LinkSection.model_fields if field in EdgeSettings.model_fields)
 
 
-def edge_model(links: LinksSection, link: LinkSection, exception: EdgeSection | None = None) -> EdgeModel:
+def edge_model(links: LinksSection, link: LinkSection, exception: EdgeSettings | None = None) -> EdgeModel:
     """Model and numbers of an edge with this exception, or without one.
 
     Raises:

@@ -30,7 +30,8 @@ class Neighborhood(NamedTuple):
 
     Attributes:
         scenario: scenario of the clients.
-        graph: graph of the topology, along which encoders and heads are shared.
+        graph: graph of the topology, along which encoders and heads are shared; without edges where a server shares
+            them.
         groups: name of every client's group.
     """
 
@@ -40,7 +41,9 @@ class Neighborhood(NamedTuple):
 
     @property
     def links(self) -> Graph:
-        """Graph along which messages are sent: some algorithms also link all members of a group."""
+        """Graph along which messages are sent: some algorithms also link all members of a group, or a server."""
+        if (server := self.scenario.server_id) is not None:
+            return nx.star_graph([server, *self.graph])
         linked = self.scenario.algorithm_spec.links_groups
         return with_groups_linked(self.graph, self.groups) if linked else self.graph
 
@@ -53,6 +56,9 @@ def neighborhood_of(scenario: ScenarioFields) -> Neighborhood:
     """
     clients = scenario.clients
     groups = assign_groups(clients, scenario.seed)
+    if scenario.server_id is not None:
+        alone: Graph = nx.empty_graph(clients.n_clients)
+        return Neighborhood(scenario, alone, groups)
     owned = tuple(frozenset(clients.group(name).modalities) for name in groups)
     kind = scenario.topology.kind
     build = _built.__wrapped__ if kind == "edge_list" else _built  # a file may change

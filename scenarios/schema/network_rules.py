@@ -1,4 +1,4 @@
-"""Rules about the network: its graph, its links, faults on it, and waiting for messages."""
+"""Rules about the network: its graph, its links, faults on it, waiting for messages, and a server."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from ...emulator.contracts import ConfigError, TopologyError
 from ...emulator.edge.device_profiles import DEVICE_PROFILES
+from ...models.algorithms.algorithm_table import ALGORITHMS
 from .link_models import EdgeUse
-from .link_section import EdgeModel, edge_model
-from .neighborhood import MOST_CHECKED_CLIENTS, Graph, Neighborhood, neighborhood_of
+from .link_section import EdgeModel, EdgeSettings, edge_model
+from .neighborhood import MOST_CHECKED_CLIENTS, Neighborhood, neighborhood_of
 from .rule import Rule
 from .scenario_fields import ScenarioFields
 
@@ -18,7 +19,7 @@ NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
     # --- the graph ---
     Rule(
         "topology.edge_list",
-        lambda s: s.topology.kind == "edge_list" and not s.topology.edge_list,
+        lambda s: s.topology.kind == "edge_list" and not s.topology.edge_list and s.server_id is None,
         "topology.edge_list is empty; give a file with one edge 'i j' per line",
     ),
     Rule("topology.kind", lambda s: _no_graph(s) if is_drawn_early(s) else False, "{reason}"),
@@ -100,6 +101,42 @@ NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
         lambda s: _off_for_good(s) >= set(range(s.clients.n_clients)),
         "faults: in the end all clients are off for good, and no round ever ends; give one for_s",
     ),
+    # --- algorithms with a server, and what only those have ---
+    Rule(
+        "server.sampled",
+        lambda s: s.server_id is not None and s.server.sampled > s.clients.n_clients,
+        "server.sampled = {s.server.sampled} is more than clients.n_clients = {s.clients.n_clients}; lower it, or set"
+        " it to 0, with which all take part in every round",
+    ),
+    Rule(
+        "network.mode",
+        lambda s: s.server_id is not None and s.network.mode == "asynchronous",
+        "algorithm {s.algorithm!r} has a server that averages what a round brought, which network.mode = 'asynchronous'"
+        " does not have; set it to 'synchronous'",
+    ),
+    Rule(
+        "topology.kind",
+        lambda s: s.server_id is not None and s.topology.kind == "mobile",
+        "algorithm {s.algorithm!r} has a server, which topology.kind = 'mobile' gives no place; choose another kind, as"
+        " the algorithm does not read it",
+    ),
+    Rule(
+        "data.mode",
+        lambda s: s.server_id is not None and s.data.mode == "live",
+        "algorithm {s.algorithm!r} has a server that weighs clients by their rows, which grow with data.mode = 'live';"
+        " set it to 'replay'",
+    ),
+    Rule(
+        "faults",
+        lambda s: _servers_that_are_not_there(s),
+        "faults: {kind!r} names the server, which algorithm {s.algorithm!r} does not have; leave it out, or use an"
+        " algorithm that has one, such as {such}",
+    ),
+    Rule(
+        "faults",
+        lambda s: ({"kind": fault.kind} for fault in s.faults if fault.names_server and fault.spec.shown is not None),
+        "faults: {kind!r} is about sensors, and the server has none; name clients",
+    ),
     # --- emulated devices ---
     Rule(
         "compute.profile",
@@ -109,6 +146,7 @@ NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
             for field, name in [
                 ("compute.profile", s.compute.profile),
                 *(("clients.groups: profile", group.profile) for group in s.clients.groups),
+                ("server.profile", s.server.profile),
             ]
             if name is not None and name not in known
         ),
@@ -121,7 +159,7 @@ EDGE_RULES: tuple[Rule[Neighborhood], ...] = (
     Rule(
         "links.edges",
         lambda s: (
-            {"index": index, "one": one, "other": other, "near": _neighbors(s.links, one)}
+            {"index": index, "one": one, "other": other, "near": _neighbors(s, one)}
             for index, exception in enumerate(s.scenario.links.edges)
             for one, other in [exception.clients or (0, 0)]
             if exception.clients and s.links.has_node(one) and s.links.has_node(other)
@@ -132,9 +170,10 @@ EDGE_RULES: tuple[Rule[Neighborhood], ...] = (
     Rule(
         "faults",
         lambda s: (
-            {"kind": fault.kind, "one": one, "other": other, "near": _neighbors(s.links, one)}
+            {"kind": fault.kind, "one": one, "other": other, "near": _neighbors(s, one)}
             for fault in s.scenario.faults
             for one, other in fault.edges
+            if not isinstance(one, str) and not isinstance(other, str)
             if s.links.has_node(one) and s.links.has_node(other) and not s.links.has_edge(one, other)
         ),
         "faults: {kind!r} names the edge [{one}, {other}], which is not there; the neighbors of client {one} are:"
@@ -145,6 +184,8 @@ EDGE_RULES: tuple[Rule[Neighborhood], ...] = (
 
 def is_drawn_early(scenario: ScenarioFields) -> bool:
     """Whether the graph follows from the scenario alone, and soon enough to be drawn whenever it is checked."""
+    if scenario.server_id is not None:
+        return True
     return scenario.topology.kind != "edge_list" and scenario.clients.n_clients <= MOST_CHECKED_CLIENTS
 
 
@@ -156,15 +197,25 @@ def _no_graph(s: ScenarioFields) -> list[Case]:
     return []
 
 
-def _neighbors(graph: Graph, client: int) -> str:
-    return ", ".join(map(str, sorted(graph[client]))) or "none"
+def _neighbors(s: Neighborhood, client: int) -> str:
+    names = {s.scenario.server_id: "the server"}
+    return ", ".join(names.get(node, str(node)) for node in sorted(s.links[client])) or "none"
+
+
+def _settings_of_edges(s: ScenarioFields) -> Iterator[tuple[str, EdgeSettings | None]]:
+    """All settings of edges, and where they stand; None: those of `[link]` and `[links]` alone."""
+    if s.server_id is not None:  # all edges end at the server
+        yield "server.link: " if s.server.link != EdgeSettings() else "", s.server.link
+        return
+    yield "", None
+    yield from ((f"links.edges.{index}: ", exception) for index, exception in enumerate(s.links.edges))
 
 
 def _edge_models(s: ScenarioFields) -> Iterator[tuple[str, EdgeModel]]:
     """Every combination of model and numbers that an edge can have and that is possible, and where it is said."""
-    for index, exception in enumerate([None, *s.links.edges]):
+    for where, settings in _settings_of_edges(s):
         try:
-            yield "" if exception is None else f"links.edges.{index - 1}: ", edge_model(s.links, s.link, exception)
+            yield where, edge_model(s.links, s.link, settings)
         except ConfigError:
             continue  # a rule of its own says so
 
@@ -172,13 +223,20 @@ def _edge_models(s: ScenarioFields) -> Iterator[tuple[str, EdgeModel]]:
 def _refused_by_their_models(s: ScenarioFields) -> Iterator[Case]:
     """Numbers that the model of an edge refuses."""
     waits, is_live = s.network.missing == "wait", s.data.mode == "live"
-    for index, exception in enumerate([None, *s.links.edges]):
+    for where, settings in _settings_of_edges(s):
         try:
-            edge = edge_model(s.links, s.link, exception)
+            edge = edge_model(s.links, s.link, settings)
             edge.model.check(edge.settings, EdgeUse(edge.link, waits=waits, is_live=is_live))
         except ConfigError as error:
-            yield {"where": "" if exception is None else f"links.edges.{index - 1}: ", "reason": error}
+            yield {"where": where, "reason": error}
 
 
 def _off_for_good(s: ScenarioFields) -> set[int]:
-    return {node for fault in s.faults if fault.spec.stops_nodes and fault.is_for_good for node in fault.nodes}
+    stopped = [fault for fault in s.faults if fault.spec.stops_nodes and fault.is_for_good]
+    return {node for fault in stopped for node in fault.nodes if not isinstance(node, str)}
+
+
+def _servers_that_are_not_there(s: ScenarioFields) -> Iterator[Case]:
+    for fault in s.faults:
+        if s.server_id is None and fault.names_server and fault.spec.shown is None:
+            yield {"kind": fault.kind, "such": next(repr(name) for name, one in ALGORITHMS.items() if one.server)}

@@ -1,4 +1,4 @@
-"""What a scenario says about its network: neighbors, how nodes move, and how messages travel between rounds."""
+"""What a scenario says about its network: neighbors, how nodes move, how messages travel, and a server."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from .link_section import EdgeSettings
 from .section import Probability, Section
 
 
@@ -66,3 +67,24 @@ class NetworkSection(Section):
     address: str = ""
     missing: Literal["skip", "stale", "wait"] = "skip"
     deadline_s: Annotated[float, Field(gt=0.0)] = 0.1
+
+
+class ServerSection(Section):
+    """The server of algorithms that have one (`Algorithm.server`); others do not read it.
+
+    The server is a node of its own, behind all clients: its number is `clients.n_clients`. Every client has an edge to
+    it and none to another client, whatever `[topology]` says.
+
+    Attributes:
+        sampled: clients drawn anew for every exchange, without replacement; 0: all take part in every one.
+        profile: emulated device, where it is not that of `[compute]`.
+        link: settings of the edges to the server that differ from those of `[link]` and `[links]`.
+        medium: "own", every link by itself, or as `links.medium` says. Otherwise the server is the base station of one
+            cell: all links to it share one medium and all links from it another (frequency division), by
+            "processor_sharing" or in "round_robin" over `links.blocks`.
+    """
+
+    sampled: Annotated[int, Field(ge=0)] = 0
+    profile: str | None = None
+    link: EdgeSettings = EdgeSettings()
+    medium: Literal["own", "processor_sharing", "round_robin"] = "own"

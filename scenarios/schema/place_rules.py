@@ -158,6 +158,7 @@ def _is_folder(name: str) -> bool:
 def _traces(s: ScenarioFields) -> tuple[str, ...]:
     """Files that edges replay: those of all edges, and those of exceptions."""
     tables = [s.links.settings_of("trace")] if s.links.model == "trace" else []
-    replaying = [edge for edge in s.links.edges if (edge.model or s.links.model) == "trace"]
+    edges = s.links.edges if s.server_id is None else (s.server.link,)
+    replaying = [edge for edge in edges if (edge.model or s.links.model) == "trace"]
     tables += [getattr(edge, "trace", None) or s.links.settings_of("trace") for edge in replaying]
     return tuple(file for table in tables for file in table.files)

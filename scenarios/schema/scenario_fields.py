@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pydantic
 from pydantic import Field
 
-from ...emulator.contracts import MODALITIES, ConfigError, Modality
+from ...emulator.contracts import MODALITIES, ConfigError, Modality, NodeId
 from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
 from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from ..tasks.task_spec import SensorTask, Task
@@ -20,7 +20,7 @@ from .decision_section import DecisionSection
 from .fault_section import FaultSection
 from .link_numbers import LinkSection
 from .link_section import LinksSection
-from .network_section import MobilitySection, NetworkSection, TopologySection
+from .network_section import MobilitySection, NetworkSection, ServerSection, TopologySection
 from .section import FolderName, Section
 from .wording import shown
 from .world_section import WorldSection
@@ -42,7 +42,7 @@ class ScenarioFields(Section):
         checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
         world: what is recorded, for `data.source = "world"`.
         data, live, clients, topology, mobility, model, training, sheaf, sharing: see there.
-        link, links, network, compute, export, decision, faults: see there.
+        link, links, network, server, compute, export, decision, faults: see there.
     """
 
     name: FolderName
@@ -66,6 +66,7 @@ class ScenarioFields(Section):
     link: LinkSection = LinkSection()
     links: LinksSection = LinksSection()
     network: NetworkSection = NetworkSection()
+    server: ServerSection = ServerSection()
     compute: ComputeSection = ComputeSection()
     export: ExportSection = ExportSection()
     decision: DecisionSection = DecisionSection()
@@ -97,6 +98,11 @@ class ScenarioFields(Section):
     def algorithm_spec(self) -> Algorithm:
         """The algorithm as a value."""
         return ALGORITHMS[self.algorithm]
+
+    @property
+    def server_id(self) -> NodeId | None:
+        """Number of the server; None where the algorithm has none."""
+        return self.clients.n_clients if self.algorithm_spec.server else None
 
     @property
     def fusion(self) -> str:

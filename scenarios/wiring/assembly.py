@@ -33,8 +33,9 @@ from .encoders import OBJECTIVES
 from .faults import fault_plan
 from .initial_models import InitialModels
 from .live import LiveRows
-from .members import Member, client_devices, members_of
+from .members import Member, members_of, node_devices
 from .mixing import MixingWeights, MovingNeighbors, all_weights, moving_neighbors
+from .participants import participation_of
 from .torch_setup import choose_device
 
 
@@ -45,12 +46,13 @@ class Assembly(NamedTuple):
         algorithm: algorithm of all clients.
         graph: graph along which messages are sent.
         clients: all of them.
-        learners: learners of the requested clients.
-        devices: client -> its emulated device.
+        learners: learners of the requested clients; last that of the server, if there is one and all are requested.
+        devices: node -> its emulated device.
         faults: plan of all failures.
         moving: neighbors over time; None: always the same.
         warnings: sentences about risky step sizes.
         notes: sentences about the coupling of whole models.
+        server: number of the server; None: the algorithm has none.
     """
 
     algorithm: Algorithm
@@ -62,6 +64,7 @@ class Assembly(NamedTuple):
     moving: MovingNeighbors | None
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
+    server: NodeId | None = None
 
 
 def assemble(
@@ -74,7 +77,7 @@ def assemble(
     """Assembly of a scenario with learners of all clients, or only of some; errors as of `build`."""
     algorithm = scenario.algorithm_spec
     device = choose_device(scenario.compute.device)
-    devices = client_devices(scenario.compute, scenario.clients, scenario.seed)
+    devices = node_devices(scenario)
     clients = make_clients(scenario, algorithm, data, device, dtype)
     neighborhood = neighborhood_of(scenario)
     graph = neighborhood.graph
@@ -90,14 +93,15 @@ def assemble(
         notes = coupling_notes(neighborhood, starts, vectors, maps.equivalent_decay(graph))
     # the graph of messages can have more edges than that of the sheaf: whole models also go inside groups
     links = neighborhood.links
-    faults = fault_plan(scenario.faults, scenario.seed, links)
+    server = scenario.server_id
+    faults = fault_plan(scenario.faults, scenario.seed, links, server)
     weigh = partial(all_weights, clients, scenario.training.personal_encoders)
     moves = scenario.topology.kind == "mobile"
     moving = moving_neighbors(scenario.mobility, scenario.seed, graph, faults, weigh) if moves else None
     # weights of moving clients change in place from round to round, so that learners keep one reference
     weights = weigh(graph, links) if moving is None else moving.weights
     learners = make_learners(scenario, algorithm, clients, graph, weights, maps, starts, only)
-    return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings, notes)
+    return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings, notes, server)
 
 
 def initial_maps(
@@ -177,7 +181,7 @@ def make_learners(
     starts: Mapping[NodeId, Mapping[NodeId, MapStart]],
     only: Collection[NodeId] | None = None,
 ) -> tuple[Learner, ...]:
-    """One learner per client, with its neighbors' weights and initial maps.
+    """One learner per client, with its neighbors' weights and initial maps, and that of the server if there is one.
 
     Args:
         graph: graph along which encoders and heads are shared.
@@ -186,7 +190,7 @@ def make_learners(
         starts: client -> neighbor -> initial map.
         only: clients that get one; None: all.
     """
-    decay = maps.equivalent_decay(graph)
+    decay, participation = maps.equivalent_decay(graph), participation_of(scenario, clients)
     setups = []
     for client in (client for client in clients if only is None or client.client_id in only):
         me = client.client_id
@@ -209,6 +213,7 @@ def make_learners(
             map_starts=starts.get(me, {}),
             sheaf_decay=decay.get(me, 0.0),
             redrawn_maps=maps.redrawn(me, sorted(graph[me])) if scenario.sheaf.rotate_index else None,
+            participation=participation,
         )
         setups.append(setup)
     return tuple(algorithm.learners(setups))

@@ -35,6 +35,7 @@ from .links import LinkEnd, make_links, radio_of
 from .live import LiveRows
 from .pacing import Pacing
 from .radio_links import RadioLinks
+from .senders import Cell
 
 #: Hosts of learners that run in other processes, given what was built here.
 Hosts = Callable[[Assembly], Sequence[LearnerHost]]
@@ -49,7 +50,8 @@ class Emulation:
         graph: graph along which messages are sent.
         group_names: names of all groups, in the order of the scenario.
         clients: clients of the run, ordered by client id.
-        learners: learners of this process; where workers train, they get the trained states at the end.
+        learners: learners of this process, last that of the server where there is one; where workers train, they get
+            the trained states at the end.
         hosts: hosts of all learners.
         stations: stations that play their rounds in step; none in asynchronous mode.
         own_pace: stations of asynchronous mode, each at its own pace.
@@ -62,6 +64,7 @@ class Emulation:
         warnings: sentences about risky step sizes.
         notes: sentences about the coupling of whole models, for the head of the run.
         radio: band of all radio links; None where there are none.
+        server: number of the server; None: the algorithm has none.
     """
 
     env: EmulatorEnvironment
@@ -81,6 +84,12 @@ class Emulation:
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     radio: RadioLinks | None = None
+    server: NodeId | None = None
+
+    @property
+    def client_learners(self) -> tuple[Learner, ...]:
+        """Learners of the clients, in their order."""
+        return self.learners[: len(self.clients)]
 
     @property
     def in_step(self) -> bool:
@@ -175,22 +184,24 @@ def _connect(
     recorder = Recorder(algorithm.kinds, on_observation)
     policy = MISSING_POLICIES[scenario.network.missing]
     in_step = scenario.network.mode == "synchronous"
-    inboxes = {client.client_id: Inbox(env, policy(), recorder) for client in clients if in_step}
-    mailboxes = {client.client_id: Mailbox(policy(), recorder) for client in clients if not in_step}
+    nodes = [learner.client_id for learner in learners]
+    inboxes = {node: Inbox(env, policy(), recorder) for node in nodes if in_step}
+    mailboxes = {node: Mailbox(policy(), recorder) for node in nodes if not in_step}
     deliver: dict[NodeId, Callable[[Message], None]] = {node: box.put for node, box in (inboxes | mailboxes).items()}
     ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in clients}
-    radio = radio_of(scenario.links, graph, env, ends)
+    cell = None if assembly.server is None else Cell(assembly.server, scenario.server)
+    radio = radio_of(scenario.links, graph, env, ends, cell)
     # only live rounds begin at fixed times; otherwise the length of a run depends on its links
     run_s = None if live is None else live.warm_up_s + scenario.rounds * live.round_every_s
     links = make_links(
-        scenario.links, scenario.link, graph, env, ends, radio, until_delivered=policy.waits, run_s=run_s
+        scenario.links, scenario.link, graph, env, ends, radio, cell, until_delivered=policy.waits, run_s=run_s
     )
     transport = make_transport(scenario.network, Wire(algorithm.kinds))
     pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
     context = StationContext(
         env=env,
         network=Network(env, transport, links, deliver, recorder, assembly.faults),
-        barrier=Barrier(env, len(clients)),
+        barrier=Barrier(env, len(nodes)),
         recorder=recorder,
         # a policy that waits repeats lost packets without limit, so that every message arrives
         deadline_s=None if policy.waits else scenario.network.deadline_s,
@@ -199,8 +210,11 @@ def _connect(
         neighbors_at=None if assembly.moving is None else assembly.moving.begin_round,
     )
     hosts: tuple[LearnerHost, ...]
-    hosts = tuple(hosts_of(assembly) if hosts_of else (LocalHost(learner, pool, observe) for learner in learners))
+    # the server's learner lives here, wherever those of the clients do
+    local = [LocalHost(learner, pool, observe) for learner in learners]
+    hosts = tuple([*hosts_of(assembly), *local[len(clients) :]] if hosts_of else local)
     begins = [_start_sensing(env, client, scenario.live.handover_s) for client in clients]
+    begins += [None] * (len(nodes) - len(clients))
     return Emulation(
         env=env,
         graph=graph,
@@ -219,6 +233,7 @@ def _connect(
         warnings=assembly.warnings,
         notes=assembly.notes,
         radio=radio,
+        server=assembly.server,
     )
 
 

@@ -13,21 +13,24 @@ from ...emulator.contracts import NodeId
 from ...emulator.faults.fault_plan import Edge, FaultPlan, FaultPlanDraft, edge_of
 from ...emulator.faults.outages import Outage, Outages, RandomOutages, ScheduledOutages
 from ...emulator.random_streams import named_stream
-from ..schema.fault_section import FaultSection
+from ..schema.fault_section import FaultSection, NodeName
 from .members import Member
 
 
-def fault_plan(faults: Sequence[FaultSection], seed: int, graph: nx.Graph[NodeId]) -> FaultPlan:
+def fault_plan(
+    faults: Sequence[FaultSection], seed: int, graph: nx.Graph[NodeId], server: NodeId | None = None
+) -> FaultPlan:
     """Plan of all faults of a run on the simulated clock.
 
     Args:
         faults: entries of `[[faults]]`.
         seed: root seed of the run.
         graph: graph along which messages are sent.
+        server: number of the server; None: there is none, and no entry names one.
     """
     draft = FaultPlanDraft(seed, graph)
     for index, fault in enumerate(faults):
-        entry = _Entry(fault, index, seed, graph)
+        entry = _Entry(fault, index, seed, graph, server)
         if fault.spec.add_to is not None:
             fault.spec.add_to(draft, fault, entry)
     return draft.plan()
@@ -41,19 +44,24 @@ class _Entry:
     index: int
     seed: int
     graph: nx.Graph[NodeId]
+    server: NodeId | None
 
     @property
     def stream_name(self) -> str:
         return f"{self.fault.kind} {self.index}"
 
     @property
+    def named_nodes(self) -> Sequence[NodeId]:
+        return [self._number(node) for node in self.fault.nodes]
+
+    @property
     def named_edges(self) -> Sequence[Edge]:
-        return sorted({edge_of(one, other) for one, other in self.fault.edges})
+        return sorted({edge_of(self._number(one), self._number(other)) for one, other in self.fault.edges})
 
     @property
     def parting_edges(self) -> Sequence[Edge]:
-        """Edges between the groups of a partition; clients in none of them are one more group."""
-        group_of = {node: index for index, group in enumerate(self.fault.groups) for node in group}
+        """Edges between the groups of a partition; nodes in none of them are one more group."""
+        group_of = {self._number(node): index for index, group in enumerate(self.fault.groups) for node in group}
         return sorted(edge_of(a, b) for a, b in self.graph.edges if group_of.get(a) != group_of.get(b))
 
     def outages(self, *what: object) -> Outages:
@@ -64,6 +72,12 @@ class _Entry:
         # the number of the entry is part of the name: two equal entries fail independently
         draws = named_stream(self.seed, "fault", self.index, fault.kind, *what)
         return RandomOutages(draws, fault.mean_up_s, fault.mean_down_s)
+
+    def _number(self, node: NodeName) -> NodeId:
+        if isinstance(node, str):
+            assert self.server is not None, "refused with the scenario"
+            return self.server
+        return node
 
 
 def shown_frames(faults: Sequence[FaultSection], member: Member, sensed: SensedFrames) -> SensedFrames:

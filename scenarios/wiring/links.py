@@ -1,4 +1,4 @@
-"""From `[link]` and `[links]` of a scenario to channels, to replays of their traces, and to the queues before them."""
+"""From `[link]`, `[links]` and `[server]` of a scenario to channels, and to replays of their traces."""
 
 from __future__ import annotations
 
@@ -26,14 +26,11 @@ from ...emulator.engine import EmulatorEnvironment
 from ...emulator.network.channels.packet_channel import Latency, LinkSettings, Pace, PacketChannel
 from ...emulator.network.channels.recorded_blockage import BlockedTimes, ShadowedLoss
 from ...emulator.network.channels.traces import RecordedDelay, RecordedLoss, RecordedOpportunities, RecordedRate
-from ...emulator.network.fifo import Fifo
 from ...emulator.network.loss import IidLoss, LossProcess
-from ...emulator.network.medium import Medium, OwnMedium, ProcessorSharing, RoundRobin
-from ...emulator.network.port import Port
-from ..schema.link_models import LINK_MODELS
 from ..schema.link_numbers import LinkSection, TraceSection
 from ..schema.link_section import EdgeModel, EdgeSection, LinksSection, edge_model
 from .radio_links import RadioLinks, make_radio_links
+from .senders import Cell, Senders, link_models
 
 _READERS: dict[str, Callable[[Path], Any]] = {
     "mahimahi": read_mahimahi,
@@ -105,7 +102,9 @@ class _Direction:
         blocked_loss = self.edge.link.blocked_loss_probability
         if blocked_loss == 0.0:
             return clear
-        ends = [_blocked_times(self.shared.ends, end) for end in (self.sender, self.receiver)]
+        # only clients have a line of sight to a user that something may block
+        sighted = [end for end in (self.sender, self.receiver) if end in self.shared.ends]
+        ends = [_blocked_times(self.shared.ends, end) for end in sighted]
         # either end suffices: one minus the probability that neither is blocked, if they are independent
         share = 1.0 - math.prod(1.0 - end.share for end in ends)
         env = self.shared.env
@@ -139,12 +138,16 @@ def _blocked_times(ends: Mapping[NodeId, LinkEnd], node: NodeId) -> BlockedTimes
 
 
 def radio_of(
-    links: LinksSection, graph: nx.Graph[NodeId], env: EmulatorEnvironment, ends: Mapping[NodeId, LinkEnd]
+    links: LinksSection,
+    graph: nx.Graph[NodeId],
+    env: EmulatorEnvironment,
+    ends: Mapping[NodeId, LinkEnd],
+    cell: Cell | None = None,
 ) -> RadioLinks | None:
     """Band of all edges that follow the model "radio"; None where none does. Arguments as for `make_links`."""
-    if "radio" not in links.models:
+    if "radio" not in link_models(links, cell):
         return None
-    blocked = {node: end.blocked for node, end in ends.items()}
+    blocked = {node: ends[node].blocked if node in ends else None for node in graph}
     return make_radio_links(links.settings_of("radio"), graph, env, blocked)
 
 
@@ -155,6 +158,7 @@ def make_links(
     env: EmulatorEnvironment,
     ends: Mapping[NodeId, LinkEnd],
     radio: RadioLinks | None = None,
+    cell: Cell | None = None,
     *,
     until_delivered: bool,
     run_s: float | None = None,
@@ -165,7 +169,8 @@ def make_links(
         links, link: sections with the settings of the links.
         graph: graph whose edges get links.
         env: clock and streams.
-        ends: node -> its end of links.
+        ends: client -> its end of links.
+        cell: the server; None: there is none.
         radio: result of `radio_of` for the same arguments.
         until_delivered: whether lost packets are repeated without limit.
         run_s: simulated length of the run, which traces can be stretched to; None: not known.
@@ -174,55 +179,18 @@ def make_links(
         ConfigError: losses are to follow blockages, but a recording does not say when the line of sight is blocked.
         DataError: a trace that cannot be read.
     """
-    senders = _Senders(env, links)
+    senders = Senders(env, links, cell)
     shared = _Shared(env, ends, TraceFiles(), radio, until_delivered, run_s)
     made: dict[tuple[NodeId, NodeId], Link] = {}
     # the order decides in which order senders are made, so it is that of checkpoints
     for sender, receiver in sorted([*graph.edges, *((b, a) for a, b in graph.edges)]):
-        edge = edge_model(links, link, _exception(links, ends, sender, receiver))
+        if cell is not None and cell.server in (sender, receiver):
+            edge = edge_model(links, link, cell.section.link)
+        else:
+            edge = edge_model(links, link, _exception(links, ends, sender, receiver))
         channel = edge.model.channel(edge.settings, _Direction(sender, receiver, edge, shared))
-        made[sender, receiver] = senders.of(sender, is_wired=edge.model.is_wired).link(channel)
+        made[sender, receiver] = senders.of(sender, receiver, is_wired=edge.model.is_wired).link(channel)
     return made
-
-
-class _Senders:
-    """Queues before the channels: one per direction, or one per radio."""
-
-    def __init__(self, env: EmulatorEnvironment, section: LinksSection) -> None:
-        self._env, self._section = env, section
-        self._limit_bytes = section.queue_bytes or math.inf
-        depends_on_load = any(LINK_MODELS[model].depends_on_load for model in section.models)
-        self._goes_by_events = section.priorities or depends_on_load
-        self._own: Medium = OwnMedium(env)
-        self._shared = _shared_medium(env, section)
-        self._radios: dict[NodeId, Fifo | Port] = {}
-
-    def of(self, sender: NodeId, *, is_wired: bool) -> Fifo | Port:
-        """Queue before one direction from this node."""
-        medium = self._own if is_wired or self._shared is None else self._shared
-        if is_wired or self._section.transmitter == "per_edge":
-            return self._new(medium)
-        if sender not in self._radios:
-            self._radios[sender] = self._new(medium)
-        return self._radios[sender]
-
-    def _new(self, medium: Medium) -> Fifo | Port:
-        """New queue: computed ahead where nothing can overtake or slow down a transmission, else event by event."""
-        has_classes = self._section.priorities
-        if medium is self._own and not self._goes_by_events:
-            return Fifo(self._env, self._limit_bytes)
-        chunk_packets = self._section.chunk_packets if has_classes else None
-        return Port(
-            self._env, medium, limit_bytes=self._limit_bytes, has_classes=has_classes, chunk_packets=chunk_packets
-        )
-
-
-def _shared_medium(env: EmulatorEnvironment, section: LinksSection) -> Medium | None:
-    if section.medium == "processor_sharing":
-        return ProcessorSharing(env)
-    if section.medium == "round_robin":
-        return RoundRobin(env, section.blocks.slot_s, section.blocks.n_blocks)
-    return None
 
 
 def _exception(links: LinksSection, ends: Mapping[NodeId, LinkEnd], one: NodeId, other: NodeId) -> EdgeSection | None:

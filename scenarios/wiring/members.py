@@ -162,6 +162,15 @@ def client_devices(compute: ComputeSection, clients: ClientsSection, seed: int) 
     }
 
 
+def node_devices(scenario: Scenario) -> dict[NodeId, DeviceProfile]:
+    """Node -> profile of its device: of the clients, and of the server where there is one."""
+    devices = client_devices(scenario.compute, scenario.clients, scenario.seed)
+    if scenario.server_id is not None:
+        known = known_devices(scenario.compute.profiles)
+        devices[scenario.server_id] = known[scenario.server.profile or scenario.compute.profile]
+    return devices
+
+
 def stragglers(share: float, n_clients: int, seed: int) -> frozenset[NodeId]:
     """Clients that are slower than their device, drawn once; the larger of two shares holds those of the smaller."""
     order = named_stream(seed, "stragglers").permutation(n_clients)

@@ -79,7 +79,7 @@ class WorkerPool:
     def hosts(self, assembly: Assembly) -> Sequence[LearnerHost]:
         """Host of every client's learner in its worker, for `build`."""
         kinds = assembly.algorithm.kinds
-        return [RemoteHost(learner.client_id, kinds, self.server) for learner in assembly.learners]
+        return [RemoteHost(client.client_id, kinds, self.server) for client in assembly.clients]
 
     def fill(self) -> None:
         """Wait until every worker has joined and built its clients; errors as of `WorkerServer.fill`.
@@ -99,7 +99,7 @@ class WorkerPool:
         """Warning if a worker has built clients with other initial states than this process; empty if none has.
 
         Args:
-            learners: untrained learners of this process.
+            learners: untrained learners of the clients in this process.
         """
         starts = self.server.starts
         different = [

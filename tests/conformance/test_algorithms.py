@@ -252,8 +252,8 @@ def test_messages_go_to_neighbors_and_carry_what_their_kind_may(case: str) -> No
         assert message.received is None
         of_one_modality = message.kind is MessageKind.ENCODER or (message.kind is MessageKind.HEAD and unimodal)
         if of_one_modality:
-            assert message.modality in clients[message.sender].modalities
-            assert message.modality in clients[message.receiver].modalities
+            ends = {message.sender, message.receiver} - {walk.emulation.server}
+            assert all(message.modality in clients[end].modalities for end in ends)
         else:
             assert message.modality is None
 
@@ -262,7 +262,7 @@ def test_messages_go_to_neighbors_and_carry_what_their_kind_may(case: str) -> No
 def test_all_owners_of_a_modality_hear_all_their_neighbors_that_own_it(case: str) -> None:
     walk = recorded(case).walk
     algorithm = CASES[case]["algorithm"]
-    if MessageKind.ENCODER not in ALGORITHMS[algorithm].kinds:
+    if MessageKind.ENCODER not in ALGORITHMS[algorithm].kinds or ALGORITHMS[algorithm].server:
         return
     clients = walk.emulation.clients
     graph = made(case, algorithm="local").emulation.graph  # as it is before anybody links groups
@@ -278,6 +278,20 @@ def test_all_owners_of_a_modality_hear_all_their_neighbors_that_own_it(case: str
     for round_index in range(N_ROUNDS):
         of_round = [(m.sender, m.receiver, m.modality) for m in encoders if m.round_index == round_index]
         assert sorted(map(str, of_round)) == sorted(map(str, wanted))
+
+
+@pytest.mark.parametrize("name", [name for name, spec in ALGORITHMS.items() if spec.server])
+def test_a_server_sends_what_it_holds_to_all_clients_that_have_it_and_hears_all_of_them(name: str) -> None:
+    whole = recorded(name)
+    emulation = whole.walk.emulation
+    wanted = sorted((client.client_id, modality) for client in emulation.clients for modality in client.modalities)
+    for round_index in range(N_ROUNDS):
+        encoders = [m for m in whole.sent if m.kind is MessageKind.ENCODER and m.round_index == round_index]
+        if encoders:
+            assert sorted((m.receiver, m.modality) for m in encoders if m.phase == "broadcast") == wanted
+            assert sorted((m.sender, m.modality) for m in encoders if m.phase == "collect") == wanted
+    assert {message.sender == emulation.server for message in whole.sent if message.phase == "broadcast"} == {True}
+    assert {message.receiver == emulation.server for message in whole.sent if message.phase == "collect"} == {True}
 
 
 @pytest.mark.parametrize("name", [name for name, spec in ALGORITHMS.items() if not spec.couples_models])
@@ -350,7 +364,7 @@ def test_one_seed_trains_one_way_whoever_asks_meanwhile_and_without_writing_into
     for _, _, sent_now in phases(again, read_only):
         sent += sent_now
         before = states(again)
-        for learner, client in zip(again.emulation.learners, again.emulation.clients, strict=True):
+        for learner, client in zip(again.emulation.client_learners, again.emulation.clients, strict=True):
             assert_answers_repeat(learner, client)
         assert are_equal(states(again), before)
     assert [message.slot for message in sent] == [message.slot for message in recorded(case).sent]
@@ -385,16 +399,19 @@ def test_another_seed_trains_another_way(case: str) -> None:
 
 @every_case
 def test_health_is_a_line_of_finite_numbers_with_the_training_loss(case: str) -> None:
-    for learner in recorded(case).walk.emulation.learners:
+    emulation = recorded(case).walk.emulation
+    for learner in emulation.learners:
         health = learner.health()
-        assert health["loss"] > 0.0
+        assert learner.client_id == emulation.server or health["loss"] > 0.0
         assert json.loads(json.dumps(health, allow_nan=False)) == health
 
 
 @every_case
 def test_a_learner_is_the_client_that_it_was_made_for(case: str) -> None:
     emulation = recorded(case).walk.emulation
-    assert [learner.client_id for learner in emulation.learners] == [client.client_id for client in emulation.clients]
+    servers = [] if emulation.server is None else [emulation.server]
+    nodes = [client.client_id for client in emulation.clients] + servers
+    assert [learner.client_id for learner in emulation.learners] == nodes
 
 
 # --- numbers that are none ------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ class Play:
 
     def shown(self) -> dict[str, Any]:
         tree: Any = {}
-        for learner, client in zip(self.learners, self.walk.emulation.clients, strict=True):
+        for learner, client in zip(self.walk.emulation.client_learners, self.walk.emulation.clients, strict=True):
             answers = dict(learner.predict(client.data.test.inputs(slice(0, 8))))
             tree[str(learner.client_id)] = {"health": dict(learner.health()), "answers": answers}
         return leaves(tree)

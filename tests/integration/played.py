@@ -31,6 +31,7 @@ from sheafedge.models.algorithms.sheaf_diffusion import HeadDiffusion
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.fusion import AttentionFusion, AttentionMlpFusion
 from sheafedge.models.sharing.chained_learner import ChainedLearner
+from sheafedge.models.sharing.server_learner import ServerVectors
 from sheafedge.models.sheaf.vector_coupling import VectorCoupling
 from torch import Tensor
 
@@ -159,6 +160,12 @@ def maps_of(learner: Learner) -> State:
         for coupling in parts_of(learner, VectorCoupling | HeadDiffusion)
         for j in coupling.maps.rows
     }
+
+
+def vectors_of_server(learner: Learner) -> State:
+    """Copies of the vectors that a server holds, by their kinds, modalities and groups."""
+    (server,) = parts_of(learner, ServerVectors)
+    return {name: one.vector.clone() for name, one in server.vectors.items()}
 
 
 def parts_of(learner: Learner, kind: Any) -> list[Any]:

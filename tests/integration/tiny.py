@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from integration.played import State, digest, maps_of, state_of_model
+from integration.played import State, digest, maps_of, state_of_model, vectors_of_server
 from reference.sheaf_dmfl import ReferenceProblem
 from sheafedge.emulator.contracts import Learner, NodeId
 from sheafedge.emulator.random_streams import named_stream
@@ -80,7 +80,8 @@ def wired(scenario: Scenario, dtype: torch.dtype = torch.float32) -> Walk:
 
     def observe(learner: Learner, round_index: int) -> Mapping[str, Any]:
         states[round_index][learner.client_id] = state = state_of(emulation, learner)
-        losses[round_index][learner.client_id] = learner.health()["loss"]
+        if learner.client_id != emulation.server:
+            losses[round_index][learner.client_id] = learner.health()["loss"]
         return {**learner.health(), "state": digest(state)}
 
     emulation = build(scenario, rows_of(scenario), observe, lambda *_: None, dtype=dtype)
@@ -99,6 +100,7 @@ LATER = (
     "link",
     "links",
     "network",
+    "server",
     "compute",
 )
 _ROWS: dict[str, list[ClientData]] = {}
@@ -125,7 +127,9 @@ def walk(scenario: Scenario, dtype: torch.dtype = torch.float32) -> Walk:
 
 
 def state_of(emulation: Emulation, learner: Learner) -> State:
-    """All that one client learns, models by name."""
+    """All that one client learns, models by name; or what the server holds."""
+    if learner.client_id == emulation.server:
+        return vectors_of_server(learner)
     state = maps_of(learner)
     for name, model in emulation.clients[learner.client_id].models.items():
         prefix = "" if name == "fused" else f"{name}: "

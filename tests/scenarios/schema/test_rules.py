@@ -36,6 +36,7 @@ REC: dict[str, Any] = {"data.source": "recording", "data.recordings": ["a.h5"]}
 LIVE: dict[str, Any] = {"data.mode": "live", "data.split": "time", "world.n_sites": 20}
 ASYNC = {"network.mode": "asynchronous"}
 WAIT = {"network.missing": "wait"}
+SERVED = {"algorithm": "fedavg"}
 #: A scenario must be refused so soon, on a slow machine too.
 SOON_S = 3.0
 
@@ -54,6 +55,48 @@ class Case(NamedTuple):
 
 
 CASES: dict[str, Case] = {
+    # --- a server ---
+    "more participants than clients": Case(
+        "beam_tracking",
+        {**SERVED, "server.sampled": 21},
+        {"server.sampled": 20},
+        "server.sampled = 21 is more than clients.n_clients = 20; lower it, or set it to 0, with which all take part in"
+        " every round",
+    ),
+    "a server without rounds in common": Case(
+        "beam_tracking",
+        {**SERVED, **ASYNC},
+        {"network.mode": "synchronous"},
+        "algorithm 'fedavg' has a server that averages what a round brought, which network.mode = 'asynchronous' does"
+        " not have; set it to 'synchronous'",
+    ),
+    "a server somewhere among clients that move": Case(
+        "beam_tracking",
+        {**SERVED, "topology.kind": "mobile"},
+        {"topology.kind": "ring"},
+        "algorithm 'fedavg' has a server, which topology.kind = 'mobile' gives no place; choose another kind, as the"
+        " algorithm does not read it",
+    ),
+    "a server and rows that grow": Case(
+        "beam_tracking",
+        {**SERVED, **LIVE},
+        {"data.mode": "replay"},
+        "algorithm 'fedavg' has a server that weighs clients by their rows, which grow with data.mode = 'live'; set it"
+        " to 'replay'",
+    ),
+    "a fault of a server that is not there": Case(
+        "beam_tracking",
+        fault("link_down", edges=[[3, "server"]]),
+        SERVED,
+        "faults: 'link_down' names the server, which algorithm 'sheaf_dmfl_att' does not have; leave it out, or use an"
+        " algorithm that has one, such as 'fedavg'",
+    ),
+    "a sensor of a server": Case(
+        "beam_tracking",
+        {**SERVED, "clients.groups": [GPS], **fault("clock_drift", nodes=["server"], modality="gps", ppm=100)},
+        {"faults": []},
+        "faults: 'clock_drift' is about sensors, and the server has none; name clients",
+    ),
     # --- data ---
     "no world": Case(
         "beam_tracking", {"world": None}, REC, "data.source = 'world' needs a table [world], such as kind = \"street\""

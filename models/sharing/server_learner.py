@@ -1,0 +1,167 @@
+"""The learner of a server, and those of its clients, for any local rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ...emulator.contracts import MODALITIES, Learner, Message, MessageKind, NodeId, State
+from ...emulator.saved_state import Parts, SavedState
+from ..rules.local_rule import LocalRule
+from ..state.tensors import restore_tensor, to_array
+from ..training.client_setup import ClientSetup
+from ..training.participation import Participation
+from .chained_learner import ChainedLearner, ChainPhase
+from .server_average import server_average, taken_over
+from .server_exchange import BROADCAST, COLLECT, receiving, sending
+from .vector_gossip import SharedVector, VectorGossip, Weights
+
+
+def with_server(
+    setups: Sequence[ClientSetup], rule_of: Callable[[ClientSetup], LocalRule], mixing: float = 1.0
+) -> list[Learner]:
+    """Learners of clients that exchange with a server, and last that of the server where all clients are given.
+
+    Workers make the learners of some clients only; the server's lives where all of them are made.
+
+    Args:
+        setups: of the clients.
+        rule_of: makes the local rule of a client.
+        mixing: of the server, see `server_average`.
+    """
+    rules = [rule_of(setup) for setup in setups]
+    shared = [rule.shared(_server_weights(setup)) for rule, setup in zip(rules, setups, strict=True)]
+    learners: list[Learner] = [_client(*parts) for parts in zip(setups, rules, shared, strict=True)]
+    participation = _participation(setups[0])
+    if len(setups) == len(participation.n_rows):
+        learners.append(_server(setups, shared, participation, mixing))
+    return learners
+
+
+def _participation(setup: ClientSetup) -> Participation:
+    assert setup.participation is not None, "given to all clients of algorithms with a server"
+    return setup.participation
+
+
+def _server_weights(setup: ClientSetup) -> Weights:
+    """A client has its server as its only neighbor; encoders that stay personal have none."""
+    only = {_participation(setup).server: 1.0}
+    shared = [modality for modality in MODALITIES if modality not in setup.training.personal_encoders]
+    return Weights(dict.fromkeys(shared, only), only)
+
+
+def _client(setup: ClientSetup, rule: LocalRule, shared: Sequence[SharedVector]) -> ChainedLearner:
+    me, participation = setup.client_id, _participation(setup)
+    server = frozenset({participation.server})
+
+    def takes_part(round_index: int) -> bool:
+        return me in participation.clients(round_index)
+
+    def opens(round_index: int) -> bool:
+        return me in participation.opening(round_index)
+
+    # the rounds of an exchange are counted by the participation
+    vectors = VectorGossip(me, shared, replace(setup.sharing, every=1), combine=taken_over)
+    down = receiving(vectors, lambda round_index: server if opens(round_index) else ())
+    up = sending(vectors, lambda round_index: server if me in participation.closing(round_index) else ())
+    return ChainedLearner(
+        me,
+        [
+            ChainPhase(BROADCAST, [down], finish=lambda _round: rule.received(), active=opens),
+            ChainPhase(COLLECT, [up], work=rule.train, flops=lambda: rule.flops, active=takes_part),
+        ],
+        parts=Parts(models=rule, vectors=vectors),
+        models=rule.predict,
+        figures=rule.health,
+    )
+
+
+def _server(
+    setups: Sequence[ClientSetup],
+    shared: Sequence[Sequence[SharedVector]],
+    participation: Participation,
+    mixing: float,
+) -> ChainedLearner:
+    server = ServerVectors(setups, shared, participation, mixing)
+
+    def averaged_before(round_index: int) -> bool:
+        return round_index > 0 and bool(participation.opening(round_index))
+
+    down = sending(server.exchanged, participation.opening)
+    up = receiving(server.exchanged, participation.closing, server.absorb)
+    share = len(participation.clients(0)) / len(participation.n_rows)
+    return ChainedLearner(
+        participation.server,
+        [
+            # what it heard in the round before is averaged when it has all of it, so that is when it takes time
+            ChainPhase(BROADCAST, [down], flops=lambda: share * server.flops, active=averaged_before),
+            ChainPhase(COLLECT, [up]),
+        ],
+        parts=Parts(server=server),
+        models=lambda _inputs: {},
+        figures=server.figures,
+    )
+
+
+class ServerVectors:
+    """The vectors of a server, and how many clients its last average heard.
+
+    Encoders are averaged over all clients that own the modality; heads and attention over those of one group, because
+    other groups have others.
+
+    Args:
+        setups: of all clients.
+        shared: their shared vectors, in the same order; the first client that has one gives it its start.
+        participation: what clients weigh.
+        mixing: see `server_average`.
+    """
+
+    def __init__(
+        self,
+        setups: Sequence[ClientSetup],
+        shared: Sequence[Sequence[SharedVector]],
+        participation: Participation,
+        mixing: float,
+    ) -> None:
+        self.vectors: dict[str, SharedVector] = {}
+        weights: dict[str, dict[NodeId, float]] = {}
+        for setup, vectors in zip(setups, shared, strict=True):
+            # a personal encoder has no weights, not even that of the server
+            for one in (one for one in vectors if one.weights):
+                of_group = "" if one.kind is MessageKind.ENCODER else f" of {setup.group}"
+                name = f"{one.kind} {one.modality or ''}".rstrip() + of_group
+                of_vector = weights.setdefault(name, {})
+                if name not in self.vectors:
+                    start, label = one.vector.detach().clone(), str(len(self.vectors))
+                    self.vectors[name] = SharedVector(one.kind, one.modality, start, of_vector, label)
+                of_vector[setup.client_id] = float(participation.n_rows[setup.client_id])
+        sharing = replace(setups[0].sharing, every=1)
+        self.exchanged = VectorGossip(
+            participation.server, list(self.vectors.values()), sharing, combine=server_average(mixing)
+        )
+        self._heard = 0
+
+    @property
+    def flops(self) -> float:
+        """A multiplication and an addition per element of every client."""
+        return 2.0 * sum(len(one.vector) * len(one.weights) for one in self.vectors.values())
+
+    def absorb(self, arrived: Sequence[Message]) -> None:
+        """Average what arrived."""
+        self._heard = len({message.sender for message in arrived})
+        self.exchanged.absorb(arrived)
+
+    def figures(self) -> Mapping[str, float]:
+        """Clients that the last average heard."""
+        return {"heard": self._heard}
+
+    def state(self) -> State:
+        vectors = {name: to_array(one.vector) for name, one in self.vectors.items()}
+        return {"vectors": vectors, "exchanged": self.exchanged.state(), "heard": self._heard}
+
+    def restore(self, saved: SavedState) -> None:
+        parts = saved.parts("vectors", "exchanged", "heard")
+        for name, one in parts["vectors"].parts(*self.vectors).items():
+            restore_tensor(self.vectors[name].vector, one)
+        self.exchanged.restore(parts["exchanged"])
+        self._heard = parts["heard"].count()
