@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from .contracts import Delivery, InFlight, Message, MessageKind, MessageSlot, NodeId, State
@@ -59,6 +59,44 @@ class Traffic:
         return asdict(self)
 
 
+@dataclass(slots=True)
+class Transfers:
+    """Messages of one way between a server and its clients.
+
+    Attributes:
+        messages, bytes: offered to links.
+        lost_messages: lost on their way, by links or faults.
+        total_s: sum of the times from offer to arrival of those that were delivered: waiting for a queue or a medium,
+            airtime, repeats and delays.
+        largest_s: largest of these times.
+    """
+
+    messages: int = 0
+    bytes: int = 0
+    lost_messages: int = 0
+    total_s: float = 0.0
+    largest_s: float = 0.0
+
+    def restore(self, saved: SavedState) -> None:
+        """Continue from a state."""
+        parts = saved.parts(*(one.name for one in fields(self)))
+        for name in ("messages", "bytes", "lost_messages"):
+            setattr(self, name, parts[name].count())
+        for name in ("total_s", "largest_s"):
+            setattr(self, name, parts[name].number())
+
+    def as_dict(self) -> dict[str, float]:
+        """Counts, mean and largest time."""
+        n_delivered = self.messages - self.lost_messages
+        return {
+            "messages": self.messages,
+            "bytes": self.bytes,
+            "lost_messages": self.lost_messages,
+            "mean_s": self.total_s / n_delivered if n_delivered else 0.0,
+            "max_s": self.largest_s,
+        }
+
+
 #: Called with every observation: client, round, simulated instant, values.
 ObservationSink = Callable[[NodeId, int, float, Mapping[str, Any]], None]
 
@@ -90,18 +128,26 @@ class Recorder:
     Args:
         kinds: kinds of messages that the algorithm declares.
         on_observation: called with every observation.
+        server: node whose messages are also counted by their way; None: there is none.
 
     Attributes:
         traffic, staleness: counters.
+        up, down: messages to the server and from it, decided by their links so far.
         bytes_sent: node -> bytes that it has offered to links.
-        energy_j: node -> energy that it has spent on computing, in joules.
+        busy_s: node -> simulated time that it has spent on computing.
+        energy_j: node -> energy that it has spent on it, in joules.
     """
 
-    def __init__(self, kinds: frozenset[MessageKind], on_observation: ObservationSink) -> None:
+    def __init__(
+        self, kinds: frozenset[MessageKind], on_observation: ObservationSink, server: NodeId | None = None
+    ) -> None:
         self.traffic = Traffic(by_kind={str(kind): KindTraffic() for kind in sorted(kinds)})
         self.staleness = Staleness()
         self.bytes_sent: dict[NodeId, int] = defaultdict(int)
+        self.busy_s: dict[NodeId, float] = defaultdict(float)
         self.energy_j: dict[NodeId, float] = defaultdict(float)
+        self.up, self.down = Transfers(), Transfers()
+        self._server = server
         self._on_observation = on_observation
         self._trace = b""
 
@@ -119,6 +165,8 @@ class Recorder:
             "traffic": self.traffic.as_dict(),
             "bytes_sent": {str(node): sent for node, sent in self.bytes_sent.items()},
             "energy_j": {str(node): spent for node, spent in self.energy_j.items()},
+            "busy_s": {str(node): spent for node, spent in self.busy_s.items()},
+            "ways": {name: asdict(way) for name, way in self._ways.items()},
             "trace": self._trace.hex(),
         }
 
@@ -129,6 +177,9 @@ class Recorder:
         self.traffic = Traffic(**{name: count.count() for name, count in traffic.items()}, by_kind=by_kind)
         self.bytes_sent.update({int(node): sent for node, sent in _counts(saved.part("bytes_sent")).items()})
         self.energy_j.update({int(node): spent.number() for node, spent in saved.part("energy_j").named().items()})
+        self.busy_s.update({int(node): spent.number() for node, spent in saved.part("busy_s").named().items()})
+        for name, way in saved.part("ways").parts(*self._ways).items():
+            self._ways[name].restore(way)
         self._trace = bytes.fromhex(saved.part("trace").text())
 
     def offered(self, in_flight: InFlight) -> None:
@@ -142,7 +193,7 @@ class Recorder:
         self.bytes_sent[in_flight.slot.sender] += in_flight.size_bytes
 
     def message(
-        self, now_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool, *, by_fault: bool = False
+        self, offered_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool, *, by_fault: bool = False
     ) -> None:
         """Record the fate of a message that was `offered` at this instant; `by_fault`: not its link lost it."""
         slot, n_lost = in_flight.slot, len(delivery.lost_packets)
@@ -154,8 +205,16 @@ class Recorder:
         self.traffic.dropped_by_faults += by_fault
         self.traffic.partial_messages += delivered and n_lost > 0
         self.traffic.by_kind[str(slot.kind)].lost_messages += not delivered
+        if self._server is not None:
+            way = self.down if slot.sender == self._server else self.up
+            way.messages += 1
+            way.bytes += in_flight.size_bytes
+            way.lost_messages += not delivered
+            if delivered:
+                way.total_s += delivery.arrival_s - offered_s
+                way.largest_s = max(way.largest_s, delivery.arrival_s - offered_s)
         self._happened(  # field by field: a dataclass's own repr costs more than the hash
-            f"{now_s!r} {slot.round_index} {slot.phase} {slot.sender} {slot.kind} {slot.modality}"
+            f"{offered_s!r} {slot.round_index} {slot.phase} {slot.sender} {slot.kind} {slot.modality}"
             f" {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
             f" {delivery.arrival_s!r} {delivered} {n_lost}/{delivery.n_packets} {delivery.n_retransmissions} "
             f"{'dropped ' if delivery.dropped else ''}".encode()
@@ -188,15 +247,20 @@ class Recorder:
         if ages:
             self.staleness.largest = max(ages) if self.staleness.largest is None else max(self.staleness.largest, *ages)
 
-    def computed(self, node: NodeId, energy_j: float) -> None:
-        """Count energy in joules that a node has spent on computing."""
-        self.energy_j[node] += energy_j
+    def computed(self, node: NodeId, seconds: float, power_w: float) -> None:
+        """Count time that a node has spent on computing, and its energy."""
+        self.busy_s[node] += seconds
+        self.energy_j[node] += seconds * power_w
 
     def observation(self, now_s: float, node: NodeId, round_index: int, values: Mapping[str, Any]) -> None:
         """Record the observation of a client at the end of a round."""
         # Sorted: the order in which fields were put together is not part of the trace.
         self._happened(f"{now_s!r} {node} {round_index} {json.dumps(values, sort_keys=True)}".encode())
         self._on_observation(node, round_index, now_s, values)
+
+    @property
+    def _ways(self) -> dict[str, Transfers]:
+        return {} if self._server is None else {"up": self.up, "down": self.down}
 
     def _happened(self, what: bytes) -> None:
         self._trace = hashlib.blake2b(self._trace + what, digest_size=16).digest()

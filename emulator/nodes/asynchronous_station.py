@@ -109,7 +109,7 @@ class AsynchronousStation:
             self._begin_round(env.now)
 
     def _spend(self, seconds: float) -> None:
-        self._context.recorder.computed(self._host.client_id, seconds * self._device.power_w)
+        self._context.recorder.computed(self._host.client_id, seconds, self._device.power_w)
 
 
 def play_at_own_pace(env: EmulatorEnvironment, stations: Sequence[AsynchronousStation], rounds: int) -> None:

@@ -146,7 +146,7 @@ class BaseStation:
         return min(started_s + deadline_s, off_s)
 
     def _spend(self, seconds: float) -> None:
-        self._context.recorder.computed(self._host.client_id, seconds * self._device.power_w)
+        self._context.recorder.computed(self._host.client_id, seconds, self._device.power_w)
 
 
 def play_rounds(

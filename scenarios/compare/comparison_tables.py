@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...models.algorithms.algorithm_table import ALGORITHMS
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .results import ALL_CLIENTS
@@ -110,13 +111,29 @@ def _score_table(results: Mapping[str, Any], column: Column, *, is_main: bool = 
 
 
 def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> ResultTable:
-    heads = [*_name_heads(results), *map(heading, columns), "MB sent", "simulated s"]
+    # what a client sends and receives differs from its share of all traffic only where a server is at the other end
+    served = any(_has_server(entry) for entry in results["entries"])
+    both_ways = ["MB per client, both ways", "J"] if served else []
+    heads = [*_name_heads(results), *map(heading, columns), "MB sent", *both_ways, "simulated s"]
     rows = []
     for entry in results["entries"]:
         scores = [_spread(_figure(entry, ALL_CLIENTS, "scores", column), column) for column in columns]
-        traffic = _amount(entry["facts"]["bytes"], 1e-6), _amount(entry["facts"]["virtual_time_s"], 1.0)
-        rows.append([*_names(results, entry), *scores, *traffic])
+        facts = entry["facts"]
+        costs = [_amount(facts["bytes"], 1e-6)]
+        if served:
+            costs += [_amount(facts["bytes"], 1e-6 * _ends_per_client(entry)), _amount(facts["energy_j"], 1.0)]
+        rows.append([*_names(results, entry), *scores, *costs, _amount(facts["virtual_time_s"], 1.0)])
     return ResultTable("other scores over all clients, and costs", heads, rows)
+
+
+def _ends_per_client(entry: Mapping[str, Any]) -> float:
+    """Ends of a message that are at a client, per client: both of one among neighbors, one of one with a server."""
+    n_clients = entry["groups"][ALL_CLIENTS]["clients"] if entry["n"] else 1
+    return (1.0 if _has_server(entry) else 2.0) / n_clients
+
+
+def _has_server(entry: Mapping[str, Any]) -> bool:
+    return entry["algorithm"] in ALGORITHMS and ALGORITHMS[entry["algorithm"]].server
 
 
 def _difference_table(results: Mapping[str, Any], column: Column) -> ResultTable:

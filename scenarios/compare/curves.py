@@ -24,7 +24,7 @@ class Curve:
     Attributes:
         method: name of the method.
         rounds: [R] number of completed rounds.
-        sent_bytes: [R] bytes sent by all clients so far, mean over seeds.
+        sent_bytes: [R] bytes sent by all clients and a server so far, mean over seeds.
         time_s: [R] simulated time in s at which the last client completed the round, mean over seeds.
         scores: group -> [S, R] first score of the task.
     """
@@ -78,18 +78,20 @@ def _run_curve(folder: Path) -> _RunCurve:
         curve.sent_bytes.append(sum(row["bytes_sent"] for row in rows))
         # asynchronous clients complete a round at different times
         curve.time_s.append(max(row["time_s"] for row in rows))
-        scores = [(row["group"], row["models"][reported[row["group"]]][first]) for row in rows]
+        # a server has no models
+        scored = [row for row in rows if "models" in row]
+        scores = [(row["group"], row["models"][reported[row["group"]]][first]) for row in scored]
         for group, so_far in curve.scores.items():
             so_far.append(float(np.mean([score for of, score in scores if group in (of, ALL_CLIENTS)])))
     return curve
 
 
 def _scored_rounds(folder: Path) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Lines of `metrics.jsonl` of all clients, round by round, for scored rounds."""
+    """Lines of `metrics.jsonl` of all clients and a server, round by round, for scored rounds."""
     rounds: dict[int, list[Mapping[str, Any]]] = {}
     for row in stored_metrics(folder):
-        # with training.evaluate_every above 1 some rounds have no scores
-        if "models" in row:
-            rounds.setdefault(row["round"], []).append(row)
+        rounds.setdefault(row["round"], []).append(row)
     for index in sorted(rounds):
-        yield rounds[index]
+        # with training.evaluate_every above 1 some rounds have no scores
+        if any("models" in row for row in rounds[index]):
+            yield rounds[index]

@@ -17,10 +17,10 @@ from ..recording.inspection import plot_recording
 from ..schema.compute_section import ComputeSection
 from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
+from ..wiring.emulation import Emulation
 from ..wiring.evaluation import baseline_scores, best_model, by_group, over_clients
-from ..wiring.radio_links import RadioLinks
+from ..wiring.radio_links import RadioLinks, write_link_states
 from ..wiring.torch_setup import choose_device
-from .interrupted_run import LINKS
 from .onnx_files import export_clients
 from .progress import RunProgress
 from .run_folder import RunFolder
@@ -50,7 +50,7 @@ def run_code() -> str:
 
 
 def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
-    """Content of `summary.json`; exported models and pictures are written beside it.
+    """Content of `summary.json`; link states, exported models and pictures are written beside it.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -58,6 +58,9 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
     """
     scenario, emulation, task = run.scenario, run.emulation, run.scenario.task_spec
     trained_s = time.perf_counter()
+    if emulation.radio is not None:
+        with folder.writing():
+            write_link_states(folder.path / "links.jsonl", emulation.radio.log.states)
     # models of outside clients are in other processes, so that they have no scores here
     members = emulation.groups_without(run.outside)
     groups = by_group(task, members, run.evaluator.latest)
@@ -88,6 +91,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
         "baselines": by_group(task, members, baselines),
         **({"value": value, "value_time_s": valued_s - trained_s} if value else {}),
         "traffic": emulation.recorder.traffic.as_dict(),
+        **_server(emulation),
         **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
         "exports": exports,
         "export_time_s": exported_s - valued_s,
@@ -117,6 +121,20 @@ def _facts(run: PlayedRun) -> dict[str, Any]:
         "energy_j": sum(emulation.recorder.energy_j.values()),
         "trace_hash": emulation.recorder.trace_hash,
     }
+
+
+def _server(emulation: Emulation) -> dict[str, Any]:
+    """What the server sent, received and spent; empty without one."""
+    if (server := emulation.server) is None:
+        return {}
+    recorder = emulation.recorder
+    figures = {
+        "up": recorder.up.as_dict(),
+        "down": recorder.down.as_dict(),
+        "busy_s": recorder.busy_s[server],
+        "energy_j": recorder.energy_j[server],
+    }
+    return {"server": figures}
 
 
 def _environment(compute: ComputeSection) -> dict[str, Any]:
@@ -157,15 +175,14 @@ def _draw(run: PlayedRun, folder: RunFolder) -> list[str]:
     with folder.writing():
         drawn = plot_recording(run.data.recordings[0], pictures, tuple(range(n_stations)))
         if run.emulation.radio is not None:
-            folder.flush()
-            drawn.append(_draw_links(run, run.emulation.radio, folder.path / LINKS, pictures / "links.png"))
+            drawn.append(_draw_links(run, run.emulation.radio, pictures / "links.png"))
     return [f"{pictures.name}/{path.name}" for path in drawn]
 
 
-def _draw_links(run: PlayedRun, radio: RadioLinks, states: Path, path: Path) -> Path:
+def _draw_links(run: PlayedRun, radio: RadioLinks, path: Path) -> Path:
     from .link_tracks import draw_run_links
 
     scenario = run.scenario
     world = WorldFile(scenario.recorded_world, scenario.seed) if scenario.data.source == "world" else None
-    draw_run_links(path, radio, states, [client.data for client in run.emulation.clients], world, scenario.name)
+    draw_run_links(path, radio, [client.data for client in run.emulation.clients], world, scenario.name)
     return path

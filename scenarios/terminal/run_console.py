@@ -51,7 +51,8 @@ class LiveProgress(ProgressDisplay):
         device = next(iter(emulation.clients[0].models.values())).head.device
         self._console.print(
             f"[bold]{escape(scenario.name)}[/bold]  {scenario.algorithm}, seed {scenario.seed}:"
-            f" {len(emulation.clients)} {clients} ({groups}), {emulation.graph.number_of_edges()} edges,"
+            f" {len(emulation.clients)} {clients} ({groups}){'' if emulation.server is None else ' and a server'},"
+            f" {emulation.graph.number_of_edges()} edges,"
             f" {scenario.rounds} rounds on {device}",
             soft_wrap=True,
         )
@@ -130,6 +131,7 @@ def _facts(result: RunResult) -> dict[str, str]:
         "losses": f"{traffic['lost_messages']:,} messages lost, {traffic['partial_messages']:,} received in part,"
         f" {traffic['late_messages']:,} late; {traffic['lost_packets']:,} packets lost,"
         f" {traffic['retransmissions']:,} retransmitted{_queued(traffic)}",
+        **_served(summary),
         "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing); real time:"
         f" data {summary['recording_time_s']:.1f} s, training {summary['wall_time_s']:.1f} s,"
         f"{_valued(summary)} export {summary['export_time_s']:.1f} s",
@@ -139,6 +141,18 @@ def _facts(result: RunResult) -> dict[str, str]:
         "folder": str(result.folder),
         "trace": summary["trace_hash"],
     }
+
+
+def _served(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Traffic of the server, either way, and its computing; empty without one."""
+    if not (server := summary.get("server")):
+        return {}
+    ways = (
+        f"{way} {server[way]['bytes'] / 1e6:,.1f} MB, {server[way]['mean_s'] * 1e3:,.1f} ms per message"
+        f" ({server[way]['max_s'] * 1e3:,.1f} at most)"
+        for way in ("up", "down")
+    )
+    return {"server": f"{'; '.join(ways)}; {server['busy_s']:.2f} s and {server['energy_j']:.1f} J of computing"}
 
 
 def _valued(summary: Mapping[str, Any]) -> str:

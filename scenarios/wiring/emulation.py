@@ -181,7 +181,7 @@ def _connect(
     """Emulation around an assembly: links, transport, inboxes, stations and sensors."""
     algorithm, graph, clients, learners = assembly.algorithm, assembly.graph, assembly.clients, assembly.learners
     live = scenario.live if scenario.data.mode == "live" else None
-    recorder = Recorder(algorithm.kinds, on_observation)
+    recorder = Recorder(algorithm.kinds, on_observation, assembly.server)
     policy = MISSING_POLICIES[scenario.network.missing]
     in_step = scenario.network.mode == "synchronous"
     nodes = [learner.client_id for learner in learners]

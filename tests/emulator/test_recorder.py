@@ -74,10 +74,11 @@ def test_late_messages_and_energy_add_up() -> None:
     recorder = quiet_recorder()
     recorder.late(message())
     recorder.late(message())
-    for energy_j in (1.5, 2.5):
-        recorder.computed(7, energy_j)
+    for seconds in (0.5, 1.5):
+        recorder.computed(7, seconds, power_w=2.0)
     assert recorder.traffic.late_messages == 2
     assert recorder.energy_j == {7: 4.0}
+    assert recorder.busy_s == {7: 2.0}
 
 
 def test_an_observation_is_passed_on_as_it_is() -> None:

@@ -101,7 +101,7 @@ def test_two_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert there.warnings == here.warnings == ()
 
 
-EVERY_KIND_OF_MEMORY = ["sheaf_dmfl", "sheaf_twin", "sheaf_prototypes", "dsgd", "dmml_kd", "local"]
+EVERY_KIND_OF_MEMORY = ["fedavg", "sheaf_dmfl", "sheaf_twin", "sheaf_prototypes", "dsgd", "dmml_kd", "local"]
 
 
 @pytest.mark.slow
