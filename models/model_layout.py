@@ -42,7 +42,8 @@ Layout = HeadLayout | ModelLayout
 def model_layout(model: ClientModel) -> ModelLayout:
     """Layout of the vector of a model."""
     blocks = [(f"encoder {name}", tuple(parameter.shape)) for name, parameter in model.encoders.named_parameters()]
-    for name, parameter in model.fusion.named_parameters():
+    # one modality alone is not weighed: no parameters of the fusion are trained, see `trained_part`
+    for name, parameter in model.fusion.named_parameters() if len(model.modalities) > 1 else ():
         # one slice for every modality, in canonical order
         blocks += [(f"fusion {name} {modality}", tuple(parameter.shape[1:])) for modality in model.modalities]
     return ModelLayout(tuple(blocks), model.layout)

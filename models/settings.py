@@ -120,8 +120,9 @@ class SheafSettings:
             outputs that are about the same, however each end numbers them; a common initial head is common in this
             sense then), or drawn: "random" (Gaussian), "uniform", "orthonormal" rows, "identity_noise" (the first
             rows of the identity and noise), all dense, or "hadamard" (orthonormal rows that are never built).
-        map_scale: standard deviation of the entries of "random" maps and of the noise of "identity_noise", bound of
-            "uniform" ones; left out: 1/sqrt(d_i), 0.01 and sqrt(3/d_i).
+        map_scale: size of the entries of drawn maps: standard deviation of "random" ones and of the noise of
+            "identity_noise", bound of "uniform" ones, root mean square of the others; 0: 1/sqrt(d_i), 0.01,
+            sqrt(3/d_i), and 1/sqrt(d_i), with which orthonormal rows have length 1.
         map_share: "end" draws the maps of both ends of an edge apart, "edge" draws one map of what both have in common.
         rotate_index: draw the rows of structured or aligned maps anew every round, the same at both ends, so that an
             edge comes to compare all that it can, a share of it at a time; such maps cannot learn.
@@ -142,7 +143,7 @@ class SheafSettings:
     map_start: Literal["structured", "aligned", "random", "uniform", "orthonormal", "identity_noise", "hadamard"] = (
         "structured"
     )
-    map_scale: float | None = None
+    map_scale: float = 0.0
     map_share: Literal["end", "edge"] = "end"
     rotate_index: bool = False
     map_storage: Literal["factored", "dense", "kronecker"] = "factored"
@@ -167,15 +168,13 @@ class SheafSettings:
                 f"sheaf.rotate_index draws rows of the identity anew, which sheaf.map_start = {self.map_start!r} does"
                 " not have; use 'structured' or 'aligned'"
             )
-        if self.map_scale is not None:
-            in_range = math.isfinite(self.map_scale) and self.map_scale > 0.0
-            _require(in_range, "sheaf.map_scale", self.map_scale, "must be a finite number above 0")
-            scaled = ("random", "uniform", "identity_noise")
+        _require_finite_at_least("sheaf.map_scale", self.map_scale, 0.0, "0 follows from the size of the models")
+        if self.map_scale > 0.0:
             _require(
-                self.map_start in scaled,
+                self.draws_maps,
                 "sheaf.map_start",
                 self.map_start,
-                f"has no sheaf.map_scale ({', '.join(scaled)} have)",
+                "has rows of length 1; set sheaf.map_scale = 0, or use 'hadamard'",
             )
         if self.map_share == "edge":
             _require(

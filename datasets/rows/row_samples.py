@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import InputWindow, Labels, Modality
 from ..windows.samples import Windows
-
-Scale = tuple[NDArray[np.float64], NDArray[np.float64]]
+from .pooled_ridge import PooledRidge, Scale
 
 
 class TargetScale(NamedTuple):
@@ -44,6 +43,7 @@ class RowSamples:
         scale: mean and standard deviation by which inputs are scaled, of the shape of one input or [].
         target: how values are scaled.
         turns: of every image by 90 degrees, counterclockwise.
+        ridge: ridge regression on the training rows of all clients, a baseline of values; None: there is none.
     """
 
     x: NDArray[Any]
@@ -54,6 +54,7 @@ class RowSamples:
     scale: Scale | None = None
     target: TargetScale = UNSCALED
     turns: int = 0
+    ridge: PooledRidge | None = None
 
     @property
     def windows(self) -> Windows:

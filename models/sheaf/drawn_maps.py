@@ -4,7 +4,8 @@ Maps of the two ends of an edge are drawn apart, as Sheaf-FMTL does, or once for
 have in common. Drawn apart, E[P_ij^T (P_ij w_i - P_ji w_j)] = d_ij v w_i with v the variance of the entries: in
 expectation the coupling is weight decay, and holds no pull towards the neighbor.
 
-Source: Ben Issaid et al., Sheaf-FMTL, for the starts; the variance is theirs where `sheaf.map_scale` = 1.
+Source: Ben Issaid et al., Sheaf-FMTL, for the starts; the variance is theirs where `sheaf.map_scale` = 1, with
+which orthonormal rows are as long as Gaussian ones are in the mean, so that a `sheaf.coupling` means the same.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class _Matrices(NamedTuple):
     variance: Callable[[float, int], float] | None
 
 
-def _orthonormal(draws: Draws, n_rows: int, dim: int, _scale: float) -> np.ndarray:
+def _orthonormal(draws: Draws, n_rows: int, dim: int, scale: float) -> np.ndarray:
     columns, triangle = np.linalg.qr(draws.normal(size=(dim, n_rows)))
     # signs make the draw uniform over all such matrices, which the QR of LAPACK alone is not
-    return np.ascontiguousarray((columns * np.sign(np.diag(triangle))).T)
+    return np.ascontiguousarray((scale * dim**0.5 * columns * np.sign(np.diag(triangle))).T)
 
 
 #: Dense starts; `hadamard` is drawn without a matrix.
@@ -57,7 +58,7 @@ _MATRICES: dict[str, _Matrices] = {
         lambda dim: (3.0 / dim) ** 0.5,
         lambda scale, _dim: scale**2 / 3.0,
     ),
-    "orthonormal": _Matrices(_orthonormal, lambda _dim: 1.0, lambda _scale, dim: 1.0 / dim),
+    "orthonormal": _Matrices(_orthonormal, lambda dim: dim**-0.5, lambda scale, _dim: scale**2),
     "identity_noise": _Matrices(
         lambda draws, n_rows, dim, scale: np.eye(n_rows, dim) + draws.normal(scale=scale, size=(n_rows, dim)),
         lambda _dim: 0.01,
@@ -76,7 +77,7 @@ def drawn_starts(sheaf: SheafSettings, own: Layout, peer: Layout, draws: Draws) 
     if sheaf.map_start == "hadamard":
         seed = int(draws.integers(2**63))
         first, second = (
-            drawn_hadamard_map(layout.dim, n_rows, np.random.default_rng(seed), at)
+            drawn_hadamard_map(layout.dim, n_rows, np.random.default_rng(seed), at, _length(sheaf, len(at)))
             for layout, at in ((own, own_at), (peer, peer_at))
         )
         return first, second
@@ -95,7 +96,7 @@ def dense_bytes(sheaf: SheafSettings, own: Layout, peer: Layout) -> int:
 def entry_variance(sheaf: SheafSettings, dim: int) -> float | None:
     """Mean square of the entries of a map [d_ij, dim]; None where some entries mean more than others."""
     if sheaf.map_start == "hadamard":
-        return 1.0 / dim
+        return _length(sheaf, dim) ** 2 / dim
     if sheaf.map_start not in _MATRICES:
         return None
     kind = _MATRICES[sheaf.map_start]
@@ -104,12 +105,17 @@ def entry_variance(sheaf: SheafSettings, dim: int) -> float | None:
 
 def _drawn(sheaf: SheafSettings, dim: int, n_rows: int, draws: Draws) -> MapStart:
     if sheaf.map_start == "hadamard":
-        return drawn_hadamard_map(dim, n_rows, draws)
+        return drawn_hadamard_map(dim, n_rows, draws, length=_length(sheaf, dim))
     return torch.from_numpy(_MATRICES[sheaf.map_start].draw(draws, n_rows, dim, _scale(sheaf, dim)))
 
 
 def _scale(sheaf: SheafSettings, dim: int) -> float:
-    return _MATRICES[sheaf.map_start].scale(dim) if sheaf.map_scale is None else sheaf.map_scale
+    return sheaf.map_scale or _MATRICES[sheaf.map_start].scale(dim)
+
+
+def _length(sheaf: SheafSettings, dim: int) -> float:
+    """Of the rows of a Hadamard map."""
+    return sheaf.map_scale * dim**0.5 if sheaf.map_scale > 0.0 else 1.0
 
 
 def _placed(matrix: Tensor, at: Tensor, dim: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A random restriction map with orthonormal rows that is never built: rows of a randomized Hadamard transform."""
+"""A random restriction map with orthogonal rows that is never built: rows of a randomized Hadamard transform."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from torch import Tensor
 
 
 class HadamardMap:
-    """P = R T S, [n_rows, dim]: S takes m coordinates of a vector, T is a random rotation of them, R takes n_rows rows.
+    """P = c R T S, [n_rows, dim]: S takes m coordinates of a vector, T rotates them at random, R takes n_rows of them.
 
     T = W_last D_2 W_first D_1 with diagonal random signs D, and with W the orthonormal Hadamard transform of the first,
-    or of the last, n coordinates, n the largest power of two up to m. Every factor is orthogonal, so P P^T = I for any
-    m, without padding; the average over signs and rows of P^T P is n_rows / m on the m coordinates. A product takes
-    m log m operations, and the map 2 bytes per coordinate and 8 per row.
+    or of the last, n coordinates, n the largest power of two up to m. Every factor is orthogonal, so P P^T = c^2 I for
+    any m, without padding; the average over signs and rows of P^T P is c^2 n_rows / m on the m coordinates. A product
+    takes m log m operations, and the map 2 bytes per coordinate and 8 per row.
 
     Args:
         dim: of the vector.
         at: [m] coordinates that are compared; None: all, in order.
         rows: [n_rows] which of the m rows, each once.
         signs: [2, m] int8, the diagonals of D_1 and D_2.
+        length: c, of every row.
 
     Source: subsampled randomized Hadamard transforms (Ailon and Chazelle 2006; Tropp 2011), which are for powers of
     two; the two overlapping windows are ours.
     """
 
-    def __init__(self, dim: int, rows: Tensor, signs: Tensor, at: Tensor | None = None) -> None:
-        self.dim, self._rows, self._signs, self._at = dim, rows, signs, at
+    def __init__(self, dim: int, rows: Tensor, signs: Tensor, at: Tensor | None = None, length: float = 1.0) -> None:
+        self.dim, self.length, self._rows, self._signs, self._at = dim, length, rows, signs, at
         self._m = signs.shape[1]
         self._n = 1 << (self._m.bit_length() - 1)
 
@@ -38,7 +39,7 @@ class HadamardMap:
     def to(self, device: torch.device | str) -> HadamardMap:
         """The same map on another device."""
         at = None if self._at is None else self._at.to(device)
-        return HadamardMap(self.dim, self._rows.to(device), self._signs.to(device), at)
+        return HadamardMap(self.dim, self._rows.to(device), self._signs.to(device), at, self.length)
 
     def project(self, vector: Tensor) -> Tensor:
         """P w, [n_rows]; of several vectors [..., dim] at once: [..., n_rows]."""
@@ -47,14 +48,14 @@ class HadamardMap:
         taken = first * (vector if self._at is None else vector[..., self._at])
         taken = second * torch.cat([hadamard_transform(taken[..., :n]), taken[..., n:]], dim=-1)
         turned = torch.cat([taken[..., : m - n], hadamard_transform(taken[..., m - n :])], dim=-1)
-        return turned[..., self._rows]
+        return self.length * turned[..., self._rows]
 
     def pull(self, residual: Tensor) -> Tensor:
         """P^T r, [dim]; of several residuals [..., n_rows] at once: [..., dim]."""
         first, second = self._signs.to(residual.dtype)
         m, n = self._m, self._n
         turned = residual.new_zeros(*residual.shape[:-1], m)
-        turned[..., self._rows] = residual
+        turned[..., self._rows] = self.length * residual
         turned = second * torch.cat([turned[..., : m - n], hadamard_transform(turned[..., m - n :])], dim=-1)
         taken: Tensor = first * torch.cat([hadamard_transform(turned[..., :n]), turned[..., n:]], dim=-1)
         if self._at is None:
@@ -78,12 +79,14 @@ class HadamardMap:
         return 2.0 * self._n * math.log2(self._n) + 4.0 * self._m
 
 
-def drawn_hadamard_map(dim: int, n_rows: int, draws: np.random.Generator, at: Tensor | None = None) -> HadamardMap:
+def drawn_hadamard_map(
+    dim: int, n_rows: int, draws: np.random.Generator, at: Tensor | None = None, length: float = 1.0
+) -> HadamardMap:
     """A map with random signs and rows."""
     m = dim if at is None else len(at)
     signs = torch.from_numpy(draws.integers(0, 2, size=(2, m), dtype=np.int8) * 2 - 1)
     rows = torch.from_numpy(np.sort(draws.choice(m, size=n_rows, replace=False)))
-    return HadamardMap(dim, rows, signs, at)
+    return HadamardMap(dim, rows, signs, at, length)
 
 
 def hadamard_transform(values: Tensor) -> Tensor:

@@ -46,14 +46,16 @@ def dense_start(start: MapStart, dim: int, dtype: torch.dtype) -> Tensor:
 
 
 def frobenius_sq(start: MapStart) -> float:
-    """Squared Frobenius norm: the number of rows, where rows are orthonormal."""
-    return float(len(start) if isinstance(start, HadamardMap) or start.ndim == 1 else start.square().sum())
+    """Squared Frobenius norm."""
+    if isinstance(start, HadamardMap):
+        return len(start) * start.length**2
+    return float(len(start) if start.ndim == 1 else start.square().sum())
 
 
 def norm_sq_bound(start: MapStart) -> float:
     """|P|^2, or a bound from above: of a matrix its squared entries' sum."""
     if isinstance(start, HadamardMap):
-        return 1.0
+        return start.length**2
     if start.numel() == 0:
         return 0.0
     # of rows of the identity: how often the most frequent is there

@@ -23,6 +23,8 @@ from .restriction_maps import RestrictionMaps
 
 #: Step size times curvature from which on a quadratic diverges.
 UNSTABLE_FROM = 2.0
+#: Coordinates of all clients together up to which iterates over all of them are kept: 1.6 MB each, some dozens.
+MOST_COORDINATES = 200_000
 #: Iterates before an estimate counts as converged: the first ones may lie close to a smaller eigenvalue.
 LEAST_PRODUCTS = 12
 #: Share of the estimate below which the rest of an iterate is rounding.
@@ -83,6 +85,29 @@ def sheaf_laplacian_bound(starts: Mapping[NodeId, Mapping[NodeId, MapStart]]) ->
     Source: |a - b|^2 <= 2 |a|^2 + 2 |b|^2 in w^T L_F w = sum over edges of |P_ij w_i - P_ji w_j|^2.
     """
     return 2.0 * max((sum(map(norm_sq_bound, of_client.values())) for of_client in starts.values()), default=0.0)
+
+
+def sheaf_laplacian_limit(
+    starts: Mapping[NodeId, Mapping[NodeId, MapStart]], dims: Mapping[NodeId, int], *, tolerance: float = 1e-3
+) -> float:
+    """Norm of L_F from above, or, where models are too large for that, twice the squared norm of one client's maps.
+
+    That client has the most rows for its size. Twice the largest |P_i|^2 bounds the norm as in `sheaf_laplacian_bound`,
+    and drawn maps with more rows have the larger norm but for chance, which is small in models of that size.
+
+    Args: as of `sheaf_laplacian_norm`.
+    """
+    if sum(dims.values()) <= MOST_COORDINATES:
+        return sheaf_laplacian_norm(starts, dims, tolerance=tolerance)
+    client = max(starts, key=lambda i: sum(map(len, starts[i].values())) / dims[i])
+
+    def pulled(vector: Tensor) -> Tensor:
+        pull = torch.zeros_like(vector)
+        for start in starts[client].values():
+            add_pull(pull, start, project_start(start, vector))
+        return pull
+
+    return 2.0 * largest_eigenvalue(pulled, dims[client], tolerance=max(tolerance, 1e-2))
 
 
 def map_norm_sq(maps: RestrictionMaps, head: Tensor, *, tolerance: float = 1e-2) -> float:

@@ -109,5 +109,9 @@ class WholeModel:
 
 
 def trained_part(model: ClientModel) -> nn.Module:
-    """Encoders, fusion and head of a model, in the order of the vector; the modules are the model's own."""
-    return nn.ModuleList([model.encoders, model.fusion, nn.ParameterList([model.head])])
+    """Encoders, fusion and head of a model, in the order of the vector; the modules are the model's own.
+
+    Without the fusion where there is one modality: whatever its parameters, all of the weight is on that one.
+    """
+    fusion = [model.fusion] if len(model.modalities) > 1 else []
+    return nn.ModuleList([model.encoders, *fusion, nn.ParameterList([model.head])])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ...emulator.contracts import MODALITIES
+from ...models.settings import SheafSettings
 from ..tasks.task_spec import SensorTask
 from .neighborhood import Graph, Neighborhood
 from .rule import Rule
@@ -187,10 +188,10 @@ HEAD_RULES: tuple[Rule[Neighborhood], ...] = (
 
 
 def coupling_strength(scenario: ScenarioFields, graph: Graph) -> tuple[float, str]:
-    """Strength of the coupling, alpha * lambda * degree * |P|^2, and a text that shows its factors.
+    """Strength of the coupling, alpha * lambda * |P_i|^2 with the most neighbors, and a text that shows its factors.
 
     With held projections a client's own step is stable only below 2. Without edges, where the algorithm couples
-    nothing, or where |P| depends on the size of the model (`sheaf.map_scale`), it is 0.
+    nothing, or where |P_i| depends on the size of the model (`sheaf.map_scale`), it is 0.
 
     Args:
         scenario: whose algorithm it is.
@@ -198,19 +199,34 @@ def coupling_strength(scenario: ScenarioFields, graph: Graph) -> tuple[float, st
     """
     spec, sheaf, training = scenario.algorithm_spec, scenario.sheaf, scenario.training
     alone = spec.couples_models and training.weight_decay == "as_sheaf"
-    unknown = spec.has_maps and sheaf.map_scale is not None
+    unknown = spec.has_maps and sheaf.map_scale > 0.0
     if not spec.couples or alone or unknown or graph.number_of_edges() == 0:
         return 0.0, ""
     field = "model_step_size" if spec.couples_models else "head_step_size"
-    longer = spec.has_maps and sheaf.map_start in ("random", "uniform")
-    norm_sq = (1.0 + math.sqrt(sheaf.compression)) ** 2 if longer else 1.0
     step_size, degree = getattr(training, field), max(degree for _, degree in graph.degree)
-    strength = step_size * sheaf.coupling * degree * norm_sq
+    norm_sq = stacked_norm_sq(sheaf, degree) if spec.has_maps else float(degree)
+    strength = step_size * sheaf.coupling * norm_sq
+    of = f"squared norm of the maps of {degree} edges" if spec.has_maps else "neighbors"
     account = (
-        f"training.{field} {step_size:g} * sheaf.coupling {sheaf.coupling:g} * largest degree {degree} *"
-        f" map norm squared {norm_sq:.2g} = {strength:.2g}"
+        f"training.{field} {step_size:g} * sheaf.coupling {sheaf.coupling:g} * {norm_sq:.2g} ({of}) = {strength:.2g}"
     )
     return strength, account
+
+
+def stacked_norm_sq(sheaf: SheafSettings, degree: int) -> float:
+    """Largest squared norm that the maps of one client with so many neighbors have together, before they learn.
+
+    Rows of the identity may be the same on all edges, and add up. Rows that are drawn point elsewhere on every edge:
+    their norm is the end of the spectrum of a Gaussian matrix, or of a sum of random projections, for large models.
+
+    Source: V. Marchenko, L. Pastur 1967; free convolution of projections (D. Voiculescu 1987).
+    """
+    share = sheaf.compression
+    if sheaf.map_start in ("random", "uniform"):
+        return (1.0 + math.sqrt(degree * share)) ** 2
+    if sheaf.map_start in ("orthonormal", "hadamard") and share < 1.0 - 1.0 / degree:
+        return (math.sqrt((degree - 1) * share) + math.sqrt(1.0 - share)) ** 2
+    return float(degree)
 
 
 def coupled_graph(s: Neighborhood) -> Graph:

@@ -106,7 +106,12 @@ class ScenarioFields(Section):
 
     @property
     def fusion(self) -> str:
-        """How models with several modalities fuse them, a name of `FUSIONS`."""
+        """How models with several modalities fuse them, a name of `FUSIONS`.
+
+        Rows are one input: there is nothing to weigh, and scores of attention would be parameters that do nothing.
+        """
+        if self.model.fusion == "default" and self.data.source == "rows":
+            return "concat"
         return self.algorithm_spec.fusion if self.model.fusion == "default" else self.model.fusion
 
     def data_of(self, group: str) -> DataSection:

@@ -86,10 +86,13 @@ class Regression(_AboutRows):
 
     def baselines(self, train: RowSamples, test: RowSamples) -> Mapping[str, Scores]:
         truth, own, pooled = test.truth, float(train.truth.mean()), test.target.mean
-        return {
+        found = {
             "own mean": score_values(np.full(len(truth), own), truth),
             "pooled mean": score_values(np.full(len(truth), pooled), truth),
         }
+        if test.ridge is not None:
+            found["pooled ridge"] = score_values(test.ridge.values(test.inputs()[test.modality]), truth)
+        return found
 
 
 def _rows(samples: Samples) -> RowSamples:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...emulator.contracts import NodeId
 from ...models.sheaf.map_starts import MapStart
-from ...models.sheaf.stability import sheaf_laplacian_bound, sheaf_laplacian_norm, step_limit
+from ...models.sheaf.stability import sheaf_laplacian_limit, step_limit
 from ..schema.learning_rules import coupled_graph
 from ..schema.neighborhood import Neighborhood
 
@@ -54,8 +54,4 @@ def _laplacian_norm(neighborhood: Neighborhood, starts: Starts, vectors: Mapping
     """Largest eigenvalue of the sheaf Laplacian, or of the graph's; from above, at most twice as large."""
     if not neighborhood.scenario.algorithm_spec.has_maps:
         return 2.0 * max((degree for _, degree in coupled_graph(neighborhood).degree), default=0)
-    matrices = any(isinstance(start, Tensor) and start.ndim == 2 for own in starts.values() for start in own.values())
-    # orthonormal rows have a bound that is nearly as good, and iterates over all models of a large run fill the memory
-    if not matrices:
-        return sheaf_laplacian_bound(starts)
-    return sheaf_laplacian_norm(starts, {client: len(vector) for client, vector in vectors.items()}, tolerance=1e-2)
+    return sheaf_laplacian_limit(starts, {client: len(vector) for client, vector in vectors.items()}, tolerance=1e-2)

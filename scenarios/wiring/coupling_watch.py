@@ -16,7 +16,7 @@ from ...models.sheaf.stability import (
     UNSTABLE_FROM,
     map_step_limit,
     sheaf_laplacian_bound,
-    sheaf_laplacian_norm,
+    sheaf_laplacian_limit,
     step_limit,
 )
 
@@ -74,7 +74,7 @@ def _step_warning(
         return ""
     if alpha <= step_limit(0.0, coupling, sheaf_laplacian_bound(starts)):
         return ""  # as nearly always, without the norm, which a thousand clients would wait for
-    norm = sheaf_laplacian_norm(starts, {client: len(vector) for client, vector in vectors.items()})
+    norm = sheaf_laplacian_limit(starts, {client: len(vector) for client, vector in vectors.items()})
     limit = step_limit(0.0, coupling, norm)
     if alpha <= limit:
         return ""

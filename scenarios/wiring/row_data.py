@@ -11,8 +11,9 @@ import numpy as np
 
 from ...datasets.rows.federated_rows import FederatedRows, RowColumns, RowRequest
 from ...datasets.rows.owners import Dealing, Rows, dealt, owner_names
+from ...datasets.rows.pooled_ridge import MOST_COLUMNS, PooledRidge, Scale, pooled_ridge
 from ...datasets.rows.row_datasets import ROW_DATASETS
-from ...datasets.rows.row_samples import RowSamples, Scale, TargetScale
+from ...datasets.rows.row_samples import RowSamples, TargetScale
 from ...datasets.rows.row_split import RowSplit, SplitRows, quarter_turns, scarce_clients, split_rows, thinned
 from ...emulator.contracts import ConfigError, Modality
 from ...emulator.random_streams import named_stream
@@ -47,10 +48,12 @@ def client_rows(scenario: Scenario) -> list[tuple[str, RowSamples, RowSamples]]:
         )
         for split, turn in zip(splits, turns, strict=True)
     ]
-    common = _scale([train for train, _ in pairs]) if data.scaling == "common" else None
+    of_all = _scale([train for train, _ in pairs])
+    common = of_all if data.scaling == "common" else None
+    ridge = _ridge([train for train, _ in pairs], of_all)
     scaled = [(common or _scale([train]), train, test) for train, test in pairs]
     return [
-        (name, replace(train, scale=scale), replace(test, scale=scale))
+        (name, replace(train, scale=scale), replace(test, scale=scale, ridge=ridge))
         for name, (scale, train, test) in zip(owner_names(rows, parts), scaled, strict=True)
     ]
 
@@ -106,6 +109,14 @@ def _target(rows: FederatedRows, splits: Sequence[SplitRows]) -> TargetScale:
         return TargetScale()
     values = rows.y[np.concatenate([split.train for split in splits])].astype(np.float64)
     return TargetScale(float(values.mean()), float(values.std()) or 1.0)
+
+
+def _ridge(samples: Sequence[RowSamples], scale: Scale) -> PooledRidge | None:
+    """The baseline of values in tables of ordinary width."""
+    one = samples[0]
+    if one.class_names or one.modality != "table" or len(scale[0]) > MOST_COLUMNS:
+        return None
+    return pooled_ridge(((rows.inputs()["table"], rows.truth) for rows in samples), scale)
 
 
 def _scale(samples: Sequence[RowSamples]) -> Scale:

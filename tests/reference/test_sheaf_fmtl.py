@@ -86,3 +86,61 @@ def test_with_learned_maps_every_client_ends_at_its_own_minimum_and_with_frozen_
 
     assert apart(learned) < 1e-6
     assert apart(frozen) > 0.05
+
+
+def minimum(problem: FmtlProblem) -> dict[int, Tensor]:
+    """Exact minimum of a quadratic objective under maps that stay."""
+    sizes = [len(problem.start[i]) for i in sorted(problem.start)]
+
+    def of_stack(stacked: Tensor) -> Tensor:
+        return objective(problem, dict(enumerate(torch.split(stacked, sizes))), problem.maps)
+
+    zero = torch.zeros(sum(sizes), dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(of_stack(zero), zero)
+    curvature = torch.autograd.functional.hessian(of_stack, zero.detach())
+    return dict(enumerate(torch.split(-torch.linalg.solve(curvature, slope), sizes)))
+
+
+def test_maps_that_stay_lead_to_the_minimum_of_the_coupled_objective() -> None:
+    problem = replace(quadratics(), alpha=0.2, eta=0.0, n_rounds=250)
+    found, exact = run_sheaf_fmtl(problem)[-1].models, minimum(problem)
+    assert max(float((found[i] - exact[i]).abs().max()) for i in found) < 1e-8
+
+
+def test_a_strong_coupling_through_common_injective_maps_leads_to_the_pooled_minimum() -> None:
+    """Conventional federated learning: the distance to it falls as 1 / lambda."""
+    problem, rng = quadratics((5, 5, 5, 5)), np.random.default_rng(6)
+    common = {(i, j): torch.linalg.qr(normal(rng, 7, 5))[0] for i, j in EDGES}
+    maps = {end: common[i, j] for i, j in EDGES for end in ((i, j), (j, i))}
+
+    def pooled(theta: Tensor) -> Tensor:
+        return torch.as_tensor(sum(loss(0, 0, theta) for loss in problem.losses.values()))
+
+    zero = torch.zeros(5, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(pooled(zero), zero)
+    of_all = -torch.linalg.solve(torch.autograd.functional.hessian(pooled, zero.detach()), slope)
+    strengths = (100.0, 200.0, 400.0)
+    apart = [
+        max(float((model - of_all).norm()) for model in minimum(replace(problem, maps=maps, coupling=one)).values())
+        for one in strengths
+    ]
+    assert apart[0] > 1e-4
+    assert_allclose(apart[1:], np.array(apart[:-1]) / 2.0, rtol=0.02)
+
+
+def test_on_a_star_with_selections_the_server_holds_the_mean_over_the_owners_of_every_coordinate() -> None:
+    """Hybrid learning, at its stationary point."""
+    owned = {1: (0, 1), 2: (1, 2, 3), 3: (1, 3)}
+    problem = quadratics((5, 2, 3, 2))
+    star = tuple((0, i) for i in owned)
+    rows = torch.eye(5, dtype=torch.float64)
+    maps = {(0, i): rows[list(at)] for i, at in owned.items()}
+    maps |= {(i, 0): torch.eye(len(at), dtype=torch.float64) for i, at in owned.items()}
+    losses = {**problem.losses, 0: lambda _round, _step, theta: 0.0 * theta.sum()}
+    end = run_sheaf_fmtl(
+        replace(problem, losses=losses, edges=star, maps=maps, eta=0.0, alpha=0.3, coupling=1.0, n_rounds=300)
+    )[-1].models
+    for coordinate in range(4):
+        of_owners = [end[i][at.index(coordinate)] for i, at in owned.items() if coordinate in at]
+        assert_allclose(end[0][coordinate], torch.stack(of_owners).mean(), atol=1e-8)
+    assert end[0][4] == problem.start[0][4]  # nobody has it

@@ -8,6 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.sheaf.hadamard_map import drawn_hadamard_map, hadamard_transform
+from sheafedge.models.sheaf.map_starts import frobenius_sq, norm_sq_bound
 from sheafedge.models.sheaf.restriction_maps import DenseMaps, FactoredMaps
 
 EQUATION = 1e-10
@@ -43,6 +44,14 @@ def test_rows_are_orthonormal_and_the_pull_is_the_transpose(dim: int, part: bool
     assert_allclose(one.pull(residual), matrix.T @ residual, atol=EQUATION)
     if at is not None:
         assert not matrix[:, np.setdiff1d(np.arange(dim), at.numpy())].any()
+
+
+def test_longer_rows_are_the_same_rows() -> None:
+    one, longer = (drawn_hadamard_map(11, 4, np.random.default_rng(3), length=length) for length in (1.0, 2.5))
+    assert_allclose(longer.dense(torch.float64), 2.5 * one.dense(torch.float64), atol=EQUATION)
+    vector = torch.arange(11.0, dtype=torch.float64)
+    assert_allclose(longer.to("cpu").project(vector), 2.5 * one.project(vector), atol=EQUATION)
+    assert (frobenius_sq(longer), norm_sq_bound(longer)) == (4 * 2.5**2, 2.5**2)
 
 
 def test_all_rows_together_lose_nothing() -> None:

@@ -13,13 +13,17 @@ from hypothesis import strategies as st
 from reference.sheaf_dmfl import sheaf_laplacian
 from reference.sheaves import Graph, Sheaf, any_case, graphs, sheaves
 from sheafedge.models.head import HeadLayout
+from sheafedge.models.sheaf import stability
 from sheafedge.models.sheaf.equations import structured_starts
+from sheafedge.models.sheaf.hadamard_map import drawn_hadamard_map
+from sheafedge.models.sheaf.map_starts import MapStart
 from sheafedge.models.sheaf.restriction_maps import DenseMaps, FactoredMaps
 from sheafedge.models.sheaf.stability import (
     largest_eigenvalue,
     map_norm_sq,
     map_step_limit,
     sheaf_laplacian_bound,
+    sheaf_laplacian_limit,
     sheaf_laplacian_norm,
     step_limit,
 )
@@ -116,6 +120,22 @@ def test_the_norm_of_a_clients_maps_is_their_largest_singular_value_squared(
         maps = maps_class(own, len(head), dtype=torch.float64) if own else DenseMaps({}, len(head))
         expected = float(np.linalg.norm(torch.cat(list(own.values())).numpy(), 2)) ** 2 if own else 0.0
         assert map_norm_sq(maps, head, tolerance=ASKED) == pytest.approx(expected, rel=EXACT)
+
+
+def test_the_limit_of_large_models_is_found_from_one_client_and_lies_above_the_norm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dim, edges = 300, [(0, 1), (0, 2), (0, 3), (1, 2)]
+    starts: dict[int, dict[int, MapStart]] = {i: {} for i in range(4)}
+    for i, j in edges:
+        starts[i][j], starts[j][i] = (drawn_hadamard_map(dim, 40, np.random.default_rng([i, j, end])) for end in (0, 1))
+    dims = dict.fromkeys(starts, dim)
+    exact = sheaf_laplacian_limit(starts, dims)
+    assert exact == sheaf_laplacian_norm(starts, dims)
+    monkeypatch.setattr(stability, "MOST_COORDINATES", 4 * dim - 1)
+    bounds = sheaf_laplacian_limit(starts, dims), sheaf_laplacian_bound(starts)
+    assert exact <= bounds[0] <= 2.0 * exact
+    assert bounds[0] < 0.8 * bounds[1]
 
 
 def test_operators_without_finite_numbers_have_no_finite_norm() -> None:

@@ -835,7 +835,7 @@ CASES: dict[str, Case] = {
         {"topology.kind": "complete", "sheaf.coupling": 2.0},
         {"sheaf.coupling": 0.01},
         (
-            "training.head_step_size 0.1 * sheaf.coupling 2 * largest degree 19 * map norm squared 1 ="
+            "training.head_step_size 0.1 * sheaf.coupling 2 * 19 (squared norm of the maps of 19 edges) ="
             " 3.8, and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size"
         ),
     ),
@@ -846,11 +846,11 @@ CASES: dict[str, Case] = {
             "topology.kind": "complete",
             "sheaf.map_start": "random",
             "sheaf.compression": 0.25,
-            "sheaf.coupling": 1.0,
+            "sheaf.coupling": 3.1,
         },
-        {"sheaf.map_start": "structured"},
+        {"sheaf.compression": 0.1},
         (
-            "training.head_step_size 0.1 * sheaf.coupling 1 * largest degree 10 * map norm squared 2.2 = 2.2,"
+            "training.head_step_size 0.1 * sheaf.coupling 3.1 * 6.7 (squared norm of the maps of 10 edges) = 2.1,"
             " and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size"
         ),
     ),
@@ -859,7 +859,7 @@ CASES: dict[str, Case] = {
         {"clients.n_clients": 21, "topology.kind": "complete", "sheaf.coupling": 1.0},
         {"sheaf.coupling": 0.99},
         (
-            "training.head_step_size 0.1 * sheaf.coupling 1 * largest degree 20 * map norm squared 1 = 2,"
+            "training.head_step_size 0.1 * sheaf.coupling 1 * 20 (squared norm of the maps of 20 edges) = 2,"
             " and from 2 on heads diverge; lower sheaf.coupling or training.head_step_size"
         ),
     ),
@@ -1070,7 +1070,7 @@ RUN_CASES: dict[str, RunCase] = {
             "sheaf.coupling": 100.0,
         },
         {"sheaf.coupling": 0.1},
-        "training.head_step_size 0.1 * sheaf.coupling 100 * largest degree 2 * map norm squared 1 = 20, and from 2 on"
+        "training.head_step_size 0.1 * sheaf.coupling 100 * 2 (squared norm of the maps of 2 edges) = 20, and from 2 on"
         " heads diverge; lower sheaf.coupling or training.head_step_size",
     ),
     "more workers than clients": RunCase(

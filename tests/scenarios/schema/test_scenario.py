@@ -63,7 +63,10 @@ def test_every_shipped_scenario_loads_under_its_own_name_and_says_what_it_is(nam
 
 def test_every_task_has_a_shipped_scenario() -> None:
     assert {load_scenario(name).task for name in shipped_scenarios()} == set(TASKS)
-    assert set(shipped_scenarios()) == {"blockage", "beam_tracking", "drone_beam", "digits", "school", "wisdm"}
+    assert set(shipped_scenarios()) == {"blockage", "beam_tracking", "drone_beam", "digits", "school", "wisdm"} | {
+        "rotated_mnist",
+        "rotated_mnist_sizes",
+    }
 
 
 def test_no_edit_changes_nothing() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from sheafedge.datasets.rows.pooled_ridge import PooledRidge
 from sheafedge.datasets.rows.row_samples import RowSamples, TargetScale
 from sheafedge.emulator.contracts import ConfigError, Labels
 from sheafedge.scenarios.schema.data_section import DataSection
@@ -48,6 +51,14 @@ def test_means_are_of_own_rows_and_of_those_of_all() -> None:
     baselines = VALUES.baselines(FOUR.take(np.array([0, 1])), FOUR)
     assert baselines["own mean"]["mse"] == pytest.approx(np.mean(np.array([5.0, 5.0, 15.0, 25.0]) ** 2))
     assert baselines["pooled mean"]["mse"] == pytest.approx(np.mean(np.array([10.0, 0.0, 10.0, 20.0]) ** 2))
+
+
+def test_the_regression_on_pooled_rows_is_a_baseline_where_there_is_one() -> None:
+    ridge = PooledRidge((np.array([1.0, 0.0]), np.array([2.0, 1.0])), np.array([10.0, 1.0]), 3.0, 0.1)
+    answers = (FOUR.inputs()["table"][:, 0] - 1.0) * 5.0 + FOUR.inputs()["table"][:, 1] + 3.0
+    found = VALUES.baselines(FOUR, replace(FOUR, ridge=ridge))
+    assert found["pooled ridge"]["mse"] == pytest.approx(np.mean((answers - FOUR.truth) ** 2))
+    assert "pooled ridge" not in VALUES.baselines(FOUR, FOUR)
 
 
 def test_outputs_follow_from_the_data() -> None:

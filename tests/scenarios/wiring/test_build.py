@@ -15,6 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.models.head import HeadLayout
+from sheafedge.models.sheaf.drawn_maps import drawn_starts
+from sheafedge.models.sheaf.map_starts import dense_start
 from sheafedge.scenarios.schema.learning_rules import coupling_strength
 from sheafedge.scenarios.schema.neighborhood import assign_groups, with_groups_linked
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario, shipped_scenarios
@@ -372,15 +375,21 @@ def test_a_gentle_coupling_passes_in_silence(tiny: Scenario) -> None:
     assert coupled(tiny, 0.9) == ()
 
 
-def test_random_maps_are_longer_and_count_for_more(tiny: Scenario) -> None:
-    """(1 + sqrt(gamma))^2 is 4 at gamma 1."""
-    assert coupled(tiny, 0.4) == ()
-    assert len(coupled(tiny, 0.4, **{"sheaf.map_start": "random"})) == 1
-    strengths = [
-        coupling_strength(tiny.edited({"sheaf.map_start": start}), nx.star_graph(4))[0]
-        for start in ("structured", "random")
-    ]
-    assert strengths[1] == pytest.approx(4.0 * strengths[0])
+@pytest.mark.parametrize("start", ["random", "uniform", "orthonormal", "hadamard"])
+@pytest.mark.parametrize("compression", [0.05, 0.4])
+def test_the_strength_of_drawn_maps_is_that_of_the_norm_of_all_their_rows(
+    tiny: Scenario, start: str, compression: float
+) -> None:
+    degree, dim = 6, 600
+    scenario = tiny.edited({"sheaf.map_start": start, "sheaf.compression": compression})
+    layout = HeadLayout(1, (("gps", dim - 1),))
+    drawn = [drawn_starts(scenario.sheaf, layout, layout, np.random.default_rng(k))[0] for k in range(degree)]
+    stacked = torch.cat([dense_start(one, dim, torch.float64) for one in drawn])
+    norm_sq = float(torch.linalg.matrix_norm(stacked, ord=2)) ** 2
+    strength, _ = coupling_strength(scenario, nx.star_graph(degree))
+    alpha, coupling = scenario.training.head_step_size, scenario.sheaf.coupling
+    assert strength == pytest.approx(alpha * coupling * norm_sq, rel=0.06)  # large models leave less to chance
+    assert strength < 0.9 * alpha * coupling * degree or start in ("random", "uniform")
 
 
 def test_without_coupled_heads_no_coupling_is_too_strong(tiny: Scenario) -> None:

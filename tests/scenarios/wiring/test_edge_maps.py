@@ -28,8 +28,9 @@ def test_dense_maps_beyond_the_memory_are_refused_with_their_size_and_the_remedy
 
 
 @pytest.mark.parametrize("start", ["random", "uniform", "orthonormal", "hadamard"])
-def test_the_decay_is_that_of_the_maps_that_are_drawn(start: str) -> None:
-    scenario = tiny({**FMTL, "sheaf.map_start": start})
+@pytest.mark.parametrize("scale", [0.0, 0.5])
+def test_the_decay_is_that_of_the_maps_that_are_drawn(start: str, scale: float) -> None:
+    scenario = tiny({**FMTL, "sheaf.map_start": start, "sheaf.map_scale": scale, "training.model_step_size": 0.001})
     emulation = wired(scenario).emulation
     maps = EdgeMaps(scenario.sheaf, scenario.seed, emulation.clients, whole_models=True)
     decay, starts = maps.equivalent_decay(emulation.graph), maps.of_graph(emulation.graph)
@@ -40,6 +41,15 @@ def test_the_decay_is_that_of_the_maps_that_are_drawn(start: str) -> None:
         tolerance = 1e-6 if start in ("orthonormal", "hadamard") else 0.3
         assert_allclose(decay[client], mean, rtol=tolerance)
     assert "weight decay of" in emulation.notes[1]
+
+
+@pytest.mark.parametrize("start", ["orthonormal", "hadamard"])
+def test_orthogonal_rows_of_scale_1_are_as_long_as_gaussian_ones(start: str) -> None:
+    scenario = tiny({**FMTL, "sheaf.map_start": start, "sheaf.map_scale": 1.0, "training.model_step_size": 1e-4})
+    emulation = wired(scenario).emulation
+    own, *_ = EdgeMaps(scenario.sheaf, 0, emulation.clients, whole_models=True).of_edge(0, 1)
+    dim = model_layout(emulation.clients[0].models["fused"]).dim
+    assert_allclose(frobenius_sq(own), len(own) * dim, rtol=1e-6)
 
 
 def test_without_random_maps_no_decay_is_named() -> None:
