@@ -136,6 +136,7 @@ def test_the_shared_twin_is_sheaf_diffusion_on_the_rows_that_are_left() -> None:
     assert [message.payload.shape for message in sent] == [message.payload.shape for message in others]
 
 
+@pytest.mark.slow
 def test_what_is_handed_out_answers_as_both_twins_together(tmp_path: Path) -> None:
     walk = wired(tiny(TWIN))
     for round_index in range(6):

@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import gc
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sheafedge.scenarios.compare import comparing
+import tomli_w
+from sheafedge.scenarios.compare import comparing, jobs
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison, validated_comparison
+from sheafedge.scenarios.running.run import run_scenario
+from sheafedge.scenarios.schema.scenario import Scenario
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _equal_runs_are_made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests here ask which runs are made, kept and compared; further runs of a scenario are copies of the first."""
+    made: dict[str, Path] = {}
+    store = tmp_path_factory.mktemp("made")
+
+    def made_once(scenario: Scenario, folder: Path, **options: Any) -> None:
+        key = tomli_w.dumps(scenario.tables())
+        if key not in made:
+            run_scenario(scenario, store / str(len(made)), **options)
+            made[key] = store / str(len(made))
+        shutil.copytree(made[key], folder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jobs, "run_scenario", made_once)
+        yield
 
 
 @pytest.fixture(scope="session")

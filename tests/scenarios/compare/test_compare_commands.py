@@ -117,6 +117,7 @@ def test_if_no_run_is_possible_the_exit_code_says_so(
     assert "sequences" in (tmp_path / "c" / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_every_process_and_the_same_command_continues(tiny_arguments: list[str], tmp_path: Path) -> None:
     asked = ["compare", *tiny_arguments, "--algorithms", "local,dsgd", "--jobs", "2", "--out", "c"]
     slow = ["--set", "rounds=10", "--set", "training.local_steps=10", "--seeds", "10"]

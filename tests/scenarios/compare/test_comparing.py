@@ -19,6 +19,7 @@ from sheafedge.scenarios.compare.comparison_tables import failure_lines, markdow
 from sheafedge.scenarios.compare.curves import curves_of
 from sheafedge.scenarios.compare.jobs import JobOutcome
 from sheafedge.scenarios.compare.plan import PlannedRun
+from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.running.run_summary import run_code
 
 #: A step that leaves the finite numbers at once.
@@ -267,6 +268,7 @@ def test_a_seed_that_failed_leaves_means_over_the_others(two_methods: Comparison
     assert curve.scores["rf"][:, -1].tolist() == pytest.approx(list(found["values"].values()))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_two_jobs_find_what_one_finds(
     two_methods: Comparison, finished: tuple[Path, dict[str, Any]], tmp_path: Path
@@ -309,7 +311,10 @@ def test_a_second_comparison_in_one_folder_is_refused_and_touches_nothing(
         assert [path.name for path in folder.iterdir()] == [".lock"]
 
 
-def test_a_run_that_another_process_makes_is_left_alone(two_methods: Comparison, tmp_path: Path) -> None:
+def test_a_run_that_another_process_makes_is_left_alone(
+    two_methods: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "run_scenario", run_scenario)  # and not what was made before
     (tmp_path / "one.partial").mkdir()
     job = jobs.Job(two_methods.base(), tmp_path / "one", "")
     with owned(tmp_path / "one"):

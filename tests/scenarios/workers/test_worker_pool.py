@@ -210,6 +210,7 @@ def training(folder: Path, *options: str) -> Iterator[tuple[Engine, list[int]]]:
 
 
 @needs_proc
+@pytest.mark.slow
 def test_a_worker_that_is_killed_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
     with training(tmp_path, "--workers", "2") as (engine, workers):
         assert len(workers) == 2
