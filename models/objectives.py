@@ -41,6 +41,14 @@ def squared_error(outputs: Tensor, labels: Tensor, class_weights: Tensor | None)
     return functional.mse_loss(outputs[:, 0], labels.to(outputs.dtype))
 
 
+#: Name -> objective.
+OBJECTIVES: dict[str, Objective] = {
+    "cross_entropy": cross_entropy,
+    "binary_cross_entropy": binary_cross_entropy,
+    "squared_error": squared_error,
+}
+
+
 def class_logits(logits: Tensor) -> Tensor:
     """Logits [..., n_classes], one per class: a single one stands for two classes, the first of them with logit 0."""
     if logits.shape[-1] > 1:

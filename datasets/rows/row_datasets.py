@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from .activity_rows import wisdm_rows
 from .digit_rows import digits_rows, mnist_rows
 from .federated_rows import RowDataset
 from .file_rows import file_rows
 from .school_rows import school_rows
 
-ROW_DATASETS: Mapping[str, RowDataset] = {
+ROW_DATASETS: dict[str, RowDataset] = {
     "file": RowDataset(file_rows, "a .npz or .csv file of your own", "any"),
     "digits": RowDataset(digits_rows, "", "classes"),
     "mnist": RowDataset(mnist_rows, "the file mnist.npz, or its folder", "classes"),

@@ -5,14 +5,15 @@ Every function takes `where`, which names the array in messages, such as "mine.n
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import DataError
+from ...emulator.contracts import DataError, Labels
 from ...emulator.regular_file import quoted
-from .federated_rows import PARTS
+from .federated_rows import PARTS, FederatedRows
 
 #: More classes than this are values that were taken for classes.
 MOST_CLASSES = 1000
@@ -127,6 +128,37 @@ def same_length(name: str, n_rows: int, **columns: NDArray[Any] | None) -> None:
             raise DataError(
                 f"{name}: {column} has {len(values)} rows, but x has {n_rows}; give one entry per row in both"
             )
+
+
+def checked_rows(rows: object, where: str) -> FederatedRows:
+    """What a reader returned, refused where it is not what `FederatedRows` says.
+
+    Raises:
+        DataError: naming the array.
+    """
+    if not isinstance(rows, FederatedRows):
+        raise DataError(f"{where}: its reader returned {type(rows).__name__}, not FederatedRows")
+    x = row_inputs(f"{where}: x", np.asarray(rows.x))
+    same_length(where, len(x), y=rows.y, owner=rows.owner, split=rows.split)
+    if rows.class_names:
+        _check_numbers(f"{where}: y", rows.y, len(rows.class_names), "class_names")
+    else:
+        values_of(f"{where}: y", np.asarray(rows.y))
+    if rows.owner is not None:
+        _check_numbers(f"{where}: owner", rows.owner, len(rows.owner_names), "owner_names")
+    split = None if rows.split is None else parts_of(f"{where}: split", rows.split)
+    labels: Labels = rows.y.astype(np.int64) if rows.class_names else rows.y.astype(np.float32)
+    return replace(rows, x=x, y=labels, split=split)
+
+
+def _check_numbers(where: str, values: NDArray[Any], n_names: int, names: str) -> None:
+    """Refuse numbers that count from 0 into a list of names, where one is outside of it."""
+    numbers = _one_axis(where, np.asarray(values))
+    if numbers.dtype.kind not in "iu":
+        raise DataError(f"{where} must hold whole numbers from 0, which count into {names}, got type {numbers.dtype}")
+    if numbers.min() < 0 or numbers.max() >= n_names:
+        wrong = numbers.min() if numbers.min() < 0 else numbers.max()
+        raise DataError(f"{where} must count from 0 into {n_names} {names}, got {wrong}")
 
 
 def _one_axis(where: str, values: NDArray[Any]) -> NDArray[Any]:

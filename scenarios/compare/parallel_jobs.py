@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -20,6 +20,7 @@ from typing import Any, Self
 import tomli_w
 
 from ...emulator.contracts import SheafedgeError
+from ..plugins.loading import PluginSource, load_installed, load_source, loaded_sources
 from ..schema.scenario import validated
 from ..workers.ray_cluster import ray_running
 from .jobs import Job, JobOutcome, run_job
@@ -98,7 +99,7 @@ class JobProcesses:
         # a forked process would inherit torch with the thread pool and locks of the parent
         context = get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,), daemon=True)
+        process = context.Process(target=_work, args=(theirs, loaded_sources()), daemon=True)
         # a child keeps a signal that its parent ignored when it started
         with _ignoring_ctrl_c():
             process.start()
@@ -107,8 +108,9 @@ class JobProcesses:
         return ours
 
 
-def _work(connection: Connection) -> None:
+def _work(connection: Connection, plugins: Sequence[PluginSource]) -> None:
     """Main loop of a process: run jobs until the parent ends or terminates it."""
+    _load(plugins)  # before the first job, whose scenario may hold a value of theirs
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     # raised as KeyboardInterrupt, on which a run renames its unfinished folder before the process ends
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -153,14 +155,26 @@ def _ignoring_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def make_run(scenario: str, folder: str, world: str) -> tuple[float, str, str]:
+def _load(plugins: Sequence[PluginSource]) -> None:
+    """Load the plugins of the process that hands out jobs; it has loaded each of them itself."""
+    load_installed()
+    for source in plugins:
+        load_source(PluginSource(*source))
+
+
+def make_run(scenario: str, folder: str, world: str, plugins: Sequence[PluginSource] = ()) -> tuple[float, str, str]:
     """Run a job that is described by plain text; returns the fields of `JobOutcome`.
 
     Args:
         scenario: scenario as TOML.
         folder: run folder; empty: only record the world.
         world: key of the recording that the job needs or makes; empty: none.
+        plugins: sources of plugins, three texts each.
     """
+    try:
+        _load(plugins)
+    except SheafedgeError as error:  # an installed one of this host
+        return 0.0, type(error).__name__, str(error)
     outcome = run_job(Job(validated(tomllib.loads(scenario)), Path(folder) if folder else None, world))
     return outcome.seconds, outcome.error, outcome.sentence
 
@@ -209,7 +223,9 @@ class RayJobs:
         """Start a job; `has_room` must be true."""
         # absolute: a task on another host has another working directory
         folder = "" if job.folder is None else str(job.folder.absolute())
-        self._busy[self._task.remote(tomli_w.dumps(job.scenario.tables()), folder, job.world)] = job
+        scenario = tomli_w.dumps(job.scenario.pinned_tables())
+        plugins = [tuple(source) for source in loaded_sources()]  # Ray pickles texts, and no class of ours
+        self._busy[self._task.remote(scenario, folder, job.world, plugins)] = job
 
     def next_ended(self) -> Iterator[tuple[Job, JobOutcome]]:
         """Wait until a job ends, and yield it with its outcome.

@@ -70,10 +70,12 @@ def _environment(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not environments:
         return {"sheafedge": __version__}
     found: dict[str, Any] = {}
-    for name in environments[0]:
+    # a method without a plugin is not made by other software than one with it
+    plugins = {name: digest for one in environments for name, digest in one.get("plugins", {}).items()}
+    for name in [name for name in environments[0] if name != "plugins"]:
         values = list(dict.fromkeys(one.get(name) for one in environments))
         found[name] = values[0] if len(values) == 1 else values
-    return found
+    return {**found, **({"plugins": plugins} if plugins else {})}
 
 
 def spread(values: Values) -> dict[str, Any]:

@@ -17,14 +17,14 @@ from ...emulator.contracts import ConfigError, DataError
 from ...emulator.ownership import owned
 from ...emulator.regular_file import open_regular, read_regular
 from ...version import __version__
-from ..running.run_summary import run_code
+from ..running.run_summary import run_code, run_plugins
 from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.former_names import with_former_names
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
 
-#: Fields that cannot change a result, of the scenario and of its section `compute`.
-WITHOUT_EFFECT = ("name", "summary", "export")
+#: Fields that cannot change a result, of the scenario and of its section `compute`; plugins count by their sources.
+WITHOUT_EFFECT = ("name", "summary", "plugins", "export")
 WITHOUT_EFFECT_IN_COMPUTE = ("executor", "threads")
 
 
@@ -65,7 +65,9 @@ def stored_state(folder: Path, scenario: Scenario) -> StoredState:
         return StoredState("absent")
     try:
         path = folder / "scenario.toml"
-        stored = deciding_tables(stored_scenario(read_toml(path), str(path)))
+        tables = read_toml(path)
+        tables.pop("plugins", None)  # another source of one makes a run stale below, and not unusable
+        stored = deciding_tables(stored_scenario(tables, str(path)))
         summary = stored_summary(folder)
         n_lines = len(stored_metrics(folder))
     except (ConfigError, DataError):
@@ -78,6 +80,9 @@ def stored_state(folder: Path, scenario: Scenario) -> StoredState:
     for name, value in now.items():
         if then.get(name) != value:
             return StoredState("stale", "other code" if name == "code" else f"{name} {then.get(name)}")
+    plugins, plugins_then = run_plugins(scenario), then.get("plugins", {})
+    if other := next((name for name in plugins if plugins_then.get(name) != plugins[name]), None):
+        return StoredState("stale", f"another {other}")
     return StoredState("stored")
 
 

@@ -23,7 +23,7 @@ from ...emulator.edge.manifest import InputSpec, Manifest
 from ..schema.data_section import CodebookSize, DataSection
 from ..tasks.beam_tasks import WHOLE_CODEBOOK
 from ..tasks.task_spec import SensorTask
-from ..tasks.task_table import SENSOR_TASKS
+from ..tasks.task_table import TASKS
 from ..wiring.members import kept_frames
 
 #: Rates that differ by less are one rate.
@@ -254,13 +254,13 @@ def _frame(values: NDArray[np.float32], spec: InputSpec) -> NDArray[Any]:
 
 
 def _task(manifest: Manifest) -> SensorTask:
-    try:
-        return SENSOR_TASKS[manifest.task]
-    except KeyError:
+    known = {name: task for name, task in TASKS.items() if isinstance(task, SensorTask)}
+    if manifest.task not in known:
         raise ConfigError(
             f"the served model {manifest.name!r} is asked {manifest.task!r}, which replay cannot score; it can score"
-            f" {', '.join(SENSOR_TASKS)}"
-        ) from None
+            f" {', '.join(known)}"
+        )
+    return known[manifest.task]
 
 
 def _data(manifest: Manifest, rate_hz: float, label: str) -> DataSection:

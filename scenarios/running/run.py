@@ -171,7 +171,7 @@ def _played(
             opened as folder,
         ):
             if checkpoint is None:
-                folder.write_scenario(scenario.tables())
+                folder.write_scenario(scenario)
             played = player.play(folder)
             summary = run_summary(played, folder, progress)
             folder.write_summary(summary)

@@ -17,9 +17,12 @@ import tomli_w
 from ...emulator.contracts import ConfigError, SheafedgeError, State
 from ...emulator.ownership import OwnedError, owned, refuse_owned
 from ...emulator.whole_file import sync, write_whole
+from ..schema.scenario import Scenario
 from .checkpoint import has_checkpoint, write_checkpoint
 from .interrupted_run import CHECKPOINTS, Interrupted, target_of
 
+#: Folder of the plugin files of a run, as they were when it began.
+PLUGINS = "plugins"
 #: What to do about a name that cannot be used.
 ELSEWHERE = "choose another with --out"
 
@@ -38,10 +41,14 @@ class RunFolder:
         # "a": a resumed run continues the file, which was cut to the rows of its checkpoint
         self.metrics: TextIO = (path / "metrics.jsonl").open("a", encoding="utf-8")
 
-    def write_scenario(self, tables: Mapping[str, Any]) -> None:
-        """Write `scenario.toml`: all tables of the scenario, enough to repeat the run."""
-        text = tomli_w.dumps(tables)
+    def write_scenario(self, scenario: Scenario) -> None:
+        """Write `scenario.toml`: all tables of the scenario, enough to repeat the run, and beside it its plugins."""
+        text = tomli_w.dumps(scenario.pinned_tables(f"{PLUGINS}/"))
         with self.writing():
+            for plugin in scenario.used_plugins:
+                if plugin.text is not None:
+                    (self.path / PLUGINS).mkdir(exist_ok=True)
+                    write_whole(self.path / PLUGINS / plugin.name, plugin.text)
             write_whole(self.path / "scenario.toml", text)
 
     def add_row(self, row: Mapping[str, Any]) -> None:

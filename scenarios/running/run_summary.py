@@ -14,7 +14,7 @@ import torch
 from ...emulator.source_hash import source_hash
 from ...version import __version__
 from ..recording.inspection import plot_recording
-from ..schema.compute_section import ComputeSection
+from ..schema.scenario import Scenario
 from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
 from ..wiring.emulation import Emulation
@@ -45,8 +45,13 @@ _SOURCES = (
 
 
 def run_code() -> str:
-    """Hash over the source files that decide the figures of a run."""
+    """Hash over the source files of the package that decide the figures of a run."""
     return source_hash(_SOURCES)[:16]
+
+
+def run_plugins(scenario: Scenario) -> dict[str, str]:
+    """Name of every plugin that a run uses -> hash over its source, which decides figures too."""
+    return {plugin.name: plugin.digest[:16] for plugin in scenario.used_plugins}
 
 
 def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
@@ -99,7 +104,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
         **({"sheaf": sheaf} if (sheaf := run.watch.summary()) else {}),
         **run.pacing,
         "warnings": list(run.warnings),
-        "environment": {**_environment(scenario.compute), "workers": run.n_workers},
+        "environment": {**_environment(scenario), "workers": run.n_workers},
     }
 
 
@@ -137,13 +142,15 @@ def _server(emulation: Emulation) -> dict[str, Any]:
     return {"server": figures}
 
 
-def _environment(compute: ComputeSection) -> dict[str, Any]:
+def _environment(scenario: Scenario) -> dict[str, Any]:
+    compute, plugins = scenario.compute, run_plugins(scenario)
     device = choose_device(compute.device)
     return {
         "sheafedge": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "code": run_code(),
+        **({"plugins": plugins} if plugins else {}),
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",

@@ -11,9 +11,8 @@ from pydantic import Field
 from ...datasets.rows.owners import Owners
 from ...datasets.rows.row_datasets import ROW_DATASETS
 from ...datasets.windows.sensor_windows import BlockageLabel
-from ...emulator.contracts import ConfigError
 from .section import Fraction, Probability, Section
-from .wording import shown
+from .wording import known_name
 
 CodebookSize = Literal[64, 32, 16, 8]
 
@@ -107,9 +106,7 @@ class DataSection(Section):
     @pydantic.field_validator("dataset")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        if name and name not in ROW_DATASETS:
-            raise ConfigError(f"unknown data.dataset {shown(name)}; known: {', '.join(ROW_DATASETS)}")
-        return name
+        return name and known_name("data.dataset", name, ROW_DATASETS)
 
     @property
     def held_out_by(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -139,7 +139,7 @@ def _check_trace(settings: TraceSection, use: EdgeUse) -> None:
 
 
 #: Name -> model. Written scenarios hold the tables in this order.
-LINK_MODELS: Mapping[str, LinkModel[Any]] = {
+LINK_MODELS: dict[str, LinkModel[Any]] = {
     "ideal": LinkModel(NoneType, lambda _, of: IdealChannel(of.link.packet_bytes), is_wired=True),
     "constant": LinkModel(NoneType, _iid_channel),
     "gilbert_elliott": LinkModel(BurstSection, _burst_channel, _check_bursts),

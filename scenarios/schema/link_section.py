@@ -2,32 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pydantic
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from ...emulator.contracts import ConfigError, NodeId
 from .link_models import LINK_MODELS, LinkModel
 from .link_numbers import LinkSection
 from .section import Probability, Section
+from .wording import known_name
 
-if TYPE_CHECKING:  # a type checker cannot read a table: to it a name is a text, and no model has a table of its own
-    ModelName = str
-    _LinkTables = Section
-    _EdgeTables = Section
+ModelName = Annotated[str, AfterValidator(lambda name: known_name("links.model", name, LINK_MODELS))]
+
+
+class _OpenTables(Section):
+    """Tables of models: those of the package are fields, those of plugins are found when a scenario is read."""
+
+    model_config = pydantic.ConfigDict(extra="allow")
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _of_plugins(cls, tables: Any) -> Any:
+        """Tables with the settings of plugins' models in the place of theirs; unknown names are refused."""
+        if not isinstance(tables, dict):
+            return tables
+        others = {name: table for name, table in tables.items() if name not in cls.model_fields}
+        if not others:
+            return tables
+        known: dict[str, Any] = {
+            name: (model.settings, ...) for name, model in cls.models_with_tables().items() if name in others
+        }
+        # its errors say where in this section they are, and it refuses what is no table of a model
+        made = pydantic.create_model("_PluginTables", __base__=Section, **known).model_validate(others)
+        return {**tables, **{name: getattr(made, name) for name in known}}
+
+    @classmethod
+    def models_with_tables(cls) -> Mapping[str, LinkModel[Any]]:
+        """Models that may have a table here."""
+        return {name: model for name, model in LINK_MODELS.items() if model.settings is not NoneType}
+
+
+class _OpenEdgeTables(_OpenTables):
+    """The same for single edges, without models whose settings hold for all of them."""
+
+    @classmethod
+    def models_with_tables(cls) -> Mapping[str, LinkModel[Any]]:
+        """Models that may have a table here."""
+        return {name: model for name, model in super().models_with_tables().items() if not model.is_shared}
+
+
+if TYPE_CHECKING:  # a type checker cannot read a table: to it no model has one of its own
+    _LinkTables = _OpenTables
+    _EdgeTables = _OpenEdgeTables
 else:
-    ModelName = Literal[tuple(LINK_MODELS)]
-    _own = {name: model for name, model in LINK_MODELS.items() if model.settings is not NoneType}
     _LinkTables = pydantic.create_model(
-        "_LinkTables", __base__=Section, **{name: (model.settings, model.settings()) for name, model in _own.items()}
+        "_LinkTables",
+        __base__=_OpenTables,
+        **{name: (model.settings, model.settings()) for name, model in _OpenTables.models_with_tables().items()},
     )
     _EdgeTables = pydantic.create_model(
         "_EdgeTables",
-        __base__=Section,
-        **{name: (model.settings | None, None) for name, model in _own.items() if not model.is_shared},
+        __base__=_OpenEdgeTables,
+        **{name: (model.settings | None, None) for name, model in _OpenEdgeTables.models_with_tables().items()},
     )
 
 
@@ -121,7 +161,9 @@ class LinksSection(_LinkTables):
 
     def settings_of(self, model: str) -> Any:
         """Content of the table of a model; None where it has none."""
-        return getattr(self, model, None)
+        found = getattr(self, model, None)
+        # of a plugin's model, whose table a scenario may leave out: the package's are there with their defaults
+        return LINK_MODELS[model].settings() if found is None else found
 
 
 @dataclass(frozen=True, slots=True)

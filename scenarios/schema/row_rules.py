@@ -52,8 +52,8 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
     ),
     Rule(
         "data.owners",
-        lambda s: s.task == "regression" and s.data.owners in {"classes", "classes_uneven", "dirichlet"},
-        "data.owners = {s.data.owners!r} deals classes, which task 'regression' does not have; set it to 'natural',"
+        lambda s: s.task_spec.labels == "values" and s.data.owners in {"classes", "classes_uneven", "dirichlet"},
+        "data.owners = {s.data.owners!r} deals classes, which task {s.task!r} does not have; set it to 'natural',"
         " 'equal' or 'auto'",
     ),
     # --- models ---
@@ -94,14 +94,14 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
     # --- values instead of classes ---
     Rule(
         "algorithm",
-        lambda s: s.task == "regression" and s.algorithm_spec.needs_classes,
-        "algorithm {s.algorithm!r} works on classes, which task 'regression' does not have; use another, such as"
+        lambda s: s.task_spec.labels == "values" and s.algorithm_spec.needs_classes,
+        "algorithm {s.algorithm!r} works on classes, which task {s.task!r} does not have; use another, such as"
         " 'sheaf_dmfl'",
     ),
     Rule(
         "training.class_weights",
-        lambda s: s.task == "regression" and s.training.class_weights == "balanced",
-        "training.class_weights = 'balanced' weighs classes, which task 'regression' does not have; set it to 'none'",
+        lambda s: s.task_spec.labels == "values" and s.training.class_weights == "balanced",
+        "training.class_weights = 'balanced' weighs classes, which task {s.task!r} does not have; set it to 'none'",
     ),
 )
 
@@ -125,7 +125,7 @@ def _labels_of(s: ScenarioFields) -> str:
 
 def _asked(s: ScenarioFields) -> str:
     """Labels that the task asks about; "any" where another rule refuses it."""
-    return {"classification": "classes", "regression": "values"}.get(s.task, _labels_of(s))
+    return _labels_of(s) if _is_about_sensors(s) else s.task_spec.labels
 
 
 def _labels_of_another_task(s: ScenarioFields) -> list[Case]:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import pydantic
 
 from ...emulator.contracts import ConfigError, ScenarioError
+from ...emulator.plugin_sources import check_listed, placed
 from ...emulator.regular_file import is_regular
 from .compatibility import IncompatibleError, complaints
 from .former_names import with_present_names
@@ -44,6 +45,15 @@ class Scenario(ScenarioFields):
     def tables(self) -> dict[str, Any]:
         """Plain tables, lists and values, as a file holds them; what is not set is not there."""
         return self.model_dump(mode="json", exclude_none=True)
+
+    def pinned_tables(self, folder: str = "") -> dict[str, Any]:
+        """The same, with a list of the plugins that it uses, each with the hash of its source.
+
+        Args:
+            folder: before the names of files, such as "plugins/".
+        """
+        plugins = self.used_plugins
+        return {**self.tables(), "plugins": [f"{folder if one.text else ''}{one.pinned}" for one in plugins]}
 
     def edited(self, edits: Mapping[str, Any]) -> Scenario:
         """A variant: the same scenario with some dotted keys set, such as {"link.loss_probability": 0.05}.
@@ -84,9 +94,11 @@ def validated(tree: Mapping[str, Any]) -> Scenario:
     """A scenario from plain tables.
 
     Raises:
+        ConfigError: a plugin that it lists is not loaded.
         ScenarioError: everything that is wrong with single fields, one sentence each.
         IncompatibleError: every field is possible in itself; everything that does not go together, one sentence each.
     """
+    check_listed(_listed(tree))  # first: without it names of the scenario are unknown
     try:
         return Scenario.model_validate(tree)
     except pydantic.ValidationError as error:
@@ -94,6 +106,22 @@ def validated(tree: Mapping[str, Any]) -> Scenario:
         if isinstance(broken, IncompatibleError):
             raise broken from None
         raise ScenarioError(sentences(error, Scenario)) from None
+
+
+def _listed(tables: Mapping[str, Any]) -> list[str]:
+    """Plugins that these tables list; none where the field is something else, which its own check refuses."""
+    listed = tables.get("plugins", [])
+    is_list = isinstance(listed, list | tuple) and all(isinstance(one, str) for one in listed)
+    return list(listed) if is_list else []
+
+
+def listed_plugins(path: Path) -> list[str]:
+    """Plugins that a scenario file lists, their paths relative to it made absolute.
+
+    Raises:
+        ConfigError: it is no TOML file.
+    """
+    return placed(_listed(read_toml(path)), path.parent)
 
 
 def shipped_scenarios() -> dict[str, Path]:
@@ -122,10 +150,8 @@ def load_scenario(name_or_path: str) -> Scenario:
     tree = read_toml(path)
     if path.with_name("metrics.jsonl").is_file():  # of a run folder, which repeats its run in every later version
         tree = with_present_names(tree)
-    try:
-        return validated({"name": path.stem, **tree})
-    except ScenarioError as errors:
-        raise ScenarioError(errors.sentences, "" if name_or_path in shipped else f"{path}: ") from None
+    source = "" if name_or_path in shipped else f"{path}: "
+    return _validated({"name": path.stem, **tree}, path, source)
 
 
 def stored_scenario(tables: Mapping[str, Any], source: str) -> Scenario:
@@ -138,10 +164,16 @@ def stored_scenario(tables: Mapping[str, Any], source: str) -> Scenario:
     Raises:
         ConfigError: an impossible value.
     """
+    return _validated(with_present_names(tables), Path(source), f"{source}: ")
+
+
+def _validated(tables: Mapping[str, Any], path: Path, source: str) -> Scenario:
+    """Scenario from the tables of a file, with a list of plugins only where the file has one."""
+    listed = {"plugins": placed(_listed(tables), path.parent)} if _listed(tables) else {}
     try:
-        return validated(with_present_names(tables))
+        return validated({**tables, **listed})
     except ScenarioError as errors:
-        raise ScenarioError(errors.sentences, f"{source}: ") from None
+        raise ScenarioError(errors.sentences, source) from None
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pydantic
 from pydantic import Field
 
 from ...emulator.contracts import MODALITIES, ConfigError, Modality, NodeId
+from ...emulator.plugin_sources import LoadedPlugin, plugins_of
 from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
 from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from ..tasks.task_spec import SensorTask, Task
@@ -22,7 +22,7 @@ from .link_numbers import LinkSection
 from .link_section import LinksSection
 from .network_section import MobilitySection, NetworkSection, ServerSection, TopologySection
 from .section import FolderName, Section
-from .wording import shown
+from .wording import known_name
 from .world_section import WorldSection
 
 #: A mistyped number of units would fill the memory long before any training; useful layers are far below.
@@ -40,6 +40,7 @@ class ScenarioFields(Section):
         rounds: of training.
         evaluate_every: score every so many rounds, and always in the last.
         checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
+        plugins: files and installed plugins that must be loaded; see `emulator.plugin_sources`.
         world: what is recorded, for `data.source = "world"`.
         data, live, clients, topology, mobility, model, training, sheaf, sharing: see there.
         link, links, network, server, compute, export, decision, faults: see there.
@@ -47,12 +48,13 @@ class ScenarioFields(Section):
 
     name: FolderName
     summary: str = ""
-    task: Literal["blockage", "beam_tracking", "beam_prediction", "classification", "regression"]
+    task: str
     algorithm: str = "sheaf_dmfl_att"
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
     rounds: Annotated[int, Field(ge=1)] = 60
     evaluate_every: Annotated[int, Field(ge=1)] = 1
     checkpoint_every: Annotated[int, Field(ge=0)] = 10
+    plugins: tuple[str, ...] = ()
     world: WorldSection | None = None
     data: DataSection = DataSection()
     live: LiveSection = LiveSection()
@@ -74,12 +76,13 @@ class ScenarioFields(Section):
 
     @pydantic.field_validator("algorithm")
     @classmethod
-    def _is_known(cls, name: str) -> str:
-        if name not in ALGORITHMS:
-            close = difflib.get_close_matches(name, ALGORITHMS, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ConfigError(f"unknown algorithm {shown(name)}; known: {', '.join(sorted(ALGORITHMS))}{hint}")
-        return name
+    def _is_an_algorithm(cls, name: str) -> str:
+        return known_name("algorithm", name, sorted(ALGORITHMS))
+
+    @pydantic.field_validator("task")
+    @classmethod
+    def _is_a_task(cls, name: str) -> str:
+        return known_name("task", name, TASKS)
 
     @pydantic.field_validator("model")
     @classmethod
@@ -103,6 +106,13 @@ class ScenarioFields(Section):
     def server_id(self) -> NodeId | None:
         """Number of the server; None where the algorithm has none."""
         return self.clients.n_clients if self.algorithm_spec.server else None
+
+    @property
+    def used_plugins(self) -> tuple[LoadedPlugin, ...]:
+        """Plugins that provide what the scenario names."""
+        models = {("link model", name) for name in (*self.links.models, self.server.link.model)}
+        rows = {("algorithm", self.algorithm), ("task", self.task), ("data set", self.data.dataset)}
+        return plugins_of(rows | models | {("objective", self.task_spec.objective)})
 
     @property
     def fusion(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any
@@ -77,6 +77,19 @@ def _sentence(one: Any, where: Sequence[str], scenario: type[pydantic.BaseModel]
     return f"{name} {complaint.format(name=name, got=got, child=child)}"
 
 
+def known_name(what: str, name: str, known: Collection[str]) -> str:
+    """The name of a row of a table, such as an algorithm.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else "load one of your own with --plugin FILE"
+        raise ConfigError(f"unknown {what} {shown(name)}; known: {', '.join(known)}; {hint}")
+    return name
+
+
 def no_table(key: str, parent: str, found: object) -> str:
     """Sentence about an edit of a field inside a value that is no table."""
     if isinstance(found, list):
@@ -143,7 +156,9 @@ def _type_at(where: Sequence[str], scenario: type[pydantic.BaseModel]) -> Any:
             found = found.__args__[0]
         else:
             field = getattr(found, "model_fields", {}).get(part)
-            found = field and _without_none(field.annotation)
+            # links know more tables than they have fields: those of plugins' models
+            models: Mapping[str, Any] = found.models_with_tables() if hasattr(found, "models_with_tables") else {}
+            found = _without_none(field.annotation) if field else part in models and models[part].settings
     return found
 
 

@@ -34,6 +34,7 @@ class _BestBeam:
         Column("top3", "top-3"),
         Column("power_loss_db", "power loss", "{:.2f} dB", better="lower"),
     )
+    labels: Literal["classes", "values"] = "classes"
     objective = "cross_entropy"
     decision: Literal["handover", "beam"] = "beam"
     group_fields = ("n_beams",)

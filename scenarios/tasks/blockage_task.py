@@ -36,6 +36,7 @@ class Blockage:
         Column("accuracy", "accuracy"),
         Column("ahead", "when clear now"),
     )
+    labels: Literal["classes", "values"] = "classes"
     objective = "binary_cross_entropy"
     decision: Literal["handover", "beam"] = "handover"
     group_fields = ("horizon",)

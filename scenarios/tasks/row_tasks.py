@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,7 @@ class Classification(_AboutRows):
         Column("accuracy_worst_decile", "worst decile", over_clients=True),
         Column("accuracy_std", "std", better="lower", over_clients=True),
     )
+    labels: Literal["classes", "values"] = "classes"
     objective = "cross_entropy"
 
     def outputs(self, data: TaskData, samples: Samples) -> Outputs:
@@ -75,6 +76,7 @@ class Regression(_AboutRows):
         Column("mse_worst_decile", "worst decile", "{:.4g}", better="lower", over_clients=True),
         Column("mse_std", "std", "{:.4g}", better="lower", over_clients=True),
     )
+    labels: Literal["classes", "values"] = "values"
     objective = "squared_error"
 
     def outputs(self, data: TaskData, samples: Samples) -> Outputs:

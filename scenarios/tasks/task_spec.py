@@ -159,6 +159,7 @@ class TaskData(Protocol):
     def label(self) -> Literal["", BlockageLabel]: ...
 
 
+@runtime_checkable
 class Task(Protocol):
     """Question to clients. Groups of clients may have data sections of their own, passed as `data`."""
 
@@ -183,8 +184,13 @@ class Task(Protocol):
         ...
 
     @property
+    def labels(self) -> Literal["classes", "values"]:
+        """What is learned about a sample: which class it has, or a value."""
+        ...
+
+    @property
     def objective(self) -> str:
-        """Loss that training minimizes, a name of `encoders.OBJECTIVES`."""
+        """Loss that training minimizes, a name of `objectives.OBJECTIVES`."""
         ...
 
     @property

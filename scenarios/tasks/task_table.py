@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from .beam_tasks import BeamPrediction, BeamTracking
 from .blockage_task import Blockage
 from .row_tasks import Classification, Regression
 from .task_spec import SensorTask, Task
 
 #: About what sensors recorded.
-SENSOR_TASKS: Mapping[str, SensorTask] = {
+SENSOR_TASKS: dict[str, SensorTask] = {
     "blockage": Blockage(),
     "beam_tracking": BeamTracking(),
     "beam_prediction": BeamPrediction(),
 }
 
-TASKS: Mapping[str, Task] = {
+TASKS: dict[str, Task] = {
     **SENSOR_TASKS,
     "classification": Classification(),
     "regression": Regression(),

@@ -15,6 +15,7 @@ from .calibration_commands import add_calibration_commands
 from .compare_commands import add_comparison_commands
 from .export_commands import add_export_commands
 from .machine_commands import add_edge_commands, add_worker_commands
+from .plugin_options import PLUGIN, TRUST, load_wanted
 from .recording_commands import add_recording_commands
 from .replay_commands import add_replay_commands
 
@@ -109,6 +110,8 @@ def run(
             metavar="CLIENT", help="Number of a client that an external program runs, connected at --hub; repeatable."
         ),
     ] = None,
+    plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
+    trust_plugins: Annotated[bool, TRUST] = False,
 ) -> None:
     """Run a scenario: record, train, score and export; results are in the run folder."""
     # option by option: ZeroMQ and the clock of real time are imported only for runs that use them
@@ -131,10 +134,13 @@ def run(
         # an outside client keeps its state in its own process, of which no checkpoint knows
         if outside:
             raise ConfigError("--resume cannot restore the state of an --outside client; leave out --outside")
+        load_wanted(plugin, trusted=resume if trust_plugins else None)
         _play(resume, workers=wanted, real_time=paced)
         return
     if scenario is None:
         raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge --help")
+
+    load_wanted(plugin, trusted=scenario if trust_plugins else None)
 
     from ..schema.scenario import load_scenario, parse_assignment
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from .plugin_options import PLUGIN, TRUST, load_wanted
+
 if TYPE_CHECKING:
     from .compare_console import ComparisonLines
 
@@ -62,10 +64,13 @@ def compare(
         ),
     ] = None,
     keep_stale: Annotated[bool, _KEEP_STALE] = False,
+    plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
+    trust_plugins: Annotated[bool, TRUST] = False,
 ) -> None:
     """Run several methods with several seeds, and write tables of means, standard deviations and differences."""
     from .compare_arguments import requested_comparison
 
+    load_wanted(plugin, trusted=scenario if trust_plugins else None)
     comparison = requested_comparison(
         scenario,
         algorithms=algorithms,
@@ -119,10 +124,13 @@ def tune(
         ),
     ] = None,
     keep_stale: Annotated[bool, _KEEP_STALE] = False,
+    plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
+    trust_plugins: Annotated[bool, TRUST] = False,
 ) -> None:
     """Choose settings of every method by grid search on validation samples, never on test samples."""
     from .compare_arguments import first_seeds, parsed_grid, requested_comparison
 
+    load_wanted(plugin, trusted=scenario if trust_plugins else None)
     comparison = requested_comparison(scenario, algorithms=algorithms, methods=method or (), edits=set_ or ())
     tried = parsed_grid(grid or ())
 

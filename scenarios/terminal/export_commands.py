@@ -10,6 +10,7 @@ import typer
 
 from ...emulator.contracts import ConfigError
 from ...emulator.edge.precisions import PRECISIONS, TRAINED, precision_named
+from .plugin_options import PLUGIN, TRUST, load_wanted
 
 
 def add_export_commands(app: typer.Typer) -> None:
@@ -50,6 +51,8 @@ def export(
         typer.Option(help="Method that finds int8 activation ranges from training windows."),
     ] = "minmax",
     windows: Annotated[int, typer.Option(help="Number of training windows for int8 calibration.")] = 256,
+    plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
+    trust_plugins: Annotated[bool, TRUST] = False,
 ) -> None:
     """Export the models of a run as bundles for edge devices: model, manifest, test samples and model card."""
     # before the imports: those of the run take a second, those of torch several
@@ -58,6 +61,7 @@ def export(
 
     from ..export.finished_run import finished_run
 
+    load_wanted(plugin, trusted=run if trust_plugins else None)
     finished = finished_run(run)
 
     from rich.console import Console

@@ -9,6 +9,7 @@ import typer
 
 from ...emulator.edge.commands.command_options import SUMMARIES
 from ...version import __version__
+from .plugin_options import PLUGIN, load_wanted
 
 if TYPE_CHECKING:
     from ...emulator.edge.bench_bundles import Entry
@@ -69,6 +70,7 @@ def worker(
         typer.Option(help="Folder of CURVE keys, made by sheafedge keys; needed beyond this host."),
     ] = None,
     join_s: Annotated[float, typer.Option(help="Seconds to wait for the engine.")] = 120.0,
+    plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
 ) -> None:
     """Join a run on another host as a worker: train some of its clients on this host."""
     from ...emulator.network.transport.curve_keys import check_address, read_keys
@@ -79,6 +81,8 @@ def worker(
     # before torch is imported, which takes seconds
     check_address(hub, curve_keys)
     engine = EngineAddress(hub, __version__, process_name(), keys=curve_keys, limits=WorkerLimits(join_s=join_s))
+
+    load_wanted(plugin)  # no code comes from the engine: what the run needs is named here, or installed
 
     typer.echo(f"connecting to the engine at {hub}")
 

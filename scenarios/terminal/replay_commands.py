@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from ...emulator.contracts import DataError
+from .plugin_options import PLUGIN, TRUST, load_wanted
 
 
 def add_replay_commands(app: typer.Typer) -> None:
@@ -68,11 +69,15 @@ def replay(
     ] = 5.0,
     keys: Annotated[Optional[Path], typer.Option(help="Folder of CURVE keys; needed beyond this host.")] = None,  # noqa: UP045
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON object.")] = False,
+    plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
+    trust_plugins: Annotated[bool, TRUST] = False,
 ) -> None:
     """Stream a recording to a served model, and score the answers as they arrive."""
     # before the imports, which take a second
     if not recording.exists():
         raise DataError(f"no recording and no run at {recording}; make one with the record, import or run command")
+
+    load_wanted(plugin, trusted=recording if trust_plugins and recording.is_dir() else None)
 
     from ..replay.replaying import ReplayRequest, run_replay
     from .replay_view import ReplayConsole

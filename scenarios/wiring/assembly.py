@@ -17,6 +17,7 @@ from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.random_streams import named_stream
 from ...models.algorithms.algorithm_table import Algorithm
+from ...models.objectives import OBJECTIVES
 from ...models.sheaf.map_starts import MapStart
 from ...models.training.client_setup import ClientSetup
 from ...models.training.whole_model import trained_part
@@ -29,7 +30,6 @@ from .coupling_notes import coupling_notes
 from .coupling_watch import coupling_warnings, limit_warnings
 from .data import ClientData
 from .edge_maps import EdgeMaps
-from .encoders import OBJECTIVES
 from .faults import fault_plan
 from .initial_models import InitialModels
 from .live import LiveRows

@@ -1,8 +1,8 @@
-"""Encoders and objectives of a scenario's clients; the only module between tasks and torch."""
+"""Encoders of a scenario's clients; the only module between tasks and torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,15 +11,8 @@ from torch import nn
 from ...emulator.contracts import MODALITY_SPECS, Modality, NodeId
 from ...emulator.random_streams import named_stream
 from ...models.encoders.encoder_table import ENCODERS, EncoderRequest, pretrained_image
-from ...models.objectives import Objective, binary_cross_entropy, cross_entropy, squared_error
 from ...models.settings import ModelSettings
 from ..tasks.task_spec import Task
-
-OBJECTIVES: Mapping[str, Objective] = {
-    "cross_entropy": cross_entropy,
-    "binary_cross_entropy": binary_cross_entropy,
-    "squared_error": squared_error,
-}
 
 
 def embedding_dim(encoders: Sequence[nn.Module], settings: ModelSettings) -> int:

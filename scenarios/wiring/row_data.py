@@ -15,8 +15,10 @@ from ...datasets.rows.pooled_ridge import MOST_COLUMNS, PooledRidge, Scale, pool
 from ...datasets.rows.row_datasets import ROW_DATASETS
 from ...datasets.rows.row_samples import RowSamples, TargetScale
 from ...datasets.rows.row_split import RowSplit, SplitRows, quarter_turns, scarce_clients, split_rows, thinned
-from ...emulator.contracts import ConfigError, Modality
+from ...datasets.rows.row_values import checked_rows
+from ...emulator.contracts import ConfigError, DataError, Modality
 from ...emulator.random_streams import named_stream
+from ...emulator.regular_file import reason
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
 
@@ -61,8 +63,11 @@ def client_rows(scenario: Scenario) -> list[tuple[str, RowSamples, RowSamples]]:
 def _read(scenario: Scenario) -> FederatedRows:
     data = scenario.data
     root = Path(os.path.expanduser(data.root)) if data.root else None  # noqa: PTH111 - Path's own raises for an unknown user
-    request = RowRequest(root, scenario.task == "classification", RowColumns(**data.columns.model_dump()))
-    return ROW_DATASETS[data.dataset].read(request)
+    request = RowRequest(root, scenario.task_spec.labels == "classes", RowColumns(**data.columns.model_dump()))
+    try:
+        return checked_rows(ROW_DATASETS[data.dataset].read(request), f"data set {data.dataset!r}")
+    except OSError as error:  # of a reader that somebody else wrote
+        raise DataError(f"data set {data.dataset!r} cannot be read ({reason(error)}); check data.root") from None
 
 
 def _check_inputs(rows: FederatedRows, modality: Modality, data: DataSection) -> None:

@@ -1,6 +1,7 @@
 """Optional Ray: a cluster that is running, or one of this machine that ends with the run.
 
-Ray pickles what it carries. Nothing of ours goes that way but text and numbers: a scenario as TOML, paths, an address.
+Ray pickles what it carries. Nothing of ours goes that way but text and numbers: a scenario as TOML, paths, an address,
+and sources of plugins.
 """
 
 from __future__ import annotations

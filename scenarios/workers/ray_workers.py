@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..plugins.loading import loaded_sources
+
 _STOPPING_S = 3.0  # for workers to end after the server has closed
 
 
-def work_for(address: str, seat: int, keys: str) -> int:
+def work_for(address: str, seat: int, keys: str, plugins: Sequence[tuple[str, str]]) -> int:
     """Ray task that runs a worker in a child process; returns its exit code.
 
     Args:
         address: address of the engine's hub.
         seat: number of the seat that the worker takes.
         keys: folder of keys on this host; empty: none.
+        plugins: name and source of every plugin file of the engine.
     """
     module = f"{__package__}.worker_run"
-    command = [sys.executable, "-P", "-m", module, address, str(seat), *([keys] if keys else [])]
+    with tempfile.TemporaryDirectory(prefix="sheafedge-") as folder:
+        paths = [Path(folder) / name for name, _ in plugins]
+        for path, (_, text) in zip(paths, plugins, strict=True):
+            path.write_bytes(text.encode())
+        return _ended([sys.executable, "-P", "-m", module, address, str(seat), keys, *map(str, paths)])
+
+
+def _ended(command: Sequence[str]) -> int:
+    """Exit code of a worker that was started here, and that ends with this process."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
     try:
         return process.wait()
@@ -44,6 +57,7 @@ class RayWorkers:
     def __init__(self, ray: ModuleType, address: str, keys: Path | None) -> None:
         self._ray, self._address = ray, address
         self._keys = "" if keys is None else str(keys.absolute())
+        self._plugins = [(source.name, source.text) for source in loaded_sources()]
         # no retries: only the engine can restore what a dead worker had learned
         self._task = ray.remote(num_cpus=1, max_retries=0)(work_for)
         self._started: dict[int, Any] = {}
@@ -52,7 +66,7 @@ class RayWorkers:
         """Start the worker of a seat as a Ray task; a running one is ended first."""
         if before := self._started.pop(seat, None):
             self._ray.cancel(before, force=True)
-        self._started[seat] = self._task.remote(self._address, seat, self._keys)
+        self._started[seat] = self._task.remote(self._address, seat, self._keys, self._plugins)
 
     def ended(self, seat: int) -> str | None:
         """Why the worker of a seat has ended; None: it has not, or there was none."""

@@ -21,6 +21,7 @@ from ...emulator.nodes.worker_processes import WorkerProcesses
 from ...emulator.nodes.worker_server import WorkerServer
 from ...emulator.state_tree import state_digest
 from ...version import __version__
+from ..plugins.loading import write_sources
 from ..schema.scenario import Scenario
 from ..wiring.assembly import Assembly
 from ..wiring.emulation import Emulation
@@ -139,7 +140,7 @@ def open_worker_pool(scenario: Scenario, workers: Workers | None) -> Iterator[Wo
         starter = _starter(workers, address, stack)
         ended = starter.ended if starter is not None else lambda _: None
         server = WorkerServer(address, seats, __version__, workers.limits, workers.curve_keys, ended)
-        pool = WorkerPool(tomli_w.dumps(scenario.tables()), server, starter)
+        pool = WorkerPool(tomli_w.dumps(scenario.pinned_tables()), server, starter)
         stack.callback(pool.stop)
         pool.start()
         yield pool
@@ -147,9 +148,14 @@ def open_worker_pool(scenario: Scenario, workers: Workers | None) -> Iterator[Wo
 
 def _own_address(stack: ExitStack) -> str:
     """A socket in a private folder, which other users cannot reach."""
+    return f"ipc://{_private_folder(stack)}/turns"
+
+
+def _private_folder(stack: ExitStack) -> Path:
+    """A new folder that other users cannot read, and that goes with the pool."""
     folder = Path(tempfile.mkdtemp(prefix="sheafedge-"))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return f"ipc://{folder}/turns"
+    return folder
 
 
 def _starter(workers: Workers, address: str, stack: ExitStack) -> WorkerStarter | None:
@@ -158,7 +164,11 @@ def _starter(workers: Workers, address: str, stack: ExitStack) -> WorkerStarter 
     if workers.engine == "ray":
         starter = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
     elif workers.hub is None:
-        starter = WorkerProcesses(lambda seat: [sys.executable, "-P", "-m", WORKER_MODULE, address, str(seat)])
+        # as they were when this process read them, also for workers that are started hours later
+        plugins = write_sources(_private_folder(stack))
+        starter = WorkerProcesses(
+            lambda seat: [sys.executable, "-P", "-m", WORKER_MODULE, address, str(seat), "", *plugins]
+        )
     else:
         return None
     stack.callback(starter.close)

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ...emulator.contracts import NodeId
+from ...emulator.contracts import ConfigError, NodeId
 from ...emulator.network.transport.curve_keys import read_keys
 from ...emulator.network.transport.errors import TransportError
 from ...emulator.nodes.worker_calls import LearnerCalls
 from ...emulator.nodes.worker_client import EngineAddress, ParentGoneError, WorkerClient, forget_address, process_name
 from ...emulator.state_tree import state_digest
 from ...version import __version__
+from ..plugins.loading import load_plugins
 from ..schema.scenario import validated
 from ..wiring.assembly import assemble
 from ..wiring.data import load_data
@@ -47,24 +48,30 @@ def build_learners(text: str, clients: Sequence[NodeId]) -> tuple[LearnerCalls, 
     return LearnerCalls(learners, assembly.algorithm.kinds, evaluator.observe), starts
 
 
-def live(engine: EngineAddress) -> NoReturn:
-    """Serve an engine until it is done, then end the process with code 0, 2 with a sentence, or 130 if interrupted."""
-    code = _worked(engine)
+def live(engine: EngineAddress, plugins: Sequence[str] = ()) -> NoReturn:
+    """Serve an engine until it is done, then end the process with code 0, 2 with a sentence, or 130 if interrupted.
+
+    Args:
+        engine: where it is.
+        plugins: files, or names of installed plugins; nothing of them comes from the engine.
+    """
+    code = _worked(engine, plugins)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # a step that is still being computed must not keep the process
 
 
-def _worked(engine: EngineAddress) -> int:
+def _worked(engine: EngineAddress, plugins: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     is_alone = engine.parent is None  # else the engine reports
     try:
+        load_plugins(plugins)
         with one_torch_thread():
             WorkerClient(engine, build_learners).serve()
     except ParentGoneError:
         forget_address(engine.address)  # no other process can, and none reads a sentence
         return 2
-    except TransportError as error:
+    except (TransportError, ConfigError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     except KeyboardInterrupt:
@@ -76,6 +83,7 @@ def _worked(engine: EngineAddress) -> int:
     return 0
 
 
-if __name__ == "__main__":  # started by an engine: address, seat, perhaps keys; its end of a pipe is the standard input
-    given = read_keys(Path(sys.argv[3]), "worker") if len(sys.argv) > 3 else None
-    live(EngineAddress(sys.argv[1], __version__, process_name(), int(sys.argv[2]), given, parent=sys.stdin.fileno()))
+if __name__ == "__main__":  # started by an engine, whose end of a pipe is the standard input
+    address, seat, keys, *files = sys.argv[1:]
+    given = read_keys(Path(keys), "worker") if keys else None
+    live(EngineAddress(address, __version__, process_name(), int(seat), given, parent=sys.stdin.fileno()), files)

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from doubles.plugin_page import write_examples
 from sheafedge.scenarios.compare.comparison import loaded_tables, validated_comparison
 from sheafedge.scenarios.compare.plan import planned_runs
+from sheafedge.scenarios.plugins.loading import load_plugin, unload
 from sheafedge.scenarios.schema.scenario import load_scenario
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +37,18 @@ def test_there_are_blocks() -> None:
 
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=where) for where, text in blocks("toml")])
-def test_every_documented_block_is_accepted(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_documented_block_is_accepted(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in re.findall(r'"([\w.-]+\.(?:up|down))"', text):
         (tmp_path / name).write_text(TRACE)
     tables = tomllib.loads(text)
+    if "plugins" in tables:
+        write_examples(tmp_path)
+        for name in tables["plugins"]:
+            load_plugin(name)
+            request.addfinalizer(lambda name=name: unload(name))  # type: ignore[misc]  # its own name each
     if "scenario" in tables:
         path = tmp_path / "views.toml"
         path.write_text(text)

@@ -60,7 +60,7 @@ def test_a_complete_run_appears_under_its_own_name_and_nothing_else_does(tmp_pat
     target = tmp_path / "run"
     with open_run_folder(target) as folder:
         assert not target.exists()
-        folder.write_scenario(tiny.tables())
+        folder.write_scenario(tiny)
         folder.add_row({"round": 0, "client": 3})
         folder.add_row({"round": 1, "client": 3})
         folder.write_summary({"seed": 0})

@@ -227,10 +227,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a beam count of 63": ({"data.n_beams": 63}, ("data.n_beams must be 64, 32, 16 or 8, got 63",)),
     "a task that nobody has": (
         {"task": "parking"},
-        (
-            "task must be 'blockage', 'beam_tracking', 'beam_prediction', 'classification' or 'regression'",
-            "got 'parking'",
-        ),
+        ("unknown task 'parking'", "known: blockage, beam_tracking, beam_prediction, classification, regression"),
     ),
     "nothing of a vector": ({"sharing.fraction": 0}, ("sharing.fraction must lie in (0, 0.5]", "got 0")),
     "more than half of a vector": ({"sharing.fraction": 0.6}, ("sharing.fraction must lie in (0, 0.5]", "got 0.6")),

@@ -9,11 +9,11 @@ import pytest
 from numpy.testing import assert_array_equal
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
 from sheafedge.emulator.contracts import Modality
+from sheafedge.models.objectives import OBJECTIVES
 from sheafedge.scenarios.schema.data_section import DataSection
 from sheafedge.scenarios.tasks.blockage_task import Blockage
 from sheafedge.scenarios.tasks.task_spec import SensorTask
 from sheafedge.scenarios.tasks.task_table import SENSOR_TASKS
-from sheafedge.scenarios.wiring.encoders import OBJECTIVES
 
 N_FRAMES = 40
 DATA = {

@@ -243,7 +243,7 @@ def test_a_scenario_can_name_a_profile_s_file(tiny: Scenario, box: Path) -> None
 def test_a_run_folder_repeats_the_run_where_the_file_is_not(tiny: Scenario, box: Path, tmp_path: Path) -> None:
     scenario = tiny.edited({"compute.profile": str(box)})
     folder = RunFolder(tmp_path, tmp_path)
-    folder.write_scenario(scenario.tables())
+    folder.write_scenario(scenario)
     folder.close()
     box.unlink()
     again = load_scenario(str(tmp_path / "scenario.toml"))

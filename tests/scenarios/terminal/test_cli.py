@@ -278,7 +278,7 @@ BAD_COMMANDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     ),
     "sequences too short": (["--set", "data.window=5000"], ["drive-bys, the longest of", "shorten data.window"]),
     "too many clients": (["--set", "clients.n_clients=100"], ["sequences (drive-bys", "n_clients = 100,", "at most"]),
-    "a task that is not there": (["--set", "task=parking"], ["task must be", "'blockage'", "'parking'"]),
+    "a task that is not there": (["--set", "task=parking"], ["unknown task 'parking'", "known: blockage"]),
     "a recording that is not there": (
         ["--set", "data.source=recording", "--set", "data.recordings=['no.h5']"],
         ["data.recordings names no.h5", "make one with the record or import command"],
