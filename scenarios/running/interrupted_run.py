@@ -15,6 +15,8 @@ from .stored_run import StoredSummary
 
 #: Name of the folder of checkpoints in a run folder.
 CHECKPOINTS = "checkpoint"
+#: Files of a run folder that grow with the rounds.
+METRICS, LINKS = "metrics.jsonl", "links.jsonl"
 #: What to do about a run that another process writes.
 RESUME_ANOTHER = "stop that process first"
 
@@ -88,6 +90,12 @@ def last_summary(folder: Path) -> dict[str, Any] | None:
     return summary
 
 
+def written_bytes(checkpoint: Checkpoint) -> dict[str, int]:
+    """Name of a file that grows with the rounds -> length that it had at a checkpoint."""
+    state = checkpoint.state
+    return {METRICS: state["metrics_bytes"], LINKS: state.get("links_bytes", 0)}
+
+
 def check_rows(interrupted: Interrupted) -> None:
     """Refuse an interrupted run whose files do not agree on how far it was: its rows would not be those of one run.
 
@@ -102,7 +110,12 @@ def check_rows(interrupted: Interrupted) -> None:
             f"checkpoint {checkpoint.path} is of round {checkpoint.rounds_done}, its scenario has {scenario.rounds}"
             f" rounds; {_ANEW}"
         )
-    path, n_bytes = folder / "metrics.jsonl", checkpoint.state["metrics_bytes"]
+    n_link_bytes = written_bytes(checkpoint)[LINKS]
+    path = folder / LINKS
+    found_bytes = path.stat().st_size if path.is_file() else 0
+    if not (type(n_link_bytes) is int and 0 <= n_link_bytes <= found_bytes):
+        raise ConfigError(f"{path} is shorter than at checkpoint {checkpoint.path.name}; {_ANEW}")
+    path, n_bytes = folder / METRICS, written_bytes(checkpoint)[METRICS]
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ...emulator.contracts import NodeId
+from ...emulator.network.channels.air import Direction
 from ...emulator.network.channels.link_state import LinkState
 from ...emulator.network.channels.recorded_blockage import BlockedTimes
 from ...emulator.world.scene import Array, Kind, Scene, blockers
@@ -19,6 +22,7 @@ from ..schema.world_section import WorldFile
 from ..wiring.data import ClientData
 from ..wiring.radio_links import RadioLinks
 from .link_pictures import Blocker, LinkTrack, draw_links
+from .link_states import read_link_states
 
 #: Number of links in a picture.
 MOST_TRACKS = 3
@@ -42,13 +46,14 @@ class _Streets:
 
 
 def draw_run_links(
-    path: Path, radio: RadioLinks, data: Sequence[ClientData], world: WorldFile | None, name: str
+    path: Path, radio: RadioLinks, states: Path, data: Sequence[ClientData], world: WorldFile | None, name: str
 ) -> None:
     """Writes a picture of the links that suffered most from blockers; none if nothing was ever sent.
 
     Args:
         path: path of the PNG.
         radio: radio links of the finished run.
+        states: path of `links.jsonl`; read twice, so that memory does not grow with the messages.
         data: data of every client, by its number.
         world: world of the recordings; None where they were measured.
         name: name of the run.
@@ -56,34 +61,72 @@ def draw_run_links(
     streets = None if world is None else _Streets(world, [rows.station_index for rows in data])
     # a server is the node behind the clients, and sees no street
     blocked = [*(rows.blocked for rows in data), None]
-    chosen = faded_links(radio.log.states)
+    chosen = faded_links(read_link_states(states))
     if chosen:
-        tracks = [_track(radio, messages, blocked, streets) for messages in chosen]
+        seen = _messages(states, chosen)
+        tracks = [_track(radio, one, seen[one.ends], blocked, streets) for one in chosen]
         is_shadowed = any(lane for track in tracks for lane in track.blockers)
         title = f"{name}: radio links {'fade as vehicles pass' if is_shadowed else 'that nothing stands in the way of'}"
         save_picture(draw_links(tracks, radio.settings.block_rates(), title), path)
 
 
-def faded_links(states: Sequence[LinkState]) -> list[list[LinkState]]:
-    """Messages of up to `MOST_TRACKS` links, those with most faded or broken messages first, no station twice.
+@dataclass(slots=True)
+class FadedLink:
+    """What the messages of one direction say together.
+
+    Attributes:
+        worst: message with the deepest fade, the first of equals.
+        n_suffered: faded messages; one that lost packets counts four times, because it shows more.
+        span_s: part of the run around the worst message that is drawn.
+    """
+
+    worst: LinkState
+    n_suffered: int = 0
+    span_s: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def ends(self) -> Direction:
+        """Sender and receiver."""
+        return self.worst.sender, self.worst.receiver
+
+    def see(self, state: LinkState) -> None:
+        """Count a further message."""
+        self.n_suffered += (_fade_db(state) >= FADED_DB) * (1 + 3 * (state.n_lost_packets > 0))
+        if _fade_db(state) > _fade_db(self.worst):
+            self.worst = state
+
+
+def faded_links(states: Iterable[LinkState]) -> list[FadedLink]:
+    """Up to `MOST_TRACKS` links, those with most faded or broken messages first, no station twice.
 
     Where no link was ever faded, the first ones.
     """
-    by_link: dict[tuple[NodeId, NodeId], list[LinkState]] = {}
+    links: dict[Direction, FadedLink] = {}
+    first_s, last_s = math.inf, -math.inf
     for state in states:
-        by_link.setdefault((state.sender, state.receiver), []).append(state)
-
-    def suffered(messages: list[LinkState]) -> int:
-        # a faded message that lost packets counts four times: it shows more than one that arrived
-        return sum((_fade_db(state) >= FADED_DB) * (1 + 3 * (state.n_lost_packets > 0)) for state in messages)
-
-    chosen: list[list[LinkState]] = []
+        links.setdefault((state.sender, state.receiver), FadedLink(state)).see(state)
+        first_s, last_s = min(first_s, state.time_s), max(last_s, state.time_s)
+    chosen: list[FadedLink] = []
     shown: set[NodeId] = set()
-    for ends, messages in sorted(by_link.items(), key=lambda item: -suffered(item[1])):
-        if len(chosen) < MOST_TRACKS and shown.isdisjoint(ends):
-            chosen.append(messages)
-            shown.update(ends)
+    for link in sorted(links.values(), key=lambda link: -link.n_suffered):
+        if len(chosen) < MOST_TRACKS and shown.isdisjoint(link.ends):
+            # the deepest fade in the middle, unless the run begins or ends too near
+            begin_s = max(first_s, min(link.worst.time_s - SPAN_S / 2.0, last_s - SPAN_S))
+            link.span_s = begin_s, min(begin_s + SPAN_S, max(last_s, begin_s + 0.1))
+            chosen.append(link)
+            shown.update(link.ends)
     return chosen
+
+
+def _messages(states: Path, chosen: Sequence[FadedLink]) -> dict[Direction, list[LinkState]]:
+    """Messages of these links that are drawn."""
+    found: dict[Direction, list[LinkState]] = {link.ends: [] for link in chosen}
+    spans_s = {link.ends: link.span_s for link in chosen}
+    for state in read_link_states(states):
+        ends = state.sender, state.receiver
+        if ends in found and spans_s[ends][0] <= state.time_s <= spans_s[ends][1]:
+            found[ends].append(state)
+    return found
 
 
 def _fade_db(state: LinkState) -> float:
@@ -92,17 +135,12 @@ def _fade_db(state: LinkState) -> float:
 
 def _track(
     radio: RadioLinks,
-    messages: Sequence[LinkState],
+    link: FadedLink,
+    messages: list[LinkState],
     blocked: Sequence[BlockedTimes | None],
     streets: _Streets | None,
 ) -> LinkTrack:
-    worst = max(messages, key=_fade_db)
-    ends = worst.sender, worst.receiver
-    states = radio.log.states
-    first_s, last_s = states[0].time_s, states[-1].time_s
-    # the deepest fade in the middle, unless the run begins or ends too near
-    begin_s = max(first_s, min(worst.time_s - SPAN_S / 2.0, last_s - SPAN_S))
-    end_s = min(begin_s + SPAN_S, max(last_s, begin_s + 0.1))
+    worst, ends, (begin_s, end_s) = link.worst, link.ends, link.span_s
     time_s = np.linspace(begin_s, end_s, int((end_s - begin_s) * LINE_RATE_HZ) + 2)
     # a bool as index: the receiver where its fade is the deeper one
     station = ends[worst.receiver_fade_db > worst.sender_fade_db]
@@ -116,7 +154,7 @@ def _track(
         distance_m=radio.channels[ends].distance_m,
         time_s=time_s,
         snr_db=radio.channels[ends].snr_db(time_s),
-        states=[state for state in messages if begin_s <= state.time_s <= end_s],
+        states=messages,
         blockers=(
             _blockers(ends[0], blocked[ends[0]], begin_s, end_s, streets),
             _blockers(ends[1], blocked[ends[1]], begin_s, end_s, streets),

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,11 +15,13 @@ from typing import Any, TextIO
 import tomli_w
 
 from ...emulator.contracts import ConfigError, SheafedgeError, State
+from ...emulator.network.channels.link_state import LinkState
 from ...emulator.ownership import OwnedError, owned, refuse_owned
 from ...emulator.whole_file import sync, write_whole
 from ..schema.scenario import Scenario
 from .checkpoint import has_checkpoint, write_checkpoint
-from .interrupted_run import CHECKPOINTS, Interrupted, target_of
+from .interrupted_run import CHECKPOINTS, LINKS, METRICS, Interrupted, target_of, written_bytes
+from .link_states import link_line
 
 #: Folder of the plugin files of a run, as they were when it began.
 PLUGINS = "plugins"
@@ -34,12 +36,15 @@ class RunFolder:
         path: present path of the folder; after the run its final path.
         target: path of the complete folder.
         metrics: open `metrics.jsonl`.
+        links: open `links.jsonl`; None: no message has crossed a radio link.
     """
 
     def __init__(self, path: Path, target: Path) -> None:
         self.path, self.target = path, target
-        # "a": a resumed run continues the file, which was cut to the rows of its checkpoint
-        self.metrics: TextIO = (path / "metrics.jsonl").open("a", encoding="utf-8")
+        # "a": a resumed run continues its files, which were cut to the lines of its checkpoint
+        self.metrics: TextIO = (path / METRICS).open("a", encoding="utf-8")
+        # runs over other links have none: it is made when there is something to write
+        self.links = self._opened_links() if (path / LINKS).exists() else None
 
     def write_scenario(self, scenario: Scenario) -> None:
         """Write `scenario.toml`: all tables of the scenario, enough to repeat the run, and beside it its plugins."""
@@ -56,10 +61,23 @@ class RunFolder:
         with self.writing():
             self.metrics.write(json.dumps(row) + "\n")
 
+    def add_link_states(self, states: Iterable[LinkState]) -> None:
+        """Append lines to `links.jsonl`, one per message over a radio link."""
+        with self.writing():
+            for line in map(link_line, states):
+                self.links = self.links or self._opened_links()
+                self.links.write(line)
+
+    def flush(self) -> None:
+        """Make what was added readable for others."""
+        with self.writing():
+            for file in self._open_files:
+                file.flush()
+
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write `summary.json`, after all else is on the disk: where it is, the run is complete."""
         with self.writing():
-            self.metrics.flush()
+            self.flush()
             for path in self.path.rglob("*"):
                 if path.is_file():
                     sync(path)
@@ -68,10 +86,12 @@ class RunFolder:
     def write_checkpoint(self, rounds_done: int, state: State) -> None:
         """Write a checkpoint after so many rounds; an earlier one stays until this one is complete."""
         with self.writing():
-            self.metrics.flush()
-            # rows first: a checkpoint promises that `metrics_bytes` of them are on the disk
-            os.fsync(self.metrics.fileno())
-            write_checkpoint(self.path / CHECKPOINTS, rounds_done, {**state, "metrics_bytes": self.metrics.tell()})
+            # lines first: a checkpoint promises that so many bytes of them are on the disk
+            for file in self._open_files:
+                file.flush()
+                os.fsync(file.fileno())
+            n_bytes = {f"{Path(file.name).stem}_bytes": file.tell() for file in self._open_files}
+            write_checkpoint(self.path / CHECKPOINTS, rounds_done, {**state, **n_bytes})
 
     def drop_checkpoints(self) -> None:
         """Remove the checkpoints, which only an interrupted run needs."""
@@ -79,9 +99,17 @@ class RunFolder:
             shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
 
     def close(self) -> None:
-        """Close `metrics.jsonl`."""
-        with self.writing():
-            self.metrics.close()
+        """Close the files that grow with the rounds."""
+        with self.writing(), ExitStack() as files:
+            for file in self._open_files:
+                files.callback(file.close)  # all of them, also where the disk has no room for what one still holds
+
+    def _opened_links(self) -> TextIO:
+        return (self.path / LINKS).open("a", encoding="utf-8")
+
+    @property
+    def _open_files(self) -> tuple[TextIO, ...]:
+        return (self.metrics,) if self.links is None else (self.metrics, self.links)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -196,8 +224,10 @@ def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
         # INTERRUPTED.txt or FAILED.txt of the earlier end
         for note in path.glob("*.txt"):
             note.unlink()
-        with (path / "metrics.jsonl").open("r+b") as metrics:
-            metrics.truncate(interrupted.checkpoint.state["metrics_bytes"])
+        for name, n_bytes in written_bytes(interrupted.checkpoint).items():
+            if n_bytes > 0 or (path / name).exists():
+                with (path / name).open("r+b") as file:
+                    file.truncate(n_bytes)
         folder = RunFolder(path, target)
     except OSError as error:
         raise _unwritable(target, error) from None
@@ -259,8 +289,8 @@ def _free_name(target: Path, ending: str) -> Path:
 
 def _set_aside(folder: RunFolder, ending: str, note: str, error: BaseException) -> None:
     """Rename an incomplete folder, as far as the disk allows, and note on the error where it is."""
-    with suppress(OSError):  # the name alone says what happened
-        folder.metrics.close()
+    with suppress(SheafedgeError):  # the name alone says what happened
+        folder.close()
     with suppress(OSError):
         (folder.path / f"{ending.upper()}.txt").write_text(note + "\n", encoding="utf-8")
     aside = _free_name(folder.target, ending)

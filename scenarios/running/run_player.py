@@ -120,6 +120,7 @@ class RunPlayer:
         # Without checkpoints nothing is gained by waiting for the end of a round.
         with stop_requests(self._stopping) if self._every else nullcontext(StopRequest()) as self._stop:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
+        self._write_link_states()
         if self._pool is not None:
             # before workers stop: scores, exports and the value of prediction read the models here
             collect_learners(self._emulation)
@@ -171,6 +172,7 @@ class RunPlayer:
             self._rounds_done % self._every == 0 or self._rounds_done == self._scenario.rounds
         )
         if is_due or self._stop.is_made:
+            self._write_link_states()
             self._folder.write_checkpoint(self._rounds_done, self._state())
         if self._stop.is_made:
             raise KeyboardInterrupt
@@ -192,12 +194,18 @@ class RunPlayer:
             **seen,
         }
         self._folder.add_row(row)
+        self._write_link_states()
         self._watch.see(row)
         # asynchronous clients finish a round at different times: rows of several rounds are incomplete at once
         rows = self._incomplete.setdefault(round_index, [])
         rows.append(row)
         if len(rows) == len(self._emulation.hosts):
             self._progress.round_ended(round_index, now_s, self._mean_score(self._incomplete.pop(round_index)))
+
+    def _write_link_states(self) -> None:
+        """Write what radio links did, so that memory and checkpoints do not grow with the rounds."""
+        if self._emulation.radio is not None:
+            self._folder.add_link_states(self._emulation.radio.log.take())
 
     def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:
         first = self._scenario.task_spec.columns[0]

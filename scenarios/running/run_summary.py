@@ -19,8 +19,9 @@ from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
 from ..wiring.emulation import Emulation
 from ..wiring.evaluation import baseline_scores, best_model, by_group, over_clients
-from ..wiring.radio_links import RadioLinks, write_link_states
+from ..wiring.radio_links import RadioLinks
 from ..wiring.torch_setup import choose_device
+from .interrupted_run import LINKS
 from .onnx_files import export_clients
 from .progress import RunProgress
 from .run_folder import RunFolder
@@ -55,7 +56,7 @@ def run_plugins(scenario: Scenario) -> dict[str, str]:
 
 
 def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
-    """Content of `summary.json`; link states, exported models and pictures are written beside it.
+    """Content of `summary.json`; exported models and pictures are written beside it.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -63,9 +64,6 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
     """
     scenario, emulation, task = run.scenario, run.emulation, run.scenario.task_spec
     trained_s = time.perf_counter()
-    if emulation.radio is not None:
-        with folder.writing():
-            write_link_states(folder.path / "links.jsonl", emulation.radio.log.states)
     # models of outside clients are in other processes, so that they have no scores here
     members = emulation.groups_without(run.outside)
     groups = by_group(task, members, run.evaluator.latest)
@@ -182,14 +180,15 @@ def _draw(run: PlayedRun, folder: RunFolder) -> list[str]:
     with folder.writing():
         drawn = plot_recording(run.data.recordings[0], pictures, tuple(range(n_stations)))
         if run.emulation.radio is not None:
-            drawn.append(_draw_links(run, run.emulation.radio, pictures / "links.png"))
+            folder.flush()
+            drawn.append(_draw_links(run, run.emulation.radio, folder.path / LINKS, pictures / "links.png"))
     return [f"{pictures.name}/{path.name}" for path in drawn]
 
 
-def _draw_links(run: PlayedRun, radio: RadioLinks, path: Path) -> Path:
+def _draw_links(run: PlayedRun, radio: RadioLinks, states: Path, path: Path) -> Path:
     from .link_tracks import draw_run_links
 
     scenario = run.scenario
     world = WorldFile(scenario.recorded_world, scenario.seed) if scenario.data.source == "world" else None
-    draw_run_links(path, radio, [client.data for client in run.emulation.clients], world, scenario.name)
+    draw_run_links(path, radio, states, [client.data for client in run.emulation.clients], world, scenario.name)
     return path

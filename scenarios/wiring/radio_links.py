@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -22,19 +20,36 @@ from ...emulator.radio.link_budget import distances_m, lattice_places_m, station
 from ...emulator.radio.waves import Array
 from ...emulator.saved_state import SavedState
 
-#: States that a run keeps, some 200 bytes each on disk; later ones are dropped.
+#: States that a run writes down, some 200 bytes each; later ones are dropped.
 MOST_STATES = 200_000
 
 
 class LinkStateLog:
-    """Log of link states, one per message, up to `MOST_STATES`."""
+    """Log of link states, one per message, up to `MOST_STATES`; it holds those that were not taken yet."""
 
     def __init__(self) -> None:
-        self.states: list[LinkState] = []
+        self._states: list[LinkState] = []
+        self._n_taken = 0
 
     def __call__(self, state: LinkState) -> None:
-        if len(self.states) < MOST_STATES:
-            self.states.append(state)
+        if self._n_taken + len(self._states) < MOST_STATES:
+            self._states.append(state)
+
+    def take(self) -> list[LinkState]:
+        """States since this was called last, in the order of their transmissions."""
+        taken, self._states = self._states, []
+        self._n_taken += len(taken)
+        return taken
+
+    def state(self) -> State:
+        return {"taken": self._n_taken, "states": [list(state) for state in self._states]}
+
+    def restore(self, saved: SavedState) -> None:
+        if isinstance(saved.state, list):  # of before states were taken while the run goes on
+            self._n_taken, states = 0, saved.listed()
+        else:
+            self._n_taken, states = saved.part("taken").count(), saved.part("states").listed()
+        self._states = [LinkState(*values.state) for values in states]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,12 +75,12 @@ class RadioLinks:
 
     def state(self) -> State:
         """State of the band and the log; every channel keeps its own state."""
-        return {"air": self.air.state(), "log": [list(state) for state in self.log.states]}
+        return {"air": self.air.state(), "log": self.log.state()}
 
     def restore(self, saved: SavedState) -> None:
         """Restore the state of the band and the log."""
         self.air.restore(saved.part("air"))
-        self.log.states = [LinkState(*values.state) for values in saved.part("log").listed()]
+        self.log.restore(saved.part("log"))
 
 
 def make_radio_links(
@@ -130,11 +145,3 @@ def fade_of(blocked: BlockedTimes | None, settings: RadioSettings) -> Fade:
 def no_fade(time_s: Array) -> Array:
     """Loss of 0 dB at every instant [n] in s."""
     return np.zeros(np.shape(time_s))
-
-
-def write_link_states(path: Path, states: Sequence[LinkState]) -> None:
-    """Write the fields of `LinkState` as JSON lines, one per message."""
-    with path.open("w", encoding="utf-8") as file:
-        for state in states:
-            rounded = {name: round(value, 6) for name, value in state._asdict().items()}
-            file.write(json.dumps(rounded) + "\n")

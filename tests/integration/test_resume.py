@@ -167,6 +167,24 @@ def test_messages_on_air_at_the_checkpoint_arrive(tmp_path: Path) -> None:
     assert resume_run(aside).summary["traffic"]["late_messages"] > late_before
 
 
+def test_link_states_are_in_their_file_and_not_in_checkpoints(tmp_path: Path) -> None:
+    """Those that were written after the checkpoint are written again, once."""
+    from sheafedge.scenarios.running.checkpoint import read_checkpoint
+
+    aside = stopped(tiny({"rounds": 3, "links.model": "radio"}), tmp_path / "run", round_index=1)
+    lines = (aside / "links.jsonl").read_text().splitlines(keepends=True)
+    state = read_checkpoint(aside / "checkpoint").state
+    assert state["emulation"]["radio"]["log"] == {"taken": len(lines), "states": []}
+    (aside / "links.jsonl").write_text("".join(lines[:-1]))
+    with pytest.raises(ConfigError, match=r"links\.jsonl is shorter than at checkpoint"):
+        resume_run(aside)
+    (aside / "links.jsonl").write_text("".join([*lines, lines[-1]]))
+    done = resume_run(aside)
+    written = [json.loads(line) for line in (done.folder / "links.jsonl").read_text().splitlines()]
+    assert len(written) == done.summary["traffic"]["messages"]
+    assert written[len(lines)] != written[len(lines) - 1]
+
+
 def test_messages_in_queues_at_the_checkpoint_are_sent(tmp_path: Path) -> None:
     from sheafedge.scenarios.running.checkpoint import read_checkpoint
 

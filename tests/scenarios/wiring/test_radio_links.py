@@ -16,13 +16,14 @@ from sheafedge.emulator.engine import EmulatorEnvironment
 from sheafedge.emulator.network.channels.link_state import LinkState
 from sheafedge.emulator.network.channels.radio_settings import RadioSettings
 from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes
+from sheafedge.emulator.saved_state import SavedState
 from sheafedge.emulator.world.scene import Kind
 from sheafedge.scenarios.recording.pictures import save_picture
 from sheafedge.scenarios.running.link_pictures import Blocker, LinkTrack, draw_links
 from sheafedge.scenarios.running.link_tracks import faded_links
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
-from sheafedge.scenarios.wiring.radio_links import RadioLinks, make_radio_links
+from sheafedge.scenarios.wiring.radio_links import LinkStateLog, RadioLinks, make_radio_links
 
 PNG_BEGINS_WITH = b"\x89PNG\r\n"
 #: Of 5 s: the third is blocked.
@@ -68,10 +69,20 @@ def test_a_log_holds_one_state_for_every_message() -> None:
     links = links_of({0: None, 1: None})
     links.channels[0, 1].transmit(0.5, 5_000)
     links.channels[1, 0].transmit(0.7, 480)
-    assert [(state.time_s, state.sender, state.size_bytes) for state in links.log.states] == [
+    assert [(state.time_s, state.sender, state.size_bytes) for state in links.log.take()] == [
         (0.5, 0, 5_000),
         (0.7, 1, 480),
     ]
+    assert links.log.take() == []
+
+
+def test_a_log_takes_over_the_states_of_a_checkpoint_of_before() -> None:
+    """It held all states of the run until then."""
+    log = LinkStateLog()
+    states = [_state(0, 1, 3.0), _state(1, 0, 4.0)]
+    log.restore(SavedState([list(state) for state in states]))
+    assert log.take() == states
+    assert log.state() == {"taken": 2, "states": []}
 
 
 def test_a_run_over_radio_leaves_its_links_and_a_picture(tiny: Scenario, tmp_path: Path) -> None:
@@ -141,7 +152,7 @@ def _state(sender: int, receiver: int, fade_db: float, n_lost_packets: int = 0, 
 
 def test_links_that_suffered_come_first_and_no_station_is_shown_twice() -> None:
     states = [_state(0, 1, 0.0), _state(2, 3, 20.0), _state(4, 5, 20.0, n_lost_packets=1), _state(3, 6, 9.0)]
-    assert [(messages[0].sender, messages[0].receiver) for messages in faded_links(states)] == [(4, 5), (2, 3), (0, 1)]
+    assert [link.ends for link in faded_links(states)] == [(4, 5), (2, 3), (0, 1)]
 
 
 @pytest.mark.parametrize("has_scene", [True, False])
