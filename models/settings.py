@@ -9,14 +9,20 @@ from typing import Literal
 from ..emulator.contracts import ConfigError, Modality
 
 
-def _require(valid: bool, field: str, value: object, remedy: str) -> None:
+def require(valid: bool, field: str, value: object, remedy: str) -> None:
+    """Refuse a value: "<field> <remedy>, got <value>".
+
+    Raises:
+        ConfigError: it is not valid.
+    """
     if not valid:
         raise ConfigError(f"{field} {remedy}, got {value!r}")
 
 
-def _require_finite_at_least(field: str, value: float, low: float, hint: str) -> None:
+def require_finite_at_least(field: str, value: float, low: float, hint: str) -> None:
+    """Refuse a value that is not finite or too low; errors as of `require`."""
     valid = math.isfinite(value) and value >= low
-    _require(valid, field, value, f"must be a finite number of at least {low:g} ({hint})")
+    require(valid, field, value, f"must be a finite number of at least {low:g} ({hint})")
 
 
 _DECAYS = "must be a number, or 'as_sheaf' (the control of sheaf_fmtl)"
@@ -63,15 +69,15 @@ class TrainingSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 
     def __post_init__(self) -> None:
-        _require(self.local_steps >= 1, "training.local_steps", self.local_steps, "must be at least 1")
-        _require(self.batch_size >= 1, "training.batch_size", self.batch_size, "must be at least 1")
+        require(self.local_steps >= 1, "training.local_steps", self.local_steps, "must be at least 1")
+        require(self.batch_size >= 1, "training.batch_size", self.batch_size, "must be at least 1")
         for name in ("head_step_size", "encoder_step_size", "attention_step_size", "model_step_size"):
-            _require_finite_at_least(f"training.{name}", getattr(self, name), 0.0, "0 freezes that part")
+            require_finite_at_least(f"training.{name}", getattr(self, name), 0.0, "0 freezes that part")
         if isinstance(self.weight_decay, str):
-            _require(self.weight_decay == "as_sheaf", "training.weight_decay", self.weight_decay, _DECAYS)
+            require(self.weight_decay == "as_sheaf", "training.weight_decay", self.weight_decay, _DECAYS)
         else:
-            _require_finite_at_least("training.weight_decay", self.weight_decay, 0.0, "0 leaves the loss as it is")
-        _require_finite_at_least("training.prototype_pull", self.prototype_pull, 0.0, "0 leaves class means aside")
+            require_finite_at_least("training.weight_decay", self.weight_decay, 0.0, "0 leaves the loss as it is")
+        require_finite_at_least("training.prototype_pull", self.prototype_pull, 0.0, "0 leaves class means aside")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +99,13 @@ class SharingSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
 
     def __post_init__(self) -> None:
-        _require(
+        require(
             0.0 < self.fraction <= 0.5,
             "sharing.fraction",
             self.fraction,
             "must lie in (0, 0.5] (a coordinate sent alone takes 8 bytes, so 0.5 sends as much as 'float32')",
         )
-        _require(self.every >= 1, "sharing.every", self.every, "must be at least 1 (4 shares in every fourth round)")
+        require(self.every >= 1, "sharing.every", self.every, "must be at least 1 (4 shares in every fourth round)")
 
     def in_round(self, round_index: int) -> bool:
         """Whether this round ends with an exchange."""
@@ -154,42 +160,42 @@ class SheafSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
 
     def __post_init__(self) -> None:
-        _require_finite_at_least("sheaf.coupling", self.coupling, 0.0, "0 switches the coupling off")
-        _require(
+        require_finite_at_least("sheaf.coupling", self.coupling, 0.0, "0 switches the coupling off")
+        require(
             0.0 < self.compression <= 1.0,
             "sheaf.compression",
             self.compression,
             "must lie in (0, 1] (0.1 keeps one coordinate per ten head parameters)",
         )
-        _require_finite_at_least("sheaf.map_step_size", self.map_step_size, 0.0, "0 freezes the maps")
-        _require_finite_at_least("sheaf.edge_trust", self.edge_trust, 0.0, "0 trusts all neighbors alike")
+        require_finite_at_least("sheaf.map_step_size", self.map_step_size, 0.0, "0 freezes the maps")
+        require_finite_at_least("sheaf.edge_trust", self.edge_trust, 0.0, "0 trusts all neighbors alike")
         if self.rotate_index and self.draws_maps:
             raise ConfigError(
                 f"sheaf.rotate_index draws rows of the identity anew, which sheaf.map_start = {self.map_start!r} does"
                 " not have; use 'structured' or 'aligned'"
             )
-        _require_finite_at_least("sheaf.map_scale", self.map_scale, 0.0, "0 follows from the size of the models")
+        require_finite_at_least("sheaf.map_scale", self.map_scale, 0.0, "0 follows from the size of the models")
         if self.map_scale > 0.0:
-            _require(
+            require(
                 self.draws_maps,
                 "sheaf.map_start",
                 self.map_start,
                 "has rows of length 1; set sheaf.map_scale = 0, or use 'hadamard'",
             )
         if self.map_share == "edge":
-            _require(
+            require(
                 self.draws_maps,
                 "sheaf.map_start",
                 self.map_start,
                 "is the same at both ends of an edge anyway; leave sheaf.map_share out, or use 'hadamard'",
             )
-        _require(
+        require(
             0.0 < self.diffusion <= 1.0, "sheaf.diffusion", self.diffusion, "must lie in (0, 1] (1 goes all the way)"
         )
 
         if self.map_storage == "kronecker":
             for field, needed in (("map_start", "structured"), ("exchange", "double")):
-                _require(
+                require(
                     getattr(self, field) == needed,
                     f"sheaf.{field}",
                     getattr(self, field),
@@ -240,11 +246,11 @@ class ModelSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
 
     def __post_init__(self) -> None:
-        _require(self.embedding_dim >= 1, "model.embedding_dim", self.embedding_dim, "must be at least 1")
-        _require(self.hidden_dim >= 1, "model.hidden_dim", self.hidden_dim, "must be at least 1")
-        _require(0.0 < self.width <= 16.0, "model.width", self.width, "must lie in (0, 16] (1 is the paper's size)")
+        require(self.embedding_dim >= 1, "model.embedding_dim", self.embedding_dim, "must be at least 1")
+        require(self.hidden_dim >= 1, "model.hidden_dim", self.hidden_dim, "must be at least 1")
+        require(0.0 < self.width <= 16.0, "model.width", self.width, "must lie in (0, 16] (1 is the paper's size)")
         dropout_fits = self.dropout is None or 0.0 <= self.dropout < 1.0
-        _require(dropout_fits, "model.dropout", self.dropout, "must lie in [0, 1) (0 switches it off)")
+        require(dropout_fits, "model.dropout", self.dropout, "must lie in [0, 1) (0 switches it off)")
         needs_weights = self.camera_encoder != "small"
         if needs_weights and not self.weights:
             raise ConfigError(

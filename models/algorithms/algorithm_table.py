@@ -25,6 +25,7 @@ class Algorithm:
         summary: one line for listings.
         fusion: of its multimodal model.
         unimodal: it trains one model per modality instead, and reports the best.
+        personal: clients hold a personal model beside the one that they exchange; the personal one is reported.
         couples_heads: heads pull at each other in every step, so the coupling's step sizes matter.
         couples_models: the same with whole models, stepped as one vector by `training.model_step_size`.
         has_maps: it needs restriction maps.
@@ -46,6 +47,7 @@ class Algorithm:
     summary: str
     fusion: str = "attention"
     unimodal: bool = False
+    personal: bool = False
     couples_heads: bool = False
     couples_models: bool = False
     has_maps: bool = False
@@ -119,12 +121,6 @@ def _dpsgd(setups: Sequence[ClientSetup]) -> list[Learner]:
     return [dpsgd(setup) for setup in setups]
 
 
-def _dpsgd_adapt_then_combine(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .dpsgd import dpsgd_adapt_then_combine
-
-    return [dpsgd_adapt_then_combine(setup) for setup in setups]
-
-
 def _dsgd(setups: Sequence[ClientSetup]) -> list[Learner]:
     from .dsgd import dsgd
 
@@ -159,6 +155,18 @@ def _centralized(setups: Sequence[ClientSetup]) -> list[Learner]:
     from .centralized import centralized
 
     return centralized(setups)
+
+
+def _with_neighbors(rule: str) -> Callable[[Sequence[ClientSetup]], list[Learner]]:
+    """Makes clients with this local rule, a name of `RULES`, that average whole models with neighbors of the group."""
+
+    def learners(setups: Sequence[ClientSetup]) -> list[Learner]:
+        from ..rules.rule_table import RULES
+        from ..sharing.train_then_mix import with_neighbors
+
+        return with_neighbors(setups, RULES[rule])
+
+    return learners
 
 
 _ENCODERS = frozenset({MessageKind.ENCODER})
@@ -233,7 +241,34 @@ ALGORITHMS: dict[str, Algorithm] = {
     ),
     "dpsgd": Algorithm(_dpsgd, _MODELS, "whole models averaged with neighbors of the group, as in Lian et al. 2017"),
     "dpsgd_adapt_then_combine": Algorithm(
-        _dpsgd_adapt_then_combine, _MODELS, "the same, averaged after the local steps", only_averages=True
+        _with_neighbors("sgd"), _MODELS, "the same, averaged after the local steps", only_averages=True
+    ),
+    "prox_decentralized": Algorithm(
+        _with_neighbors("prox"),
+        _MODELS,
+        "the same, local steps held near the average",
+        only_averages=True,
+    ),
+    "ditto_decentralized": Algorithm(
+        _with_neighbors("ditto"),
+        _MODELS,
+        "the same, and a personal model drawn to the average",
+        personal=True,
+        only_averages=True,
+    ),
+    "pfedme_decentralized": Algorithm(
+        _with_neighbors("pfedme"),
+        _MODELS,
+        "averaged models that follow personal ones, by Moreau envelopes",
+        personal=True,
+        only_averages=True,
+    ),
+    "per_fedavg_decentralized": Algorithm(
+        _with_neighbors("per_fedavg"),
+        _MODELS,
+        "averaged models that one own step makes personal",
+        personal=True,
+        only_averages=True,
     ),
     "dsgd": Algorithm(_dsgd, _ENCODERS, "encoders averaged, best unimodal model", unimodal=True, only_averages=True),
     "dsgd_heads": Algorithm(

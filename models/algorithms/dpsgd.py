@@ -1,4 +1,8 @@
-"""Decentralised parallel SGD on whole models, which only neighbors with the same modalities can average."""
+"""Decentralised parallel SGD on whole models, which only neighbors with the same modalities can average.
+
+The variant that averages what local steps made of models, x <- W (x - step(x)), is the rule `sgd` among neighbors
+(adapt-then-combine diffusion, Chen and Sayed 2012), which most code named D-PSGD runs.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,10 @@ from ...emulator.contracts import Learner, Message, MessageKind, MessageSlot, St
 from ...emulator.saved_state import Parts, SavedState
 from ..rules.sgd import LocalSgd
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
-from ..sharing.train_then_mix import MIX, group_weights, train_then_mix
+from ..sharing.train_then_mix import MIX, group_weights
 from ..sharing.vector_gossip import SharedVector, VectorGossip
 from ..state.tensors import restored_tensor, to_array
 from ..training.client_setup import ClientSetup
-
-
-def dpsgd_adapt_then_combine(setup: ClientSetup) -> Learner:
-    """The variant in which neighbors average what local steps made of their models: x <- W (x - step(x)).
-
-    Source: adapt-then-combine diffusion (Chen and Sayed 2012), which most code named D-PSGD runs.
-    """
-    models = LocalSgd(setup)
-    return train_then_mix(setup, models, {MIX: models.shared(group_weights(setup))})
 
 
 def dpsgd(setup: ClientSetup) -> Learner:

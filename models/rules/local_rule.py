@@ -14,6 +14,9 @@ from ...emulator.saved_state import SavedState
 from ..sharing.chained_learner import Inputs, Logits
 from ..sharing.vector_gossip import SharedVector, Weights
 
+#: Names of the models of a client that holds two: its own, and the one that is exchanged as the last exchange left it.
+PERSONAL, GLOBAL = "personal", "global"
+
 
 class LocalRule(Protocol):
     """One client between two exchanges; it owns its models, and the random streams of their training."""
@@ -47,7 +50,7 @@ class LocalRule(Protocol):
         ...
 
     def predict(self, inputs: Inputs, /) -> Logits:
-        """Logits of every model on inputs: "fused" where the client holds one, "personal" and "global" where two."""
+        """Logits of every model on inputs: "fused" where the client holds one, else `PERSONAL` and `GLOBAL`."""
         ...
 
     def health(self) -> Mapping[str, float]:

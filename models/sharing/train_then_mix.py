@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ...emulator.contracts import MODALITIES
+from ...emulator.contracts import MODALITIES, Learner
 from ...emulator.saved_state import Parts
 from ..rules.local_rule import LocalRule
 from ..training.client_setup import ClientSetup
@@ -40,6 +40,17 @@ def train_then_mix(setup: ClientSetup, rule: LocalRule, shared: Mapping[str, Seq
         figures=rule.health,
         shared={phase: one.shared for phase, one in gossip.items()},
     )
+
+
+def with_neighbors(setups: Sequence[ClientSetup], rule_of: Callable[[ClientSetup], LocalRule]) -> list[Learner]:
+    """Learners that average all that their rule exchanges with neighbors of the same group, after the local work.
+
+    Args:
+        setups: of the clients.
+        rule_of: makes the local rule of a client.
+    """
+    rules = [(setup, rule_of(setup)) for setup in setups]
+    return [train_then_mix(setup, rule, {MIX: rule.shared(group_weights(setup))}) for setup, rule in rules]
 
 
 def group_weights(setup: ClientSetup) -> Weights:

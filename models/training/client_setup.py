@@ -10,6 +10,7 @@ import numpy as np
 from ...emulator.contracts import Modality, NodeId
 from ..client_model import ClientModel
 from ..objectives import Objective
+from ..personalization_settings import PersonalizationSettings
 from ..settings import SharingSettings, SheafSettings, TrainingSettings
 from ..sheaf.map_starts import MapStart
 from ..twin_model import TwinModel
@@ -26,7 +27,8 @@ class ClientSetup:
     Attributes:
         client_id: its node id.
         group: name of its group; clients of a group own the same modalities.
-        models: the fused model as {"fused": model}, or one unimodal model per modality, as the algorithm needs.
+        models: the fused model as {"fused": model}, two of them as {"personal": model, "global": model}, or one
+            unimodal model per modality, as the algorithm needs.
         twin: the fused model with a second one of the same start, for algorithms that need it.
         rows: training rows.
         private: rows kept aside from them, for algorithms that need it.
@@ -40,7 +42,7 @@ class ClientSetup:
         sheaf_decay: weight decay that the coupling through such maps comes to in expectation, see `drawn_maps`.
         redrawn_maps: round -> the same for a later round, where maps are drawn anew every round; else None.
         participation: the server and who takes part when, for algorithms that have one; else None.
-        training, sheaf, sharing: settings of the scenario.
+        training, sheaf, sharing, personalization: settings of the scenario.
     """
 
     client_id: NodeId
@@ -52,6 +54,7 @@ class ClientSetup:
     training: TrainingSettings
     sheaf: SheafSettings
     sharing: SharingSettings = field(default_factory=SharingSettings)
+    personalization: PersonalizationSettings = field(default_factory=PersonalizationSettings)
     mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
     head_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     group_mixing: Mapping[NodeId, float] = field(default_factory=dict)

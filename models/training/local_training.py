@@ -14,6 +14,7 @@ from ...emulator.contracts import DivergedError, Modality, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..flat import FlatModule
+from ..flat_model import FlatModel
 from ..objectives import Objective
 from ..settings import TrainingSettings
 from ..state.module_state import optimizer_state, restore_optimizer
@@ -111,14 +112,18 @@ class LocalTraining:
     ) -> None:
         self.client_id, self.model, self.settings = client_id, model, settings
         self._minibatches, self._penalty = Minibatches(rows, objective, settings, draws), penalty
-        share = not settings.local_statistics
-        self.encoders = {m: FlatModule(model.encoders[m], share_buffers=share) for m in model.modalities}
+        self.flat = FlatModel(model, share_buffers=not settings.local_statistics)
         self._optimizer = encoder_optimizer(list(self.encoders.values()), settings)
         # work is proportional to rows, so one is counted and scaled
         self.flops_per_step = model.training_flops(model.tensors(rows.inputs(np.arange(1)))) * min(
             settings.batch_size, len(rows.label)
         )
         self.loss = math.nan
+
+    @property
+    def encoders(self) -> Mapping[Modality, FlatModule]:
+        """Modality -> its encoder."""
+        return self.flat.encoders
 
     @property
     def head(self) -> Tensor:
@@ -136,10 +141,18 @@ class LocalTraining:
         # in place: shared vectors and the diffusion of heads hold views of it
         self.model.head.data.copy_(head)
 
-    def backward(self) -> Tensor:
-        """Mean loss [] of the next minibatch, with all gradients filled."""
-        self._clear_gradients()
-        passed = self._minibatches.next(self.model)
+    def draw(self) -> NDArray[np.int64]:
+        """Rows [batch] of the next minibatch."""
+        return self._minibatches.draw()
+
+    def backward(self, batch: NDArray[np.int64] | None = None) -> Tensor:
+        """Mean loss [] of a minibatch, with all gradients filled.
+
+        Args:
+            batch: its rows; None: those of the next one.
+        """
+        self.flat.clear_gradients()
+        passed = self._minibatches.passed(self.model, self.draw() if batch is None else batch)
         whole = passed.loss if self._penalty is None else passed.loss + self._penalty(passed)
         whole.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return passed.loss.detach()
@@ -159,10 +172,14 @@ class LocalTraining:
         """
         for _ in range(self.settings.local_steps):
             loss = self.backward()
-            self.step_encoders()
-            self.step_attention()
-            (step_head or self.step_head)()
+            self.step(step_head)
         self.check_finite(loss, round_index, reason)
+
+    def step(self, step_head: Callable[[], None] | None = None) -> None:
+        """One step of all parts by the last gradients: encoders, attention and head; arguments as of `train`."""
+        self.step_encoders()
+        self.step_attention()
+        (step_head or self.step_head)()
 
     def step_encoders(self) -> None:
         """Equation (15)."""
@@ -212,14 +229,6 @@ class LocalTraining:
         restore_optimizer(self._optimizer, parts["optimizer"])
         self._minibatches.restore(parts["minibatches"])
         self.loss = parts["loss"].number()
-
-    def _clear_gradients(self) -> None:
-        for flat in self.encoders.values():
-            # zeroed, not dropped: parameters accumulate into views of this vector
-            flat.gradient.zero_()
-        self.model.head.grad = None
-        for scoring in self.model.fusion.parameters():
-            scoring.grad = None
 
 
 def local_training(

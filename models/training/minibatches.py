@@ -97,8 +97,15 @@ class Minibatches:
 
     def next(self, model: ClientModel) -> PassedBatch:
         """The next minibatch through this model."""
+        return self.passed(model, self.draw())
+
+    def draw(self) -> NDArray[np.int64]:
+        """Rows [batch] of the next minibatch."""
+        return self._order.next(len(self._rows.label))
+
+    def passed(self, model: ClientModel, batch: NDArray[np.int64]) -> PassedBatch:
+        """These rows [batch] through this model."""
         label = self._rows.label
-        batch = self._order.next(len(label))
         embeddings = model.embeddings(model.tensors(self._rows.inputs(batch)))
         fused = model.fusion(embeddings)
         logits = model.read(fused)

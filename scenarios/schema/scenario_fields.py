@@ -10,6 +10,7 @@ from pydantic import Field
 from ...emulator.contracts import MODALITIES, ConfigError, Modality, NodeId
 from ...emulator.plugin_sources import LoadedPlugin, plugins_of
 from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
+from ...models.personalization_settings import PersonalizationSettings
 from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from ..tasks.task_spec import SensorTask, Task
 from ..tasks.task_table import TASKS
@@ -42,7 +43,7 @@ class ScenarioFields(Section):
         checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
         plugins: files and installed plugins that must be loaded; see `emulator.plugin_sources`.
         world: what is recorded, for `data.source = "world"`.
-        data, live, clients, topology, mobility, model, training, sheaf, sharing: see there.
+        data, live, clients, topology, mobility, model, training, sheaf, sharing, personalization: see there.
         link, links, network, server, compute, export, decision, faults: see there.
     """
 
@@ -65,6 +66,7 @@ class ScenarioFields(Section):
     training: TrainingSettings = TrainingSettings()
     sheaf: SheafSettings = SheafSettings()
     sharing: SharingSettings = SharingSettings()
+    personalization: PersonalizationSettings = PersonalizationSettings()
     link: LinkSection = LinkSection()
     links: LinksSection = LinksSection()
     network: NetworkSection = NetworkSection()

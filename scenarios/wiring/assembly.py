@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from ...datasets.splits.client_rows import private_split
-from ...emulator.contracts import Learner, NodeId
+from ...emulator.contracts import Learner, Modality, NodeId
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.random_streams import named_stream
 from ...models.algorithms.algorithm_table import Algorithm
 from ...models.objectives import OBJECTIVES
+from ...models.rules.local_rule import GLOBAL, PERSONAL
 from ...models.sheaf.map_starts import MapStart
 from ...models.training.client_setup import ClientSetup
 from ...models.training.whole_model import trained_part
@@ -146,16 +147,23 @@ def make_clients(
     initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs)
     clients = []
     for member, rows in zip(members, data, strict=True):
-        # unimodal algorithms train one model per sensor and report the best of them
-        names = {m: (m,) for m in member.modalities} if algorithm.unimodal else {"fused": member.modalities}
         models = {
-            name: initial.model(member, owned, rows).to(device=device, dtype=dtype) for name, owned in names.items()
+            name: initial.model(member, owned, rows).to(device=device, dtype=dtype)
+            for name, owned in _model_names(algorithm, member).items()
         }
         client = Client(
             member.client_id, member.group, member.modalities, rows, models, member.outputs(rows.test), train=rows.train
         )
         clients.append(_with_twin(algorithm, initial, member, client))
     return tuple(clients)
+
+
+def _model_names(algorithm: Algorithm, member: Member) -> Mapping[str, tuple[Modality, ...]]:
+    """Name of each of a client's models -> its modalities; models of the same modalities start equal."""
+    if algorithm.unimodal:  # one model per sensor, of which the best is reported
+        return {modality: (modality,) for modality in member.modalities}
+    names = (PERSONAL, GLOBAL) if algorithm.personal else ("fused",)
+    return dict.fromkeys(names, member.modalities)
 
 
 def _with_twin(algorithm: Algorithm, initial: InitialModels, member: Member, client: Client) -> Client:
@@ -204,6 +212,7 @@ def make_learners(
             training=scenario.training,
             sheaf=scenario.sheaf,
             sharing=scenario.sharing,
+            personalization=scenario.personalization,
             mixing=weights[me].encoders,
             private=client.private,
             private_rounds=(scenario.rounds + 1) // 2,

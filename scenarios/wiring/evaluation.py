@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Learner, Modality, NodeId
+from ...models.rules.local_rule import PERSONAL
 from ..tasks.task_spec import Scores, Task, mean_scores
 from .client import Client
 
@@ -92,7 +93,13 @@ def by_group(
 
 
 def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
-    """Name of the model that a group reports: the one with the best mean first score, as in the paper."""
+    """Name of the model that a group reports: the personal one, else the one with the best mean first score.
+
+    Which of a personal and a global model is meant is part of an algorithm, and no choice by scores; the best of
+    several unimodal models is what the paper reports.
+    """
+    if PERSONAL in models:
+        return PERSONAL
     first = task.columns[0]
     return max(models, key=lambda name: first.rank(models[name][first.key]))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from doubles.table_rows import rows
 from integration.played import State
 from integration.tiny import Walk, rows_of, state_of, tiny, wired
 from numpy.typing import NDArray
@@ -98,9 +99,9 @@ CASES: dict[str, dict[str, Any]] = {name: {"algorithm": name} for name in ALGORI
 }
 
 #: Whole models mean the same only where all modalities are.
-WITHIN_GROUPS = ("dpsgd", "dpsgd_adapt_then_combine", "dfedu")
+WITHIN_GROUPS = ("dpsgd", "dpsgd_adapt_then_combine", "dfedu", *(n for n in ALGORITHMS if n.endswith("_decentralized")))
 
-every_case = pytest.mark.parametrize("case", CASES)
+every_case = pytest.mark.parametrize("case", rows(CASES, {case: edits["algorithm"] for case, edits in CASES.items()}))
 
 
 def made(case: str, **edits: Any) -> Walk:
@@ -187,7 +188,7 @@ def test_the_table_names_its_algorithms_as_scenarios_write_them() -> None:
     assert len(set(summaries)) == len(summaries)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", rows())
 def test_an_algorithm_declares_what_it_sends_and_nothing_more(name: str) -> None:
     """A kind that is declared and never sent would be a door left open."""
     sent = {message.kind for message in recorded(name).sent}
@@ -195,7 +196,7 @@ def test_an_algorithm_declares_what_it_sends_and_nothing_more(name: str) -> None
     assert sent <= set(MessageKind)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", rows())
 def test_an_algorithm_is_marked_as_only_averaging_where_its_learners_are(name: str) -> None:
     learners = recorded(name).walk.emulation.learners
     averaging = {isinstance(learner, ChainedLearner) and learner.shared is not None for learner in learners}
@@ -280,7 +281,7 @@ def test_all_owners_of_a_modality_hear_all_their_neighbors_that_own_it(case: str
         assert sorted(map(str, of_round)) == sorted(map(str, wanted))
 
 
-@pytest.mark.parametrize("name", [name for name, spec in ALGORITHMS.items() if spec.server])
+@pytest.mark.parametrize("name", rows(name for name, spec in ALGORITHMS.items() if spec.server))
 def test_a_server_sends_what_it_holds_to_all_clients_that_have_it_and_hears_all_of_them(name: str) -> None:
     whole = recorded(name)
     emulation = whole.walk.emulation
@@ -294,7 +295,7 @@ def test_a_server_sends_what_it_holds_to_all_clients_that_have_it_and_hears_all_
     assert {message.receiver == emulation.server for message in whole.sent if message.phase == "collect"} == {True}
 
 
-@pytest.mark.parametrize("name", [name for name, spec in ALGORITHMS.items() if not spec.couples_models])
+@pytest.mark.parametrize("name", rows(name for name, spec in ALGORITHMS.items() if not spec.couples_models))
 def test_a_personal_encoder_never_leaves_its_client(name: str) -> None:
     """Nor does anything else of its modality alone; the other modality is sent as ever."""
     walk = wired(tiny({"algorithm": name, "training.personal_encoders": ["gps"]}))

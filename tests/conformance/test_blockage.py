@@ -5,13 +5,14 @@ What `test_algorithms` asks of learners is not asked again; here is what only th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from doubles.table_rows import rows
 from integration.audit import Frames, RecordingTransport, leaks, runs
 from integration.played import State, largest_difference
 from integration.tiny import Walk, state_of, walk, wired
@@ -60,7 +61,7 @@ SHOWN = {
     MessageKind.MODEL: {"head", "attention"},
 }
 
-every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+every_algorithm = pytest.mark.parametrize("algorithm", rows())
 #: One algorithm of every way in which models are held and trained; the others train as one of them does.
 HELD = (
     "local",
@@ -154,10 +155,15 @@ def test_one_stream_of_dropout_for_all_clients_would_show(monkeypatch: pytest.Mo
 # --- what crosses the links -----------------------------------------------------------------------------------------
 
 
+def exchanged(models: Mapping[str, ClientModel], modality: str | None) -> ClientModel:
+    """The model of a client that messages about a modality, or about none, are parts of."""
+    return next(models[name] for name in (modality, "global", "fused") if name in models)
+
+
 def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool) -> int:
     """Size of an encoder, counted in its module."""
     models = walk.emulation.clients[client].models
-    module = models[modality if modality in models else "fused"].encoders[modality]
+    module = exchanged(models, modality).encoders[modality]
     statistics = [b for b in module.buffers() if b.is_floating_point()] if with_statistics else []
     return sum(values.numel() for values in (*module.parameters(), *statistics))
 
@@ -183,7 +189,7 @@ def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(algorithm: 
             assert numbers.size == 2 * (n_features + 1)
         elif message.kind in MODEL_PARTS:
             models = clients[min(ends)].models
-            model = models[message.modality or "fused"]
+            model = exchanged(models, message.modality)
             assert numbers.size == MODEL_PARTS[message.kind](model)
         else:
             stalk_dim = len(audited.states[-1][message.sender][f"map to {message.receiver}"])
@@ -192,8 +198,8 @@ def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(algorithm: 
 
 
 def private(audited: Walk) -> dict[str, set[bytes]]:
-    """Runs of sensor readings, labels, heads and scoring vectors of all clients."""
-    found: dict[str, set[bytes]] = {name: set() for name in ("inputs", "label", "head", "attention")}
+    """Runs of sensor readings, labels, heads and scoring vectors of all clients, and of heads of personal models."""
+    found: dict[str, set[bytes]] = {name: set() for name in ("inputs", "label", "head", "attention", "personal")}
     for client in audited.emulation.clients:
         train = client.data.train
         found["label"] |= runs(train.label)
@@ -203,8 +209,10 @@ def private(audited: Walk) -> dict[str, set[bytes]]:
     for of_round in audited.states:
         for state in of_round.values():
             for name, learned in state.items():
-                part = name.partition(": ")[2] or name  # unimodal models go by "lidar: head"
-                if part.split()[0] in found:
+                model, _, part = name.rpartition(": ")  # unimodal models go by "lidar: head"
+                if model == "personal":
+                    found[model] |= runs(learned.numpy()) if part == "head" else set()
+                elif part.split()[0] in found:
                     found[part.split()[0]] |= runs(learned.numpy())
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from doubles.table_rows import rows
 from integration.tiny import Walk, state_of, tiny, walk, wired
 from sheafedge.emulator.contracts import Message, MessageKind
 from sheafedge.emulator.recorder import KindTraffic
@@ -72,7 +73,7 @@ def states(walked: Walk) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("codec", FORMULAS)
-@pytest.mark.parametrize("algorithm", SHARING)
+@pytest.mark.parametrize("algorithm", rows(SHARING))
 def test_all_that_is_averaged_is_sent_in_fewer_bits_and_all_else_as_before(algorithm: str, codec: str) -> None:
     whole, few = (dict(enumerate(played(algorithm, which).sent)) for which in ("float32", codec))
     for round_index, messages in whole.items():
@@ -86,7 +87,7 @@ def test_all_that_is_averaged_is_sent_in_fewer_bits_and_all_else_as_before(algor
 
 
 @pytest.mark.parametrize("codec", FORMULAS)
-@pytest.mark.parametrize("algorithm", SHARING)
+@pytest.mark.parametrize("algorithm", rows(SHARING))
 def test_models_end_close_to_those_of_whole_messages_and_not_at_them(algorithm: str, codec: str) -> None:
     begun, whole, few = played(algorithm).start, played(algorithm).end, played(algorithm, codec).end
     moved = sum(float((whole[name] - begun[name]).square().sum()) for name in whole)
@@ -95,7 +96,7 @@ def test_models_end_close_to_those_of_whole_messages_and_not_at_them(algorithm: 
     assert 0.0 < apart < moved
 
 
-@pytest.mark.parametrize("algorithm", SHARING)
+@pytest.mark.parametrize("algorithm", rows(SHARING))
 def test_in_rounds_between_exchanges_only_what_is_not_averaged_is_sent(algorithm: str) -> None:
     always, seldom = played(algorithm).sent, played(algorithm, every=2).sent
     for round_index in range(N_ROUNDS):

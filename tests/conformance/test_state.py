@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from doubles.table_rows import rows
 from integration.tiny import Walk, tiny, wired
 from sheafedge.emulator.contracts import ConfigError, Learner, Message, NodeId, State
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
@@ -249,8 +250,8 @@ def recorded(case: str) -> Recorded:
     return Recorded(play, before, bits, shown, play.states())
 
 
-every_case = pytest.mark.parametrize("case", CASES)
-every_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
+every_case = pytest.mark.parametrize("case", rows(CASES))
+every_algorithm = pytest.mark.parametrize("algorithm", rows())
 
 
 # --- it goes on bit for bit -----------------------------------------------------------------------------------------
