@@ -18,7 +18,8 @@ class PersonalizationSettings:
         personal_steps: steps of the personal model per round in Ditto; per minibatch in pFedMe, K.
         personal_step_size: alpha of Per-FedAvg, of the one step from the shared model to the personal one.
         global_step_size: eta of pFedMe; a local step moves the shared model by eta * lambda of the way to the personal.
-        server_mixing: beta of pFedMe's server in (0, 1], the share of the way to its clients' mean that it goes.
+        server_mixing: beta in (0, 1] of every server, the share of the way to its clients' mean that it goes; 1 takes
+            the mean, as all but pFedMe do.
         mixing: alpha of APFL at the start, in [0, 1], the share of the personal model in the mixture.
         mixing_step_size: of the gradient steps of alpha, one per local step; 0 leaves it as it starts.
     """

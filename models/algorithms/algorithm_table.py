@@ -145,12 +145,6 @@ def _local(setups: Sequence[ClientSetup]) -> list[Learner]:
     return [local(setup) for setup in setups]
 
 
-def _fedavg(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .fedavg import fedavg
-
-    return fedavg(setups)
-
-
 def _centralized(setups: Sequence[ClientSetup]) -> list[Learner]:
     from .centralized import centralized
 
@@ -165,6 +159,18 @@ def _with_neighbors(rule: str) -> Callable[[Sequence[ClientSetup]], list[Learner
         from ..sharing.train_then_mix import with_neighbors
 
         return with_neighbors(setups, RULES[rule])
+
+    return learners
+
+
+def _with_server(rule: str) -> Callable[[Sequence[ClientSetup]], list[Learner]]:
+    """Makes clients with this local rule, a name of `RULES`, and a server that averages what they exchange."""
+
+    def learners(setups: Sequence[ClientSetup]) -> list[Learner]:
+        from ..rules.rule_table import RULES
+        from ..sharing.server_learner import with_server
+
+        return with_server(setups, RULES[rule], setups[0].personalization.server_mixing)
 
     return learners
 
@@ -292,6 +298,43 @@ ALGORITHMS: dict[str, Algorithm] = {
     "local_unimodal": Algorithm(
         _local, frozenset(), "no communication, best unimodal model", unimodal=True, only_averages=True
     ),
-    "fedavg": Algorithm(_fedavg, _MODELS, "whole models averaged by a server, by their clients' rows", server=True),
+    "fedavg": Algorithm(
+        _with_server("sgd"), _MODELS, "whole models averaged by a server, by their clients' rows", server=True
+    ),
+    "fedprox": Algorithm(
+        _with_server("prox"), _MODELS, "fedavg, local steps held near the server's model", server=True
+    ),
+    "fedper": Algorithm(_with_server("fedper"), _ENCODERS, "fedavg of encoders, fusion and head personal", server=True),
+    "lg_fedavg": Algorithm(
+        _with_server("lg_fedavg"), _MODELS - _ENCODERS, "fedavg of fusion and head, encoders personal", server=True
+    ),
+    "ditto": Algorithm(
+        _with_server("ditto"),
+        _MODELS,
+        "fedavg, and a personal model drawn to the server's",
+        personal=True,
+        server=True,
+    ),
+    "pfedme": Algorithm(
+        _with_server("pfedme"),
+        _MODELS,
+        "a server's model that follows personal ones, by Moreau envelopes",
+        personal=True,
+        server=True,
+    ),
+    "per_fedavg": Algorithm(
+        _with_server("per_fedavg"),
+        _MODELS,
+        "a server's model that one own step makes personal",
+        personal=True,
+        server=True,
+    ),
+    "apfl": Algorithm(
+        _with_server("apfl"),
+        _MODELS,
+        "fedavg, and a learned mixture of the server's and an own model",
+        personal=True,
+        server=True,
+    ),
     "centralized": Algorithm(_centralized, frozenset(), "all rows in one place, a reference", pooled=True),
 }

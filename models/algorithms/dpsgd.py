@@ -1,7 +1,6 @@
 """Decentralised parallel SGD on whole models, which only neighbors with the same modalities can average.
 
-The variant that averages what local steps made of models, x <- W (x - step(x)), is the rule `sgd` among neighbors
-(adapt-then-combine diffusion, Chen and Sayed 2012), which most code named D-PSGD runs.
+The variant that averages what local steps made of models, x <- W (x - step(x)), is the rule `sgd` among neighbors.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from ..training.local_training import local_training
 class LocalSgd:
     """All models of a client (the fused one, or one per modality), each with its own batches and optimizer.
 
-    Nothing couples the models or holds them back. With a server this is FedAvg, among neighbors D-PSGD.
+    Nothing couples the models or holds them back. Source: with a server this is FedAvg (McMahan et al. 2017, algorithm
+    1), with neighbors adapt-then-combine diffusion (Chen and Sayed 2012), which most code named D-PSGD runs.
 
     Attributes:
         models: as the client was set up with, by name.

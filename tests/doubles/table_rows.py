@@ -9,8 +9,11 @@ import pytest
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 
 #: Pairs of a rule and an exchange that stand for all others: rules have references of their own.
-STAND_FOR_ALL = frozenset({"ditto_decentralized"})
-REPEATED = frozenset(name for name in ALGORITHMS if name.endswith("_decentralized")) - STAND_FOR_ALL
+STAND_FOR_ALL = frozenset({"ditto_decentralized", "fedavg"})
+REPEATED = (
+    frozenset(name for name, spec in ALGORITHMS.items() if spec.server or name.endswith("_decentralized"))
+    - STAND_FOR_ALL
+)
 
 
 def rows(names: Iterable[str] = ALGORITHMS, of: Mapping[str, Any] | None = None) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Local rules among neighbors on the emulator against their references, and the cases in which they meet others."""
+"""Local rules with neighbors and with a server against their references, and the cases in which they meet others."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ from sheafedge.models.rules.local_rule import LocalRule
 from sheafedge.models.rules.rule_table import RULES
 from sheafedge.models.settings import SharingSettings, SheafSettings, TrainingSettings
 from sheafedge.models.sharing.chained_learner import ChainedLearner
+from sheafedge.models.sharing.server_learner import with_server
 from sheafedge.models.sharing.train_then_mix import with_neighbors
 from sheafedge.models.training.client_setup import ClientSetup
+from sheafedge.models.training.participation import Participation
 from sheafedge.models.training.training_rows import RowsInMemory
 from sheafedge.models.training.whole_model import trained_part
 from torch import Tensor, nn
@@ -30,7 +32,9 @@ from torch.func import functional_call
 
 SAME = 1e-10  # float64, numbers of order 1, sums in another order
 EDGES = ((0, 1), (1, 2), (2, 3), (1, 3))
-N_CLIENTS, N_ROUNDS, N_ROWS, BATCH_SIZE, STEP_SIZE = 4, 3, 11, 4, 0.1  # three rows of an epoch are left over
+N_CLIENTS, N_ROUNDS, BATCH_SIZE, STEP_SIZE = 4, 3, 4, 0.1
+ROWS = {0: 11, 1: 5, 2: 6, 3: 9}  # some of an epoch are left over
+SERVER = N_CLIENTS
 SETTINGS = PersonalizationSettings(
     proximal=0.7,
     attraction=0.6,
@@ -40,6 +44,8 @@ SETTINGS = PersonalizationSettings(
     mixing=0.4,
     mixing_step_size=0.005,
 )
+#: Every client ends with the server's mean, in which clients weigh what they have rows.
+SERVER_MIXING = torch.tensor([[n / sum(ROWS.values()) for n in ROWS.values()]] * N_CLIENTS, dtype=torch.float64)
 #: Rules whose clients hold one model.
 SINGLE = ("sgd", "prox", "fedper", "lg_fedavg")
 NAMES = {rule: ("global",) if rule in SINGLE else ("personal", "global") for rule in RULES}
@@ -66,14 +72,15 @@ def network() -> ClientModel:
     return model
 
 
+Exchange = Callable[[list[ClientSetup], Callable[[ClientSetup], LocalRule]], list[Learner]]
 MODELS: dict[str, Callable[[], ClientModel]] = {"linear": linear_model, "network": network}
 
 
 def rows_of(kind: str, client: NodeId) -> RowsInMemory:
     rng = np.random.default_rng([7, client])
-    inputs: Any = {"gps": rng.normal(size=(N_ROWS, 5)), "rf": rng.normal(size=(N_ROWS, 4))}
+    inputs: Any = {"gps": rng.normal(size=(ROWS[client], 5)), "rf": rng.normal(size=(ROWS[client], 4))}
     if kind == "network":
-        return RowsInMemory(inputs, rng.integers(3, size=N_ROWS))
+        return RowsInMemory(inputs, rng.integers(3, size=ROWS[client]))
     values: Any = inputs["gps"] @ rng.normal(size=5) + client
     return RowsInMemory({"gps": inputs["gps"]}, values)
 
@@ -87,7 +94,7 @@ def neighbors_of(client: NodeId) -> dict[NodeId, float]:
     return {j: w for j, w in enumerate(row.tolist()) if j != client and w > 0.0}
 
 
-def setups_of(kind: str, names: tuple[str, ...], **options: Any) -> dict[NodeId, ClientSetup]:
+def setups_of(kind: str, names: tuple[str, ...], every: int = 1, **options: Any) -> dict[NodeId, ClientSetup]:
     """Clients whose steps are the printed ones; several models of a client start equal."""
     training = TrainingSettings(
         local_steps=3,
@@ -107,6 +114,8 @@ def setups_of(kind: str, names: tuple[str, ...], **options: Any) -> dict[NodeId,
             batch_draws={name: np.random.default_rng(seed_of(i, name)) for name in names},
             sheaf=SheafSettings(),
             group_mixing=neighbors_of(i),
+            participation=Participation(SERVER, ROWS, lambda _exchange: frozenset(ROWS), every),
+            sharing=SharingSettings(every=every),
             **{"training": training, "personalization": SETTINGS, **options},
         )
         for i in range(N_CLIENTS)
@@ -118,16 +127,17 @@ def vector_of(model: ClientModel) -> Tensor:
 
 
 def played(
-    rule: str | Callable[[ClientSetup], LocalRule], setups: Mapping[NodeId, ClientSetup], **setting: Any
+    rule: str, setups: Mapping[NodeId, ClientSetup], exchange: Exchange = with_neighbors, **setting: Any
 ) -> Played:
-    """The rule among neighbors; states are the models of a client by name, as vectors."""
-    learners = with_neighbors(list(setups.values()), RULES[rule] if isinstance(rule, str) else rule)
+    """Clients with this rule; states are the models of a client by name, as vectors."""
 
     def state_of(learner: Learner) -> dict[str, Tensor]:
-        return {name: vector_of(model) for name, model in setups[learner.client_id].models.items()}
+        models = setups[learner.client_id].models if learner.client_id in setups else {}
+        return {name: vector_of(model) for name, model in models.items()}
 
+    edges = EDGES if exchange is with_neighbors else tuple((i, SERVER) for i in setups)
     kinds = frozenset({MessageKind.ENCODER, MessageKind.HEAD, MessageKind.ATTENTION})
-    return play(learners, EDGES, kinds, N_ROUNDS, state_of, Setting(**setting))
+    return play(exchange(list(setups.values()), RULES[rule]), edges, kinds, N_ROUNDS, state_of, Setting(**setting))
 
 
 def reference_of(kind: str, **options: Any) -> RulesProblem:
@@ -154,7 +164,7 @@ def reference_of(kind: str, **options: Any) -> RulesProblem:
     clients = range(N_CLIENTS)
     chosen: dict[str, Any] = {
         "losses": {i: loss_of(i) for i in clients},
-        "n_rows": dict.fromkeys(clients, N_ROWS),
+        "n_rows": ROWS,
         "start": dict.fromkeys(clients, vector_of(MODELS[kind]())),
         "seeds": {i: {name: seed_of(i, name) for name in ("global", "personal")} for i in clients},
         "mixing": torch.as_tensor(metropolis_hastings(list(clients), EDGES)),
@@ -171,16 +181,18 @@ def gap(one: Played, other: list[dict[int, dict[str, Tensor]]], names: Mapping[s
     return max(
         float((state[i][mine] - other[k][i][theirs]).abs().max())
         for k, state in enumerate(one.states)
-        for i in state
+        for i in other[k]
         for mine, theirs in names.items()
     )
 
 
 @pytest.mark.parametrize("rule", ["prox", "ditto", "pfedme", "per_fedavg", "apfl"])
 @pytest.mark.parametrize(("kind", "every"), [("linear", 2), ("network", 1)])
-def test_a_rule_walks_its_reference(rule: str, kind: str, every: int) -> None:
-    found = played(rule, setups_of(kind, NAMES[rule], sharing=SharingSettings(every=every)))
-    expected = run_rule(rule, reference_of(kind, every=every))
+@pytest.mark.parametrize("exchange", [with_neighbors, with_server])
+def test_a_rule_walks_its_reference(rule: str, kind: str, every: int, exchange: Exchange) -> None:
+    found = played(rule, setups_of(kind, NAMES[rule], every), exchange)
+    server: dict[str, Any] = {"mixing": SERVER_MIXING, "exchanges_first": True} if exchange is with_server else {}
+    expected = run_rule(rule, reference_of(kind, every=every, **server))
     names = {"global": "shared"} if rule in SINGLE else {"global": "shared", "personal": "personal"}
     assert gap(found, expected, names) < SAME
     # or all of the above could be about models that stand still, or follow each other
@@ -275,7 +287,7 @@ def test_both_models_answer_by_name_and_the_global_one_as_it_was_received(rule: 
     setups = setups_of("network", NAMES[rule])
     (learner, *_) = learners = with_neighbors(list(setups.values()), RULES[rule])
     assert all(isinstance(one, ChainedLearner) for one in learners)
-    inputs = setups[0].rows.inputs(np.arange(N_ROWS))
+    inputs = setups[0].rows.inputs(np.arange(ROWS[0]))
     received = learner.predict(inputs)["global"]
     before = vector_of(setups[0].models["global"])
     learner.compute("mix", 0)

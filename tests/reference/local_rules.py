@@ -32,6 +32,7 @@ class RulesProblem:
         mixing: [n, n] rows sum to 1: an exchange makes w <- mixing @ w.
         step_size, local_steps, batch_size, n_rounds: of training.
         every: rounds from one exchange to the next.
+        exchanges_first: rounds begin with the exchange, which finds all models at their start in the first round.
         mu, lam, n_personal, alpha, eta, mix, eta_mix: settings of the rules.
     """
 
@@ -45,6 +46,7 @@ class RulesProblem:
     batch_size: int
     n_rounds: int
     every: int = 1
+    exchanges_first: bool = False
     mu: float = 0.0
     lam: float = 0.0
     n_personal: int = 1
@@ -140,14 +142,16 @@ ROUNDS: Mapping[str, Round] = {
 
 
 def run_rule(rule: str, problem: RulesProblem) -> list[dict[int, dict[str, Tensor]]]:
-    """Round -> client -> "shared", "personal" and "global", after the exchange of that round."""
+    """Round -> client -> "shared", "personal" and "global" at the end of that round."""
     clients = {i: Client(w, w, w, w, problem.mix) for i, w in problem.start.items()}
     streams = {i: {name: problem.batches(i, name) for name in names} for i, names in problem.seeds.items()}
     states = []
     for k in range(problem.n_rounds):
+        if problem.exchanges_first and k % problem.every == 0:
+            _exchange(rule, problem, clients, streams)
         for i, client in clients.items():
             ROUNDS[rule](problem, i, client, streams[i])
-        if (k + 1) % problem.every == 0:
+        if not problem.exchanges_first and (k + 1) % problem.every == 0:
             _exchange(rule, problem, clients, streams)
         states.append(
             {i: {"shared": c.shared, "personal": c.personal, "global": c.received} for i, c in clients.items()}

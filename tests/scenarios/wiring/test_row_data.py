@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doubles.table_rows import rows
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.rows.row_samples import RowSamples
 from sheafedge.emulator.contracts import ConfigError
@@ -140,12 +141,12 @@ def test_what_only_the_data_can_tell_is_refused_in_one_sentence(own: Own) -> Non
         load_data(own(clients__n_clients=5))
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", rows())
 def test_every_algorithm_learns_classes(algorithm: str, own: Own) -> None:
     assert_learns(own(algorithm=algorithm))
 
 
-@pytest.mark.parametrize("algorithm", [name for name, one in ALGORITHMS.items() if not one.needs_classes])
+@pytest.mark.parametrize("algorithm", rows(name for name, one in ALGORITHMS.items() if not one.needs_classes))
 @pytest.mark.parametrize("encoder", ["identity", "mlp"])
 def test_every_algorithm_learns_values_with_a_linear_model_too(algorithm: str, encoder: str, own: Own) -> None:
     group = {"name": "all", "modalities": ["table"], "share": 1.0, "encoder": encoder}
