@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import load
 
 from ...emulator.contracts import DataError, State
 from ...emulator.state_tree import packed_tree, unpacked_tree
 from ...emulator.whole_file import replacing
+from .tensor_file import tensor_pieces
 
 #: Version of the content of a checkpoint; files of another version cannot be read.
 FORMAT = 1
@@ -53,13 +54,15 @@ def write_checkpoint(folder: Path, rounds_done: int, state: State) -> Path:
         OSError: no room, or no right to write.
     """
     text, arrays = packed_tree(state)
-    # C order: safetensors takes contiguous arrays only
-    named = {str(index): np.asarray(array, order="C") for index, array in enumerate(arrays)}
-    content = save({_TREE: np.frombuffer(text, dtype=np.uint8), **named})
-    path = folder / f"round-{rounds_done:06d}-{xxhash.xxh3_128_hexdigest(content)}.safetensors"
+    named = {str(index): array for index, array in enumerate(arrays)}
+    pieces = tensor_pieces({_TREE: np.frombuffer(text, dtype=np.uint8), **named})
+    checksum = xxhash.xxh3_128()
+    for piece in pieces:
+        checksum.update(piece)
+    path = folder / f"round-{rounds_done:06d}-{checksum.hexdigest()}.safetensors"
     folder.mkdir(exist_ok=True)
-    with replacing(path) as partial:
-        partial.write_bytes(content)
+    with replacing(path) as partial, partial.open("wb") as stream:
+        stream.writelines(pieces)
     _sync_folder(folder)
     for old in [*list(_newest_first(folder))[KEPT:], *folder.glob(".partial-*")]:  # the latter of runs that were killed
         old.unlink()
