@@ -13,7 +13,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results edge clean
+.PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results federated edge clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ benchmarks: $(STAMP)  ## every benchmark, as JSON
 
 results: $(STAMP)  ## docs/results.md: hours of tuning and comparing, continued where it stopped (ARGS="--only blockage")
 	$(VENV)/bin/python docs/results/make.py $(ARGS)
+
+federated: $(STAMP)  ## docs/federated.md: an hour of tuning and comparing, continued where it stopped (ARGS="--only wisdm")
+	$(VENV)/bin/python docs/federated/make.py $(ARGS)
 
 edge: $(STAMP)  ## docs/edge.md: fewer bits, lost sensors, late joiners; an hour, continued where it stopped (ARGS="--only blockage")
 	$(VENV)/bin/python docs/edge/make.py $(ARGS)

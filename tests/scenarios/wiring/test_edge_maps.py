@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from io import StringIO
 from typing import Any
 
 import pytest
 from integration.tiny import tiny, wired
 from numpy.testing import assert_allclose
+from rich.console import Console
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.models.model_layout import model_layout
 from sheafedge.models.sheaf.map_starts import frobenius_sq
+from sheafedge.models.sheaf.stability import sheaf_laplacian_norm
+from sheafedge.scenarios.terminal.run_console import LiveProgress
 from sheafedge.scenarios.wiring.edge_maps import EdgeMaps
 
 FMTL: dict[str, Any] = {"algorithm": "sheaf_fmtl", "sheaf.compression": 0.3}
@@ -57,3 +62,19 @@ def test_without_random_maps_no_decay_is_named() -> None:
         (note,) = wired(tiny({**FMTL, **edits})).emulation.notes
         assert note.startswith("training.model_step_size 0.05 must stay below")
     assert wired(tiny()).emulation.notes == ()
+
+
+def test_the_head_of_a_run_prints_the_longest_step_and_the_decay_that_the_coupling_comes_to() -> None:
+    scenario = tiny({**FMTL, "sheaf.map_start": "hadamard"})
+    emulation, printed = wired(scenario).emulation, StringIO()
+    LiveProgress(Console(file=printed, width=80), scenario).started(emulation)
+    norm, decay = emulation.notes
+    found = re.search(r"must stay below (\S+) = 2 / \(sheaf.coupling (\S+) \* (\S+),", printed.getvalue())
+    assert found is not None
+    below, coupling, largest = map(float, found.groups())
+    assert below == pytest.approx(2.0 / (coupling * largest), rel=5e-3)  # three digits of each
+    starts = EdgeMaps(scenario.sheaf, scenario.seed, emulation.clients, whole_models=True).of_graph(emulation.graph)
+    dims = {client.client_id: model_layout(client.models["fused"]).dim for client in emulation.clients}
+    assert largest == pytest.approx(sheaf_laplacian_norm(starts, dims), rel=2e-2)
+    assert all(f"  {note}\n" in printed.getvalue() for note in (norm, decay))
+    assert "weight decay of" in decay
