@@ -14,10 +14,10 @@ from ...emulator.whole_file import write_whole
 from ..recording.pictures import save_picture
 from ..workers.ray_cluster import Engine
 from .comparison import Comparison
-from .comparison_tables import markdown
+from .comparison_tables import has_servers, markdown
 from .curves import curves_of
 from .execution import ComparisonProgress, execute
-from .figures import Axis, draw_curves, draw_varied
+from .figures import Axis, draw_costs, draw_curves, draw_varied
 from .plan import planned_runs
 from .results import results_of
 
@@ -75,6 +75,8 @@ def _draw(results: Mapping[str, Any], folder: Path) -> None:
     curves = curves_of(results, folder / "runs")
     for axis in get_args(Axis):
         save_picture(draw_curves(results, curves, axis), folder / f"curves-{axis}.png")
+    if has_servers(results):
+        save_picture(draw_costs(results, curves), folder / "costs.png")
     if results["vary"]:
         save_picture(draw_varied(results), folder / "vary.png")
 

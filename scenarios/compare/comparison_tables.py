@@ -112,7 +112,7 @@ def _score_table(results: Mapping[str, Any], column: Column, *, is_main: bool = 
 
 def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> ResultTable:
     # what a client sends and receives differs from its share of all traffic only where a server is at the other end
-    served = any(_has_server(entry) for entry in results["entries"])
+    served = has_servers(results)
     both_ways = ["MB per client, both ways", "J"] if served else []
     heads = [*_name_heads(results), *map(heading, columns), "MB sent", *both_ways, "simulated s"]
     rows = []
@@ -130,6 +130,11 @@ def _ends_per_client(entry: Mapping[str, Any]) -> float:
     """Ends of a message that are at a client, per client: both of one among neighbors, one of one with a server."""
     n_clients = entry["groups"][ALL_CLIENTS]["clients"] if entry["n"] else 1
     return (1.0 if _has_server(entry) else 2.0) / n_clients
+
+
+def has_servers(results: Mapping[str, Any]) -> bool:
+    """Whether a method of a comparison has a server."""
+    return any(_has_server(entry) for entry in results["entries"])
 
 
 def _has_server(entry: Mapping[str, Any]) -> bool:

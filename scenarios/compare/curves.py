@@ -1,4 +1,4 @@
-"""Learning curves: scores over rounds, over bytes sent, and over simulated time."""
+"""Learning curves: scores over rounds, over bytes sent, over energy and over simulated time."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Curve:
         method: name of the method.
         rounds: [R] number of completed rounds.
         sent_bytes: [R] bytes sent by all clients and a server so far, mean over seeds.
+        energy_j: [R] energy that they spent on computing so far, mean over seeds.
         time_s: [R] simulated time in s at which the last client completed the round, mean over seeds.
         scores: group -> [S, R] first score of the task.
     """
@@ -32,6 +33,7 @@ class Curve:
     method: str
     rounds: Array
     sent_bytes: Array
+    energy_j: Array
     time_s: Array
     scores: Mapping[str, Array]
 
@@ -40,6 +42,7 @@ class Curve:
 class _RunCurve:
     rounds: list[int]
     sent_bytes: list[float]
+    energy_j: list[float]
     time_s: list[float]
     scores: dict[str, list[float]]
 
@@ -63,6 +66,7 @@ def _mean_curve(entry: Mapping[str, Any], folder: Path) -> Curve:
         method=entry["arm"],
         rounds=np.array(runs[0].rounds, dtype=float),
         sent_bytes=np.mean([run.sent_bytes for run in runs], axis=0),
+        energy_j=np.mean([run.energy_j for run in runs], axis=0),
         time_s=np.mean([run.time_s for run in runs], axis=0),
         scores={group: np.array([run.scores[group] for run in runs]) for group in runs[0].scores},
     )
@@ -72,10 +76,11 @@ def _run_curve(folder: Path) -> _RunCurve:
     summary = stored_summary(folder)
     first = TASKS[summary["task"]].columns[0].key
     reported = {group: facts["model"] for group, facts in summary["groups"].items()}
-    curve = _RunCurve([], [], [], {group: [] for group in [*reported, ALL_CLIENTS]})
+    curve = _RunCurve([], [], [], [], {group: [] for group in [*reported, ALL_CLIENTS]})
     for rows in _scored_rounds(folder):
         curve.rounds.append(rows[0]["round"] + 1)
         curve.sent_bytes.append(sum(row["bytes_sent"] for row in rows))
+        curve.energy_j.append(sum(row.get("energy_j", 0.0) for row in rows))
         # asynchronous clients complete a round at different times
         curve.time_s.append(max(row["time_s"] for row in rows))
         # a server has no models

@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Axis = Literal["rounds", "bytes", "time"]
+#: What `draw_costs` draws beside each other, of `LABELS`.
+COSTS = ("time", "bytes", "energy")
 
 #: Color-blind safe colors (Okabe and Ito, without yellow); with more methods, line styles and markers change too.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GRAY = "#777777"
-LABELS: dict[Axis, str] = {
+LABELS: dict[str, str] = {
     "rounds": "rounds of training",
     "bytes": "sent by all base stations [MB]",
     "time": "simulated time [s]",
+    "energy": "energy of computing [J]",
 }
 #: If the largest end of a curve exceeds the smallest by this factor, the axis is logarithmic.
 FAR_APART = 12.0
@@ -96,6 +99,21 @@ def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis)
     return figure
 
 
+def draw_costs(results: Mapping[str, Any], curves: Sequence[Curve]) -> Figure:
+    """Scores over all clients against what they cost: a panel for simulated time, for bytes and for energy."""
+    figure, panels = _panels(len(COSTS))
+    styles = line_styles(list(results["comparison"]["arms"]))
+    for axis, panel in zip(COSTS, panels, strict=True):
+        for curve in curves:
+            _draw_curve(panel, curve, ALL_CLIENTS, axis, styles[curve.method])
+        if _far_apart([float(_axis_values(curve, axis)[-1]) for curve in curves]):
+            panel.set_xscale("log")
+        _draw_baseline(panel, results, ALL_CLIENTS)
+        _finish(panel, results, ALL_CLIENTS, LABELS[axis])
+    _add_legend(figure, panels, _title(results))
+    return figure
+
+
 def draw_varied(results: Mapping[str, Any]) -> Figure:
     """First score over the varied field: a panel per group, a line per method, bars of ± one standard deviation."""
     groups, values = group_names(results), results["comparison"]["vary"][results["vary"]]
@@ -113,7 +131,7 @@ def draw_varied(results: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _draw_curve(panel: Axes, curve: Curve, group: str, axis: Axis, style: LineStyle) -> None:
+def _draw_curve(panel: Axes, curve: Curve, group: str, axis: str, style: LineStyle) -> None:
     x, scores = _axis_values(curve, axis), curve.scores[group]
     mean = scores.mean(axis=0)
     if axis == "bytes" and x[-1] == 0.0:
@@ -162,9 +180,15 @@ def _draw_baseline(panel: Axes, results: Mapping[str, Any], group: str) -> None:
         panel.axhline(figure["mean"], color=GRAY, lw=1.2, ls=":", label=name)
 
 
-def _axis_values(curve: Curve, axis: Axis) -> Array:
+def _axis_values(curve: Curve, axis: str) -> Array:
     """[R] values of the curve on this axis."""
-    return {"rounds": curve.rounds, "bytes": curve.sent_bytes * 1e-6, "time": curve.time_s}[axis]
+    of_axis = {
+        "rounds": curve.rounds,
+        "bytes": curve.sent_bytes * 1e-6,
+        "time": curve.time_s,
+        "energy": curve.energy_j,
+    }
+    return of_axis[axis]
 
 
 def _far_apart(ends: Sequence[float]) -> bool:

@@ -17,6 +17,7 @@ from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.comparison_tables import failure_lines, markdown, result_tables
 from sheafedge.scenarios.compare.curves import curves_of
+from sheafedge.scenarios.compare.figures import draw_costs
 from sheafedge.scenarios.compare.jobs import JobOutcome
 from sheafedge.scenarios.compare.plan import PlannedRun
 from sheafedge.scenarios.running.run import run_scenario
@@ -126,6 +127,40 @@ def test_the_table_says_what_the_results_say(finished: tuple[Path, dict[str, Any
     assert "| persistence |" in text
     assert "top-1 above alone, seed by seed" in text
     assert [table.is_main for table in result_tables(results)] == [True, True, True, False, False]
+
+
+def with_a_server(results: dict[str, Any]) -> dict[str, Any]:
+    """The same figures, as if one of the methods had a server."""
+    entries = [{**one, "algorithm": "fedavg"} if one["arm"] == "together" else one for one in results["entries"]]
+    return {**results, "entries": entries}
+
+
+def test_beside_a_server_bytes_are_counted_per_client_both_ways(finished: tuple[Path, dict[str, Any]]) -> None:
+    """A message among neighbors has both ends at clients, one with a server only one."""
+    _, results = finished
+    column = "MB per client, both ways"
+    assert column not in result_tables(results)[1].heads
+    among, served = with_a_server(results), with_a_server(results)
+    among["entries"] = [*results["entries"], {**served["entries"][0], "arm": "again", "algorithm": "fedavg"}]
+    costs = result_tables(among)[1]
+    of = {row[0]: dict(zip(costs.heads, row, strict=True)) for row in costs.rows}
+    clients = results["entries"][0]["groups"]["all clients"]["clients"]
+    sent = results["entries"][0]["facts"]["bytes"]["mean"] * 1e-6
+    assert float(of["together"][column]) == pytest.approx(2 * sent / clients, rel=1e-2)
+    assert float(of["again"][column]) == pytest.approx(sent / clients, rel=1e-2)
+    assert float(of["again"]["J"]) == pytest.approx(results["entries"][0]["facts"]["energy_j"]["mean"], rel=1e-2)
+
+
+def test_costs_are_drawn_side_by_side(finished: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = finished
+    curves = curves_of(results, folder / "runs")
+    figure = draw_costs(with_a_server(results), curves)
+    labels = [panel.get_xlabel() for panel in figure.axes]
+    assert labels == ["simulated time [s]", "sent by all base stations [MB]", "energy of computing [J]"]
+    together = curves[0]
+    ends = [panel.lines[0].get_xdata()[-1] for panel in figure.axes]  # type: ignore[index]  # matplotlib's are arrays
+    assert ends == pytest.approx([together.time_s[-1], together.sent_bytes[-1] * 1e-6, together.energy_j[-1]])
+    assert together.energy_j[-1] == pytest.approx(results["entries"][0]["facts"]["energy_j"]["mean"])
 
 
 def test_curves_end_where_the_scores_are(finished: tuple[Path, dict[str, Any]]) -> None:
