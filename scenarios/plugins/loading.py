@@ -161,7 +161,9 @@ def _executed(source: PluginSource) -> Iterator[ModuleType]:
     module.__file__ = source.place
     sys.modules[name] = module
     try:
-        exec(compile(source.text, source.place, "exec"), module.__dict__)  # noqa: S102 - what loading a plugin means
+        # dont_inherit: `from __future__` lines of this file are none of the plugin's
+        code = compile(source.text, source.place, "exec", dont_inherit=True)
+        exec(code, module.__dict__)  # noqa: S102 - what loading a plugin means
         yield module
     except BaseException:
         del sys.modules[name]

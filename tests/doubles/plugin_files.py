@@ -12,7 +12,7 @@ import numpy as np
 from torch.nn import functional
 
 from sheafedge.models.rules.sgd import LocalSgd
-from sheafedge.models.sharing.train_then_mix import MIX, group_weights, train_then_mix
+from sheafedge.models.sharing.train_then_mix import with_neighbors
 from sheafedge.plugins import (
     Algorithm, Column, FederatedRows, IidLoss, LinkModel, MessageKind, PacketChannel, Plugin, Regression, RowDataset
 )
@@ -21,21 +21,19 @@ SHARE = 0.5
 
 
 class HalfSteps(LocalSgd):
+    def shared(self, weights):
+        self.vectors = super().shared(weights)
+        return self.vectors
+
     def train(self, round_index):
-        vectors = self.shared(self.weights)
-        before = [one.vector.clone() for one in vectors]
+        before = [one.vector.clone() for one in self.vectors]
         super().train(round_index)
-        for one, start in zip(vectors, before):
+        for one, start in zip(self.vectors, before):
             one.vector.lerp_(start, SHARE)
 
 
 def half_steps(setups):
-    learners = []
-    for setup in setups:
-        rule = HalfSteps(setup)
-        rule.weights = group_weights(setup)
-        learners.append(train_then_mix(setup, rule, {MIX: rule.shared(rule.weights)}))
-    return learners
+    return with_neighbors(setups, HalfSteps)
 
 
 def absolute(outputs, labels, class_weights):

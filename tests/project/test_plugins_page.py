@@ -20,7 +20,7 @@ from sheafedge.scenarios.terminal.compare_arguments import requested_comparison
 pytestmark = pytest.mark.checkout
 TINY = ["rounds=2", "network.transport=memory", "export.onnx=false", "topology.kind=complete", "clients.n_clients=3"]
 #: Lines of an example that can be read at one sitting.
-LONGEST = 36
+LONGEST = 48
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +54,11 @@ def test_there_is_a_short_file_of_each_kind() -> None:
     assert provided == {"algorithm", "data set", "task", "objective", "link model"}
 
 
-def test_the_algorithm_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("algorithm", ["lookahead", "lookahead_server"])
+def test_the_algorithm_learns(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (command,) = (one for one in commands() if one[0] == "run" and "lookahead.py" in one)
-    summary = run_tiny([*command, "--set", "training.local_steps=20"], monkeypatch)
+    assert command[-1] == "algorithm=lookahead"
+    summary = run_tiny([*command, "--set", f"algorithm={algorithm}", "--set", "training.local_steps=20"], monkeypatch)
     accuracy = summary["groups"]["all"]["accuracy"]  # type: ignore[index]  # JSON
     assert accuracy > summary["baselines"]["all"]["majority"]["accuracy"]  # type: ignore[index]  # JSON
 
@@ -66,7 +68,7 @@ def test_the_comparison_is_possible() -> None:
     load_plugin("lookahead.py")
     names = command[command.index("--algorithms") + 1]
     runs = planned_runs(requested_comparison(command[1], algorithms=names, seeds=3))
-    assert len(runs) == 9
+    assert len(runs) == 12
     assert not any(run.refusal for run in runs)
 
 

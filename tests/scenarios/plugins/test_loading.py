@@ -56,6 +56,12 @@ def test_a_plugin_adds_rows_to_every_table_and_takes_them_along_again(tmp_path: 
     assert "sheafedge_plugin_mine" not in sys.modules
 
 
+def test_a_plugin_is_compiled_as_the_file_that_it_is(tmp_path: Path) -> None:
+    """Annotations are values there, unless it says otherwise."""
+    load_plugin(written(tmp_path, IDLE + "\ndef asked(value: 3): ...\n"))
+    assert sys.modules["sheafedge_plugin_mine"].asked.__annotations__ == {"value": 3}
+
+
 def test_the_same_source_is_run_once(tmp_path: Path) -> None:
     path = written(tmp_path, IDLE + f"\nwith open({str(tmp_path / 'runs')!r}, 'a') as stream:\n    stream.write('.')\n")
     load_plugin(path)

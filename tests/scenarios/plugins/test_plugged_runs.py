@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 from doubles.plugin_files import ALL_DOORS, write_own
+from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.plugin_sources import LOADED
 from sheafedge.scenarios.compare import comparing
 from sheafedge.scenarios.compare.comparing import run_comparison
@@ -22,6 +24,7 @@ from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.terminal import cli
 from sheafedge.scenarios.workers.worker_options import Workers
+from sheafedge.scenarios.workers.worker_run import build_learners
 
 #: A program that starts processes, on a busy machine.
 PATIENCE_S = 240.0
@@ -90,6 +93,21 @@ def test_workers_have_it_too(own: Path, tmp_path: Path) -> None:
     scenario = load_scenario(str(own / "own.toml"))
     result = run_scenario(scenario, tmp_path / "run", workers=Workers(1))
     assert result.summary["trace_hash"] == summary(own / "whole")["trace_hash"]
+
+
+def test_a_worker_on_another_host_needs_a_plugin_of_its_own(own: Path) -> None:
+    """What the engine sends names it, with its source's hash; the code does not come along."""
+    load_plugin(own / "all_doors.py")
+    text = tomli_w.dumps(load_scenario(str(own / "own.toml")).pinned_tables())
+    assert "HalfSteps" not in text
+    forget()
+    with pytest.raises(ConfigError, match=r"the scenario needs the plugin all_doors\.py.* add --plugin all_doors\.py"):
+        build_learners(text, [0])
+    (own / "other").mkdir()
+    (own / "other" / "all_doors.py").write_text(ALL_DOORS.replace("SHARE = 0.5", "SHARE = 0.75"))
+    load_plugin(own / "other" / "all_doors.py")
+    with pytest.raises(ConfigError, match="is not the one that the scenario was run with"):
+        build_learners(text, [0])
 
 
 def test_an_interrupted_run_goes_on_with_its_copy_and_with_no_other(
