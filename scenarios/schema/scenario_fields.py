@@ -112,7 +112,7 @@ class ScenarioFields(Section):
     @property
     def used_plugins(self) -> tuple[LoadedPlugin, ...]:
         """Plugins that provide what the scenario names."""
-        models = {("link model", name) for name in (*self.links.models, self.server.link.model)}
+        models = {("link model", name) for name in (*self.links.models, self.server.link.model or "")}
         rows = {("algorithm", self.algorithm), ("task", self.task), ("data set", self.data.dataset)}
         return plugins_of(rows | models | {("objective", self.task_spec.objective)})
 
