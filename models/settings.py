@@ -175,13 +175,12 @@ class SheafSettings:
                 " not have; use 'structured' or 'aligned'"
             )
         require_finite_at_least("sheaf.map_scale", self.map_scale, 0.0, "0 follows from the size of the models")
-        if self.map_scale > 0.0:
-            require(
-                self.draws_maps,
-                "sheaf.map_start",
-                self.map_start,
-                "has rows of length 1; set sheaf.map_scale = 0, or use 'hadamard'",
-            )
+        _require(
+            self.map_scale == 0.0 or self.draws_maps,
+            "sheaf.map_scale",
+            self.map_scale,
+            f"must be 0 with sheaf.map_start = {self.map_start!r}, whose rows have length 1",
+        )
         if self.map_share == "edge":
             require(
                 self.draws_maps,

@@ -78,6 +78,16 @@ def test_compression_is_a_share(value: float) -> None:
     assert "(0, 1]" in refusal(SheafSettings, "compression", value)
 
 
+@pytest.mark.parametrize(
+    ("start", "scale"), [("structured", 0.1), ("aligned", 1.0), ("random", -1.0), ("random", math.nan)]
+)
+def test_only_drawn_maps_have_a_scale_and_it_is_finite_and_not_negative(start: Any, scale: float) -> None:
+    with pytest.raises(ConfigError, match=rf"sheaf\.map_scale must be .*, got {scale}"):
+        SheafSettings(map_start=start, map_scale=scale)
+    SheafSettings(map_start=start, map_scale=0.0)
+    SheafSettings(map_start="hadamard", map_scale=1.0)
+
+
 @pytest.mark.parametrize("value", [1e-6, 0.1, 1.0])
 def test_any_share_of_coordinates_can_be_kept(value: float) -> None:
     assert SheafSettings(compression=value).compression == value
