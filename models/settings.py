@@ -175,7 +175,7 @@ class SheafSettings:
                 " not have; use 'structured' or 'aligned'"
             )
         require_finite_at_least("sheaf.map_scale", self.map_scale, 0.0, "0 follows from the size of the models")
-        _require(
+        require(
             self.map_scale == 0.0 or self.draws_maps,
             "sheaf.map_scale",
             self.map_scale,

@@ -23,7 +23,7 @@ _TYPES = {
 _ALIGNED = 8
 
 
-def tensor_pieces(named: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
+def tensor_pieces(named: Mapping[str, NDArray[Any]]) -> list[memoryview]:
     """Bytes of a file that `safetensors` reads, in order; those of arrays are views where these lie in C order.
 
     Args:
@@ -32,7 +32,7 @@ def tensor_pieces(named: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
     Source: the format of safetensors: length of the header in 8 bytes, the header as JSON, the arrays without gaps.
     """
     header: dict[str, object] = {}
-    pieces: list[NDArray[np.uint8]] = []
+    pieces: list[memoryview] = []
     end = 0
     # the largest types first, so that every array lies on a multiple of its own
     for name in sorted(named, key=lambda name: (-named[name].dtype.itemsize, name)):
@@ -40,7 +40,7 @@ def tensor_pieces(named: Mapping[str, NDArray[Any]]) -> list[NDArray[np.uint8]]:
         plain = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         start, end = end, end + plain.nbytes
         header[name] = {"dtype": _TYPES[array.dtype.name], "shape": list(array.shape), "data_offsets": [start, end]}
-        pieces.append(plain.reshape(-1).view(np.uint8))
+        pieces.append(plain.reshape(-1).view(np.uint8).data)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNED)
-    return [np.frombuffer(len(text).to_bytes(8, "little") + text, dtype=np.uint8), *pieces]
+    return [memoryview(len(text).to_bytes(8, "little") + text), *pieces]
