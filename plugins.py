@@ -10,7 +10,7 @@ from .datasets.rows.federated_rows import FederatedRows, RowDataset, RowRequest
 from .emulator.contracts import Channel, ConfigError, DataError, Learner, MessageKind
 from .emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from .emulator.network.loss import IidLoss, Lossless, LossProcess
-from .models.algorithms.algorithm_table import Algorithm
+from .models.algorithms.algorithm import Algorithm
 from .scenarios.plugins.loading import load_installed, load_plugin
 from .scenarios.plugins.plugin import Plugin
 from .scenarios.schema.link_models import Direction, LinkModel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from .settings import require, require_finite_at_least
 
@@ -22,6 +23,8 @@ class PersonalizationSettings:
             the mean, as all but pFedMe do.
         mixing: alpha of APFL at the start, in [0, 1], the share of the personal model in the mixture.
         mixing_step_size: of the gradient steps of alpha, one per local step; 0 leaves it as it starts.
+        prototypes: what `fedproto_decentralized` averages per class: the "embedding" that the head reads, of one width
+            at all clients, or the "logits" that it answers, for models of any sizes; pulled by training.prototype_pull.
     """
 
     proximal: float = 0.1
@@ -32,6 +35,7 @@ class PersonalizationSettings:
     server_mixing: float = 1.0
     mixing: float = 0.5
     mixing_step_size: float = 0.1
+    prototypes: Literal["embedding", "logits"] = "embedding"
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 

@@ -50,7 +50,8 @@ class TrainingSettings:
         personal_encoders: modalities whose encoders never leave their client, whole models included; for sensors whose
             readings mean something else at every client, such as positions along streets of their own. `centralized`,
             which sends nothing, knows no such thing.
-        prototype_pull: weight of the distance to neighbors' class means in the local loss of `sheaf_prototypes`.
+        prototype_pull: weight of the distance to neighbors' class means in the local loss, of
+            `sheaf_prototypes` and `fedproto_decentralized`.
     """
 
     local_steps: int = 5

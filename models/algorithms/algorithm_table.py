@@ -6,65 +6,13 @@ Scenarios are checked against this table before torch is needed, so every maker 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...emulator.contracts import Learner, MessageKind
+from .algorithm import Algorithm
 
 if TYPE_CHECKING:
     from ..training.client_setup import ClientSetup
-
-
-@dataclass(frozen=True, slots=True)
-class Algorithm:
-    """What one algorithm needs and sends, and the maker of its learners.
-
-    Attributes:
-        learners: makes the learners of all clients of a run.
-        kinds: message kinds that it declares; the wire refuses all others.
-        summary: one line for listings.
-        fusion: of its multimodal model.
-        unimodal: it trains one model per modality instead, and reports the best.
-        personal: clients hold a personal model beside the one that they exchange; the personal one is reported.
-        couples_heads: heads pull at each other in every step, so the coupling's step sizes matter.
-        couples_models: the same with whole models, stepped as one vector by `training.model_step_size`.
-        has_maps: it needs restriction maps.
-        equal_heads: it averages heads of neighbors, or class means of what they read, which must have one layout.
-        needs_classes: it averages or compares what is known of classes, so that it cannot learn values.
-        equal_outputs: it averages what neighbors know of their classes, which must be as many.
-        even_embedding: it halves the embedding of every modality.
-        only_averages: a client trains, then averages vectors with its neighbors, so a program outside of this process
-            can play it.
-        private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
-            gets a twin of the model.
-        pooled: all clients share one model and one trainer: they train in step, and live in one process.
-        links_groups: members of a group are linked with each other, whatever the graph.
-        server: clients exchange with a server alone, a node of its own behind them; its learner is the last.
-    """
-
-    learners: Callable[[Sequence[ClientSetup]], list[Learner]]
-    kinds: frozenset[MessageKind]
-    summary: str
-    fusion: str = "attention"
-    unimodal: bool = False
-    personal: bool = False
-    couples_heads: bool = False
-    couples_models: bool = False
-    has_maps: bool = False
-    equal_heads: bool = False
-    equal_outputs: bool = False
-    needs_classes: bool = False
-    even_embedding: bool = False
-    only_averages: bool = False
-    links_groups: bool = False
-    pooled: bool = False
-    server: bool = False
-    private_share: float = 0.0
-
-    @property
-    def couples(self) -> bool:
-        """Whether neighbors pull in every step, at heads or at whole models."""
-        return self.couples_heads or self.couples_models
 
 
 def _sheaf_dmfl(setups: Sequence[ClientSetup]) -> list[Learner]:
@@ -131,6 +79,12 @@ def _dsgd_heads(setups: Sequence[ClientSetup]) -> list[Learner]:
     from .dsgd import dsgd_heads
 
     return [dsgd_heads(setup) for setup in setups]
+
+
+def _fedproto(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .fedproto import fedproto_decentralized
+
+    return fedproto_decentralized(setups)
 
 
 def _dmml_kd(setups: Sequence[ClientSetup]) -> list[Learner]:
@@ -284,6 +238,13 @@ ALGORITHMS: dict[str, Algorithm] = {
         unimodal=True,
         equal_heads=True,
         only_averages=True,
+    ),
+    "fedproto_decentralized": Algorithm(
+        _fedproto,
+        frozenset({MessageKind.PROTOTYPES}),
+        "models of any sizes, drawn to class means that neighbors agree on",
+        equal_heads=True,
+        needs_classes=True,
     ),
     "dmml_kd": Algorithm(
         _dmml_kd,

@@ -15,31 +15,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import Tensor
-
 from ...emulator.saved_state import Parts
 from ..objectives import n_classes
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
-from ..sharing.prototypes import PrototypeExchange, Prototypes
+from ..sharing.prototypes import PrototypeExchange, Prototypes, prototype_penalty
 from ..sheaf.coupled_learner import MIX
 from ..training.client_setup import ClientSetup
-from ..training.minibatches import PassedBatch
 from .sheaf_dmfl import sheaf_dmfl
 
 
 def sheaf_prototypes(setup: ClientSetup) -> ChainedLearner:
     """One client: Sheaf-DMFL-Att with a penalty, and messages of class means beside its encoders."""
     (model,) = setup.models.values()
-    width = model.layout.width
-    prototypes = Prototypes(n_classes(setup.objective, model.layout.n_outputs), width, like=model.head)
-
-    def penalty(passed: PassedBatch) -> Tensor:
-        """Distance to the class means, [], while the rows are counted towards the next ones."""
-        # one view per row: the head reads modalities fused
-        fused = passed.fused.unsqueeze(1)  # [batch, 1, width]
-        prototypes.count(fused.detach(), passed.labels)
-        return setup.training.prototype_pull / width * prototypes.distance(fused, passed.labels)
-
+    classes = n_classes(setup.objective, model.layout.n_outputs)
+    prototypes = Prototypes(classes, model.layout.width, like=model.head)
+    penalty = prototype_penalty(prototypes, setup.training.prototype_pull, lambda passed: passed.fused)
     sheaf = sheaf_dmfl(setup, penalty)
     means = PrototypeExchange(setup.client_id, setup.head_mixing, prototypes)
     chain = [_beside(phase, means) if phase.name == MIX else phase for phase in sheaf.chain]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..state.tensors import restore_tensor, to_array
+from ..training.minibatches import PassedBatch
 from .payload import from_neighbors, to_neighbors, to_payload, to_tensor
 
 
@@ -81,6 +82,25 @@ class Prototypes:
 
     def _held(self) -> dict[str, Tensor]:
         return {"means": self.means, "known": self.known, "sums": self._sums, "counts": self._counts}
+
+
+def prototype_penalty(
+    prototypes: Prototypes, pull: float, features_of: Callable[[PassedBatch], Tensor]
+) -> Callable[[PassedBatch], Tensor]:
+    """Cost of a minibatch that draws what a model makes of its rows to the means of their classes.
+
+    Args:
+        prototypes: the means; the rows of a minibatch are counted towards the next ones.
+        pull: strength; the cost [] is `pull` times the squared distance, mean over rows and features.
+        features_of: gives the features [batch, n_features] of a minibatch.
+    """
+
+    def penalty(passed: PassedBatch) -> Tensor:
+        features = features_of(passed).unsqueeze(1)  # [batch, 1, n_features]: one view per row
+        prototypes.count(features.detach(), passed.labels)
+        return pull / features.shape[2] * prototypes.distance(features, passed.labels)
+
+    return penalty
 
 
 class PrototypeExchange:

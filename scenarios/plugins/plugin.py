@@ -12,7 +12,8 @@ from ...datasets.rows.federated_rows import RowDataset
 from ...datasets.rows.row_datasets import ROW_DATASETS
 from ...emulator.contracts import ConfigError, MessageKind
 from ...emulator.regular_file import quoted
-from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
+from ...models.algorithms.algorithm import Algorithm
+from ...models.algorithms.algorithm_table import ALGORITHMS
 from ..schema.link_models import LINK_MODELS, LinkModel
 from ..schema.link_section import EdgeSection, LinksSection
 from ..tasks.task_spec import SensorTask, Task
@@ -39,7 +40,7 @@ class Plugin:
         ConfigError: a row is not what its table holds; the message names it.
 
     Examples:
-        >>> from sheafedge.models.algorithms.algorithm_table import Algorithm
+        >>> from sheafedge.models.algorithms.algorithm import Algorithm
         >>> from sheafedge.plugins import Plugin
         >>> Plugin(algorithms={"idle": Algorithm(lambda setups: [], frozenset(), "does nothing")}).n_rows
         1

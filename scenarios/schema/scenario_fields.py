@@ -9,7 +9,8 @@ from pydantic import Field
 
 from ...emulator.contracts import MODALITIES, ConfigError, Modality, NodeId
 from ...emulator.plugin_sources import LoadedPlugin, plugins_of
-from ...models.algorithms.algorithm_table import ALGORITHMS, Algorithm
+from ...models.algorithms.algorithm import Algorithm
+from ...models.algorithms.algorithm_table import ALGORITHMS
 from ...models.personalization_settings import PersonalizationSettings
 from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
 from ..tasks.task_spec import SensorTask, Task

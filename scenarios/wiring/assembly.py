@@ -16,7 +16,7 @@ from ...emulator.contracts import Learner, Modality, NodeId
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.random_streams import named_stream
-from ...models.algorithms.algorithm_table import Algorithm
+from ...models.algorithms.algorithm import Algorithm
 from ...models.objectives import OBJECTIVES
 from ...models.rules.local_rule import GLOBAL, PERSONAL
 from ...models.sheaf.map_starts import MapStart
