@@ -43,7 +43,7 @@ LEARNING = frozenset({"torch", "numpy", "onnx", "onnxscript"})
 ALLOWED = {
     "__init__.py": Arrows(frozenset(), ours=("scenarios", "version")),
     "version.py": Arrows(frozenset(), own_package=False),
-    "plugins.py": Arrows(frozenset(), ours=("emulator", "models.algorithms.algorithm_table", "datasets", "scenarios")),
+    "plugins.py": Arrows(frozenset(), ours=("emulator", "models.algorithms.algorithm", "datasets", "scenarios")),
     "emulator": Arrows(EMULATOR),
     "emulator/edge": Arrows(EMULATOR | {"onnxruntime"}),
     "emulator/contracts.py": Arrows(frozenset({"numpy"}), ours=("emulator.modalities",), own_package=False),
