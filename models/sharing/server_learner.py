@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...emulator.contracts import MODALITIES, Learner, Message, MessageKind, NodeId, State
 from ...emulator.saved_state import Parts, SavedState
@@ -12,6 +13,7 @@ from ..state.tensors import restore_tensor, to_array
 from ..training.client_setup import ClientSetup
 from ..training.participation import Participation
 from .chained_learner import ChainedLearner, ChainPhase
+from .received_vectors import ReceivedVectors, are_whole
 from .server_average import server_average, taken_over
 from .server_exchange import BROADCAST, COLLECT, receiving, sending
 from .vector_gossip import SharedVector, VectorGossip, Weights
@@ -64,14 +66,23 @@ def _client(setup: ClientSetup, rule: LocalRule, shared: Sequence[SharedVector])
     vectors = VectorGossip(me, shared, replace(setup.sharing, every=1), combine=taken_over)
     down = receiving(vectors, lambda round_index: server if opens(round_index) else ())
     up = sending(vectors, lambda round_index: server if me in participation.closing(round_index) else ())
+    # a client with a single model has that of the server only until it trains it
+    fused = setup.models.get("fused")
+    is_whole = fused is not None and are_whole(shared, fused)
+    received = ReceivedVectors([one.vector for one in shared] if is_whole else [])
+
+    def finish(_round_index: int) -> None:
+        rule.received()
+        received.note()
+
     return ChainedLearner(
         me,
         [
-            ChainPhase(BROADCAST, [down], finish=lambda _round: rule.received(), active=opens),
+            ChainPhase(BROADCAST, [down], finish=finish, active=opens),
             ChainPhase(COLLECT, [up], work=rule.train, flops=lambda: rule.flops, active=takes_part),
         ],
-        parts=Parts(models=rule, vectors=vectors),
-        models=rule.predict,
+        parts=Parts(models=rule, vectors=vectors, received=received),
+        models=partial(received.predict, rule.predict) if is_whole else rule.predict,
         figures=rule.health,
     )
 

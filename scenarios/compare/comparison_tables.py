@@ -99,10 +99,13 @@ def heading(column: Column) -> str:
 
 def _score_table(results: Mapping[str, Any], column: Column, *, is_main: bool = True) -> ResultTable:
     groups = group_names(results)
-    rows = [
-        [*_names(results, entry), *(_spread(_figure(entry, group, "scores", column), column) for group in groups)]
-        for entry in results["entries"]
-    ]
+    rows = []
+    for entry in results["entries"]:
+        own, of_all = ([_figure(entry, group, kind, column) for group in groups] for kind in ("scores", "global"))
+        name, *rest = _names(results, entry)
+        rows.append([name, *rest, *(_spread(figure, column) for figure in own)])
+        if any(of_all):
+            rows.append([f"{name}: global", *rest, *(_spread(figure, column) for figure in of_all)])
     for label, baselines in _different_baselines(results):
         figures = (baselines.get(group, {}).get(column.key) for group in groups)
         first = [label, *[""] * (len(_name_heads(results)) - 1)]

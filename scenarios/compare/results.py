@@ -142,11 +142,13 @@ def _groups(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         return {}
     groups = {seed: groups_with_all(summary) for seed, summary in summaries.items()}
     baselines = {seed: _baselines(summary) for seed, summary in summaries.items()}
+    of_all = {seed: _global_models(summary) for seed, summary in summaries.items()}
     return {
         name: {
             "clients": of_first["clients"],
             "models": {seed: groups[seed][name]["model"] for seed in groups if "model" in groups[seed][name]},
             "scores": _spreads({seed: groups[seed][name] for seed in groups}),
+            **({"global": _spreads({seed: one[name] for seed, one in of_all.items()})} if all(of_all.values()) else {}),
             "baselines": {
                 baseline: _spreads({seed: baselines[seed][baseline][name] for seed in baselines})
                 for baseline in next(iter(baselines.values()))
@@ -154,6 +156,15 @@ def _groups(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         }
         for name, of_first in next(iter(groups.values())).items()
     }
+
+
+def _global_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """Group -> figures of the model that its clients have in common; empty where they have none."""
+    models = summary.get("models", {})
+    found = {group: of_group["global"] for group, of_group in models.items() if "global" in of_group}
+    if not found or len(found) < len(models):
+        return {}
+    return {**found, ALL_CLIENTS: _over_clients(found, summary["groups"])}
 
 
 def _baselines(summary: Mapping[str, Any]) -> dict[str, dict[str, Mapping[str, float]]]:

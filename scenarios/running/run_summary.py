@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...emulator.source_hash import source_hash
+from ...models.rules.local_rule import GLOBAL
 from ...version import __version__
 from ..recording.inspection import plot_recording
 from ..schema.scenario import Scenario
@@ -83,6 +84,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
             group: {"clients": len(members[group]), "model": best, **groups[group][best]}
             for group, best in reported.items()
         },
+        **({"models": groups} if any(GLOBAL in models for models in groups.values()) else {}),
         "over_clients": over_clients(
             task,
             [

@@ -207,6 +207,8 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
         model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
         name = f"{escape(group)} ({scores['clients']})"
         table.add_row(name, f"[bold]{model}[/bold]", *_figures(task, scores))
+        if (of_all := summary.get("models", {}).get(group, {}).get("global")) is not None:
+            table.add_row("", "the global model", *_figures(task, of_all))
         for name, baseline in summary["baselines"][group].items():
             is_last = name == list(summary["baselines"][group])[-1]
             table.add_row("", f"[dim]{name}[/dim]", *_figures(task, baseline), end_section=is_last)

@@ -93,13 +93,14 @@ def by_group(
 
 
 def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
-    """Name of the model that a group reports: the personal one, else the one with the best mean first score.
+    """Name of the model that a group reports: the client's own, else the one with the best mean first score.
 
-    Which of a personal and a global model is meant is part of an algorithm, and no choice by scores; the best of
+    Which of a client's own and a global model is meant is part of an algorithm, and no choice by scores; the best of
     several unimodal models is what the paper reports.
     """
-    if PERSONAL in models:
-        return PERSONAL
+    for own in (PERSONAL, "fused"):
+        if own in models:
+            return own
     first = task.columns[0]
     return max(models, key=lambda name: first.rank(models[name][first.key]))
 

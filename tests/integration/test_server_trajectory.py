@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from integration.cases import Case, random_case, setup_of
 from integration.played import Setting, play, vectors_of_server
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 from reference.fedavg import FedAvgProblem, FedAvgState, run_fedavg
 from reference.problems import random_problem
 from sheafedge.emulator.contracts import Learner, Message, NodeId
@@ -65,23 +67,27 @@ def values_of(setup: ClientSetup) -> dict[str, Tensor]:
     }
 
 
-def loss_of(setup: ClientSetup) -> Any:
-    """The client's loss as a function of its parts; minibatches are its rows in order."""
+def logits_of(setup: ClientSetup, theta: Mapping[str, Tensor], rows: NDArray[np.int64]) -> Tensor:
+    """Logits of a client's model with these parts on some of its rows."""
     model: ClientModel = setup.models["fused"]
     shapes = {name: one.shape for name, one in model.named_parameters()}
-    parts, size, steps = parts_of(setup), setup.training.batch_size, setup.training.local_steps
+    values: dict[str, Tensor] = {}
+    for part, names in parts_of(setup).items():
+        pieces = torch.split(theta[part], [shapes[name].numel() for name in names])
+        values |= {name: piece.view(shapes[name]) for name, piece in zip(names, pieces, strict=True)}
+    inputs = {str(k): torch.as_tensor(v) for k, v in setup.rows.inputs(rows).items()}
+    logits: Tensor = functional_call(model, values, (inputs,))
+    return logits
+
+
+def loss_of(setup: ClientSetup) -> Any:
+    """The client's loss as a function of its parts; minibatches are its rows in order."""
+    size, steps = setup.training.batch_size, setup.training.local_steps
 
     def loss(n_trained: int, step: int, theta: Mapping[str, Tensor]) -> Tensor:
         first = (n_trained * steps + step) * size
         rows = np.arange(first, first + size)
-        values: dict[str, Tensor] = {}
-        for part, names in parts.items():
-            pieces = torch.split(theta[part], [shapes[name].numel() for name in names])
-            values |= {name: piece.view(shapes[name]) for name, piece in zip(names, pieces, strict=True)}
-        inputs = {str(k): torch.as_tensor(v) for k, v in setup.rows.inputs(rows).items()}
-        return nn.functional.cross_entropy(
-            functional_call(model, values, (inputs,)), torch.from_numpy(setup.rows.label[rows])
-        )
+        return nn.functional.cross_entropy(logits_of(setup, theta, rows), torch.from_numpy(setup.rows.label[rows]))
 
     return loss
 
@@ -106,7 +112,11 @@ def reference_of(setups: Setups, **options: Any) -> FedAvgProblem:
 
 def played(setups: Setups, damage: Damage = lambda message: message) -> list[FedAvgState]:
     """Learners asked and told by hand; the test decides what gets through."""
-    learners = ALGORITHMS["fedavg"].learners(list(setups.values()))
+    return told(ALGORITHMS["fedavg"].learners(list(setups.values())), setups, damage)
+
+
+def told(learners: Sequence[Learner], setups: Setups, damage: Damage = lambda message: message) -> list[FedAvgState]:
+    """The same for learners of the caller's."""
     states = []
     for round_index in range(N_ROUNDS):
         for phase in ("broadcast", "collect"):
@@ -214,3 +224,16 @@ def test_with_equal_rows_and_no_losses_it_is_adapt_then_combine_on_a_complete_gr
 def setups_start(case: Case) -> list[Tensor]:
     """Parameters that the first client of a case starts from."""
     return [one.detach().clone() for one in setup_of(case, 0, torch.float64, "sgd").models["fused"].parameters()]
+
+
+def test_a_client_answers_by_its_own_model_and_by_that_of_the_server_as_it_was_sent() -> None:
+    setups, rows = networks(), np.arange(7)
+    learners = ALGORITHMS["fedavg"].learners(list(setups.values()))
+    sent, after = told(learners, setups)[-2:]
+    answers = learners[0].predict(setups[0].rows.inputs(rows))
+    expected = {"fused": after.clients[0], "global": sent.server}
+    assert answers.keys() == expected.keys()
+    for name, parts in expected.items():
+        assert_allclose(answers[name], logits_of(setups[0], parts, rows).detach(), atol=SAME)
+    assert float(np.abs(answers["fused"] - answers["global"]).max()) > 1e-3
+    assert learners[-1].predict({}) == {}
