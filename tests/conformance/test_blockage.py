@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from doubles.table_rows import rows
 from integration.audit import Frames, RecordingTransport, leaks, runs
 from integration.played import State, largest_difference
 from integration.tiny import Walk, state_of, walk, wired
@@ -61,7 +60,6 @@ SHOWN = {
     MessageKind.MODEL: {"head", "attention"},
 }
 
-every_algorithm = pytest.mark.parametrize("algorithm", rows())
 #: One algorithm of every way in which models are held and trained; the others train as one of them does.
 HELD = (
     "local",
@@ -72,6 +70,8 @@ HELD = (
     "dpsgd",
     "dsgd",
     "dmml_kd",
+    "sheaf_fmtl",
+    "fedavg",
     "centralized",
 )
 every_way_of_training = pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool
     return sum(values.numel() for values in (*module.parameters(), *statistics))
 
 
-@every_algorithm
+@every_way_of_training
 @pytest.mark.parametrize("stay_at_home", [False, True], ids=["shared statistics", "local statistics"])
 def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(algorithm: str, stay_at_home: bool) -> None:
     """Encoders of common modalities, with their running statistics or without, and what else the table declares."""
@@ -217,7 +217,7 @@ def private(audited: Walk) -> dict[str, set[bytes]]:
     return found
 
 
-@every_algorithm
+@every_way_of_training
 def test_no_message_holds_readings_labels_heads_or_attention(algorithm: str) -> None:
     audited, frames = overheard(algorithm)
     secrets = private(audited)

@@ -53,6 +53,7 @@ def test_one_seed_gives_one_run_and_another_seed_another(tmp_path: Path, algorit
     assert [row["loss"] for row in rows(first)] != [row["loss"] for row in rows(other)]
 
 
+@pytest.mark.slow
 def test_the_run_folder_repeats_its_run_in_another_process(tmp_path: Path) -> None:
     """With other hashes of strings, so that no order of a set decides about anything."""
     first = ran(tmp_path / "first", {"network.transport": "zmq"})

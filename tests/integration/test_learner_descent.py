@@ -273,6 +273,7 @@ def test_learners_descend_by_at_least_what_the_bounds_of_heads_and_maps_promise(
         assert promised >= 0.0
 
 
+@pytest.mark.slow
 def test_with_fixed_maps_learners_come_to_rest_at_an_energy_that_falls_with_the_coupling() -> None:
     energies = []
     for coupling in (0.0, 0.03, 0.1, 0.2, 0.5, 1.0):

@@ -40,7 +40,8 @@ HARD = {
 #: Far too slow for what is sent in a round: queues are never empty.
 CROWDED = {"link.rate_bps": 3e5, "network.deadline_s": 0.02}
 CASES: dict[str, dict[str, Any]] = {
-    "stale": {"export.onnx": True},
+    "stale": {},
+    "stale, with exported models": {"export.onnx": True},
     "skip, over ZeroMQ, in threads": {
         "network.missing": "skip",
         "network.transport": "zmq",

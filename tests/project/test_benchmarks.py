@@ -247,6 +247,7 @@ def test_scale_measures_time_and_memory_per_client_at_every_size(capsys: pytest.
     assert printed["memory"]["regular"]["12"]["kib_per_client"] > 0
 
 
+@pytest.mark.slow
 def test_value_plays_every_rule_and_draws_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -263,6 +264,7 @@ def test_value_plays_every_rule_and_draws_it(
     assert free <= found["everybody"]["oracle"]["outage_ms_per_min"][0]
 
 
+@pytest.mark.slow
 def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
     printed = report("record", capsys)
     for figures in printed["sensing_on_one_core"].values():

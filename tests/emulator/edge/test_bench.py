@@ -188,7 +188,7 @@ def in_precision(source: Path, ending: str, **changes: Any) -> Path:
     return target
 
 
-@pytest.fixture(params=["-float16", "-fp16"])
+@pytest.fixture(params=["-float16", pytest.param("-fp16", marks=pytest.mark.slow)])
 def family(tmp_path: Path, request: pytest.FixtureRequest) -> list[Path]:
     """One model in three precisions, side by side; bundles of before end in `-fp16`."""
     whole = tiny_bundle(tmp_path / "tiny")

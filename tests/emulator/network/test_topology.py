@@ -8,7 +8,7 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import MODALITIES, ConfigError, Modality, TopologyError
 from sheafedge.emulator.network import topology
@@ -52,6 +52,7 @@ def test_every_kind_carries_twenty_mixed_clients(kind: str) -> None:
     assert is_connected_everywhere(graph, owned)
 
 
+@settings(max_examples=40)
 @given(
     kind=st.sampled_from(["ring", "erdos_renyi", "regular", "small_world", "scale_free", "star", "complete"]),
     owned=ownerships,

@@ -487,7 +487,9 @@ def physical(name: str, batch: int) -> np.ndarray:
     return np.random.default_rng(9).uniform(low, high, size=shape).astype(np.float32)
 
 
-@every_kind
+@pytest.mark.parametrize(
+    "name", [name if name in {"lidar", "rf", "gps"} else pytest.param(name, marks=pytest.mark.slow) for name in KINDS]
+)
 def test_every_encoder_goes_through_onnx_for_any_batch(name: str, tmp_path: Path) -> None:
     modality: Modality = "camera" if name == "drone" else name
     model, path = deployable(name, modality), tmp_path / "client.onnx"

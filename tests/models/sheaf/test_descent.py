@@ -215,6 +215,7 @@ def exponents(value: Callable[[Walk], float]) -> list[float]:
     return [float(np.log2(large / small)) for large, small in pairwise(values)]
 
 
+@pytest.mark.slow
 def test_disagreement_shrinks_with_the_encoder_step() -> None:
     assert exponents(lambda walked: sum(walked.rounds[-1].distances.values())) == pytest.approx([1, 1], abs=EXPONENT)
 

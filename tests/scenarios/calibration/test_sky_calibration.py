@@ -111,6 +111,7 @@ def test_a_study_too_small_is_refused(change: dict[str, float]) -> None:
         replace(SkyStudy(), **change)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_same_study_gives_the_same_figures(figures: SkyFigures, cache: Path) -> None:
     assert calibrate_sky(TINY, biases_m=(0.0, 6.0), cache_dir=cache) == figures
     other = calibrate_sky(replace(TINY, seed=2), biases_m=(), cache_dir=cache)

@@ -288,6 +288,7 @@ def test_an_method_that_fails_is_reported_and_stops_no_other(two_methods: Compar
         assert line in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_a_seed_that_failed_leaves_means_over_the_others(two_methods: Comparison, tmp_path: Path) -> None:
     """In three minutes too few cars pass for four clients with seed 3, and enough with the others."""

@@ -409,6 +409,7 @@ def test_record_and_inspect_from_the_command_line(
         assert parse_world(reader.description.scenario, "file").section.street.van_share == 0.5
 
 
+@pytest.mark.slow
 def test_inspect_draws_streets_skies_and_measured_data(
     street: Path, sky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,6 +123,7 @@ def test_skies_train_to_point_at_drones_in_every_setting_of_images(images: tuple
     assert len(traces) == len(images)  # the settings are not one
 
 
+@pytest.mark.slow
 def test_an_imported_deepsense_folder_trains(deepsense_root: Path, tmp_path: Path) -> None:
     official_layout(tmp_path, deepsense_root, slice(0, 800))
     report = import_deepsense(tmp_path, 1, tmp_path / "street.h5")

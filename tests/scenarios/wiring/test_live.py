@@ -135,7 +135,10 @@ def play(scenario: Scenario) -> Play:
     return Play(scenario, data, emulation, [seen[id(client.train)] for client in data.clients])
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module",
+    params=[kind if kind == "blockage" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS],
+)
 def played(request: pytest.FixtureRequest) -> Play:
     return play(live(request.param))
 
@@ -251,6 +254,7 @@ def trace_of(scenario: Scenario, folder: Path) -> str:
     return trace
 
 
+@pytest.mark.slow
 def test_a_live_run_can_be_repeated_on_any_executor(tmp_path: Path) -> None:
     """Scores are part of the trace; sensing goes on beside the training, and must not depend on who is faster."""
     scenario = live(edits={"rounds": 2})

@@ -277,6 +277,7 @@ def test_a_common_head_is_common_by_beam_and_a_base_station_with_all_beams_has_i
 # Groups that are asked differently.
 
 
+@pytest.mark.slow
 def test_groups_with_codebooks_of_their_own_train_together_and_are_handed_out(tmp_path: Path) -> None:
     positions = [{**group, "modalities": ["gps"]} for group in SIZES]  # images take seconds to trace
     edits = {"clients.groups": positions, "data.beam_order": "mirrored", "sheaf.map_start": "aligned"}

@@ -227,7 +227,7 @@ def test_a_worker_that_is_killed_ends_the_run_with_one_sentence(tmp_path: Path) 
 
 #: One worker takes the same way as two, and a process less is started.
 ENDS = [
-    pytest.param(1, signal.SIGKILL, -signal.SIGKILL, ""),
+    pytest.param(1, signal.SIGKILL, -signal.SIGKILL, "", marks=pytest.mark.slow),
     pytest.param(2, signal.SIGKILL, -signal.SIGKILL, "", marks=pytest.mark.slow),
     pytest.param(2, signal.SIGTERM, 130, "interrupted", marks=pytest.mark.slow),
     pytest.param(2, signal.SIGINT, 130, "interrupted", marks=pytest.mark.slow),

@@ -104,7 +104,11 @@ def test_a_server_that_ends_in_time_is_let_be(ends: list[str]) -> None:
     assert signal.set_wakeup_fd(-1) == -1, "what it set is set back"
 
 
-@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped by the runtime", "not stopped by anything"])
+@pytest.mark.parametrize(
+    "is_stopped",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["stopped by the runtime", "not stopped by anything"],
+)
 def test_sigterm_ends_a_server_whose_model_hangs(path: Path, tmp_path: Path, is_stopped: bool) -> None:
     address, raw = f"ipc://{tmp_path}/s.ipc", raw_frames(MANIFEST, FRAMES)
     command = [sys.executable, "-P", "-c", ("" if is_stopped else NEVER_STOPPED) + ENTRY]
