@@ -32,7 +32,7 @@ PAGE = HERE.parent / "federated.md"
 STEP_SIZES: Mapping[str, Sequence[float]] = {
     "school": (0.001, 0.003, 0.01, 0.03, 0.1),
     "wisdm": (0.003, 0.01, 0.03, 0.1, 0.3),
-    "digits": (0.003, 0.01, 0.03, 0.1, 0.3),
+    "digits": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 }
 #: Comparisons of data that are not part of a package.
 FROM_FOLDER = ("school", "wisdm")

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ...emulator.contracts import NodeId
-from .map_starts import MapStart, add_pull, norm_sq_bound, project_start
+from .map_starts import MapStart, add_pull, frobenius_sq, norm_sq_bound, project_start
 from .restriction_maps import RestrictionMaps
 
 #: Step size times curvature from which on a quadratic diverges.
@@ -92,14 +92,19 @@ def sheaf_laplacian_limit(
 ) -> float:
     """Norm of L_F from above, or, where models are too large for that, twice the squared norm of one client's maps.
 
-    That client has the most rows for its size. Twice the largest |P_i|^2 bounds the norm as in `sheaf_laplacian_bound`,
-    and drawn maps with more rows have the larger norm but for chance, which is small in models of that size.
+    That client has the longest rows, and the most for its size. Twice the largest |P_i|^2 bounds the norm as in
+    `sheaf_laplacian_bound`; which of drawn maps have it is certain but for chance, which is small in such models.
 
     Args: as of `sheaf_laplacian_norm`.
     """
     if sum(dims.values()) <= MOST_COORDINATES:
         return sheaf_laplacian_norm(starts, dims, tolerance=tolerance)
-    client = max(starts, key=lambda i: sum(map(len, starts[i].values())) / dims[i])
+
+    def expected(i: NodeId) -> float:
+        row_sq = max((frobenius_sq(start) / len(start) for start in starts[i].values()), default=0.0)
+        return row_sq * (1.0 + math.sqrt(sum(map(len, starts[i].values())) / dims[i])) ** 2
+
+    client = max(starts, key=expected)
 
     def pulled(vector: Tensor) -> Tensor:
         pull = torch.zeros_like(vector)
