@@ -83,13 +83,7 @@ def check_listed(entries: Sequence[str]) -> None:
         place, pin = _place_and_pin(entry)
         plugin = LOADED.get(Path(place).name)
         if plugin is None:
-            raise ConfigError(
-                f"the scenario needs the plugin {shown(place)}, whose code would run here; read it, and add"
-                f" --plugin {shown(place)}, or --trust-plugins for all that the scenario lists"
-                if is_file(entry)
-                else f"the scenario needs the plugin {shown(place)!r}, which is not installed here; install the package"
-                " that has it"
-            )
+            raise ConfigError(_missing(entry, place))
         if pin not in ("", plugin.digest):
             raise ConfigError(
                 f"plugin {plugin.name} of {shown(plugin.place)} is not the one that the scenario was run with (its"
@@ -102,6 +96,17 @@ def check_listed(entries: Sequence[str]) -> None:
 def plugins_of(provided: Collection[Provided]) -> tuple[LoadedPlugin, ...]:
     """Loaded plugins, by name, that provide one of these rows; others, listed or not, decide nothing."""
     return tuple(LOADED[name] for name in sorted(LOADED) if not LOADED[name].provides.isdisjoint(provided))
+
+
+def _missing(entry: str, place: str) -> str:
+    """Sentence about a plugin that is not loaded."""
+    if not is_file(entry):
+        needed = f"the scenario needs the plugin {shown(place)!r}"
+        return f"{needed}, which is not installed here; install the package that has it"
+    needed = f"the scenario needs the plugin {shown(place)}, whose code would run here"
+    if Path(place).name == place:  # as an engine names it, which does not say where a worker has it
+        return f"{needed}; start the worker with --plugin {shown(place)}, the file that the run was started with"
+    return f"{needed}; read it, and add --plugin {shown(place)}, or --trust-plugins for all that the scenario lists"
 
 
 def _place_and_pin(entry: str) -> tuple[str, str]:

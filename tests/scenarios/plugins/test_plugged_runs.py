@@ -101,7 +101,7 @@ def test_a_worker_on_another_host_needs_a_plugin_of_its_own(own: Path) -> None:
     text = tomli_w.dumps(load_scenario(str(own / "own.toml")).pinned_tables())
     assert "HalfSteps" not in text
     forget()
-    with pytest.raises(ConfigError, match=r"the scenario needs the plugin all_doors\.py.* add --plugin all_doors\.py"):
+    with pytest.raises(ConfigError, match=r"the plugin all_doors\.py, .*; start the worker with --plugin all_doors"):
         build_learners(text, [0])
     (own / "other").mkdir()
     (own / "other" / "all_doors.py").write_text(ALL_DOORS.replace("SHARE = 0.5", "SHARE = 0.75"))
