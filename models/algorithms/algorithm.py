@@ -34,6 +34,7 @@ class Algorithm:
             can play it.
         private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
             gets a twin of the model.
+        pull: field of `[personalization]` by which local steps pull a model to the shared one; empty: they do not.
         pooled: all clients share one model and one trainer: they train in step, and live in one process.
         links_groups: members of a group are linked with each other, whatever the graph.
         server: clients exchange with a server alone, a node of its own behind them; its learner is the last.
@@ -54,6 +55,7 @@ class Algorithm:
     even_embedding: bool = False
     only_averages: bool = False
     links_groups: bool = False
+    pull: str = ""
     pooled: bool = False
     server: bool = False
     private_share: float = 0.0

@@ -207,12 +207,14 @@ ALGORITHMS: dict[str, Algorithm] = {
         _with_neighbors("prox"),
         _MODELS,
         "the same, local steps held near the average",
+        pull="proximal",
         only_averages=True,
     ),
     "ditto_decentralized": Algorithm(
         _with_neighbors("ditto"),
         _MODELS,
         "the same, and a personal model drawn to the average",
+        pull="attraction",
         personal=True,
         only_averages=True,
     ),
@@ -220,6 +222,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         _with_neighbors("pfedme"),
         _MODELS,
         "averaged models that follow personal ones, by Moreau envelopes",
+        pull="attraction",
         personal=True,
         only_averages=True,
     ),
@@ -263,7 +266,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         _with_server("sgd"), _MODELS, "whole models averaged by a server, by their clients' rows", server=True
     ),
     "fedprox": Algorithm(
-        _with_server("prox"), _MODELS, "fedavg, local steps held near the server's model", server=True
+        _with_server("prox"), _MODELS, "fedavg, local steps held near the server's model", server=True, pull="proximal"
     ),
     "fedper": Algorithm(_with_server("fedper"), _ENCODERS, "fedavg of encoders, fusion and head personal", server=True),
     "lg_fedavg": Algorithm(
@@ -273,6 +276,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         _with_server("ditto"),
         _MODELS,
         "fedavg, and a personal model drawn to the server's",
+        pull="attraction",
         personal=True,
         server=True,
     ),
@@ -280,6 +284,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         _with_server("pfedme"),
         _MODELS,
         "a server's model that follows personal ones, by Moreau envelopes",
+        pull="attraction",
         personal=True,
         server=True,
     ),

@@ -19,7 +19,7 @@ from ..schema.scenario import Scenario
 from ..wiring.coupling_watch import StabilityWatch
 from ..wiring.data import LoadedData, load_data
 from ..wiring.emulation import Emulation, build, emulate
-from ..wiring.evaluation import Evaluator
+from ..wiring.evaluation import Evaluator, best_model
 from ..wiring.pacing import Pacing
 from ..workers.worker_pool import WorkerPool, collect_learners
 from .checkpoint import Checkpoint
@@ -208,10 +208,9 @@ class RunPlayer:
             self._folder.add_link_states(self._emulation.radio.log.take())
 
     def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:
-        first = self._scenario.task_spec.columns[0]
-        # the best model of each client: algorithms without a fused model train one per modality
-        models = [row["models"].values() for row in rows if "models" in row]
-        scored = [max((model[first.key] for model in one), key=first.rank) for one in models]
+        task = self._scenario.task_spec
+        models = [row["models"] for row in rows if "models" in row]
+        scored = [one[best_model(task, one)][task.columns[0].key] for one in models]
         return sum(scored) / len(scored) if scored else None
 
     def _state(self) -> State:

@@ -135,6 +135,13 @@ LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
         "sheaf.map_storage = 'kronecker' has one small matrix for all outputs of a head, which algorithm"
         " {s.algorithm!r} with its whole models does not have; use 'factored'",
     ),
+    # --- personal models ---
+    Rule(
+        "personalization",
+        lambda s: _pull_too_strong(s),
+        "personalization.{pull} {strength:g} * training.head_step_size {s.training.head_step_size:g} = {product:.2g},"
+        " and from 2 on a pulled model diverges; lower one of them",
+    ),
     # --- clients that move ---
     Rule(
         "algorithm",
@@ -248,6 +255,13 @@ def _coupling_too_strong(s: Neighborhood) -> Sequence[Case]:
         else {"what": "heads", "field": "training.head_step_size"}
     )
     return [{"account": account, **named}] if strength >= 2.0 else []
+
+
+def _pull_too_strong(s: ScenarioFields) -> Sequence[Case]:
+    pull = s.algorithm_spec.pull
+    strength = getattr(s.personalization, pull) if pull else 0.0
+    product = strength * s.training.head_step_size
+    return [{"pull": pull, "strength": strength, "product": product}] if product >= 2.0 else []
 
 
 def _personal_encoders_of_nobody(s: ScenarioFields) -> Iterator[Case]:

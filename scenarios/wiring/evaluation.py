@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Learner, Modality, NodeId
-from ...models.rules.local_rule import PERSONAL
+from ...models.rules.local_rule import GLOBAL
 from ..tasks.task_spec import Scores, Task, mean_scores
 from .client import Client
 
@@ -98,9 +98,8 @@ def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
     Which of a client's own and a global model is meant is part of an algorithm, and no choice by scores; the best of
     several unimodal models is what the paper reports.
     """
-    for own in (PERSONAL, "fused"):
-        if own in models:
-            return own
+    if GLOBAL in models:
+        return next(name for name in models if name != GLOBAL)
     first = task.columns[0]
     return max(models, key=lambda name: first.rank(models[name][first.key]))
 

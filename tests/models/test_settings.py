@@ -9,16 +9,23 @@ from typing import Any
 import pydantic
 import pytest
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.models.personalization_settings import PersonalizationSettings
 from sheafedge.models.settings import ModelSettings, SheafSettings, TrainingSettings
 
-Settings = type[TrainingSettings] | type[SheafSettings] | type[ModelSettings]
-TABLES: dict[Settings, str] = {TrainingSettings: "training", SheafSettings: "sheaf", ModelSettings: "model"}
+Settings = type[TrainingSettings] | type[SheafSettings] | type[ModelSettings] | type[PersonalizationSettings]
+TABLES: dict[Settings, str] = {
+    TrainingSettings: "training",
+    SheafSettings: "sheaf",
+    ModelSettings: "model",
+    PersonalizationSettings: "personalization",
+}
 
 COUNTS: list[tuple[Settings, str]] = [
     (TrainingSettings, "local_steps"),
     (TrainingSettings, "batch_size"),
     (ModelSettings, "embedding_dim"),
     (ModelSettings, "hidden_dim"),
+    (PersonalizationSettings, "personal_steps"),
 ]
 STEP_SIZES: list[tuple[Settings, str]] = [
     (TrainingSettings, "head_step_size"),
@@ -28,6 +35,11 @@ STEP_SIZES: list[tuple[Settings, str]] = [
     (SheafSettings, "coupling"),
     (SheafSettings, "map_step_size"),
     (SheafSettings, "edge_trust"),
+    (PersonalizationSettings, "proximal"),
+    (PersonalizationSettings, "attraction"),
+    (PersonalizationSettings, "personal_step_size"),
+    (PersonalizationSettings, "global_step_size"),
+    (PersonalizationSettings, "mixing_step_size"),
 ]
 CHOICES: list[tuple[Settings, str]] = [
     (TrainingSettings, "encoder_optimizer"),
@@ -36,6 +48,7 @@ CHOICES: list[tuple[Settings, str]] = [
     (SheafSettings, "exchange"),
     (ModelSettings, "fusion"),
     (ModelSettings, "head_start"),
+    (PersonalizationSettings, "prototypes"),
 ]
 
 
@@ -76,6 +89,14 @@ def test_step_sizes_are_finite_and_not_negative(settings: Settings, field: str) 
 @pytest.mark.parametrize("value", [0.0, -0.1, 1.0000001, math.nan, math.inf])
 def test_compression_is_a_share(value: float) -> None:
     assert "(0, 1]" in refusal(SheafSettings, "compression", value)
+
+
+def test_mixtures_are_shares() -> None:
+    for value in (-0.1, 1.1, math.nan):
+        assert "(0, 1]" in refusal(PersonalizationSettings, "server_mixing", value)
+        assert "[0, 1]" in refusal(PersonalizationSettings, "mixing", value)
+    assert "(0, 1]" in refusal(PersonalizationSettings, "server_mixing", 0.0)  # the server would never move
+    assert PersonalizationSettings(mixing=0.0).mixing == 0.0
 
 
 @pytest.mark.parametrize(

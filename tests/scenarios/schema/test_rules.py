@@ -761,6 +761,15 @@ CASES: dict[str, Case] = {
             " 'uniform', 'orthonormal' or 'hadamard', or give a number"
         ),
     ),
+    "a pull that overshoots": Case(
+        "beam_tracking",
+        {"algorithm": "ditto", "personalization.attraction": 30.0, "training.head_step_size": 0.1},
+        {"personalization.attraction": 3.0},
+        (
+            "personalization.attraction 30 * training.head_step_size 0.1 = 3, and from 2 on a pulled model diverges;"
+            " lower one of them"
+        ),
+    ),
     "a whole model without its encoders": Case(
         "beam_tracking",
         {"algorithm": "sheaf_fmtl", "training.personal_encoders": ["gps"]},
@@ -1244,7 +1253,7 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
 
 def test_all_fields_that_are_wrong_are_said_at_once() -> None:
     found = complaints("blockage", {"rounds": 0, "algorithm": "sheaf_dmlf", "link.loss_probability": 2, "sheaf.zzz": 1})
-    assert found[0].startswith("unknown algorithm 'sheaf_dmlf'; known: centralized, ")
+    assert found[0].startswith("unknown algorithm 'sheaf_dmlf'; known: apfl, centralized, ")
     assert found[0].endswith("; did you mean sheaf_dmfl?")
     assert found[1] == "rounds must be at least 1, got 0"
     assert found[2].startswith("sheaf.zzz is not a known field; known: coupling, ")

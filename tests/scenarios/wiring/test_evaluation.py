@@ -168,3 +168,9 @@ def test_a_group_reports_its_best_model_by_the_first_figure_of_the_task() -> Non
     assert best_model(TRACKING, {"gps": {"top1": 0.2, "top3": 0.9}, "rf": {"top1": 0.3, "top3": 0.8}}) == "rf"
     warned = {"lidar": {"balanced_accuracy": 0.6, "f1": 0.1}, "rf": {"balanced_accuracy": 0.5, "f1": 0.4}}
     assert best_model(BLOCKAGE, warned) == "lidar"
+
+
+def test_whoever_holds_a_model_of_its_own_reports_it_whatever_the_shared_one_scores() -> None:
+    better = {"top1": 0.9}
+    assert best_model(TRACKING, {"personal": {"top1": 0.2}, "global": better}) == "personal"
+    assert best_model(TRACKING, {"global": better, "fused": {"top1": 0.2}}) == "fused"
