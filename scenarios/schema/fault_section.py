@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self
 
 import pydantic
-from pydantic import Field
+from pydantic import Field, PlainValidator
 
 from ...datasets.windows.clock_drift import ClockDrift, rows_seen
 from ...emulator.contracts import ConfigError, Modality, NodeId
@@ -23,10 +23,18 @@ from .section import Probability, Section
 if TYPE_CHECKING:
     from ...datasets.windows.sensed_frames import SensedFrames
 
-NodeNumber = Annotated[int, Field(ge=0)]
 #: How faults name the server, whose number follows from that of the clients.
 SERVER = "server"
-NodeName = NodeNumber | Literal["server"]
+
+
+def _named(node: Any) -> Any:
+    """A node as a number or as the server; one sentence in place of one per alternative."""
+    if node == SERVER or (type(node) is int and node >= 0):
+        return node
+    raise ConfigError(f'faults: {node!r} names no node; give the number of a client, from 0 on, or "server"')
+
+
+NodeName = Annotated[int | Literal["server"], PlainValidator(_named)]
 #: Below this, drawing the timetable of an hour takes longer than emulating it.
 SHORTEST_MEAN_S = 0.001
 

@@ -345,6 +345,11 @@ WRONG_FOR_STREETS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"clients.groups": [{**STREET, "n_beams": 8}]},
         ("'lidar' sets n_beams = 8, which task 'blockage' does not ask about", "may set horizon"),
     ),
+    "a fault of nobody": (
+        {"faults": [{"kind": "node_off", "nodes": ["serve"]}]},
+        ("faults: 'serve' names no node; give the number of a client, from 0 on, or \"server\"",),
+    ),
+    "a fault of a client below 0": ({"faults": [{"kind": "node_off", "nodes": [-1]}]}, ("faults: -1 names no node",)),
     "a horizon in the past": ({"clients.groups": [{**STREET, "horizon": 0}]}, ("clients.groups.0.horizon must be at",)),
 }
 
