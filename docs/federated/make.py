@@ -118,7 +118,7 @@ def result_text(path: Path, name: str) -> str:
     results = json.loads(path.read_text())
     first = {failure["arm"]: failure["sentence"] for failure in reversed(results["failures"])}  # seeds fail alike
     failures = [f"- *{method}* cannot run: {sentence}" for method, sentence in first.items()]
-    tables = [table.markdown() for table in result_tables(results) if table.is_main]
+    tables = [table.markdown().strip() for table in result_tables(results) if table.is_main]
     return "\n\n".join([legend(results), *failures, *tables]).strip()
 
 
