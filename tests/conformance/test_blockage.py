@@ -64,13 +64,9 @@ SHOWN = {
 HELD = (
     "local",
     "sheaf_dmfl_att",
-    "sheaf_diffusion",
     "sheaf_twin",
-    "sheaf_prototypes",
-    "dpsgd",
     "dsgd",
     "dmml_kd",
-    "sheaf_fmtl",
     "fedavg",
     "centralized",
 )

@@ -102,6 +102,8 @@ class RadioSettings:
     packet_bytes: int = 1200
     processing_s: float = 0.001
 
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
+
     def __post_init__(self) -> None:
         check_ranges("links.radio", self, _RANGES)
         if self.packet_bytes % 8:

@@ -19,7 +19,7 @@ from sheafedge.emulator.network.transport.packets import Frame, Packet, pack_pac
 from sheafedge.emulator.nodes.outside_place import OutsidePlace, OutsideVector, VectorName
 from sheafedge.emulator.nodes.outside_server import OutsideServer
 
-SOON_S = 10.0
+SOON_S = 60.0
 #: A second's worth; the hub's own battery has more.
 N_MUTATED = 3000
 VECTOR = OutsideVector(

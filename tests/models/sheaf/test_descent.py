@@ -220,6 +220,7 @@ def test_disagreement_shrinks_with_the_encoder_step() -> None:
     assert exponents(lambda walked: sum(walked.rounds[-1].distances.values())) == pytest.approx([1, 1], abs=EXPONENT)
 
 
+@pytest.mark.slow
 def test_what_is_left_of_psi_shrinks_with_the_square_of_the_encoder_step() -> None:
     left = exponents(lambda walked: walked.rounds[-1].after - walked.problem.lowest_loss())
     assert left == pytest.approx([2, 2], abs=EXPONENT)

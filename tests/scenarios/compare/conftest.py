@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _equal_runs_are_made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests here ask which runs are made, kept and compared; further runs of a scenario are copies of the first."""
+@pytest.fixture(scope="session")
+def _made_before(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., None]:
+    """`run_scenario` that copies the first run of a scenario for all further ones."""
     made: dict[str, Path] = {}
     store = tmp_path_factory.mktemp("made")
 
@@ -30,8 +31,15 @@ def _equal_runs_are_made_once(tmp_path_factory: pytest.TempPathFactory) -> Itera
             made[key] = store / str(len(made))
         shutil.copytree(made[key], folder)
 
+    return made_once
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _equal_runs_are_made_once(_made_before: Callable[..., None]) -> Iterator[None]:
+    """Tests here ask which runs are made, kept and compared, and not what a run computes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "run_scenario", made_once)
+        patch.setattr(jobs, "run_scenario", _made_before)
+        patch.setattr(jobs, "gc", SimpleNamespace(collect=lambda: 0))  # copies leave no cycles
         yield
 
 

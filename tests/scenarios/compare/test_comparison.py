@@ -109,7 +109,7 @@ def test_values_may_be_lists_and_words() -> None:
     ("changes", "words"),
     [
         ({"methods": {}}, "methods"),
-        ({"methods": {"a": {"algorithm": "sheaf"}}}, "method 'a': unknown algorithm 'sheaf'; known: centralized"),
+        ({"methods": {"a": {"algorithm": "sheaf"}}}, "method 'a': unknown algorithm 'sheaf'; known: apfl"),
         ({"methods": {"a": {"link.los": 1}}}, "method 'a': link.los is not a known field"),
         ({"set": {"link.los": 1}}, "link.los is not a known field"),
         ({"seeds": [1, 1]}, "seeds lists 1 twice"),

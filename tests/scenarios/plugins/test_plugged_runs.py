@@ -88,6 +88,7 @@ def test_a_run_goes_through_every_door_and_keeps_the_plugin(own: Path) -> None:
     assert f"plugins/all_doors.py#sha256={digest}" in (own / "whole" / "scenario.toml").read_text()
 
 
+@pytest.mark.slow
 def test_workers_have_it_too(own: Path, tmp_path: Path) -> None:
     load_plugin(own / "all_doors.py")
     scenario = load_scenario(str(own / "own.toml"))

@@ -137,6 +137,7 @@ def test_an_imported_deepsense_folder_trains(deepsense_root: Path, tmp_path: Pat
     assert {client.recording for client in load_data(scenario).clients} == {"bs00, DeepSense scenario 1"}
 
 
+@pytest.mark.slow
 def test_an_imported_folder_trains_as_its_gathered_rows_do(deepsense_root: Path, tmp_path: Path) -> None:
     """Two ways to the same measurements: the same drive-bys, the same labels, positions to the millimeter."""
     official_layout(tmp_path, deepsense_root, slice(0, 2422))

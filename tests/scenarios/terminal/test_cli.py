@@ -261,7 +261,7 @@ BAD_COMMANDS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "a folder as scenario": (["run", "."], ["unknown scenario '.'"]),
     "unknown key": (["--set", "link.los=1"], ["link.los is not a known field"]),
     "no assignment": (["--set", "rounds"], ["--set takes key=value, got 'rounds'"]),
-    "unknown algorithm": (["--set", "algorithm=sheaf"], ["unknown algorithm 'sheaf'", "known: centralized"]),
+    "unknown algorithm": (["--set", "algorithm=sheaf"], ["unknown algorithm 'sheaf'", "known: apfl"]),
     "unknown device profile": (["--set", "compute.profile=toaster"], ["compute.profile 'toaster'", "edge_cpu"]),
     "unknown device": (["--device", "tpu"], ["compute.device must be 'auto', 'cpu' or 'cuda', got 'tpu'"]),
     "beam count": (["--set", "data.n_beams=63"], ["data.n_beams must be 64, 32, 16 or 8, got 63"]),

@@ -67,7 +67,7 @@ def test_step_sizes_that_are_safe_on_any_graph_of_that_degree_need_no_norm(
 ) -> None:
     """On a triangle of degree 2 the norm is at most 4 whatever the maps are; it is 3, so that both ways agree."""
     asked: list[float] = []
-    monkeypatch.setattr(stability, "sheaf_laplacian_norm", lambda *_: asked.append(3.0) or 3.0)
+    monkeypatch.setattr(stability, "sheaf_laplacian_limit", lambda *_: asked.append(3.0) or 3.0)
     for strength_of_4, n_asked in ((1.98, 0), (2.02, 1)):
         assert warned(tiny, **{"sheaf.coupling": strength_of_4 / 0.4}) == ()
         assert len(asked) == n_asked

@@ -171,6 +171,7 @@ def test_clients_know_which_readings_stand_for_nothing_seen(crossing: Scenario) 
     assert (ranges == np.float32(14.0)).mean() > 0.1
 
 
+@pytest.mark.slow
 def test_a_recorded_file_gives_what_the_world_gives(crossing: Scenario, tmp_path: Path) -> None:
     record_world(crossing.recorded_world, crossing.seed, tmp_path / "streets.h5")
     from_file = crossing.edited({"data.source": "recording", "data.recordings": [str(tmp_path / "streets.h5")]})

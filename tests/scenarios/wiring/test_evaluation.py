@@ -160,8 +160,13 @@ def test_the_worst_decile_is_the_mean_of_the_worst_tenth_whichever_way_is_better
 
 
 def test_of_errors_the_lowest_is_the_best() -> None:
-    models = {"gps": {"mse": 3.0}, "rf": {"mse": 0.5}, "fused": {"mse": 1.0}}
-    assert best_model(Errors(), models) == "rf"
+    assert best_model(Errors(), {"gps": {"mse": 3.0}, "rf": {"mse": 0.5}, "camera": {"mse": 1.0}}) == "rf"
+
+
+def test_a_clients_own_model_is_reported_even_where_another_scores_better() -> None:
+    """Choosing between it and the server's by held-out scores would be a look at the test rows."""
+    assert best_model(TRACKING, {"global": {"top1": 0.9}, "personal": {"top1": 0.2}}) == "personal"
+    assert best_model(TRACKING, {"global": {"top1": 0.9}, "fused": {"top1": 0.2}}) == "fused"
 
 
 def test_a_group_reports_its_best_model_by_the_first_figure_of_the_task() -> None:
