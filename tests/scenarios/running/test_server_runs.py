@@ -118,6 +118,14 @@ def test_all_transports_and_pools_give_the_same_run() -> None:
     assert memory.emulation.recorder.traffic.partial_messages > 0
 
 
+def test_with_links_that_repeat_until_delivered_every_round_is_heard_by_all() -> None:
+    lossy: dict[str, Any] = {**FEDAVG, "link.loss_probability": 0.3, "network.missing": "wait", "server.sampled": 3}
+    emulation = walk(tiny(lossy)).emulation
+    assert emulation.recorder.traffic.retransmissions > 0
+    assert emulation.recorder.traffic.lost_packets == emulation.recorder.traffic.late_messages == 0
+    assert emulation.learners[-1].health() == {"heard": 3}
+
+
 @pytest.mark.slow
 def test_radio_links_reach_a_server(tmp_path: Path) -> None:
     radio = {"links.model": "radio", "network.deadline_s": 1.0, "export.pictures": 1, "rounds": 1}

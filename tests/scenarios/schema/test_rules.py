@@ -91,6 +91,12 @@ CASES: dict[str, Case] = {
         "faults: 'link_down' names the server, which algorithm 'sheaf_dmfl_att' does not have; leave it out, or use an"
         " algorithm that has one, such as 'fedavg'",
     ),
+    "waiting for a server that nothing reaches": Case(
+        "beam_tracking",
+        {**SERVED, **WAIT, "server.link": {"loss_probability": 1.0}},
+        {"server.link": {"loss_probability": 0.5}},
+        "server.link: network.missing = 'wait' never ends with link.loss_probability = 1; use 'skip' or lower the loss",
+    ),
     "a sensor of a server": Case(
         "beam_tracking",
         {**SERVED, "clients.groups": [GPS], **fault("clock_drift", nodes=["server"], modality="gps", ppm=100)},
