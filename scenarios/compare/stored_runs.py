@@ -72,8 +72,9 @@ def stored_state(folder: Path, scenario: Scenario) -> StoredState:
         n_lines = len(stored_metrics(folder))
     except (ConfigError, DataError):
         return StoredState("unusable")
-    # metrics.jsonl has one line per client and round, scored or not
-    if n_lines != summary["rounds"] * summary["clients"] or stored != deciding_tables(scenario):
+    # metrics.jsonl has one line per client and round, scored or not, and one of the server
+    n_nodes = summary["clients"] + ("server" in summary)
+    if n_lines != summary["rounds"] * n_nodes or stored != deciding_tables(scenario):
         return StoredState("unusable")
     now = {"sheafedge": __version__, "torch": torch.__version__, "code": run_code()}
     then = summary["environment"]

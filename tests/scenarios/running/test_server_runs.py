@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from integration.tiny import state_of, tiny, walk, wired
 from sheafedge.scenarios.compare.curves import curves_of
+from sheafedge.scenarios.compare.stored_runs import stored_state
 from sheafedge.scenarios.running.run import RunResult, run_scenario
 
 FEDAVG = {"algorithm": "fedavg"}
@@ -18,11 +20,12 @@ SERVER = 5
 OFF: dict[str, Any] = {"faults": [{"kind": "node_off", "nodes": ["server"], "at_s": 0.0, "for_s": 0.15}]}
 
 
+SCENARIO = tiny({**FEDAVG, "evaluate_every": 2, "server.profile": "server_cpu"})
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    return run_scenario(
-        tiny({**FEDAVG, "evaluate_every": 2, "server.profile": "server_cpu"}), tmp_path_factory.mktemp("run") / "it"
-    )
+    return run_scenario(SCENARIO, tmp_path_factory.mktemp("run") / "it")
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +51,15 @@ def test_the_summary_counts_clients_alone_and_what_the_server_sent_received_and_
     assert 0.0 < server["up"]["mean_s"] <= server["up"]["max_s"] < summary["virtual_time_s"]
     assert server["energy_j"] == pytest.approx(65.0 * server["busy_s"])  # watts of "server_cpu"
     assert server["energy_j"] < summary["energy_j"]
+
+
+def test_a_comparison_finds_the_run_again_and_not_a_part_of_it(run: RunResult, tmp_path: Path) -> None:
+    assert stored_state(run.folder, SCENARIO).kind == "stored"
+    part = tmp_path / "part"
+    shutil.copytree(run.folder, part)
+    lines = (part / "metrics.jsonl").read_text().splitlines()
+    (part / "metrics.jsonl").write_text("\n".join(lines[:-1]) + "\n")
+    assert stored_state(part, SCENARIO).kind == "unusable"
 
 
 def test_curves_over_bytes_count_the_server(run: RunResult) -> None:
