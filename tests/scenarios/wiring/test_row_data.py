@@ -165,9 +165,10 @@ def assert_learns(scenario: Scenario) -> None:
         emulate(emulation, scenario.rounds)
     finally:
         emulation.close()
-    assert len(seen) == scenario.rounds * N_OWNERS
+    n_clients = scenario.clients.n_clients
+    assert len(seen) == scenario.rounds * n_clients
     assert np.isfinite(seen).all()
-    assert np.mean(seen[-N_OWNERS:]) < np.mean(seen[:N_OWNERS]) * 1.5
+    assert np.mean(seen[-n_clients:]) < np.mean(seen[:n_clients]) * 1.5
 
 
 def test_a_run_scores_and_exports_as_any_other(own: Own, tmp_path: Path) -> None:
@@ -233,6 +234,30 @@ def test_whole_models_of_one_input_hold_encoder_and_head_and_nothing_else(own: O
         clients = build_of(own(algorithm="sheaf_fmtl", clients__groups=groups)).clients
         width = 4 if encoder == "mlp" else 5
         assert {model_layout(client.models["fused"]).dim for client in clients} == {n_encoder + 3 * (width + 1)}
+
+
+#: Scenario -> folder of its data, and the parameters of its models as the paper of Sheaf-FMTL counts them.
+SHIPPED = {
+    "school": ("school", {29}),
+    "wisdm": ("wisdm", {264}),
+    "rotated_mnist": ("mnist", {34_826}),
+    "rotated_mnist_sizes": ("mnist", {27_210, 22_666, 212_146}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_scenarios_of_rows_learn_and_couple_models_of_known_sizes(
+    name: str, data_folder: Callable[[str], Path]
+) -> None:
+    folder, sizes = SHIPPED[name]
+    few = {key: value for key, value in TINY.items() if key not in {"data.dataset", "training.local_steps"}}
+    n_clients = {"clients.n_clients": 6, "data.train_fraction": 0.05} if folder == "mnist" else {}
+    scenario = load_scenario(name).edited(
+        {**few, "clients.n_clients": 12, **n_clients, "data.root": str(data_folder(folder))}
+    )
+    assert {model_layout(client.models["fused"]).dim for client in build_of(scenario).clients} == sizes
+    assert_learns(scenario)
 
 
 def build_of(scenario: Scenario) -> Emulation:
