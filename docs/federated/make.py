@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "federated.md"
 #: Comparison, in the order of the page -> tried step sizes.
 STEP_SIZES: Mapping[str, Sequence[float]] = {
-    "school": (0.001, 0.003, 0.01, 0.03, 0.1),
+    "school": (0.003, 0.01, 0.03, 0.1),
     "wisdm": (0.003, 0.01, 0.03, 0.1, 0.3),
     "digits": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 }
