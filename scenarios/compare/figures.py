@@ -29,7 +29,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 GRAY = "#777777"
 LABELS: dict[str, str] = {
     "rounds": "rounds of training",
-    "bytes": "sent by all base stations [MB]",
+    "bytes": "sent by all nodes [MB]",
     "time": "simulated time [s]",
     "energy": "energy of computing [J]",
 }

@@ -156,7 +156,7 @@ def test_costs_are_drawn_side_by_side(finished: tuple[Path, dict[str, Any]]) -> 
     curves = curves_of(results, folder / "runs")
     figure = draw_costs(with_a_server(results), curves)
     labels = [panel.get_xlabel() for panel in figure.axes]
-    assert labels == ["simulated time [s]", "sent by all base stations [MB]", "energy of computing [J]"]
+    assert labels == ["simulated time [s]", "sent by all nodes [MB]", "energy of computing [J]"]
     together = curves[0]
     ends = [panel.lines[0].get_xdata()[-1] for panel in figure.axes]  # type: ignore[index]  # matplotlib's are arrays
     assert ends == pytest.approx([together.time_s[-1], together.sent_bytes[-1] * 1e-6, together.energy_j[-1]])
