@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ...emulator.contracts import PRESENT_NAME
+from ...emulator.contracts import PRESENT_NAME, ConfigError
 from ...emulator.edge.bench_bundles import Entry
 from ...emulator.edge.bundle import Bundle
 from ...emulator.edge.bundle_files import MODEL_FILE
@@ -85,7 +85,10 @@ def _answer(model: nn.Module, bundle: Bundle, inputs: Mapping[str, NDArray[np.fl
 
 
 def _scenario(content: bytes) -> Scenario:
-    return stored_scenario(parsed_toml(content.decode(), SCENARIO_FILE), SCENARIO_FILE)
+    tables = parsed_toml(content.decode(), SCENARIO_FILE)
+    if tables.get("plugins"):  # a bundle has their names, and never their code
+        raise ConfigError("it was made with plugins, which bench does not load")
+    return stored_scenario(tables, SCENARIO_FILE)
 
 
 def _deployed(scenario: Scenario, entry: Entry) -> nn.Module:

@@ -152,6 +152,7 @@ def test_single_edges_have_settings_of_it_too(own: Scenario) -> None:
         ({"links.model": "slo"}, "unknown links.model 'slo'"),
         ({"links.edges": [{**EXCEPTION, "slow": {"dela_s": 1}}]}, "links.edges.0.slow.dela_s is not a known field"),
         ({"links.edges": [{**EXCEPTION, "slo": {}}]}, "links.edges.0.slo is not a known field"),
+        ({"links.edges": [{**EXCEPTION, "radio": {}}]}, "links.edges.0.radio is not a known field"),  # of all edges
     ],
 )
 def test_a_typo_in_its_table_is_named(own: Scenario, edits: dict[str, Any], expected: str) -> None:

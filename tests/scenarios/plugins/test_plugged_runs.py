@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import tomli_w
 from doubles.plugin_files import ALL_DOORS, write_own
-from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.plugin_sources import LOADED
 from sheafedge.scenarios.compare import comparing
 from sheafedge.scenarios.compare.comparing import run_comparison
@@ -23,6 +23,7 @@ from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.terminal import cli
+from sheafedge.scenarios.wiring.data import load_data
 from sheafedge.scenarios.workers.worker_options import Workers
 from sheafedge.scenarios.workers.worker_run import build_learners
 
@@ -86,6 +87,22 @@ def test_a_run_goes_through_every_door_and_keeps_the_plugin(own: Path) -> None:
     assert len(digest) == 16
     assert (own / "whole" / "plugins" / "all_doors.py").read_text() == ALL_DOORS
     assert f"plugins/all_doors.py#sha256={digest}" in (own / "whole" / "scenario.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("instead", "sentence"),
+    [
+        ("return x", "data set 'lines': its reader returned ndarray, not FederatedRows"),
+        ('return FederatedRows("lines", x, x[:9, 0])', "data set 'lines': y has 9 rows, but x has 60"),
+        ('open("gone.csv")', r"data set 'lines' cannot be read \(No such file or directory\); check data\.root"),
+    ],
+)
+def test_a_reader_that_returns_no_rows_is_refused(instead: str, sentence: str, tmp_path: Path) -> None:
+    plugin, path = write_own(tmp_path)
+    plugin.write_text(ALL_DOORS.replace('return FederatedRows("lines"', f'{instead}\n    return FederatedRows("lines"'))
+    load_plugin(plugin)
+    with pytest.raises(DataError, match=sentence):
+        load_data(load_scenario(str(path)))
 
 
 @pytest.mark.slow

@@ -165,6 +165,13 @@ def test_a_scenario_that_is_none_is_told(made: Path, tmp_path: Path) -> None:
     assert found.startswith("cannot be rebuilt")
 
 
+def test_a_bundle_of_a_plugin_s_run_is_not_rebuilt(made: Path, tmp_path: Path) -> None:
+    """It holds the name of the plugin, and no code."""
+    scenario = b'plugins = ["plugins/mine.py"]\n' + scenario_of(made, {})
+    found = rebuild(altered(made, tmp_path / "b", scenario_toml=scenario.replace(b"plugins = []\n", b"")), 1)
+    assert found == "cannot be rebuilt from the bundle's scenario (it was made with plugins, which bench does not load)"
+
+
 def test_a_rebuilt_model_that_answers_otherwise_is_not_timed(made: Path, tmp_path: Path) -> None:
     """A fusion that fits all weights and computes something else."""
     found = rebuild(altered(made, tmp_path / "b", scenario_toml=scenario_of(made, {"model.fusion": "mean"})), 1)
