@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Mapping
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 from integration.tiny import state_of, tiny, walk, wired
+from rich.console import Console
 from sheafedge.scenarios.compare.curves import curves_of
 from sheafedge.scenarios.compare.stored_runs import stored_state
 from sheafedge.scenarios.running.run import RunResult, run_scenario
+from sheafedge.scenarios.terminal.run_console import print_result
 
 FEDAVG = {"algorithm": "fedavg"}
 SERVER = 5
@@ -51,6 +54,19 @@ def test_the_summary_counts_clients_alone_and_what_the_server_sent_received_and_
     assert 0.0 < server["up"]["mean_s"] <= server["up"]["max_s"] < summary["virtual_time_s"]
     assert server["energy_j"] == pytest.approx(65.0 * server["busy_s"])  # watts of "server_cpu"
     assert server["energy_j"] < summary["energy_j"]
+
+
+def test_the_end_of_a_run_says_what_the_server_did_and_how_the_global_model_scores(run: RunResult) -> None:
+    console = Console(file=io.StringIO(), width=160)
+    print_result(console, run)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert shown.count("the global model") == len(run.summary["groups"]) == 3
+    megabytes = run.summary["server"]["up"]["bytes"] / 1e6
+    assert f"server   up {megabytes:,.1f} MB" in shown
+    for group, models in run.summary["models"].items():
+        assert set(models) == {"fused", "global"}
+        assert run.summary["groups"][group]["model"] == "fused"
 
 
 def test_a_comparison_finds_the_run_again_and_not_a_part_of_it(run: RunResult, tmp_path: Path) -> None:
