@@ -110,17 +110,17 @@ def test_a_model_of_lidar_camera_beams_and_radar_is_handed_out(tmp_path: Path) -
     assert_handed_out_well(result, scenario)
 
 
-@pytest.mark.parametrize("images", [("views",), pytest.param(("plain", "occluded", "views"), marks=pytest.mark.slow)])
-def test_skies_train_to_point_at_drones_in_every_setting_of_images(images: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_skies_train_to_point_at_drones_in_every_setting_of_images(tmp_path: Path) -> None:
     traces = set()
-    for setting in images:
+    for setting in ("plain", "occluded", "views"):
         scenario = small("drone_beam", {**FLIGHTS, "data.images": setting})
         result = run_scenario(scenario, tmp_path / setting)
         assert_ran_well(result, scenario)
         assert_handed_out_well(result, scenario)
         assert set(result.summary["groups"]) == {"gps", "camera", "both"}
         traces.add(result.summary["trace_hash"])
-    assert len(traces) == len(images)  # the settings are not one
+    assert len(traces) == 3  # the settings are not one
 
 
 @pytest.mark.slow
