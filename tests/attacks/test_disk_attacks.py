@@ -68,6 +68,7 @@ def limited(source: Source, scenario: Path, ground: Path, recorded: Path | None 
     return wrong or brought_to_its_end(source, runs, scenario, cache)
 
 
+@pytest.mark.slow
 def test_no_room_for_a_recording_is_a_sentence(source: Source, tally: Tally, tmp_path: Path) -> None:
     tally.tries += 1
     if wrong := limited(source, written_scenario(tmp_path, rounds=2), tmp_path / "ground", FSIZE=20_000):

@@ -274,6 +274,7 @@ def test_record_measures_sensors_recordings_and_memory(capsys: pytest.CaptureFix
     assert printed["memory"].keys() >= {"peak_mb", "four_times_longer_peak_mb"}
 
 
+@pytest.mark.slow
 def test_serve_finds_the_rate_that_a_bundle_keeps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bundles = [str(tiny_bundle(tmp_path / name)) for name in ("one", "other")]
     printed = report("serve", capsys, "--bundles", *bundles)

@@ -19,7 +19,7 @@ from sheafedge.emulator.network.transport.packets import Frame, Packet, pack_pac
 from sheafedge.emulator.nodes.outside_place import OutsidePlace, OutsideVector, VectorName
 from sheafedge.emulator.nodes.outside_server import OutsideServer
 
-SOON_S = 60.0
+SOON_S, JOIN_S = 10.0, 60.0
 #: A second's worth; the hub's own battery has more.
 N_MUTATED = 3000
 VECTOR = OutsideVector(
@@ -40,7 +40,7 @@ def server() -> Iterator[OutsideServer]:
 
 def seated(server: OutsideServer, player: OutsidePlayer) -> Packet:
     player.join(3)
-    server.fill({3: PLACE}, join_s=SOON_S)
+    server.fill({3: PLACE}, join_s=JOIN_S)
     return player.hear("place")
 
 

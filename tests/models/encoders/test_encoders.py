@@ -488,7 +488,7 @@ def physical(name: str, batch: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in {"lidar", "rf", "gps"} else pytest.param(name, marks=pytest.mark.slow) for name in KINDS]
+    "name", [name if name in {"rf", "gps"} else pytest.param(name, marks=pytest.mark.slow) for name in KINDS]
 )
 def test_every_encoder_goes_through_onnx_for_any_batch(name: str, tmp_path: Path) -> None:
     modality: Modality = "camera" if name == "drone" else name

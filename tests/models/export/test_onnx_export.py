@@ -189,6 +189,7 @@ def test_two_clients_of_one_architecture_get_their_own_numbers(handout: Handout,
     assert_array_equal(kept[0], handout.models[1].head.detach()[-N_OUTPUTS:])
 
 
+@pytest.mark.slow
 def test_attention_of_two_layers_leaves_as_a_file_too(tmp_path: Path) -> None:
     exporter, rows = OnnxExporter(), physical_rows(5)
     for seed in (1, 2):  # the second one is filled into the graph of the first
@@ -297,6 +298,7 @@ def double_bias(seed: int) -> ClientModel:
     return model
 
 
+@pytest.mark.slow
 def test_what_the_optimizer_would_fold_is_exported_unoptimized(tmp_path: Path) -> None:
     exporter, rows = OnnxExporter(), {"gps": physical_rows(6)["gps"]}
     for seed in range(2):

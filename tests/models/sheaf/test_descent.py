@@ -281,6 +281,7 @@ def final_energy(coupling: float, *, sign: float = 1.0) -> float:
     return float(sheaf_energy(problem.edges, problem.maps, walked.end.heads))
 
 
+@pytest.mark.slow
 def test_with_fixed_maps_the_final_energy_falls_with_the_coupling() -> None:
     energies = [final_energy(coupling) for coupling in COUPLINGS]
     assert all(stronger < weaker for weaker, stronger in pairwise(energies))
