@@ -24,10 +24,11 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from .terminal.cli import main as whole_main
-    except KeyboardInterrupt:  # at once: nothing has begun
-        sys.exit(130)
-    try:
+
         whole_main()
+    except KeyboardInterrupt:  # commands answer theirs; this one came before there was a command
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
     finally:
         gc.freeze()  # else the interpreter frees torch object by object, 0.9 s for memory that goes anyway
 

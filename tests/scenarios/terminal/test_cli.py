@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from rich.console import Console
+from sheafedge.scenarios import entry
 from sheafedge.scenarios.running.run import RunResult
 from sheafedge.scenarios.schema.scenario import load_scenario, shipped_scenarios
 from sheafedge.scenarios.terminal import cli
@@ -459,3 +460,20 @@ def test_a_mistake_of_ours_is_no_sentence(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("sheafedge.scenarios.schema.scenario.shipped_scenarios", fail)
     with pytest.raises(OSError, match="ours"):
         command(monkeypatch, "scenarios")
+
+
+def test_an_interrupt_before_there_is_a_command_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            entry.main()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
