@@ -16,7 +16,7 @@ from sheafedge.scenarios.plugins.loading import load_plugin, unload
 from sheafedge.scenarios.schema.scenario import load_scenario
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted(page for pattern in ("docs/*.md", "README.md", "CONTRIBUTING.md") for page in ROOT.glob(pattern))
 pytestmark = pytest.mark.checkout
 #: A link trace of Mahimahi: the milliseconds at which a packet can be sent.
 TRACE = "1\n2\n3\n"
