@@ -243,16 +243,22 @@ def process_name() -> str:
     return f"pid {os.getpid()} on {socket.gethostname()}"
 
 
-def forget_address(address: str) -> None:
+def forget_address(address: str, beside: Sequence[str] = ()) -> None:
     """Remove the file of an `ipc://` address, and its folder where nothing else is in it.
 
     For workers whose engine was killed and could not do it.
+
+    Args:
+        address: of the engine.
+        beside: files; those in the folder of the address, where the engine has written them, are removed too.
     """
     if not address.startswith("ipc://"):
         return
     path = Path(address.removeprefix("ipc://"))
     try:
-        path.unlink(missing_ok=True)
+        for file in (path, *map(Path, beside)):
+            if file.parent == path.parent:
+                file.unlink(missing_ok=True)
         # Fails where anything else is in it.
         path.parent.rmdir()
     except OSError:

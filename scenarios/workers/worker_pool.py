@@ -136,8 +136,9 @@ def open_worker_pool(scenario: Scenario, workers: Workers | None) -> Iterator[Wo
     with ExitStack() as stack:
         # entered first, left last: SIGTERM raises KeyboardInterrupt until the workers have stopped
         stack.enter_context(_terminated_as_interrupted())
-        address = workers.hub or _own_address(stack)
-        starter = _starter(workers, address, stack)
+        folder = _private_folder(stack) if workers.hub is None else None
+        address = workers.hub or f"ipc://{folder}/turns"
+        starter = _starter(workers, address, folder, stack)
         ended = starter.ended if starter is not None else lambda _: None
         server = WorkerServer(address, seats, __version__, workers.limits, workers.curve_keys, ended)
         pool = WorkerPool(tomli_w.dumps(scenario.pinned_tables()), server, starter)
@@ -146,26 +147,21 @@ def open_worker_pool(scenario: Scenario, workers: Workers | None) -> Iterator[Wo
         yield pool
 
 
-def _own_address(stack: ExitStack) -> str:
-    """A socket in a private folder, which other users cannot reach."""
-    return f"ipc://{_private_folder(stack)}/turns"
-
-
 def _private_folder(stack: ExitStack) -> Path:
-    """A new folder that other users cannot read, and that goes with the pool."""
+    """A new folder that other users cannot read, for the socket and the plugins; it goes with the pool."""
     folder = Path(tempfile.mkdtemp(prefix="sheafedge-"))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def _starter(workers: Workers, address: str, stack: ExitStack) -> WorkerStarter | None:
+def _starter(workers: Workers, address: str, folder: Path | None, stack: ExitStack) -> WorkerStarter | None:
     """Starter of the workers; None: they are started on other hosts."""
     starter: WorkerStarter
     if workers.engine == "ray":
         starter = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
-    elif workers.hub is None:
+    elif folder is not None:
         # as they were when this process read them, also for workers that are started hours later
-        plugins = write_sources(_private_folder(stack))
+        plugins = write_sources(folder)
         starter = WorkerProcesses(
             lambda seat: [sys.executable, "-P", "-m", WORKER_MODULE, address, str(seat), "", *plugins]
         )

@@ -69,7 +69,7 @@ def _worked(engine: EngineAddress, plugins: Sequence[str]) -> int:
         with one_torch_thread():
             WorkerClient(engine, build_learners).serve()
     except ParentGoneError:
-        forget_address(engine.address)  # no other process can, and none reads a sentence
+        forget_address(engine.address, plugins)  # no other process can, and none reads a sentence
         return 2
     except (TransportError, ConfigError) as error:
         sys.stderr.write(f"error: {error}\n")

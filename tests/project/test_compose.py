@@ -50,10 +50,11 @@ def argv(service: Mapping[str, Any], ports: Mapping[str, str], folder: Path) -> 
     if service.get("entrypoint") != ["sh", "-c"]:
         return [*COMMAND, *words]
     script = folder / "sheafedge"
-    script.write_text(
-        f"#!/bin/sh\nexec {sys.executable} -c 'from sheafedge.scenarios.entry import main; main()' \"$@\"\n"
-    )
-    script.chmod(0o755)
+    if not script.exists():  # a script that another service runs cannot be written
+        script.write_text(
+            f"#!/bin/sh\nexec {sys.executable} -c 'from sheafedge.scenarios.entry import main; main()' \"$@\"\n"
+        )
+        script.chmod(0o755)
     return ["sh", "-c", *words]
 
 

@@ -29,7 +29,7 @@ from sheafedge.scenarios.wiring.assembly import assemble
 from sheafedge.scenarios.wiring.data import load_data
 from sheafedge.scenarios.wiring.emulation import build
 from sheafedge.scenarios.workers.worker_options import Workers
-from sheafedge.scenarios.workers.worker_pool import collect_learners, open_worker_pool
+from sheafedge.scenarios.workers.worker_pool import WORKER_MODULE, collect_learners, open_worker_pool
 
 LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0, "network.missing": "stale", "rounds": 2}
 #: Whoever starts these tests in the background has the keyboard's signal ignored, and children inherit that.
@@ -62,6 +62,13 @@ def children_of(pid: int) -> list[int]:
         if int(parent) == pid and state != "Z":
             found.append(int(stat.parent.name))
     return found
+
+
+def workers_of(pid: int) -> list[int]:
+    """Children that are workers: a process that tests may have others."""
+    return [
+        child for child in children_of(pid) if WORKER_MODULE.encode() in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
 
 
 def wait_until_gone(pids: Sequence[int]) -> None:
@@ -305,7 +312,7 @@ class Killing(NoRunProgress):
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
         if round_index == 1:
-            os.kill(children_of(os.getpid())[0], signal.SIGKILL)
+            os.kill(min(workers_of(os.getpid())), signal.SIGKILL)
 
 
 @needs_proc
