@@ -28,7 +28,7 @@ N_NUMBERS = 2000
 PATIENCE_S = 60.0  # for a reply on a busy machine
 #: Beyond what the honest ones take; a message that never ends took 1,600 before there was a limit. On loopback a GB
 #: comes in a second, and on a busy machine the engine may not look for some tenths of one.
-MOST_GROWTH_MB = 700.0
+MOST_GROWTH_MB = 400.0
 VECTOR = OutsideVector(
     VectorName("mix", MessageKind.ENCODER, "gps"), np.zeros(N_NUMBERS, np.float32), [("w", [N_NUMBERS])], {1: 0.5}
 )

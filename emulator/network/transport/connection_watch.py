@@ -5,12 +5,16 @@ its own limits count whole messages (ZMQ_RCVHWM) and single frames (ZMQ_MAXMSGSI
 the memory. The kernel counts what has arrived on a connection, and the reader what was delivered of it; a connection
 whose difference exceeds its allowance is closed, and libzmq then frees the parts.
 
+Complete messages outlive their connection, so that senders who come and go could pile up any number of them. What they
+have left is counted too, and while it is too much, whoever connects is hung up on at once.
+
 Only Linux tells the first number, and only of tcp; elsewhere connections are counted, and not measured.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +32,8 @@ MOST_PARTS = 1 << 16
 MOST_STRANGERS = 256
 #: Bytes that all of these together may have pending: 32 times as many resident, where all parts are empty.
 _STRANGERS_PENDING_BYTES = 1 << 22
+#: Bytes that connections which are gone may have left when a new one is let in.
+_LEFT_BYTES = 1 << 23
 _LOOK_S, _CLOSE_LOOK_S = 0.05, 0.005  # time between two looks; the shorter one while something fills
 #: Time for the last packets to a process to leave, before its connection is closed.
 _FAREWELL_S = 0.3
@@ -71,6 +77,7 @@ class _Connection:
     """One connection.
 
     Attributes:
+        own: a descriptor of our own: ZeroMQ's may be closed, and another connection's, at any time.
         identity: of the process, once it has sent a message.
         arrived: bytes that have arrived, at the last look.
         settled: those of them that need no further attention: delivered, or before what was.
@@ -79,6 +86,7 @@ class _Connection:
         excess: which limit it exceeds; empty: none.
     """
 
+    own: int
     identity: bytes | None = None
     arrived: int = 0
     settled: int = 0
@@ -105,7 +113,8 @@ class ConnectionWatch:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], socket: zmq.Socket[bytes]) -> None:
         self._socket = socket
-        self._connections: dict[int, _Connection] = {}  # by file descriptor, in the order in which they came
+        self._connections: dict[int, _Connection] = {}  # by ZeroMQ's descriptor, in the order in which they came
+        self._left = 0  # bytes that connections which are gone have left
         self._due_s = 0.0
         self.monitor = open_monitor(context, socket, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
 
@@ -134,11 +143,13 @@ class ConnectionWatch:
         if descriptor not in self._connections:
             self._read_events()
         connection = self._connections.get(descriptor)
-        if connection is not None:  # else it has been closed since
-            connection.identity = identity
-            # What had arrived when all had been read lies before the end of this message, ZeroMQ's commands included.
-            size = n_bytes + n_parts * _FRAME_BYTES
-            connection.settled = max(connection.settled + size, connection.seen)
+        size = n_bytes + n_parts * _FRAME_BYTES
+        if connection is None:  # it has been closed since
+            self._left = max(0, self._left - size)
+            return
+        connection.identity = identity
+        # What had arrived when all had been read lies before the end of this message, ZeroMQ's commands included.
+        connection.settled = max(connection.settled + size, connection.seen)
 
     def cut(self, identity: bytes) -> None:
         """Close the connection of a process soon, so that what was sent to it can leave before."""
@@ -157,17 +168,15 @@ class ConnectionWatch:
             those; connections that `cut` named are closed as well.
         """
         self._read_events()
+        if all_was_read:
+            self._left = 0  # also what a message without an end had, which ZeroMQ has freed
         strangers: dict[int, _Connection] = {}
-        is_filling = False
-        for descriptor, connection in list(self._connections.items()):
-            arrived = bytes_received(descriptor)
-            if arrived is None:
-                del self._connections[descriptor]
-                continue
-            connection.arrived = arrived
-            connection.settled = min(connection.settled, arrived)
+        is_filling = self._left > 0
+        for descriptor, connection in self._connections.items():
+            connection.arrived = bytes_received(connection.own) or connection.arrived
+            connection.settled = min(connection.settled, connection.arrived)
             if all_was_read:
-                connection.seen = arrived
+                connection.seen = connection.arrived
             allowance = seated.get(connection.identity) if connection.identity is not None else None
             if allowance is None:
                 strangers[descriptor] = connection
@@ -183,14 +192,34 @@ class ConnectionWatch:
         """Free the monitor; the socket must still be open."""
         self._socket.disable_monitor()
         self.monitor.close()
+        for connection in self._connections.values():
+            os.close(connection.own)
+        self._connections.clear()
 
     def _read_events(self) -> None:
         while self.monitor.poll(0):
             event = recv_monitor_message(self.monitor)
             descriptor = int(event["value"])
-            self._connections.pop(descriptor, None)
+            self._forget(descriptor)
             if event["event"] == zmq.EVENT_ACCEPTED:
-                self._connections[descriptor] = _Connection()
+                self._let_in(descriptor)
+
+    def _let_in(self, descriptor: int) -> None:
+        try:
+            connection = self._connections[descriptor] = _Connection(os.dup(descriptor))
+        except OSError:
+            shut_down(descriptor)  # whom nobody can watch, where this process may have no more descriptors
+            return
+        if self._left > _LEFT_BYTES:
+            connection.excess = "processes that are gone have left too much that was not read"
+            shut_down(connection.own)
+
+    def _forget(self, descriptor: int) -> None:
+        """Count what a connection that is gone has left."""
+        gone = self._connections.pop(descriptor, None)
+        if gone is not None:
+            self._left += max(0, (bytes_received(gone.own) or gone.arrived) - gone.settled)
+            os.close(gone.own)
 
     def _limit_strangers(self, strangers: Mapping[int, _Connection]) -> None:
         for connection in list(strangers.values())[: max(0, len(strangers) - MOST_STRANGERS)]:
@@ -206,6 +235,6 @@ class ConnectionWatch:
         now_s = time.monotonic()
         ending = [each for each in self._connections.items() if each[1].excess or each[1].close_s <= now_s]
         for descriptor, connection in ending:
-            shut_down(descriptor, at_once=bool(connection.excess))
-            del self._connections[descriptor]
+            shut_down(connection.own, at_once=bool(connection.excess))
+            self._forget(descriptor)
         return [Cut(connection.identity, connection.excess) for _, connection in ending if connection.excess]

@@ -43,7 +43,7 @@ class RpcSocket:
 
     def __init__(self, address: str, keys: CurveKeys | None, most_requests: int, n_places: int) -> None:
         self.address = address
-        allow_connections(n_places + MOST_STRANGERS)
+        allow_connections(2 * (n_places + MOST_STRANGERS))  # the watch has a descriptor of its own for each
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._wake_sender, self._wake_receiver = self._context.socket(zmq.PAIR), self._context.socket(zmq.PAIR)
         # ZeroMQ sockets belong to one thread; this one is used by any thread that wakes, hence the lock.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import zmq
 from attacks.raw_peer import RawPeer, zmtp_frame, zmtp_message
+from doubles.waiting import wait_for
 from sheafedge.emulator.network.transport import connection_watch
 from sheafedge.emulator.network.transport.connection_watch import STRANGER, Allowance, ConnectionWatch, Cut
 
@@ -145,4 +147,35 @@ def test_who_is_named_is_hung_up_on_and_no_other(watched: Watched, monkeypatch: 
     while watched.socket.poll(0):
         watched.read()
     other.send(LAST)
+    watched.read()
+
+
+def test_who_comes_and_goes_cannot_pile_up_messages(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Complete messages outlive their connection; by coming back a sender could leave any number of them."""
+    monkeypatch.setattr(connection_watch, "_LEFT_BYTES", 200_000)
+    connections = watched.watch._connections
+    cuts: list[Cut] = []
+
+    def looked() -> bool:
+        cuts.extend(watched.look())
+        return bool(cuts)
+
+    for _ in range(10):
+        with suppress(OSError):
+            peer = RawPeer(watched.address)
+            peer.send(zmtp_message([bytes(50_000)]))
+            wait_for(lambda: looked() or any(one.pending > 50_000 for one in connections.values()))
+            peer.die()
+        wait_for(lambda: looked() or not connections)
+        if cuts:
+            break
+    assert "have left too much" in cuts[0].reason
+    n_read = 0
+    while watched.socket.poll(200):
+        watched.read()
+        n_read += 1
+    assert n_read == 5  # those that were let in
+    assert watched.look() == []
+    late = watched.peer()
+    late.send(LAST)
     watched.read()
