@@ -462,6 +462,36 @@ def test_a_mistake_of_ours_is_no_sentence(monkeypatch: pytest.MonkeyPatch) -> No
         command(monkeypatch, "scenarios")
 
 
+SWALLOWS = """
+import sys, time
+from sheafedge.scenarios.entry import deliver_again
+
+class Swallows:
+    def __init__(self, error):
+        self.error = error
+
+    def __del__(self):
+        raise self.error
+
+sys.unraisablehook = deliver_again
+Swallows(ValueError("ours"))
+try:
+    Swallows(KeyboardInterrupt())
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("again")
+"""
+
+
+def test_an_interrupt_that_a_finalizer_swallows_comes_again(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SWALLOWS], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "again\n"
+    assert "ValueError: ours" in done.stderr
+    assert "KeyboardInterrupt" not in done.stderr
+
+
 def test_an_interrupt_before_there_is_a_command_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -469,6 +499,7 @@ def test_an_interrupt_before_there_is_a_command_is_no_traceback(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # set back afterwards
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit) as ended:
