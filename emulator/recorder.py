@@ -165,9 +165,8 @@ class Recorder:
             "traffic": self.traffic.as_dict(),
             "bytes_sent": {str(node): sent for node, sent in self.bytes_sent.items()},
             "energy_j": {str(node): spent for node, spent in self.energy_j.items()},
-            "busy_s": {str(node): spent for node, spent in self.busy_s.items()},
-            "ways": {name: asdict(way) for name, way in self._ways.items()},
             "trace": self._trace.hex(),
+            **self._server_state(),
         }
 
     def restore(self, saved: SavedState) -> None:
@@ -177,9 +176,11 @@ class Recorder:
         self.traffic = Traffic(**{name: count.count() for name, count in traffic.items()}, by_kind=by_kind)
         self.bytes_sent.update({int(node): sent for node, sent in _counts(saved.part("bytes_sent")).items()})
         self.energy_j.update({int(node): spent.number() for node, spent in saved.part("energy_j").named().items()})
-        self.busy_s.update({int(node): spent.number() for node, spent in saved.part("busy_s").named().items()})
-        for name, way in saved.part("ways").parts(*self._ways).items():
-            self._ways[name].restore(way)
+        if self._server is not None:
+            of_server = saved.part("server").parts("busy_s", "up", "down")
+            self.busy_s[self._server] = of_server["busy_s"].number()
+            self.up.restore(of_server["up"])
+            self.down.restore(of_server["down"])
         self._trace = bytes.fromhex(saved.part("trace").text())
 
     def offered(self, in_flight: InFlight) -> None:
@@ -258,9 +259,11 @@ class Recorder:
         self._happened(f"{now_s!r} {node} {round_index} {json.dumps(values, sort_keys=True)}".encode())
         self._on_observation(node, round_index, now_s, values)
 
-    @property
-    def _ways(self) -> dict[str, Transfers]:
-        return {} if self._server is None else {"up": self.up, "down": self.down}
+    def _server_state(self) -> dict[str, State]:
+        """What is counted of a server alone; nothing without one, as in checkpoints of before there were servers."""
+        if self._server is None:
+            return {}
+        return {"server": {"busy_s": self.busy_s[self._server], "up": asdict(self.up), "down": asdict(self.down)}}
 
     def _happened(self, what: bytes) -> None:
         self._trace = hashlib.blake2b(self._trace + what, digest_size=16).digest()

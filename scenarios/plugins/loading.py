@@ -129,14 +129,17 @@ def loaded_sources() -> list[PluginSource]:
     return [PluginSource(one.name, one.place, one.text) for one in LOADED.values() if one.text is not None]
 
 
-def write_sources(folder: Path) -> list[str]:
-    """Write the plugin files of this process, as they were when loaded, into a folder; returns their paths."""
-    paths = []
-    for source in loaded_sources():
-        path = folder / source.name
-        path.write_bytes(source.text.encode())
-        paths.append(str(path))
-    return paths
+def named_sources() -> list[tuple[str, str]]:
+    """Name and source of the plugin files of this process, as they were when loaded."""
+    return [(source.name, source.text) for source in loaded_sources()]
+
+
+def write_sources(folder: Path, sources: Sequence[tuple[str, str]]) -> list[str]:
+    """Write plugin files, given by name and source, into a folder; returns their paths."""
+    paths = [folder / name for name, _ in sources]
+    for path, (_, text) in zip(paths, sources, strict=True):
+        path.write_bytes(text.encode())
+    return [str(path) for path in paths]
 
 
 def unload(name: str) -> None:

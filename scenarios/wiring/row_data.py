@@ -50,9 +50,8 @@ def client_rows(scenario: Scenario) -> list[tuple[str, RowSamples, RowSamples]]:
         )
         for split, turn in zip(splits, turns, strict=True)
     ]
-    of_all = _scale([train for train, _ in pairs])
-    common = of_all if data.scaling == "common" else None
-    ridge = _ridge([train for train, _ in pairs], of_all)
+    common = _scale([train for train, _ in pairs]) if data.scaling == "common" else None
+    ridge = _ridge([train for train, _ in pairs], common)
     scaled = [(common or _scale([train]), train, test) for train, test in pairs]
     return [
         (name, replace(train, scale=scale), replace(test, scale=scale, ridge=ridge))
@@ -116,10 +115,13 @@ def _target(rows: FederatedRows, splits: Sequence[SplitRows]) -> TargetScale:
     return TargetScale(float(values.mean()), float(values.std()) or 1.0)
 
 
-def _ridge(samples: Sequence[RowSamples], scale: Scale) -> PooledRidge | None:
-    """The baseline of values in tables of ordinary width."""
+def _ridge(samples: Sequence[RowSamples], common: Scale | None) -> PooledRidge | None:
+    """The baseline of values in tables of ordinary width; `common` is the scale of all rows, where there is one."""
     one = samples[0]
-    if one.class_names or one.modality != "table" or len(scale[0]) > MOST_COLUMNS:
+    if one.class_names or one.modality != "table":
+        return None
+    scale = common or _scale(samples)
+    if len(scale[0]) > MOST_COLUMNS:
         return None
     return pooled_ridge(((rows.inputs()["table"], rows.truth) for rows in samples), scale)
 

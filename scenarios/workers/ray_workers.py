@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..plugins.loading import loaded_sources
+from ..plugins.loading import named_sources, write_sources
 
 _STOPPING_S = 3.0  # for workers to end after the server has closed
 
@@ -26,10 +26,8 @@ def work_for(address: str, seat: int, keys: str, plugins: Sequence[tuple[str, st
     """
     module = f"{__package__}.worker_run"
     with tempfile.TemporaryDirectory(prefix="sheafedge-") as folder:
-        paths = [Path(folder) / name for name, _ in plugins]
-        for path, (_, text) in zip(paths, plugins, strict=True):
-            path.write_bytes(text.encode())
-        return _ended([sys.executable, "-P", "-m", module, address, str(seat), keys, *map(str, paths)])
+        paths = write_sources(Path(folder), plugins)
+        return _ended([sys.executable, "-P", "-m", module, address, str(seat), keys, *paths])
 
 
 def _ended(command: Sequence[str]) -> int:
@@ -57,7 +55,7 @@ class RayWorkers:
     def __init__(self, ray: ModuleType, address: str, keys: Path | None) -> None:
         self._ray, self._address = ray, address
         self._keys = "" if keys is None else str(keys.absolute())
-        self._plugins = [(source.name, source.text) for source in loaded_sources()]
+        self._plugins = named_sources()
         # no retries: only the engine can restore what a dead worker had learned
         self._task = ray.remote(num_cpus=1, max_retries=0)(work_for)
         self._started: dict[int, Any] = {}

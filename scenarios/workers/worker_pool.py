@@ -21,7 +21,7 @@ from ...emulator.nodes.worker_processes import WorkerProcesses
 from ...emulator.nodes.worker_server import WorkerServer
 from ...emulator.state_tree import state_digest
 from ...version import __version__
-from ..plugins.loading import write_sources
+from ..plugins.loading import named_sources, write_sources
 from ..schema.scenario import Scenario
 from ..wiring.assembly import Assembly
 from ..wiring.emulation import Emulation
@@ -161,7 +161,7 @@ def _starter(workers: Workers, address: str, folder: Path | None, stack: ExitSta
         starter = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
     elif folder is not None:
         # as they were when this process read them, also for workers that are started hours later
-        plugins = write_sources(folder)
+        plugins = write_sources(folder, named_sources())
         starter = WorkerProcesses(
             lambda seat: [sys.executable, "-P", "-m", WORKER_MODULE, address, str(seat), "", *plugins]
         )

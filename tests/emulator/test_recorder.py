@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from doubles.emulation import message, quiet_recorder
-from sheafedge.emulator.contracts import Delivery, InFlight, MessageKind, MessageSlot
+from sheafedge.emulator.contracts import ConfigError, Delivery, InFlight, MessageKind, MessageSlot
 from sheafedge.emulator.recorder import Recorder
+from sheafedge.emulator.saved_state import SavedState
 
 SLOT = MessageSlot(0, "mix", 3, MessageKind.ENCODER, "gps")
 OFFERED = InFlight(SLOT, receiver=5, size_bytes=100, checksum=77, frames=None)
@@ -153,3 +154,17 @@ def test_the_bytes_that_a_slot_leaves_in_the_trace_are_fixed(fate: str) -> None:
     recorder = quiet_recorder()
     entry(recorder)
     assert recorder.trace_hash == expected
+
+
+def test_only_a_server_adds_to_the_state_so_that_checkpoints_of_before_still_open() -> None:
+    without, with_server = (Recorder(frozenset(), lambda *_: None, server) for server in (None, 3))
+    of_before = {"traffic", "bytes_sent", "energy_j", "trace"}
+    assert of_before <= without.state().keys()
+    assert not {"server", "busy_s", "up", "down"} & without.state().keys()
+    with_server.computed(3, 2.0, 5.0)
+    with_server.up.messages = 4
+    again = Recorder(frozenset(), lambda *_: None, 3)
+    again.restore(SavedState(with_server.state()))
+    assert (again.busy_s[3], again.up.messages, again.energy_j[3]) == (2.0, 4, 10.0)
+    with pytest.raises(ConfigError, match="have a part 'server'"):
+        again.restore(SavedState(without.state()))
