@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from .conv_block import SampleSizeError
+from .conv_block import AsMap, ChannelsLast, SampleSizeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,8 @@ class CnnSizes:
     """Layers of a network.
 
     Attributes:
-        channels: filters of every 3 x 3 convolution without padding, each followed by ReLU and 2 x 2 pooling.
+        channels: filters of every 3 x 3 convolution without padding, each followed by ReLU and 2 x 2 pooling; computed
+            in the other order, which gives the same values with a quarter of the comparisons.
         hidden_dim: units of a linear layer behind them, followed by ReLU; None: the embedding is the flattened maps.
     """
 
@@ -53,10 +54,10 @@ class SmallCnn(nn.Module):
     def __init__(self, shape: tuple[int, ...], sizes: CnnSizes) -> None:
         super().__init__()
         (before, *place) = (1, *shape) if len(shape) == 2 else shape
-        self._map = (before, *place)
+        self._shape, self._order = ((before, *place), ChannelsLast()) if before > 1 else (tuple(place), AsMap())
         layers: list[nn.Module] = []
         for channels in sizes.channels:
-            layers += [nn.Conv2d(before, channels, 3), nn.ReLU(), nn.MaxPool2d(2)]
+            layers += [nn.Conv2d(before, channels, 3), nn.MaxPool2d(2), nn.ReLU()]
             before, place = channels, [(side - 2) // 2 for side in place]
         if min(place) < 1:
             raise SampleSizeError(
@@ -72,5 +73,5 @@ class SmallCnn(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """[batch, *shape] -> [batch, embedding_dim]."""
-        embedding: Tensor = self.layers(images.reshape(-1, *self._map))
+        embedding: Tensor = self.layers(self._order(images.reshape(-1, *self._shape)))
         return embedding

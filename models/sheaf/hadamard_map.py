@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import torch
@@ -89,17 +90,33 @@ def drawn_hadamard_map(
     return HadamardMap(dim, rows, signs, at, length)
 
 
+#: Largest matrix by which one step of a transform multiplies; beyond it the work grows faster than the memory traffic.
+_LARGEST_FACTOR = 32
+
+
 def hadamard_transform(values: Tensor) -> Tensor:
     """Orthonormal Hadamard transform of the last dimension, [..., n] with n a power of two.
+
+    The matrix of n = f_1 f_2 ... is the Kronecker product of those of the factors. Each step multiplies by one of them
+    and moves its digit of the index to the front, so that all digits are in their places again after the last.
 
     >>> hadamard_transform(torch.tensor([1.0, 1.0, 1.0, 1.0]))
     tensor([2., 0., 0., 0.])
     """
-    n = values.shape[-1]
-    turned, width = values, 1
-    while width < n:
-        pairs = turned.reshape(*values.shape[:-1], n // (2 * width), 2, width)
-        one, other = pairs[..., 0, :], pairs[..., 1, :]
-        turned = torch.stack([one + other, one - other], dim=-2)
-        width *= 2
-    return turned.reshape(values.shape) / math.sqrt(n)
+    n = left = values.shape[-1]
+    turned = values.reshape(-1, n)
+    while left > 1:
+        factor = min(left, _LARGEST_FACTOR)
+        turned = turned.reshape(-1, n // factor, factor) @ _hadamard_matrix(factor).to(values)
+        turned = turned.transpose(-1, -2).reshape(-1, n)
+        left //= factor
+    return turned.reshape(values.shape)
+
+
+@cache
+def _hadamard_matrix(size: int) -> Tensor:
+    """[size, size] float64, orthonormal and symmetric."""
+    matrix = torch.ones(1, 1, dtype=torch.float64)
+    for _ in range(size.bit_length() - 1):
+        matrix = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64), matrix)
+    return matrix / math.sqrt(size)
