@@ -117,12 +117,13 @@ def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> Result
     # what a client sends and receives differs from its share of all traffic only where a server is at the other end
     served = has_servers(results)
     both_ways = ["MB per client, both ways", "J"] if served else []
-    heads = [*_name_heads(results), *map(heading, columns), "MB sent", *both_ways, "simulated s"]
+    heads = [*_name_heads(results), *map(heading, columns), "MB sent", "by the busiest client", *both_ways, "simulated s"]
     rows = []
     for entry in results["entries"]:
         scores = [_spread(_figure(entry, ALL_CLIENTS, "scores", column), column) for column in columns]
         facts = entry["facts"]
-        costs = [_amount(facts["bytes"], 1e-6)]
+        # results of before have no such figure
+        costs = [_amount(facts["bytes"], 1e-6), _amount(facts.get("busiest_bytes", {"mean": None}), 1e-6)]
         if served:
             costs += [_amount(facts["bytes"], 1e-6 * _ends_per_client(entry)), _amount(facts["energy_j"], 1.0)]
         rows.append([*_names(results, entry), *scores, *costs, _amount(facts["virtual_time_s"], 1.0)])

@@ -12,12 +12,12 @@ from ...version import __version__
 from .comparison import FORMER_METHODS, Comparison
 from .jobs import JobOutcome
 from .plan import PlannedRun
-from .stored_runs import stored_summary
+from .stored_runs import stored_metrics, stored_summary
 
 #: The mean over the clients of all groups, beside the groups.
 ALL_CLIENTS = "all clients"
-#: Facts of a run beside its scores.
-FACTS = ("messages", "bytes", "lost_messages", "virtual_time_s", "energy_j", "wall_time_s")
+#: Facts of a run beside its scores. Busiest: the client that offered most bytes to links, in all.
+FACTS = ("messages", "bytes", "busiest_bytes", "lost_messages", "virtual_time_s", "energy_j", "wall_time_s")
 
 #: Endings of statistics over the clients of a group, which have no mean over groups.
 NO_MEANS = ("_std", "_worst_decile")
@@ -39,7 +39,7 @@ def results_of(
         folder: parent of the run folders.
         failed: name of a failed run -> its outcome.
     """
-    summaries = {run.name: stored_summary(folder / run.name) for run in runs if run.name not in failed}
+    summaries = {run.name: _with_busiest(folder / run.name) for run in runs if run.name not in failed}
     entries = [
         _entry([run for run in runs if (run.method, run.value) == (method, value)], summaries, comparison)
         for value in comparison.varied_values
@@ -63,6 +63,16 @@ def results_of(
         "comparison": _json_tables(comparison),
         "environment": _environment([summary["environment"] for summary in summaries.values()]),
     }
+
+
+def _with_busiest(folder: Path) -> dict[str, Any]:
+    """Summary of a run with the bytes that its busiest client has sent."""
+    summary = stored_summary(folder)
+    sent: dict[int, int] = {}
+    for row in stored_metrics(folder):
+        if row["client"] < summary["clients"]:  # the number of a server follows
+            sent[row["client"]] = max(sent.get(row["client"], 0), row["bytes_sent"])  # sums so far
+    return {**summary, "busiest_bytes": max(sent.values(), default=0)}
 
 
 def _environment(environments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

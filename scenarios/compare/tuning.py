@@ -44,7 +44,7 @@ def tune(
 
     Args:
         comparison: the methods to tune; its `vary` is ignored.
-        grid: dotted key -> values.
+        grid: dotted key -> values; the fields of a key "a+b" take the same value.
         seeds: seeds of the search.
         out: folder; None: `runs/tune-NAME`.
         jobs, progress, engine, keep_stale: see `execute`.
@@ -57,7 +57,10 @@ def tune(
         ConfigError: an invalid grid, or a method for which every combination failed.
     """
     searched = Tuning(grid={key: tuple(values) for key, values in grid.items()}, seeds=tuple(seeds))
-    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    combinations = [
+        {field: value for key, value in zip(grid, values, strict=True) for field in _fields(key)}
+        for values in itertools.product(*grid.values())
+    ]
     search = _search(comparison, combinations, seeds)
     runs = planned_runs(search)
     folder = out or default_tuning_folder(comparison)
@@ -109,7 +112,7 @@ def with_tuned_settings(comparison: Comparison, path: Path) -> Comparison:
                 f"--tuned {path} has no method {method!r}, only {', '.join(tuned.methods)}; tune it, or leave it out"
             )
         theirs = tuned.methods[method]
-        chosen[method] = {key: theirs[key] for key in tuned.tuning.grid}
+        chosen[method] = {field: theirs[field] for key in tuned.tuning.grid for field in _fields(key)}
         # the values were chosen under the other edits of the method, and may be bad ones under these
         if again := next((key for key in edits if key in theirs and edits[key] != theirs[key]), None):
             raise ConfigError(
@@ -131,12 +134,18 @@ def tuning_table(tuning: Mapping[str, Any]) -> ResultTable:
             tried = facts["tried"][index]
             score = "failed" if tried["score"] is None else number(tried["score"], column)
             cells.append(f"{score} *" if tried["values"] == facts["chosen"] else score)
-        rows.append([", ".join(map(shown_value, first["values"].values())), *cells])
-    keys = ", ".join(key.rpartition(".")[2] for key in tuning["grid"])
+        values = (first["values"][_fields(key)[0]] for key in tuning["grid"])
+        rows.append([", ".join(map(shown_value, values)), *cells])
+    keys = ", ".join("+".join(field.rpartition(".")[2] for field in _fields(key)) for key in tuning["grid"])
     seeds = f"seed{'s' if len(tuning['seeds']) > 1 else ''} {', '.join(map(str, tuning['seeds']))}"
     return ResultTable(
         f"{heading(column)} of all clients on validation samples, {seeds}; * chosen", [keys, *methods], rows
     )
+
+
+def _fields(key: str) -> list[str]:
+    """Fields of a key of a grid, which take the same value."""
+    return [field.strip() for field in key.split("+")]
 
 
 def _search(comparison: Comparison, combinations: Sequence[Edits], seeds: Sequence[int]) -> Comparison:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -14,7 +15,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "federated"
 pytestmark = pytest.mark.skipif(not PAGE.is_dir(), reason="the sources are not here: an installed wheel is tested")
 NAMES = sorted(path.stem for path in PAGE.glob("*.toml"))
 #: Without these beside it, a gain of the sheaf is no result.
-CONTROLS = {"local", "weight decay of equal strength", "frozen maps", "one map per edge", "dFedU", "D-PSGD"}
+CONTROLS = {"local", "weight decay of equal strength"}
+#: Of models of one size, and of linear ones, whose runs take seconds.
+OF_ONE_SIZE, OF_LINEAR_MODELS = {"dFedU", "D-PSGD", "FedAvg", "Ditto"}, {"frozen maps", "one map per edge"}
+LINEAR = ("digits", "school", "wisdm")
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +27,7 @@ def make() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     found = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = found  # dataclasses look up the module of their fields
     spec.loader.exec_module(found)
     return found
 
@@ -31,16 +36,20 @@ def make() -> ModuleType:
 def test_every_comparison_has_its_controls_five_seeds_and_one_list_of_step_sizes(name: str, make: ModuleType) -> None:
     comparison = make.comparison_of(name)
     assert comparison.seeds == (0, 1, 2, 3, 4)
-    assert set(comparison.methods) >= CONTROLS
-    for field in (make.MODEL_STEP, make.HEAD_STEP):
-        assert not any(field in edits for edits in comparison.methods.values())  # the search chooses it
-    assert len(make.STEP_SIZES[name]) >= 4
+    of_one_size = set() if name.endswith("sizes") else OF_ONE_SIZE
+    assert set(comparison.methods) >= CONTROLS | of_one_size | (OF_LINEAR_MODELS if name in LINEAR else set())
+    for key in (make.MODEL_STEP, *make.NETWORK_STEP.split("+")):
+        assert not any(key in edits for edits in comparison.methods.values())  # the search chooses it
+    assert len(make.SEARCHES[name].step_sizes) >= 4
     assert len(planned_runs(comparison)) == 5 * len(comparison.methods)
 
 
 def test_a_step_size_is_the_one_that_the_method_reads(make: ModuleType) -> None:
-    assert make.step_field({"algorithm": "dfedu"}) == make.MODEL_STEP
-    assert make.step_field({"algorithm": "dpsgd"}) == make.HEAD_STEP
+    for search in make.SEARCHES.values():
+        assert search.step({"algorithm": "dfedu"}) == make.MODEL_STEP
+    assert make.SEARCHES["digits"].step({"algorithm": "dpsgd"}) == make.HEAD_STEP
+    # networks: encoders are stepped like the head
+    assert make.SEARCHES["rotated_mnist"].step({"algorithm": "dpsgd"}) == make.NETWORK_STEP
 
 
 def test_the_page_shows_what_is_there_and_names_what_is_not(

@@ -91,6 +91,10 @@ def test_means_and_spreads_are_those_of_the_run_folders(finished: tuple[Path, di
             assert found["mean"] == pytest.approx(statistics.mean(values))
             assert found["sd"] == pytest.approx(statistics.stdev(values))
         assert entry["facts"]["bytes"]["values"] == {s: one["traffic"]["bytes"] for s, one in summaries.items()}
+        for seed, most in entry["facts"]["busiest_bytes"]["values"].items():
+            last = stored_runs.stored_metrics(folder / "runs" / entry["runs"][seed])[-summaries[seed]["clients"] :]
+            assert most == max(row["bytes_sent"] for row in last)
+            assert sum(row["bytes_sent"] for row in last) == summaries[seed]["traffic"]["bytes"]
 
 
 def test_the_mean_over_all_clients_is_over_clients_and_not_over_groups(finished: tuple[Path, dict[str, Any]]) -> None:

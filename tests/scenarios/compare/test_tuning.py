@@ -60,6 +60,16 @@ def test_equals_are_settled_for_the_earlier(two_methods: Comparison, tmp_path: P
     assert tuning["arms"]["alone"]["chosen"] == {"sheaf.coupling": 0.2}
 
 
+def test_fields_of_one_key_take_the_same_value(two_methods: Comparison, tmp_path: Path) -> None:
+    alone = two_methods.edited({"methods": {"alone": {"algorithm": "local"}}})
+    tuning = tune(alone, {"sheaf.coupling + training.head_step_size": [1e-6, 0.1]}, [0], tmp_path)
+    tried = [one["values"] for one in tuning["arms"]["alone"]["tried"]]
+    assert tried == [{"sheaf.coupling": v, "training.head_step_size": v} for v in (1e-6, 0.1)]
+    assert "| coupling+head_step_size | alone |" in (tmp_path / "tuning.md").read_text()
+    chosen = with_tuned_settings(alone, tmp_path / "tuned.toml").methods["alone"]
+    assert chosen == {"algorithm": "local", **tuning["arms"]["alone"]["chosen"]}
+
+
 def test_what_fails_is_not_chosen(two_methods: Comparison, tmp_path: Path) -> None:
     sgd = {"algorithm": "local", "training.encoder_optimizer": "sgd"}
     tuning = tune(two_methods.edited({"methods": {"alone": sgd}}), {STEPS: [1e12, 0.01]}, [0], tmp_path / "some")
