@@ -117,7 +117,8 @@ def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> Result
     # what a client sends and receives differs from its share of all traffic only where a server is at the other end
     served = has_servers(results)
     both_ways = ["MB per client, both ways", "J"] if served else []
-    heads = [*_name_heads(results), *map(heading, columns), "MB sent", "by the busiest client", *both_ways, "simulated s"]
+    sent = ["MB sent", "by the busiest client"]
+    heads = [*_name_heads(results), *map(heading, columns), *sent, *both_ways, "simulated s"]
     rows = []
     for entry in results["entries"]:
         scores = [_spread(_figure(entry, ALL_CLIENTS, "scores", column), column) for column in columns]
