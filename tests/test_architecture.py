@@ -58,6 +58,9 @@ ALLOWED = {
     "datasets/deepsense/image_files.py": Arrows(frozenset({"numpy", "PIL"}), ours=FILES),
     "datasets/rows/digit_rows.py": Arrows(frozenset({"numpy", "sklearn"}), ours=FILES),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
+    "scenarios/report": Arrows(
+        frozenset({"jinja2", "matplotlib", "numpy", "pydantic"}), ours=("emulator", "datasets", "version", "scenarios")
+    ),
     "scenarios": Arrows(
         EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "safetensors", "tomli_w", "typer"},
         ours=("emulator", "models", "datasets", "version"),
