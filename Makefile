@@ -63,11 +63,11 @@ edge: $(STAMP)  ## docs/edge.md: fewer bits, lost sensors, late joiners; an hour
 	$(VENV)/bin/python docs/edge/make.py $(ARGS)
 
 clean:  ## remove everything that was built or cached, .venv included
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .editable build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp goes first and comes back last, so an interrupted install leaves none, and the next one starts afresh.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt setup.py
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) was not found; install Python 3.11 or later, or say which one: make PYTHON=python3.12" >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sheafedge needs Python 3.11 or later, $(PYTHON) is $$($(PYTHON) -V 2>&1); say which one to use: make PYTHON=python3.12" >&2; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot create virtual environments; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 2; }

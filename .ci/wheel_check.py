@@ -1,6 +1,7 @@
 """Build the wheel and check it as its users will meet it: installed, with the sources out of the way.
 
-    python .ci/wheel_check.py types      mypy --strict on the installed wheel, beside this environment's dependencies
+    python .ci/wheel_check.py types      mypy --strict on the installed wheel, beside this environment's dependencies;
+                                         and on a file of a user of an editable install
     python .ci/wheel_check.py install    a clean environment of its own, other people's packages, commands, tests
     python .ci/wheel_check.py edge       a clean environment with the edge set only, which serves a model without torch
 
@@ -24,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NOT_SOURCE = shutil.ignore_patterns(
-    ".git", ".venv", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "runs"
+    ".git", ".venv", ".editable", ".hypothesis", ".*_cache", "__pycache__", "*.egg-info", "build", "dist", "runs"
 )
 TEST_TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
 #: Our packages, and names that other people's packages have; neither may hide the other.
@@ -91,7 +92,10 @@ def check_layout(wheel: Path) -> None:
 def shipped_sources() -> list[Path]:
     """All files of the packages as they lie in the tree, whatever `pyproject.toml` says about them."""
     inside = [path for package in OURS for path in (ROOT / package).rglob("*") if "__pycache__" not in path.parts]
-    return [ROOT / "__init__.py", ROOT / "version.py", ROOT / "py.typed", *(path for path in inside if path.is_file())]
+    return [
+        *(ROOT / name for name in ("__init__.py", "version.py", "plugins.py", "py.typed")),
+        *(path for path in inside if path.is_file()),
+    ]
 
 
 def create_environment(folder: Path) -> Path:
@@ -112,6 +116,27 @@ def check_types(work: Path) -> None:
     (purelib(python, work) / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
     mypy = (sys.executable, "-P", "-m", "mypy", "--strict", "-p", "sheafedge", "--python-executable", python)
     run(*mypy, "--config-file", ROOT / "pyproject.toml", "--cache-dir", ROOT / ".mypy_cache", cwd=work)
+    check_editable_types(work)
+
+
+def check_editable_types(work: Path) -> None:
+    """An editable install shows its types to mypy, in a file that lies elsewhere: one mistake, and it is found."""
+    copy = work / "tree"
+    shutil.copytree(ROOT, copy, ignore=NOT_SOURCE)
+    python = create_environment(work / "editable")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--editable", copy, cwd=work)
+    (purelib(python, work) / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n", encoding="utf-8")
+    user = work / "user.py"
+    user.write_text("from sheafedge import load_scenario\n\nrounds: str = load_scenario('blockage').rounds\n")
+    command = (sys.executable, "-P", "-m", "mypy", "--strict", "--python-executable", python, user)
+    found = subprocess.run(
+        [*map(str, command), "--cache-dir", str(ROOT / ".mypy_cache" / "editable")],
+        cwd=work, env=environment(), check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    wanted = 'user.py:3: error: Incompatible types in assignment (expression has type "int", variable has type "str")'
+    ensure(wanted in found.stdout, f"mypy sees no types of an editable install: {found.stdout}{found.stderr}")
+    ensure("Found 1 error in 1 file" in found.stdout, f"mypy finds more in an editable install: {found.stdout}")
+    say("an editable install shows its types to mypy")
 
 
 def check_install(work: Path) -> None:

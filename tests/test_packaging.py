@@ -17,7 +17,7 @@ pytestmark = pytest.mark.checkout
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("datasets", "emulator", "models", "scenarios")
-BUILT = frozenset({".git", ".hypothesis", ".venv", "__pycache__", "build", "dist", "runs"})
+BUILT = frozenset({".editable", ".git", ".hypothesis", ".venv", "__pycache__", "build", "dist", "runs"})
 #: Paths and words that mean something on one machine only, put together here so that this file does not hold them.
 MACHINE_BOUND = [
     "/" + "work/",
