@@ -13,7 +13,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results federated edge clean
+.PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results federated edge docs clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ federated: $(STAMP)  ## docs/federated.md: an hour of tuning and comparing, cont
 
 edge: $(STAMP)  ## docs/edge.md: fewer bits, lost sensors, late joiners; an hour, continued where it stopped (ARGS="--only blockage")
 	$(VENV)/bin/python docs/edge/make.py $(ARGS)
+
+docs: $(STAMP)  ## installs MkDocs (the extra [docs]) and builds the documentation site: build/site/index.html
+	$(VENV)/bin/python -m pip install -q -c constraints.txt -e '.[dev,docs]'
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
 
 clean:  ## remove everything that was built or cached, .venv included
 	rm -rf $(VENV) .editable build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

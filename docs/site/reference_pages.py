@@ -1,0 +1,109 @@
+"""Pages of the site's reference that are made from the code, so that they cannot say anything else."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import sheafedge
+import typer
+from sheafedge import plugins
+from sheafedge.emulator.edge.commands.command_options import SUMMARIES
+from sheafedge.emulator.edge.commands.device_commands import run_command
+from sheafedge.scenarios.terminal.cli import app
+
+_VALUES = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
+
+
+def pages() -> dict[str, str]:
+    """Place in the site -> text in Markdown."""
+    return {"reference/command_line.md": command_line_page(), "reference/python.md": python_page()}
+
+
+def command_line_page() -> str:
+    """All commands with their arguments and options."""
+    root = typer.main.get_command(app)
+    lines = [
+        "# Command line",
+        "",
+        "Made from the program; `sheafedge COMMAND --help` prints the same.",
+        "A mistake is answered with one sentence and exit code 2 ([errors](../errors.md)).",
+        "",
+        " \u00b7 ".join(f"[`{name}`](#sheafedge-{name.replace(' ', '-')})" for name in _commands(root)),
+    ]
+    for name, command in _commands(root).items():
+        lines += ["", f"## sheafedge {name}", "", *_command_lines(name, command)]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(group: Any, parents: str = "") -> dict[str, Any]:
+    """All commands, those of groups under the names that are typed."""
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            found |= _commands(command, f"{parents}{name} ")
+        elif not command.hidden:
+            found[f"{parents}{name}"] = command
+    return found
+
+
+def _command_lines(name: str, command: Any) -> Iterator[str]:
+    if name in SUMMARIES:  # commands of devices, which have no typer: their own parser knows their options
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+            run_command([name, "--help"], sheafedge.__version__)
+        yield from [f"{SUMMARIES[name]}", "", "```", *said.getvalue().rstrip().splitlines(), "```"]
+        return
+    for text in (command.help, command.epilog):
+        if text:
+            yield from [*_prose(text), ""]
+    options = [one for one in command.params if "--help" not in one.opts]
+    if options:
+        yield from ["| Argument or option | Meaning | Default |", "|---|---|---|", *map(_option_row, options)]
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Paragraphs of a help text; lines of commands in it as code."""
+    for line in text.replace("\b\n", "").replace("\f", "").splitlines():
+        yield f"    {line.strip()}" if line.strip().startswith("sheafedge ") else line.strip()
+
+
+def _option_row(option: Any) -> str:
+    is_option = option.param_type_name == "option"
+    takes = "" if not is_option or option.is_flag else f" {option.metavar or _value_of(option)}"
+    names = ", ".join(f"`{name}{takes}`" for name in option.opts) if is_option else f"`{(option.name or '').upper()}`"
+    default = option.default() if callable(option.default) else option.default
+    shown = "" if default in (None, False, (), []) or "UNSET" in repr(default).upper() else f"`{default}`"
+    needed = "required" if option.required else shown
+    return f"| {names} | {cell(getattr(option, 'help', None) or '')} | {needed} |"
+
+
+def _value_of(option: Any) -> str:
+    """Word for the value of an option that names none itself."""
+    annotation = option.type_descriptor.annotation
+    return _VALUES.get((get_args(annotation) or (annotation,))[0], "TEXT")
+
+
+def python_page() -> str:
+    """Every public name of the package, by mkdocstrings."""
+    lines = ["# Python interface", "", "Names of `import sheafedge`; nothing is imported before it is used.", ""]
+    lines += _documented(sheafedge, [name for name in sheafedge.__all__ if name != "__version__"])
+    lines += ["## sheafedge.plugins", "", "What a [plugin](../plugins.md) is made of.", ""]
+    lines += _documented(plugins, plugins.__all__)
+    return "\n".join(lines) + "\n"
+
+
+def _documented(module: object, names: list[str]) -> Iterator[str]:
+    home = getattr(module, "__name__", "")
+    for name in names:
+        found = getattr(module, name)
+        heading = f"{home}.{name}"
+        yield from [f"::: {found.__module__}.{found.__qualname__}", "    options:", f"      heading: {heading}", ""]
+
+
+def cell(text: str) -> str:
+    """Text for a cell of a table, in one line."""
+    return " ".join(text.split()).replace("|", "\\|")
