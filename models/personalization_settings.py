@@ -22,7 +22,7 @@ class PersonalizationSettings:
         server_mixing: beta in (0, 1] of every server, the share of the way to its clients' mean that it goes; 1 takes
             the mean, as all but pFedMe do.
         mixing: alpha of APFL at the start, in [0, 1], the share of the personal model in the mixture.
-        mixing_step_size: of the gradient steps of alpha, one per local step; 0 leaves it as it starts.
+        mixing_step_size: step size of the gradient steps of alpha, one per local step; 0 leaves it as it starts.
         prototypes: what `fedproto_decentralized` averages per class: the "embedding" that the head reads, of one width
             at all clients, or the "logits" that it answers, for models of any sizes; pulled by training.prototype_pull.
     """

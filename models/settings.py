@@ -35,15 +35,16 @@ class TrainingSettings:
     Attributes:
         local_steps: minibatch steps per round, S; 1 is the paper's protocol.
         batch_size: windows per step, drawn without replacement inside an epoch.
-        head_step_size: alpha of (11).
-        encoder_step_size, encoder_optimizer: of (15); Adam keeps its moments local.
-        attention_step_size: of (17).
-        model_step_size: of algorithms that step a whole model as one vector (`sheaf_fmtl`, `dfedu`), in place of the
-            three others; always plain SGD.
-        weight_decay: of the same algorithms, which add half of it times the squared norm of the model to the local
-            loss. "as_sheaf" is a control: the client trains alone, with the weight decay that the coupling through
-            independent random maps comes to in expectation, sheaf.coupling * sum of edge dimensions * variance of map
-            entries.
+        head_step_size: step size of the head, alpha of (11).
+        encoder_step_size: step size of the encoders, in (15).
+        encoder_optimizer: optimizer of the encoders; Adam keeps its moments local.
+        attention_step_size: step size of the attention scores, in (17).
+        model_step_size: step size of algorithms that step a whole model as one vector (`sheaf_fmtl`, `dfedu`), in place
+            of the three others; always plain SGD.
+        weight_decay: weight decay of the same algorithms, which add half of it times the squared norm of the model to
+            the local loss. "as_sheaf" is a control: the client trains alone, with the weight decay that the coupling
+            through independent random maps comes to in expectation, sheaf.coupling * sum of edge dimensions * variance
+            of map entries.
         class_weights: "balanced" gives every class of a client's rows the same weight in the loss, "none" every row.
         local_statistics: keep running statistics of normalization layers out of encoder averaging; for base stations
             whose views differ much.
@@ -88,7 +89,7 @@ class SharingSettings:
     Attributes:
         codec: "float32" sends them whole; "float16" rounds to half precision; "int8" to 8 bits, with error feedback;
             "top_k" sends only the coordinates that changed most since they were sent last.
-        fraction: of the coordinates that "top_k" sends, in (0, 0.5].
+        fraction: share of the coordinates that "top_k" sends, in (0, 0.5].
         every: rounds from one exchange to the next, the first at the end of so many; 1 exchanges in every round. A
             number of rounds that it does not divide ends with models that were not averaged last.
     """
@@ -225,9 +226,9 @@ class ModelSettings:
         embedding_dim: l, size of every modality's embedding.
         hidden_dim: width of the hidden layer of perceptrons.
         width: multiplies the channels of convolutional encoders; 1 is the paper's size.
-        dropout: share that convolutional encoders drop; None is each encoder's own, as in the paper.
-        camera_encoder: of single images: "small" suits 64 x 64; "resnet50" is the paper's, needs torchvision and
-            `weights`, stays frozen and trains a projection; "resnet50_tuned" trains and exchanges all of it.
+        dropout: share that convolutional encoders drop; not set: each encoder's own, as in the paper.
+        camera_encoder: encoder of single images: "small" suits 64 x 64; "resnet50" is the paper's, needs torchvision
+            and `weights`, stays frozen and trains a projection; "resnet50_tuned" trains and exchanges all of it.
         weights: file of pretrained weights for "resnet50", a state dictionary of torchvision's.
         fusion: "default" is the algorithm's own; the others are for ablations ("attention_mlp" scores modalities with a
             small network in place of one vector).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ def export_clients(
     learners: Sequence[Learner],
     reported: Mapping[str, str],
     folder: Path,
+    exported: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Export one model per client, and check each against torch.
 
@@ -37,6 +38,7 @@ def export_clients(
         clients: clients whose models are exported.
         learners: trained learners of these clients, in the same order.
         folder: folder of the `.onnx` files, made if absent.
+        exported: called after every model with the number of models that are exported.
 
     Returns:
         One row per client: client, path inside the run folder, bytes, max_abs_error, provider.
@@ -73,6 +75,7 @@ def export_clients(
                 "provider": session.provider,
             }
         )
+        exported(len(rows))
     return rows
 
 

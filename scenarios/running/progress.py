@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class RunProgress(Protocol):
-    """Callbacks of a run; `terminal.run_console.LiveProgress` shows them on a terminal."""
+    """Callbacks of a run; `terminal.run_progress.LiveProgress` shows them on a terminal."""
 
     def recording(self, done: int, total: int) -> None:
         """Called while a world is recorded: number of recorded frames, and of all frames."""
@@ -35,8 +35,8 @@ class RunProgress(Protocol):
         """Called when a worker died, before the run continues from its last checkpoint with new ones."""
         ...
 
-    def exporting(self, n_clients: int) -> None:
-        """Called after training, before the models of `n_clients` clients are exported."""
+    def exporting(self, done: int, total: int) -> None:
+        """Called after training, while models are exported: number of exported models, first 0, and of all."""
         ...
 
 
@@ -61,5 +61,5 @@ class NoRunProgress:
     def worker_lost(self, sentence: str) -> None:
         """Ignored."""
 
-    def exporting(self, n_clients: int) -> None:
+    def exporting(self, done: int, total: int) -> None:
         """Ignored."""

@@ -168,9 +168,16 @@ def _export(
         return []
     here = [client for client in run.emulation.clients if client.client_id not in run.outside]
     learners = [learner for learner in run.emulation.client_learners if learner.client_id not in run.outside]
-    progress.exporting(len(here))
+    progress.exporting(0, len(here))
     with folder.writing():
-        return export_clients(run.scenario, here, learners, reported, folder.path / "models")
+        return export_clients(
+            run.scenario,
+            here,
+            learners,
+            reported,
+            folder.path / "models",
+            lambda n_done: progress.exporting(n_done, len(here)),
+        )
 
 
 def _draw(run: PlayedRun, folder: RunFolder) -> list[str]:

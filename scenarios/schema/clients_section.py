@@ -17,12 +17,12 @@ class GroupSection(Section):
     """Clients that own the same modalities, have models of one shape, and are asked the same.
 
     Attributes:
-        name: in tables.
-        modalities: what they own.
-        share: of all clients; the shares of a scenario add up to 1.
-        n_beams, horizon: of their question, where it is not that of `[data]`.
+        name: name of the group in tables.
+        modalities: sensors that its clients own.
+        share: share of all clients; the shares of a scenario add up to 1.
+        n_beams, horizon: own `data.n_beams` and `data.horizon` of the group, where they differ from those of `[data]`.
         profile: emulated device, where it is not that of `[compute]`.
-        encoder: of rows of a table or of images: a name of `ROW_ENCODERS`; empty: that of the task.
+        encoder: encoder of rows of a table or of images; empty: that of the task.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -46,7 +46,12 @@ class GroupSection(Section):
 
 
 class ClientsSection(Section):
-    """How many base stations, and which sensors they have."""
+    """How many base stations, and which sensors they have.
+
+    Attributes:
+        n_clients: number of clients (base stations).
+        groups: groups of clients with the same sensors and models.
+    """
 
     n_clients: Annotated[int, Field(ge=1)] = 20
     groups: Annotated[tuple[GroupSection, ...], Field(min_length=1)]

@@ -16,8 +16,8 @@ class StragglersSection(Section):
     """Clients that are slow for no reason that anybody sees: other work, heat, a bad day.
 
     Attributes:
-        share: of all clients, drawn once.
-        factor: that all their computing takes longer.
+        share: share of all clients, drawn once.
+        factor: factor by which all their computing takes longer.
     """
 
     share: Probability = 0.0
@@ -29,7 +29,7 @@ class ComputeSection(Section):
 
     Attributes:
         device: torch device; "auto" takes a GPU where there is one.
-        executor, threads: pool of the real work; every job's arithmetic runs on one thread.
+        executor, threads: kind and size of the pool of the real work; every job's arithmetic runs on one thread.
         map_memory_gb: most that dense restriction maps of all clients may hold, in gigabytes; those of large models
             are refused before they are drawn.
         lost_worker: with --workers, when one dies: "stop" with a sentence, or "restart" them from the last checkpoint.
@@ -75,9 +75,9 @@ class ExportSection(Section):
     """Hand-out of trained models.
 
     Attributes:
-        onnx: write one file per client.
+        onnx: write one ONNX file per client.
         max_abs_error: largest difference to torch on held-out rows that passes.
-        pictures: base stations whose scene is drawn into the run folder.
+        pictures: number of base stations whose scene is drawn into the run folder.
     """
 
     onnx: bool = True

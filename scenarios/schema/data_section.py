@@ -56,17 +56,20 @@ class DataSection(Section):
             holds out random rows in any case, which is honest there. For frames, "sequence" holds out whole drive-bys
             or flights; "time" the end of each client's recording; "random" mixes rows and leaks, for published figures
             only.
-        gap_frames: between training and held-out frames with "time"; 0: just so many that no frame is used by both.
+        gap_frames: number of frames left out between training and held-out frames with "time"; 0: just so many that no
+            frame is used by both.
         test_fraction: share of a client's samples held out.
         train_fraction: share of the remaining samples trained on.
         scored: "held_out" scores on what is held out; "validation" leaves that alone, for choosing settings: a share
             of the training samples is held out in the same manner and scored in its place.
         validation_fraction: share of a client's training samples (drive-bys, with "sequence") that "validation" takes.
-        dataset: of rows, a name of `ROW_DATASETS`; "file" is a `.npz` or `.csv` file of the user's own.
+        dataset: data set of rows; "file" is a `.npz` or `.csv` file of the user's own.
         columns: names in that file.
-        owners: which client has which rows, see `Dealing`; "auto": "natural" where the rows name owners, otherwise
-            "dirichlet" for classes and "equal" for values.
-        classes_per_client: for owners "classes" and "classes_uneven".
+        owners: which client has which rows: "natural", by the owners that the rows name; "equal", shuffled, in parts of
+            one size; "classes", rows of some classes only, each class dealt equally to its takers; "classes_uneven",
+            the same in parts of random size; "dirichlet", shares of every class drawn from Dir(alpha); "auto":
+            "natural" where the rows name owners, otherwise "dirichlet" for classes and "equal" for values.
+        classes_per_client: number of classes of a client, for owners "classes" and "classes_uneven".
         alpha: concentration of the Dirichlet distribution of owners "dirichlet" and "classes_uneven"; small is uneven.
         scarce: share of the clients that keep few training rows; which they are is drawn at random.
         scarce_keeps: share of the training rows that these keep.

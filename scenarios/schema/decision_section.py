@@ -17,14 +17,14 @@ class DecisionSection(Section):
     """How a user is served on what the trained models say, once training is over.
 
     Attributes:
-        evaluate: play it at the end of every run.
-        clear_snr_db: of a user with a clear view, or on its best beam: the median. The recording tells how far its
+        evaluate: evaluate it at the end of every run.
+        clear_snr_db: SNR of a user with a clear view, or on its best beam: the median. The recording tells how far its
             powers fall from there, which is all that measured powers without a unit can tell.
         neighbor_below_db: how much less a user has of the neighboring cell, with a clear view of both.
         warn_above: an answer warns when it gives a blockage more than this probability.
-        link: of the user.
-        handover: between the two cells; for warnings of blockages.
-        beams: of the cell; for predictions of beams.
+        link: link of the user.
+        handover: rule of handover between the two cells; for warnings of blockages.
+        beams: rule of beam selection in the cell; for predictions of beams.
     """
 
     evaluate: bool = True

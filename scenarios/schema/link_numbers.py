@@ -17,7 +17,9 @@ class LinkSection(Section):
     """Numbers of every direction of every edge, unless its model has its own.
 
     Attributes:
-        rate_bps, propagation_s, processing_s, packet_bytes, retry_limit, retry_interval_s: see `LinkSettings`.
+        rate_bps: bits per second on the air.
+        propagation_s, processing_s, packet_bytes, retry_interval_s: see `LinkSettings`.
+        retry_limit: largest number of repeats of a lost packet; 0: none.
         loss_probability: share of transmissions lost in the long run.
         mean_burst_packets: how many are lost in a row where `links.model` is "gilbert_elliott".
         blocked_loss_probability: share of the others that is lost while something blocks the line of sight of one of

@@ -87,7 +87,7 @@ class EdgeSettings(_EdgeTables):
     """Settings of some edges that differ from those of the others.
 
     Attributes:
-        model: model of both directions, a name of `LINK_MODELS`.
+        model: link model of both directions.
         rate_bps, propagation_s, processing_s, retry_limit, retry_interval_s, loss_probability, mean_burst_packets,
             blocked_loss_probability: see `LinkSection`.
 
@@ -130,10 +130,10 @@ class EdgeSection(EdgeSettings):
 
 
 class LinksSection(_LinkTables):
-    """Section `links`: the model of every edge, and the queues of its messages.
+    """The model of every edge, and the queues of its messages.
 
     Attributes:
-        model: model of every edge that `edges` does not name, a name of `LINK_MODELS`.
+        model: link model of every edge that `edges` does not name.
         queue_bytes: total size of messages that may wait at a sender; further ones are dropped. 0: no limit.
         transmitter: "per_edge", every direction sends independently; "per_node", a node sends one thing at a time.
         medium: "own"; or all radios share one, by "processor_sharing" or in "round_robin" over `blocks`.

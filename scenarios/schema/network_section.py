@@ -15,7 +15,7 @@ class TopologySection(Section):
     who is in range of whom when a round begins.
 
     Attributes:
-        kind: of graph.
+        kind: kind of graph.
         edge_probability, degree, rewiring_probability, attached, edge_list: see `TopologyOptions`; each kind reads only
             its own.
     """
@@ -55,7 +55,7 @@ class NetworkSection(Section):
         mode: "synchronous" has all begin a phase together; "asynchronous" lets each go on at its own pace, with the
             newest that it has heard.
         transport: "zmq" or "memory"; the same trajectory.
-        address: of the ZeroMQ hub; empty picks an in-process one.
+        address: address of the ZeroMQ hub; empty picks an in-process one.
         missing: "skip" does without, "stale" uses the neighbor's last words, "wait" repeats until delivered.
             Asynchronous clients use a message once, or with "stale" until a newer one comes.
         deadline_s: simulated time after the start of a phase when missing messages are given up; not used in

@@ -35,14 +35,16 @@ class ScenarioFields(Section):
     """The fields of a scenario, each checked on its own; `Scenario` checks that they go together.
 
     Attributes:
-        name, summary: for people.
-        task: what base stations are to learn, a name of `TASKS`.
-        algorithm: how they learn together, a name of `ALGORITHMS`.
-        seed: of every draw.
-        rounds: of training.
-        evaluate_every: score every so many rounds, and always in the last.
-        checkpoint_every: keep what is needed to go on every so many rounds, while the run lasts; 0: never.
-        plugins: files and installed plugins that must be loaded; see `emulator.plugin_sources`.
+        name: name of the scenario, also in names of run folders.
+        summary: one line about it, for listings.
+        task: what base stations learn.
+        algorithm: how they learn together; `sheafedge algorithms` describes each.
+        seed: root of all random streams; another seed is another repetition.
+        rounds: number of training rounds.
+        evaluate_every: number of rounds between two evaluations on held-out samples; the last round is always
+            evaluated.
+        checkpoint_every: number of rounds between two checkpoints, which are kept while the run lasts; 0: none.
+        plugins: files and installed plugins that must be loaded, such as "my_method.py".
         world: what is recorded, for `data.source = "world"`.
         data, live, clients, topology, mobility, model, training, sheaf, sharing, personalization: see there.
         link, links, network, server, compute, export, decision, faults: see there.

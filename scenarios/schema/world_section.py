@@ -45,10 +45,12 @@ class CodebookSection(Section):
     """The beams that every base station sweeps.
 
     Attributes:
-        kind: "angle" spaces them evenly in angle over the sector, "dft" in the sine of the angle over all directions.
-        n_beams, n_antennas: of the array.
-        half_width_deg: of the sector; only for "angle".
-        phase_bits: of the phase shifters; 0: exact phases.
+        kind: spacing of the beams: "angle" spaces them evenly in angle over the sector, "dft" in the sine of the angle
+            over all directions.
+        n_beams: number of beams.
+        n_antennas: number of antennas of the array.
+        half_width_deg: half the width of the sector; only for "angle".
+        phase_bits: resolution of the phase shifters; 0: exact phases.
         gain_sigma_db, phase_sigma_deg: how far the elements of an array differ, drawn per base station.
     """
 
@@ -70,7 +72,7 @@ class SweepSection(Section):
             measured sweeps have 15 to 25.
         n_snapshots: independent looks that a reading averages.
         nan_row_share: share of sweeps with one beam that was not measured.
-        n_subcarriers, bandwidth_hz: that a reading averages over.
+        n_subcarriers, bandwidth_hz: number of subcarriers and bandwidth that a reading averages over.
     """
 
     transmit_power_w: Annotated[float, Field(gt=0.0, le=1e3)] = 0.1
@@ -85,16 +87,17 @@ class WorldSection(Section):
     """Base stations, the streets or skies around them, and their sensors.
 
     Attributes:
-        kind: "street" or "sky".
+        kind: "street", with vehicles and pedestrians; or "sky", with drones.
         user: on a street, "kerb" has the user stand and be blocked, "car" tracks one car after the other.
         n_sites: base stations, each with a site of its own.
         vary_sites: on streets, geometry, speeds and traffic differ from site to site; False: all are as `street` says.
-        duration_s, rate_hz: of the recording, and its frames per second.
-        carrier_hz: of the radio.
+        duration_s: duration of the recording.
+        rate_hz: frames per second.
+        carrier_hz: carrier frequency of the radio.
         double_facade: follow paths over two facades.
         codebook, sweep: settings of the beam sweep; on streets the default number of snapshots is larger.
-        sensors: that are recorded; empty: lidar, camera, rf on streets with a standing user, these and gps with a
-            tracked car, camera, rf, gps in the sky.
+        sensors: sensors that are recorded; empty: lidar, camera, rf on streets with a standing user, these and gps with
+            a tracked car, camera, rf, gps in the sky.
         night_share: share of base stations that record at night.
         street, sky: where they stand; the one of `kind` counts.
         lidar, camera, gps, radar: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy

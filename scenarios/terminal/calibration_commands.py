@@ -7,13 +7,17 @@ from typing import Annotated, Optional
 
 import typer
 
+from .command_panels import WORLD, examples
+
 
 def add_calibration_commands(app: typer.Typer) -> None:
     """Registration of `calibrate street` and `calibrate sky` with the command line."""
     calibrations = typer.Typer(help="Compare emulated worlds with published measurements.", no_args_is_help=True)
-    calibrations.command("street")(street)
-    calibrations.command("sky")(calibrate_sky_command)
-    app.add_typer(calibrations, name="calibrate")
+    calibrations.command("street", epilog=examples("sheafedge calibrate street --sites 4 --minutes 4"))(street)
+    calibrations.command("sky", epilog=examples("sheafedge calibrate sky --sites 1 --minutes 10"))(
+        calibrate_sky_command
+    )
+    app.add_typer(calibrations, name="calibrate", rich_help_panel=WORLD)
 
 
 def street(
@@ -44,20 +48,19 @@ def street(
     if plot is not None and (plot.is_dir() or not plot.parent.is_dir()):
         raise ConfigError(f"--plot {plot} cannot be written; name a file in an existing folder, such as street.png")
 
-    from rich.console import Console
-
     from ..calibration.street_calibration import calibrate_street
     from .calibration_console import print_street_calibration
+    from .console_elements import standard_console
     from .recording_console import RecordingProgress
 
-    console = Console()
+    console = standard_console()
     with RecordingProgress(console, file.section) as progress:
         calibration = calibrate_street(
             file.section,
             file.seed,
             protocols=("clear now", "all") if all_windows else ("clear now",),
             progress=progress,
-            report=lambda text: console.print(text, soft_wrap=True, highlight=False),
+            report=lambda text: console.print(text, soft_wrap=True),
         )
     print_street_calibration(console, calibration)
     if plot is None:
@@ -71,7 +74,7 @@ def street(
         raise ConfigError(f"plots need {error.name}; install it, or leave out --plot") from None
     except OSError as error:
         raise ConfigError(f"cannot write {plot} ({error}); give --plot another file") from None
-    console.print(f"wrote {plot}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"wrote {plot}", soft_wrap=True, markup=False)
 
 
 def calibrate_sky_command(
@@ -85,20 +88,20 @@ def calibrate_sky_command(
 ) -> None:
     """Predict the best beam of a drone from images and positions, and compare with published measurements."""
     import torch
-    from rich.console import Console
 
     from ...emulator.contracts import ConfigError
     from ..calibration.sky_calibration import SkyStudy, calibrate_sky
     from .calibration_console import print_sky_figures
+    from .console_elements import standard_console
 
     if plot is not None and not plot.parent.is_dir():
         raise ConfigError(f"--plot {plot} lies in a folder that does not exist; make {plot.parent} first")
     study = SkyStudy(n_sites=sites, minutes=minutes, seed=seed)
-    console = Console()
+    console = standard_console()
     torch.set_num_threads(1)  # last digits depend on the number of threads
 
     def report_site(done: int, of: int) -> None:
-        console.print(f"base station {done} of {of} done", highlight=False)
+        console.print(f"base station {done} of {of} done")
 
     figures = calibrate_sky(study, progress=report_site)
     print_sky_figures(console, figures)
@@ -114,4 +117,4 @@ def calibrate_sky_command(
         raise ConfigError(f"plots need {error.name}; install it, or leave out --plot") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot write --plot {plot} ({error}); name a .png file that can be written") from None
-    console.print(f"wrote {plot}", soft_wrap=True, highlight=False)
+    console.print(f"wrote {plot}", soft_wrap=True)

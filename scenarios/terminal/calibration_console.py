@@ -12,6 +12,7 @@ from rich.table import Table
 from ..calibration.published_figures import PUBLISHED_BLOCKAGE, PUBLISHED_PERSISTENCE, PUBLISHED_TOP1, PublishedShare
 from ..calibration.sky_calibration import LAGS, PREDICTORS, SPLITS, SkyFigures
 from ..calibration.street_calibration import Predictor, StreetCalibration, WarningCurve
+from .console_elements import data_table
 
 #: Predictor of a street -> its name in the table; the sensors have published figures.
 STREET_NAMES: dict[Predictor, str] = {
@@ -41,7 +42,6 @@ def print_street_calibration(console: Console, calibration: StreetCalibration) -
         f"seed {calibration.seed}, {len(calibration.station_names)} base stations x {calibration.n_frames:,} frames,"
         f" last 30 % held out; {hardware()}",
         soft_wrap=True,
-        highlight=False,
     )
 
 
@@ -53,7 +53,7 @@ def hardware() -> str:
 
 def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, published: bool) -> Table:
     horizons = curves[0].horizons
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = data_table(title)
     table.add_column("horizon", no_wrap=True)
     for horizon in horizons:
         table.add_column(f"{horizon / rate_hz:g} s", justify="right")
@@ -79,7 +79,7 @@ def _share(share: PublishedShare) -> str:
 
 def _print_figures(console: Console, calibration: StreetCalibration) -> None:
     figures = calibration.figures
-    table = Table(title="statistics of the recording", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = data_table("statistics of the recording")
     for heading in ("", "ours", "expected"):
         table.add_column(heading)
     table.add_row(
@@ -150,7 +150,7 @@ def _noise_table(figures: SkyFigures) -> Table:
 
 
 def _table(title: str, columns: tuple[str, ...], n_texts: int = 0) -> Table:
-    table = Table(title=title, title_justify="left")
+    table = data_table(title)
     for number, name in enumerate(columns):
         table.add_column(name, justify="left" if number < n_texts else "right")
     return table

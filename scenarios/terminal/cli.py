@@ -12,8 +12,11 @@ import typer
 from ...emulator.contracts import ConfigError, ScenarioError, SheafedgeError
 from ...version import __version__
 from .calibration_commands import add_calibration_commands
+from .command_panels import RUN, examples
 from .compare_commands import add_comparison_commands
+from .completion import complete_assignment, complete_scenario
 from .export_commands import add_export_commands
+from .lookup_commands import add_lookup_commands
 from .machine_commands import add_edge_commands, add_worker_commands
 from .plugin_options import PLUGIN, TRUST, load_wanted
 from .recording_commands import add_recording_commands
@@ -26,8 +29,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Emulate base stations that sense, train together over lossy wireless links, and export ONNX models.",
+    epilog=examples(
+        "sheafedge run beam_tracking",
+        "sheafedge compare blockage --algorithms sheaf_dmfl_att,local --seeds 5",
+        "sheafedge COMMAND --help",
+    ),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 #: What runs out on a machine, wherever it is noticed: errors of Python and of ZeroMQ have the same numbers.
@@ -57,16 +64,29 @@ def _root(
     pass
 
 
-@app.command()
+@app.command(
+    rich_help_panel=RUN,
+    epilog=examples(
+        "sheafedge run beam_tracking",
+        "sheafedge run blockage --set link.loss_probability=0.2 --out runs/lossy",
+        "sheafedge run my_scenario.toml --workers 4",
+        "sheafedge run --resume runs/lossy.interrupted",
+    ),
+)
 def run(
     scenario: Annotated[
         Optional[str],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Argument(help="Name of a shipped scenario, such as beam_tracking, or a TOML file."),
+        typer.Argument(
+            help="Name of a shipped scenario, such as beam_tracking, or a TOML file.", autocompletion=complete_scenario
+        ),
     ] = None,
     set_: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Set a field of the scenario (link.loss_probability=0.2); repeatable."
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a field of the scenario (link.loss_probability=0.2); repeatable.",
+            autocompletion=complete_assignment,
         ),
     ] = None,
     out: Annotated[Optional[Path], typer.Option(help="Run folder; default: a new folder under runs/.")] = None,  # noqa: UP045
@@ -165,12 +185,12 @@ def _play(
         target = out or next(default_targets(scenario.name, scenario.algorithm, scenario.seed))
     _refuse_early(scenario, target, workers, real_time)
 
-    from rich.console import Console
-
     from ..running.run import resume_run, run_scenario
-    from .run_console import LiveProgress, print_result
+    from .console_elements import standard_console
+    from .run_console import print_result
+    from .run_progress import LiveProgress
 
-    console = Console(emoji=False)
+    console = standard_console()
     if workers is not None and workers.hub is not None:
         line = f"waiting for {workers.n_workers} workers; start each with: sheafedge worker --hub {workers.hub}"
         console.print(line, soft_wrap=True, markup=False)
@@ -218,20 +238,12 @@ def _refuse_early(scenario: Scenario, target: Path | None, workers: Workers | No
         raise ScenarioError(found)
 
 
-@app.command()
-def scenarios() -> None:
-    """List the scenarios that come with sheafedge."""
-    from ..schema.scenario import load_scenario, shipped_scenarios
-
-    for name in shipped_scenarios():
-        typer.echo(f"{name:20} {load_scenario(name).summary}")
-
-
-# after run and scenarios, because help lists commands in this order
+# after run, because help lists panels and their commands in this order
+add_lookup_commands(app)
+add_worker_commands(app)
 add_comparison_commands(app)
 add_recording_commands(app)
 add_calibration_commands(app)
-add_worker_commands(app)
 add_export_commands(app)
 add_edge_commands(app)
 add_replay_commands(app)

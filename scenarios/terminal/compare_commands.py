@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from .command_panels import COMPARE, examples
+from .completion import complete_algorithms, complete_assignment, complete_scenario
 from .plugin_options import PLUGIN, TRUST, load_wanted
 
 if TYPE_CHECKING:
     from .compare_console import ComparisonLines
 
 _SCENARIO = typer.Argument(
-    metavar="SCENARIO", help="Name of a shipped scenario, or a scenario file, or a comparison file."
+    metavar="SCENARIO",
+    help="Name of a shipped scenario, or a scenario file, or a comparison file.",
+    autocompletion=complete_scenario,
 )
 _ALGORITHMS = typer.Option(
-    metavar="A,B,...", help="One method per algorithm; default: the methods of the file, or all algorithms."
+    metavar="A,B,...",
+    help="One method per algorithm; default: the methods of the file, or all algorithms.",
+    autocompletion=complete_algorithms,
 )
-_SET = typer.Option("--set", metavar="KEY=VALUE", help="Set a field for all methods; repeatable.")
+_SET = typer.Option(
+    "--set", metavar="KEY=VALUE", help="Set a field for all methods; repeatable.", autocompletion=complete_assignment
+)
 _JOBS = typer.Option(help="Number of parallel runs, each in its own process; 1: in this process.")
 _ENGINE = typer.Option(help="How the processes of --jobs are started: processes (on this host) or ray.")
 _KEEP_STALE = typer.Option(
@@ -33,8 +41,20 @@ _METHOD = typer.Option(
 
 def add_comparison_commands(app: typer.Typer) -> None:
     """Registration of `compare` and `tune` with the command line."""
-    app.command("compare")(compare)
-    app.command("tune")(tune)
+    app.command(
+        "compare",
+        rich_help_panel=COMPARE,
+        epilog=examples(
+            "sheafedge compare blockage --algorithms sheaf_dmfl_att,local --seeds 5 --jobs 4",
+            "sheafedge compare blockage --vary link.loss_probability=0,0.1,0.3 --reference local",
+            "sheafedge compare my_comparison.toml",
+        ),
+    )(compare)
+    app.command(
+        "tune",
+        rich_help_panel=COMPARE,
+        epilog=examples("sheafedge tune blockage --algorithms local --grid training.head_step_size=0.03,0.1,0.3"),
+    )(tune)
 
 
 def compare(
@@ -81,18 +101,17 @@ def compare(
         reference=reference,
     )
 
-    from rich.console import Console
-
     from ...emulator.contracts import ConfigError
     from ..compare.comparing import default_folder, run_comparison
     from ..compare.tuning import with_tuned_settings
     from ..workers.ray_cluster import checked_engine
     from .compare_console import ComparisonLines, print_results
+    from .console_elements import standard_console
 
     started_by = checked_engine(engine)
     if tuned is not None:
         comparison = with_tuned_settings(comparison, tuned)
-    console = Console(emoji=False)
+    console = standard_console()
     folder = out or default_folder(comparison)
     with ComparisonLines(console, keep_stale=keep_stale) as progress, _can_be_interrupted(progress):
         results = run_comparison(comparison, folder, jobs, progress, started_by, keep_stale=keep_stale)
@@ -134,21 +153,20 @@ def tune(
     comparison = requested_comparison(scenario, algorithms=algorithms, methods=method or (), edits=set_ or ())
     tried = parsed_grid(grid or ())
 
-    from rich.console import Console
-
     from ..compare import tuning
     from ..workers.ray_cluster import checked_engine
     from .compare_console import ComparisonLines, print_table
+    from .console_elements import standard_console
 
     started_by, wanted = checked_engine(engine), tried or tuning.DEFAULT_GRID
-    console = Console(emoji=False)
+    console = standard_console()
     folder = out or tuning.default_tuning_folder(comparison)
     with ComparisonLines(console, keep_stale=keep_stale) as progress, _can_be_interrupted(progress):
         found = tuning.tune(
             comparison, wanted, first_seeds(seeds), folder, jobs, progress, started_by, keep_stale=keep_stale
         )
     print_table(console, tuning.tuning_table(found))
-    console.print(f"tuned    {folder / 'tuned.toml'}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"tuned    {folder / 'tuned.toml'}", soft_wrap=True, markup=False)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from ..compare.comparison_tables import ResultTable, failure_lines, heading, legend, number, result_tables
@@ -18,7 +17,8 @@ from ..compare.plan import PlannedRun
 from ..compare.results import ALL_CLIENTS, groups_with_all
 from ..compare.stored_runs import stored_summary
 from ..tasks.task_table import TASKS
-from .console_elements import ProgressDisplay
+from .console_elements import data_table
+from .progress_display import ProgressDisplay
 from .run_console import WIDEST_ALGORITHM
 
 #: A recording job that took less time found the world in the cache.
@@ -39,17 +39,18 @@ class ComparisonLines(ProgressDisplay):
     """
 
     def __init__(self, console: Console, *, keep_stale: bool = False) -> None:
-        super().__init__(console, MofNCompleteColumn())
+        super().__init__(console)
         self._keep_stale = keep_stale
-        self.n_runs = self.n_done = 0
+        self.n_runs = self.n_done = self._n_ended = 0
         # the number of runs is not known before the plan is made
-        self._task = self._bar.add_task("runs", total=None)
+        self.phase("planning")
 
     def begun(self, n_runs: int, n_stored: int, stale: Mapping[str, int]) -> None:
         """Print the numbers of runs and of stored runs, and what happens to those that other software made."""
         self.n_runs, self.n_done = n_runs, n_stored
         self._print(f"{n_runs} runs, {n_stored} of them already stored{self._about_stale(stale)}")
-        self._bar.update(self._task, total=n_runs, completed=n_stored)
+        self._n_ended = n_stored
+        self.phase("comparing", "runs", n_runs, n_stored)
 
     def _about_stale(self, stale: Mapping[str, int]) -> str:
         if not stale:
@@ -73,21 +74,22 @@ class ComparisonLines(ProgressDisplay):
         else:
             self.n_done += 1
             self._print(f"{run.method}{varied}, seed {run.seed}: {_scores(folder)}  {outcome.seconds:.0f} s")
-        self._bar.advance(self._task)
+        self._n_ended += 1
+        self.advanced(self._n_ended)
 
     def _print(self, text: str) -> None:
-        self._console.print(text, soft_wrap=True, highlight=False, markup=False)
+        self._console.print(text, soft_wrap=True, markup=False)
 
 
 def print_results(console: Console, results: Mapping[str, Any], folder: Path) -> None:
     """Prints the main tables, the failures and the folder."""
-    console.print(legend(results), soft_wrap=True, highlight=False, markup=False)
+    console.print(legend(results), soft_wrap=True, markup=False)
     for table in result_tables(results):
         if table.is_main:
             print_table(console, table)
     for line in failure_lines(results):
-        console.print(f"[red]failed:[/red] {escape(line)}", soft_wrap=True, highlight=False)
-    console.print(f"folder   {folder}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"[red]failed:[/red] {escape(line)}", soft_wrap=True)
+    console.print(f"folder   {folder}", soft_wrap=True, markup=False)
 
 
 def print_table(console: Console, table: ResultTable) -> None:
@@ -100,7 +102,7 @@ def print_table(console: Console, table: ResultTable) -> None:
 
 def _rich_table(table: ResultTable) -> Table:
     """Rich table whose names and headings may wrap, while numbers do not."""
-    shown = Table(title=escape(table.title), title_justify="left")
+    shown = data_table(escape(table.title))
     for index, head in enumerate(table.heads):
         widest = max((len(row[index]) for row in table.rows), default=0)
         if index == 0:

@@ -10,12 +10,20 @@ import typer
 
 from ...emulator.contracts import ConfigError
 from ...emulator.edge.precisions import PRECISIONS, TRAINED, precision_named
+from .command_panels import EDGE, examples
 from .plugin_options import PLUGIN, TRUST, load_wanted
 
 
 def add_export_commands(app: typer.Typer) -> None:
     """Registration of `export` with the command line."""
-    app.command("export")(export)
+    app.command(
+        "export",
+        rich_help_panel=EDGE,
+        epilog=examples(
+            "sheafedge export runs/my_run",
+            "sheafedge export runs/my_run --clients 0,3 --quantize int8 --out bundles",
+        ),
+    )(export)
 
 
 def export(
@@ -64,11 +72,10 @@ def export(
     load_wanted(plugin, trusted=run if trust_plugins else None)
     finished = finished_run(run)
 
-    from rich.console import Console
-
     from ..export.bundles import export_bundles
     from ..export.export_source import ExportRequest
     from ..wiring.torch_setup import one_torch_thread
+    from .console_elements import standard_console
     from .export_console import ExportProgress, print_bundles
 
     # an alias and its name are one precision, which is exported once
@@ -81,7 +88,7 @@ def export(
         max_loss=max_loss,
         archives=zip_,
     )
-    console = Console(emoji=False)
+    console = standard_console()
     n_clients = len(finished.summary.exports) if common.clients is None else len(common.clients)
     requests = [replace(common, precision=name) for name in names]
     # as in the run, whose scores are compared: sums of another number of threads round differently

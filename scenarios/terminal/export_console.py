@@ -6,35 +6,38 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn
 from rich.table import Table
 
 from ...emulator.contracts import NodeId
 from ...emulator.edge.precisions import PRECISIONS
 from ..export.bundles import ExportedBundle
 from ..tasks.task_spec import Column, Task
-from .console_elements import ProgressDisplay, print_warning
+from .console_elements import data_table, print_warning
+from .progress_display import ProgressDisplay
 
 
 class ExportProgress(ProgressDisplay):
     """A progress bar on a terminal; elsewhere only one line if the world has to be recorded again."""
 
     def __init__(self, console: Console, n_clients: int) -> None:
-        super().__init__(console, MofNCompleteColumn())
-        self._task, self._n_clients = self._bar.add_task("loading", total=n_clients), n_clients
-        self._is_announced, self._n_ready = False, 0
+        super().__init__(console)
+        self._n_clients, self._n_ready = n_clients, 0
+        self.phase("loading")
 
     def recording(self, done: int, total: int) -> None:
         """The recording of the run is missing and is being made again."""
-        if not self._console.is_terminal and not self._is_announced:
-            self._console.print("recording the world again, because its recording is missing", soft_wrap=True)
-        self._is_announced = True
-        self._bar.update(self._task, description="recording", completed=done, total=total)
+        if self.is_new("recording"):
+            if not self._console.is_terminal:
+                self._console.print("recording the world again, because its recording is missing", soft_wrap=True)
+            self.phase("recording", "frames", total)
+        self.advanced(done)
 
     def ready(self, client: NodeId) -> None:
         """One more client is exported."""
+        if self.is_new("exporting"):
+            self.phase("exporting", "clients", self._n_clients)
         self._n_ready += 1
-        self._bar.update(self._task, description="exporting", completed=self._n_ready, total=self._n_clients)
+        self.advanced(self._n_ready)
 
 
 def print_bundles(console: Console, task: Task, made: Sequence[ExportedBundle]) -> None:
@@ -59,7 +62,6 @@ def _print_place(console: Console, made: Sequence[ExportedBundle]) -> None:
         f"{counted} in {made[0].precision}, models {size / 1e6:.2f} MB, in {made[0].folder.parent} ({kind})",
         soft_wrap=True,
         markup=False,
-        highlight=False,
     )
 
 
@@ -68,8 +70,8 @@ def _table(task: Task, made: Sequence[ExportedBundle]) -> Table:
     first, precision = task.columns[0], made[0].precision
     quantized = bool(made[0].evidence.trained)
     samples = sum(one.evidence.samples for one in made)
-    table = Table(title=f"{task.title} On {samples:,} held-out samples: {first.title}", title_justify="left")
-    table.add_column("condition", no_wrap=True)
+    table = data_table(f"{task.title} On {samples:,} held-out samples: {first.title}")
+    table.add_column("condition", overflow="fold")
     titles = ["float32", precision, "worst change (client)", "agreement", "lowest (client)"]
     if not quantized:
         titles = [precision, "lowest (client)"]

@@ -9,6 +9,7 @@ import typer
 
 from ...emulator.edge.commands.command_options import SUMMARIES
 from ...version import __version__
+from .command_panels import EDGE, RUN, examples
 from .plugin_options import PLUGIN, load_wanted
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def add_edge_commands(app: typer.Typer) -> None:
     """Registration of these commands with the command line."""
     for name, summary in SUMMARIES.items():
         run = _bench if name == "bench" else _run
-        app.command(name, help=summary, context_settings=_AS_THEY_ARE, add_help_option=False)(run)
+        app.command(name, help=summary, context_settings=_AS_THEY_ARE, add_help_option=False, rich_help_panel=EDGE)(run)
 
 
 def _run(context: typer.Context) -> None:
@@ -59,8 +60,10 @@ def _rebuild(entry: Entry, threads: int) -> TorchModel | str:
 
 def add_worker_commands(app: typer.Typer) -> None:
     """Registration of `worker` and `keys` with the command line."""
-    app.command()(worker)
-    app.command()(keys)
+    app.command(rich_help_panel=RUN, epilog=examples("sheafedge worker --hub tcp://engine.example:5555 --keys keys"))(
+        worker
+    )
+    app.command(rich_help_panel=RUN, epilog=examples("sheafedge keys keys"))(keys)
 
 
 def worker(

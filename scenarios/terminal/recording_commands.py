@@ -7,6 +7,9 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
+from .command_panels import WORLD, examples
+from .completion import complete_assignment, complete_scenario
+
 #: File systems take 255 bytes; while it is written the file has a longer name.
 LONGEST_NAME = 200
 _OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must not exist yet.")
@@ -15,18 +18,43 @@ _OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must
 def add_recording_commands(app: typer.Typer) -> None:
     """Registration of `record`, `import` and `inspect` with the command line."""
     imports = typer.Typer(help="Convert measured data sets into recordings.", no_args_is_help=True)
-    imports.command("deepsense")(import_deepsense)
-    app.command("record")(record)
-    app.add_typer(imports, name="import")
-    app.command("inspect")(inspect)
+    imports.command(
+        "deepsense", epilog=examples("sheafedge import deepsense data/scenario8 --scenario 8 --out scenario8.h5")
+    )(import_deepsense)
+    app.command(
+        "record",
+        rich_help_panel=WORLD,
+        epilog=examples(
+            "sheafedge record street --set world.n_sites=2 --set world.duration_s=60 --out street.h5",
+            "sheafedge record blockage --out blockage.h5",
+        ),
+    )(record)
+    app.add_typer(imports, name="import", rich_help_panel=WORLD)
+    app.command(
+        "inspect",
+        rich_help_panel=WORLD,
+        epilog=examples("sheafedge inspect street.h5", "sheafedge inspect street.h5 --plot pictures --station 0"),
+    )(inspect)
 
 
 def record(
-    world: Annotated[str, typer.Argument(metavar="SCENARIO", help="street, sky, a shipped scenario, or a TOML file.")],
+    world: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCENARIO",
+            help="street, sky, a shipped scenario, or a TOML file.",
+            autocompletion=complete_scenario,
+        ),
+    ],
     out: Annotated[Path, _OUT],
     set_: Annotated[
         Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Option("--set", metavar="KEY=VALUE", help="Set a field (world.n_sites=3, seed=7); repeatable."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a field (world.n_sites=3, seed=7); repeatable.",
+            autocompletion=complete_assignment,
+        ),
     ] = None,
     threads: Annotated[
         int, typer.Option(min=0, help="Sensing threads beside the writing thread; the file does not depend on it.")
@@ -39,12 +67,11 @@ def record(
     file = load_world(world, dict(parse_assignment(text) for text in set_ or []))
     _check_target(out)
 
-    from rich.console import Console
-
     from ..recording.record import record_world
+    from .console_elements import standard_console
     from .recording_console import RecordingProgress, print_record_report
 
-    console = Console()
+    console = standard_console()
     with RecordingProgress(console, file.section) as progress:
         report = record_world(file.section, file.seed, out, progress, threads=threads)
     print_record_report(console, report)
@@ -79,11 +106,10 @@ def import_deepsense(
         created_by=f"sheafedge {__version__} import",
     )
 
-    from rich.console import Console
-
+    from .console_elements import standard_console
     from .recording_console import print_import_report
 
-    print_import_report(Console(), report)
+    print_import_report(standard_console(), report)
 
 
 def inspect(
@@ -98,13 +124,12 @@ def inspect(
     ] = None,
 ) -> None:
     """Print the content of a recording, and draw some moments of it."""
-    from rich.console import Console
-
     from ...emulator.contracts import ConfigError
     from ..recording.inspection import inspect_recording, plot_recording
+    from .console_elements import standard_console
     from .recording_console import print_inspection
 
-    console = Console()
+    console = standard_console()
     print_inspection(console, inspect_recording(recording))
     if plot is None:
         return
@@ -115,7 +140,7 @@ def inspect(
     except OSError as error:
         raise ConfigError(f"cannot write pictures to {plot} ({error}); give --plot another folder") from None
     for picture in pictures:
-        console.print(f"wrote {picture}", soft_wrap=True, highlight=False)
+        console.print(f"wrote {picture}", soft_wrap=True)
 
 
 def _check_target(out: Path) -> None:

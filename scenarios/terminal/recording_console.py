@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import TaskProgressColumn
 from rich.table import Table
 
 from ...datasets.deepsense.deepsense_folder import ImportReport
@@ -15,7 +14,8 @@ from ...datasets.recordings.recording_layout import Field
 from ..recording.inspection import LABELS, Inspection, StationFacts
 from ..recording.record import RecordReport
 from ..schema.world_section import WorldSection
-from .console_elements import ProgressDisplay
+from .console_elements import data_table, print_facts
+from .progress_display import ProgressDisplay
 
 #: Blockage label -> heading of its share of blocked frames.
 SHORT_LABELS = {"blocked_geometric": "blocked", "blocked_labeled": "labeled", "blocked_power": "power"}
@@ -34,17 +34,16 @@ class RecordingProgress(ProgressDisplay):
     """A progress bar on a terminal, a few plain lines elsewhere; called with (instants done, instants in total)."""
 
     def __init__(self, console: Console, section: WorldSection) -> None:
-        super().__init__(console, TaskProgressColumn())
-        what = f"recording {section.n_sites} base stations x {section.duration_s:g} s"
-        self._task = self._bar.add_task(what, total=section.n_ticks * section.n_sites)
-        self._what, self._printed = what, 0
+        super().__init__(console)
+        self._what, self._printed = f"recording {section.n_sites} base stations x {section.duration_s:g} s", 0
+        self.phase(self._what, "frames", section.n_ticks * section.n_sites)
 
     def __call__(self, n_done: int, n_all: int) -> None:
-        self._bar.update(self._task, completed=n_done)
+        self.advanced(n_done)
         percent = 100 * n_done // n_all
         if not self._console.is_terminal and percent >= self._printed + PERCENT_PER_LINE:
             self._printed = percent - percent % PERCENT_PER_LINE
-            self._console.print(f"{self._what}: {percent} %", soft_wrap=True, highlight=False)
+            self._console.print(f"{self._what}: {percent} %", soft_wrap=True)
 
 
 def print_record_report(console: Console, report: RecordReport) -> None:
@@ -71,27 +70,27 @@ def print_record_report(console: Console, report: RecordReport) -> None:
         f"{report.path}: {n_frames:,} frames, {report.n_bytes / 1e6:,.1f} MB,"
         f" blocked {_percent(float(np.mean(shares)))} ({_percent(min(shares))} to {_percent(max(shares))}){doubt}",
         soft_wrap=True,
-        highlight=False,
     )
 
 
 def print_import_report(console: Console, report: ImportReport) -> None:
     """Prints what an import read, kept and found in the labels."""
-    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    facts.add_row("samples", f"{report.n_rows:,} of {report.n_rows_read:,} kept, in {report.n_sequences:,} sequences")
-    facts.add_row("rate", f"{report.rate_hz:.2f} Hz inside sequences")
-    facts.add_row("sensors", ", ".join(report.modalities))
-    facts.add_row("beams", f"{report.n_beams}; {report.n_nan_sweeps:,} sweeps with an unmeasured beam")
+    facts = {
+        "samples": f"{report.n_rows:,} of {report.n_rows_read:,} kept, in {report.n_sequences:,} sequences",
+        "rate": f"{report.rate_hz:.2f} Hz inside sequences",
+        "sensors": ", ".join(report.modalities),
+        "beams": f"{report.n_beams}; {report.n_nan_sweeps:,} sweeps with an unmeasured beam",
+    }
     if report.beam_numbering is not None:
         numbering = report.beam_numbering
-        facts.add_row("labels", f"{numbering.name}; agree with {_percent(numbering.agreement)} of the power files")
+        facts["labels"] = f"{numbering.name}; agree with {_percent(numbering.agreement)} of the power files"
     if report.blocked_share is not None:
         differ = _percent(report.blockage_disagreement)
-        facts.add_row("blocked", f"{_percent(report.blocked_share)} of samples; label and power differ in {differ}")
-    console.print(facts)
+        facts["blocked"] = f"{_percent(report.blocked_share)} of samples; label and power differ in {differ}"
+    print_facts(console, facts)
     for note in report.notes:
-        console.print(f"note: {note}", soft_wrap=True, highlight=False, markup=False)
-    console.print(f"wrote {report.path}", soft_wrap=True, highlight=False, markup=False)
+        console.print(f"note: {note}", soft_wrap=True, markup=False)
+    console.print(f"wrote {report.path}", soft_wrap=True, markup=False)
 
 
 def print_inspection(console: Console, inspection: Inspection) -> None:
@@ -101,14 +100,13 @@ def print_inspection(console: Console, inspection: Inspection) -> None:
         f"{inspection.path}: {len(inspection.stations)} base station(s), {inspection.n_bytes / 1e6:,.1f} MB, "
         f"made by {inspection.created_by}, {seed}",
         soft_wrap=True,
-        highlight=False,
         markup=False,
     )
     _print_fields(console, inspection)
     rates_hz = [facts.measured_rate_hz or facts.rate_hz for facts in inspection.stations]
     spread = f"{min(rates_hz):.2f}" + (f" to {max(rates_hz):.2f}" if max(rates_hz) > 1.001 * min(rates_hz) else "")
     longest_s = max(facts.duration_s for facts in inspection.stations)
-    console.print(f"{spread} frames per second, up to {longest_s:.1f} s", soft_wrap=True, highlight=False)
+    console.print(f"{spread} frames per second, up to {longest_s:.1f} s", soft_wrap=True)
     labels = [name for name in LABELS if any(name in facts.blocked_shares for facts in inspection.stations)]
     table = _station_table("frames", "seq.", *(SHORT_LABELS[name] for name in labels), *_MORE_COLUMNS)
     for facts in inspection.stations:
@@ -122,7 +120,9 @@ def _print_fields(console: Console, inspection: Inspection) -> None:
     seen: Counter[Field] = Counter()
     for facts in inspection.stations:
         seen.update(facts.fields)
-    table = Table("field", "one frame", "type", "unit", "base stations", box=None, padding=(0, 2, 0, 0))
+    table = data_table()
+    for heading in ("field", "one frame", "type", "unit", "base stations"):
+        table.add_column(heading, overflow="fold")
     for field, n_stations in seen.items():
         shape = " x ".join(map(str, field.shape)) or "1"
         table.add_row(field.name, shape, field.dtype, escape(field.unit), str(n_stations))
@@ -142,9 +142,9 @@ def _station_cells(facts: StationFacts, labels: list[str]) -> list[str]:
 
 
 def _station_table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), caption=LEGEND, caption_justify="left")
+    table = data_table(caption=LEGEND)
     table.add_column("bs", justify="right")
-    table.add_column("name", no_wrap=True)
+    table.add_column("name", overflow="fold")
     for column in columns:
         table.add_column(column, justify="right")
     return table

@@ -8,12 +8,20 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from ...emulator.contracts import DataError
+from .command_panels import EDGE, examples
 from .plugin_options import PLUGIN, TRUST, load_wanted
 
 
 def add_replay_commands(app: typer.Typer) -> None:
     """Registration of `replay` with the command line."""
-    app.command("replay")(replay)
+    app.command(
+        "replay",
+        rich_help_panel=EDGE,
+        epilog=examples(
+            "sheafedge replay runs/my_run --to tcp://127.0.0.1:5570 --speed max",
+            "sheafedge replay street.h5 --to tcp://127.0.0.1:5570 --drop lidar@15-30",
+        ),
+    )(replay)
 
 
 def replay(

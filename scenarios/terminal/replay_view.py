@@ -21,7 +21,7 @@ from ..replay.replay_report import glance, report_lines
 from ..replay.session import Session
 from ..replay.stream_book import FrameOutcome, StreamBook
 from ..tasks.task_spec import Task
-from .console_elements import print_warning
+from .console_elements import print_facts, print_warning, standard_console
 
 #: Shortest time between two updates of the view: when idle, and while replies are pending, which drawing delays.
 DRAW_S, DRAW_BUSY_S = 0.25, 1.0
@@ -57,7 +57,7 @@ class ReplayView:
         if self._console.is_terminal:
             self._live.start()
         else:
-            self._console.print(self._what, soft_wrap=True, markup=False, highlight=False)
+            self._console.print(self._what, soft_wrap=True, markup=False)
         return self
 
     def __exit__(
@@ -78,7 +78,7 @@ class ReplayView:
 
     def stopping(self) -> None:
         """Print that the replay stops after open replies."""
-        self._console.print("stopping; press Ctrl-C again to stop without a summary", highlight=False)
+        self._console.print("stopping; press Ctrl-C again to stop without a summary")
 
     def _print_line(self, session: Session) -> None:
         done = session.since_s / self._total_s if self._total_s else 1.0
@@ -91,9 +91,7 @@ class ReplayView:
             for name in ("answers", "scores", "onsets")
             if name in lines
         )
-        self._console.print(
-            f"{session.since_s:.1f} of {self._total_s:.1f} s: {said}", soft_wrap=True, markup=False, highlight=False
-        )
+        self._console.print(f"{session.since_s:.1f} of {self._total_s:.1f} s: {said}", soft_wrap=True, markup=False)
 
     def _picture(self, session: Session) -> Group:
         task = session.books[0].stream.task
@@ -113,7 +111,7 @@ class ReplayConsole:
     """
 
     def __init__(self, *, as_json: bool) -> None:
-        self._console, self._as_json = Console(stderr=as_json, emoji=False), as_json
+        self._console, self._as_json = standard_console(stderr=as_json), as_json
 
     def warn(self, note: str) -> None:
         """Print a warning."""
@@ -127,12 +125,11 @@ class ReplayConsole:
         """Print the report."""
         if self._as_json:
             # NaN is no JSON: undefined figures were left out of the report
-            Console(highlight=False).print_json(json.dumps(found, allow_nan=False))
+            standard_console().print_json(json.dumps(found, allow_nan=False))
             return
         heading = f"{found['recording_s']:.1f} s of {recording.name} in {found['wall_s']:.1f} s"
-        self._console.print(f"[bold]{escape(manifest.name)}[/bold]  {escape(heading)}", soft_wrap=True, highlight=False)
-        for name, line in report_lines(found, task).items():
-            self._console.print(f"{name:10} {escape(line)}", soft_wrap=True, highlight=False)
+        self._console.print(f"[bold]{escape(manifest.name)}[/bold]  {escape(heading)}", soft_wrap=True)
+        print_facts(self._console, report_lines(found, task))
 
 
 def strip(book: StreamBook, manifest: Manifest) -> list[Text]:

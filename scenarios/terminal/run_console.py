@@ -1,4 +1,4 @@
-"""Progress of a run, and the tables at its end."""
+"""Tables and facts at the end of a run."""
 
 from __future__ import annotations
 
@@ -8,86 +8,19 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import MofNCompleteColumn, TextColumn
 from rich.table import Table
 
 from ..running.run import RunResult
-from ..schema.scenario import Scenario
-from ..tasks.task_spec import SensorTask, Task
+from ..tasks.task_spec import Task
 from ..tasks.task_table import TASKS
-from ..wiring.emulation import Emulation
-from .console_elements import ProgressDisplay, print_warning
+from .console_elements import data_table, print_facts, print_warning
 
-#: Without a terminal, about so many progress lines are printed per run.
-LINES_PER_RUN = 6
+#: Facts that hold paths and hashes, to be copied from the terminal.
+_WHOLE = ("models", "pictures", "folder", "trace")
 #: Limits that let tables fit 80 columns: with many score columns titles wrap; names of algorithms never do.
 MANY_FIGURES, FIGURE_WIDTH, WIDEST_ALGORITHM = 3, 9, 14
 _POLICIES = ("nothing", "reactive", "predictive", "oracle")
 _TITLES = {"handover": "handover", "beam": "beam tracking"}
-
-
-class LiveProgress(ProgressDisplay):
-    """A progress bar on a terminal, a few plain lines elsewhere."""
-
-    def __init__(self, console: Console, scenario: Scenario) -> None:
-        super().__init__(console, MofNCompleteColumn(), TextColumn("{task.fields[status]}"))
-        self._scenario = scenario
-        self._task = self._bar.add_task("loading", total=scenario.rounds, status="")
-        self._last_status, self._recording = "", False
-
-    def recording(self, done: int, total: int) -> None:
-        """Move the bar; without a terminal, print once that a recording is being made."""
-        if not self._console.is_terminal and not self._recording:
-            self._console.print("recording the world (once; later runs reuse the recording)", soft_wrap=True)
-        self._recording = True
-        self._bar.update(self._task, description="recording", completed=done, total=total)
-
-    def started(self, emulation: Emulation) -> None:
-        """Print algorithm, seed, groups, edges and rounds, notes on the coupling, and the warnings of the scenario."""
-        scenario = self._scenario
-        clients = "base stations" if isinstance(scenario.task_spec, SensorTask) else "clients"
-        groups = ", ".join(f"{len(members)} {escape(group)}" for group, members in emulation.groups.items())
-        # of the model itself: "auto" in the scenario does not name the device
-        device = next(iter(emulation.clients[0].models.values())).head.device
-        self._console.print(
-            f"[bold]{escape(scenario.name)}[/bold]  {scenario.algorithm}, seed {scenario.seed}:"
-            f" {len(emulation.clients)} {clients} ({groups}){'' if emulation.server is None else ' and a server'},"
-            f" {emulation.graph.number_of_edges()} edges,"
-            f" {scenario.rounds} rounds on {device}",
-            soft_wrap=True,
-        )
-        for note in emulation.notes:
-            self._console.print(f"  {escape(note)}", soft_wrap=True)
-        for warning in emulation.warnings:
-            print_warning(self._console, warning)
-        self._bar.update(self._task, description="training", completed=0, total=scenario.rounds)
-
-    def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
-        """Move the bar; without a terminal, print a line at some rounds."""
-        if score is not None:
-            first = self._scenario.task_spec.columns[0]
-            self._last_status = f"{first.title} {first.form.format(score)}"
-        status = f"{self._last_status}  {now_s:.1f} s simulated"
-        self._bar.update(self._task, completed=round_index + 1, status=status)
-        scored = self._scenario.evaluate_every  # a line is new only after models were scored
-        # a multiple of the scored rounds
-        every = scored * max(1, round(self._scenario.rounds / LINES_PER_RUN / scored))
-        if not self._console.is_terminal and (round_index + 1) % every == 0:
-            self._console.print(f"round {round_index + 1}/{self._scenario.rounds}  {status}", soft_wrap=True)
-
-    def stopping(self) -> None:
-        """Print that the run stops at the end of the round."""
-        self._console.print(
-            "stopping after this round, so that the run can be resumed; press Ctrl-C again to stop at once"
-        )
-
-    def worker_lost(self, sentence: str) -> None:
-        """Print why rounds are repeated."""
-        print_warning(self._console, f"{sentence}; continuing from the last checkpoint with new workers")
-
-    def exporting(self, n_clients: int) -> None:
-        """Show that models are being exported."""
-        self._bar.update(self._task, description="exporting", status=f"{n_clients} ONNX models")
 
 
 def print_result(console: Console, result: RunResult) -> None:
@@ -95,15 +28,7 @@ def print_result(console: Console, result: RunResult) -> None:
     summary = result.summary
     console.print(_score_table(summary))
     _print_value(console, summary.get("value", {}))
-    facts = _facts(result)
-    if console.is_terminal:
-        table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        for name, text in facts.items():
-            table.add_row(name, escape(text))
-        console.print(table)
-    else:  # one unwrapped line each, easy to parse
-        for name, text in facts.items():
-            console.print(f"{name:8} {escape(text)}", soft_wrap=True)
+    print_facts(console, _facts(result), whole=_WHOLE)
     for warning in result.warnings:
         print_warning(console, warning)
 
@@ -196,7 +121,7 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     task = TASKS[summary["task"]]
     scored_on = (_VALIDATION if summary["scored"] == "validation" else _SPLITS)[summary["split"]]
     title = f"{task.title} On {scored_on} ({summary['test_windows']:,} samples)"
-    table = Table(title=title, title_justify="left")
+    table = data_table(title)
     table.add_column("group (clients)", overflow="fold")
     table.add_column("model", overflow="fold", min_width=WIDEST_ALGORITHM)
     width = FIGURE_WIDTH if len(task.columns) > MANY_FIGURES else None
@@ -247,11 +172,9 @@ def value_table(value: Mapping[str, Any]) -> Table:
 
     The last column is the share of the oracle's gain over reactive control that prediction reaches.
     """
-    table = Table(
-        title=f"Value of prediction: {_TITLES[value['decision']]}",
-        title_justify="left",
+    table = data_table(
+        f"Value of prediction: {_TITLES[value['decision']]}",
         caption="gained: share of the oracle's gain over reactive control; -: less than 1 % to gain",
-        caption_justify="left",
     )
     table.add_column("group (clients)", overflow="fold")
     for name in _POLICIES:

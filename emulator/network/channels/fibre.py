@@ -32,7 +32,7 @@ class FibreSettings:
     Attributes:
         grade: a backhaul class, whose latency is drawn once per link; "length" counts kilometres.
         length_km: length of the fibre, for "length".
-        rate_bps: bits per second; None: that of the grade, 10 Gbit/s for "length".
+        rate_bps: bits per second; not set: that of the grade, 10 Gbit/s for "length".
 
     Raises:
         ConfigError: a value is impossible.

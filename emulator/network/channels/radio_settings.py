@@ -47,7 +47,7 @@ class RadioSettings:
         front_to_back_db: largest loss of a beam off its axis.
         noise_figure_db: noise figure of receivers.
         implementation_loss_db: SINR that receivers need beyond the block error curves.
-        inter_site_distance_m: spacing of the layout, see `emulator.radio.link_budget`.
+        inter_site_distance_m: spacing of the synthetic layout, a triangular lattice with small offsets.
         neighbors_in_sight: neighbors were placed so that they see each other; False: with the standard's probability.
         shadowing: add the standard's shadow fading to the path loss, drawn once for each pair.
         vehicle_loss_db: depth of a fade where a recording knows only that its line of sight is blocked.

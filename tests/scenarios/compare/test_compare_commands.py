@@ -57,7 +57,7 @@ def test_a_comparison_prints_a_line_per_run_and_whole_tables(
     results = json.loads((tmp_path / "runs" / "compare-beam_tracking" / "results.json").read_text())
     mean = results["entries"][0]["groups"]["all clients"]["scores"]["top1"]["mean"]
     assert any("local" in line and f"{mean:.3f}"[1:] in line for line in lines)
-    assert all(len(line) <= 80 for line in lines if line and line[0] in "│┃┏└")
+    assert all(len(line) <= 80 for line in lines if line.startswith(" "))  # of tables; others are folded by terminals
     assert lines[-1] == "folder   runs/compare-beam_tracking"
 
 
@@ -68,7 +68,7 @@ def test_a_search_prints_its_grid_and_where_the_settings_are(
     monkeypatch.chdir(tmp_path)
     assert not command(monkeypatch, "tune", *tiny_arguments, "--algorithms", "local", "--out", "t")
     lines = capfd.readouterr().out.splitlines()
-    assert [line.split("│")[1].strip() for line in lines if line.startswith("│")] == ["0.001", "0.003", "0.01"]
+    assert [line.split()[0] for line in lines if line.startswith("  0.")] == ["0.001", "0.003", "0.01"]
     assert lines[-1] == "tuned    t/tuned.toml"
     tuned = ["--algorithms", "local", "--tuned", "t/tuned.toml", "--seeds", "1", "--out", "c"]
     assert not command(monkeypatch, "compare", *tiny_arguments, *tuned)

@@ -14,7 +14,7 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.models.model_layout import model_layout
 from sheafedge.models.sheaf.map_starts import frobenius_sq
 from sheafedge.models.sheaf.stability import sheaf_laplacian_norm
-from sheafedge.scenarios.terminal.run_console import LiveProgress
+from sheafedge.scenarios.terminal.run_progress import LiveProgress
 from sheafedge.scenarios.wiring.edge_maps import EdgeMaps
 
 FMTL: dict[str, Any] = {"algorithm": "sheaf_fmtl", "sheaf.compression": 0.3}

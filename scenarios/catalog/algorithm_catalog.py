@@ -1,0 +1,100 @@
+"""Every algorithm that a scenario can name, in words: with whom clients learn, what they send, what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...models.algorithms.algorithm import Algorithm
+from ...models.algorithms.algorithm_table import ALGORITHMS
+from ..schema.wording import known_name
+
+#: What a row of the table says of an algorithm -> what that asks of a scenario.
+_NEEDS = {
+    "needs_classes": "a task with classes",
+    "equal_heads": "neighbors whose heads have one layout (equal outputs and equal embeddings)",
+    "equal_outputs": "neighbors with equally many classes",
+    "even_embedding": "an even model.embedding_dim",
+    "links_groups": "edges between all members of a group, which it adds to the graph",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmEntry:
+    """One algorithm.
+
+    Attributes:
+        name: as in `algorithm = "NAME"`.
+        summary: one line.
+        partners: with whom clients learn: "neighbors", "a server", "nobody", "all in one place".
+        sends: kinds of messages.
+        trains: what a client trains and reports.
+        needs: what it asks of a scenario.
+        fields: fields and tables that it reads beside those that all algorithms read.
+    """
+
+    name: str
+    summary: str
+    partners: str
+    sends: tuple[str, ...]
+    trains: str
+    needs: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
+def algorithm_entry(name: str) -> AlgorithmEntry:
+    """Description of an algorithm.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    row = ALGORITHMS[known_name("algorithm", name, sorted(ALGORITHMS))]
+    return AlgorithmEntry(
+        name,
+        row.summary,
+        _partners(row),
+        tuple(sorted(kind.value for kind in row.kinds)),
+        _trained(row),
+        tuple(text for field, text in _NEEDS.items() if getattr(row, field)),
+        tuple(_fields(row)),
+    )
+
+
+def algorithm_entries() -> tuple[AlgorithmEntry, ...]:
+    """All algorithms in the order of their table; those of loaded plugins too."""
+    return tuple(map(algorithm_entry, ALGORITHMS))
+
+
+def _partners(row: Algorithm) -> str:
+    if row.server:
+        return "a server"
+    if row.pooled:
+        return "all in one place"
+    return "neighbors" if row.kinds else "nobody"
+
+
+def _trained(row: Algorithm) -> str:
+    if row.unimodal:
+        return "one model per modality, of which the best is reported"
+    if row.personal:
+        return "a shared and a personal model; the personal one is reported"
+    if row.private_share:
+        return f"two models, weighed on {row.private_share:.0%} of the training rows"
+    return "one model of all modalities"
+
+
+def _fields(row: Algorithm) -> Iterator[str]:
+    if row.has_maps:
+        yield "sheaf"
+    elif row.couples:
+        yield "sheaf.coupling"
+    if row.couples_models:
+        yield "training.model_step_size"
+    if row.pull:
+        yield f"personalization.{row.pull}"
+    elif row.personal:
+        yield "personalization"
+    if row.server:
+        yield "server"
+    if row.needs_classes and any(kind.value == "prototypes" for kind in row.kinds):
+        yield "training.prototype_pull"
