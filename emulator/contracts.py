@@ -67,6 +67,8 @@ class DivergedError(SheafedgeError, ArithmeticError):
 #: texts, truth values and None. It can be written as arrays and JSON (`state_tree`), and read without running code.
 #: Whole numbers stay below 2^63, longer ones are hexadecimal text; floats may be none of the finite ones.
 State: TypeAlias = Any
+#: Name -> figure, or the figures of all neighbors by their ids.
+Figures: TypeAlias = Mapping[str, float | Mapping[str, float]]
 
 
 class MessageKind(StrEnum):
@@ -185,7 +187,7 @@ class Learner(Protocol):
         """Logits [n, n_outputs] of every model that the client holds ("fused", or one per modality) on these inputs."""
         ...
 
-    def health(self) -> Mapping[str, float]:
+    def health(self) -> Figures:
         """Figures for monitors by name: training loss, norms, residuals."""
         ...
 

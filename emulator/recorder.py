@@ -6,120 +6,18 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from typing import Any
 
 from .contracts import Delivery, InFlight, Message, MessageKind, MessageSlot, NodeId, State
+from .counters import EdgeTraffic, KindTraffic, NodeTimes, Staleness, Traffic, Transfers
 from .saved_state import SavedState
 
-
-@dataclass(slots=True)
-class KindTraffic:
-    """Counters of one message kind."""
-
-    messages: int = 0
-    bytes: int = 0
-    lost_messages: int = 0
-
-
-@dataclass(slots=True)
-class Traffic:
-    """Counters of the messages of a run.
-
-    Attributes:
-        messages, bytes: offered to links; retransmissions are not counted in `bytes`.
-        waiting_messages: offered, and not decided so far; in a queue when the run ended.
-        lost_messages: never arrived, or too broken to use.
-        dropped_messages: those of them that a full queue refused; their packets count as lost.
-        dropped_by_faults: those of them that met an edge that was down, or a node that was off.
-        corrupted_messages: those of them that arrived with bits flipped, and were refused.
-        partial_messages: arrived with some packets missing, and were used.
-        late_messages: arrived after their phase had ended.
-        overtaken_messages: never used in asynchronous mode, because a newer one had come.
-        lost_packets, retransmissions: after and during the link's own repeats.
-        by_kind: kind -> counters.
-    """
-
-    messages: int = 0
-    bytes: int = 0
-    waiting_messages: int = 0
-    lost_messages: int = 0
-    dropped_messages: int = 0
-    dropped_by_faults: int = 0
-    corrupted_messages: int = 0
-    partial_messages: int = 0
-    late_messages: int = 0
-    overtaken_messages: int = 0
-    lost_packets: int = 0
-    retransmissions: int = 0
-    by_kind: dict[str, KindTraffic] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return asdict(self)
-
-
-@dataclass(slots=True)
-class Transfers:
-    """Messages of one way between a server and its clients.
-
-    Attributes:
-        messages, bytes: offered to links.
-        lost_messages: lost on their way, by links or faults.
-        total_s: sum of the times from offer to arrival of those that were delivered: waiting for a queue or a medium,
-            airtime, repeats and delays.
-        largest_s: largest of these times.
-    """
-
-    messages: int = 0
-    bytes: int = 0
-    lost_messages: int = 0
-    total_s: float = 0.0
-    largest_s: float = 0.0
-
-    def restore(self, saved: SavedState) -> None:
-        """Continue from a state."""
-        parts = saved.parts(*(one.name for one in fields(self)))
-        for name in ("messages", "bytes", "lost_messages"):
-            setattr(self, name, parts[name].count())
-        for name in ("total_s", "largest_s"):
-            setattr(self, name, parts[name].number())
-
-    def as_dict(self) -> dict[str, float]:
-        """Counts, mean and largest time."""
-        n_delivered = self.messages - self.lost_messages
-        return {
-            "messages": self.messages,
-            "bytes": self.bytes,
-            "lost_messages": self.lost_messages,
-            "mean_s": self.total_s / n_delivered if n_delivered else 0.0,
-            "max_s": self.largest_s,
-        }
-
+#: Figures of an observation that are not part of the trace: what a report shows must not change the hash of a run.
+UNTRACED = frozenset({"residuals", "consensus_distance", "held_out_loss", "train_loss", "train_models"})
 
 #: Called with every observation: client, round, simulated instant, values.
 ObservationSink = Callable[[NodeId, int, float, Mapping[str, Any]], None]
-
-
-@dataclass(slots=True)
-class Staleness:
-    """Staleness of the messages used in asynchronous mode: round of the receiver minus round of the sender.
-
-    Attributes:
-        used: number of messages, each counted as often as it was used.
-        total: sum of their staleness, in rounds; below 0 where senders were ahead.
-        largest: largest staleness; None: no message was used.
-    """
-
-    used: int = 0
-    total: int = 0
-    largest: int | None = None
-
-    def as_dict(self) -> dict[str, float]:
-        """Number used, mean and largest staleness; the number alone where it is 0."""
-        if self.largest is None:
-            return {"used": 0}
-        return {"used": self.used, "mean": self.total / self.used, "max": self.largest}
 
 
 class Recorder:
@@ -133,6 +31,8 @@ class Recorder:
     Attributes:
         traffic, staleness: counters.
         up, down: messages to the server and from it, decided by their links so far.
+        edges: sender and receiver -> counters of that direction; only those along which something was sent.
+        counts_edges: whether they are those of the whole run; a checkpoint of before they were counted has none.
         bytes_sent: node -> bytes that it has offered to links.
         busy_s: node -> simulated time that it has spent on computing.
         energy_j: node -> energy that it has spent on it, in joules.
@@ -147,6 +47,9 @@ class Recorder:
         self.busy_s: dict[NodeId, float] = defaultdict(float)
         self.energy_j: dict[NodeId, float] = defaultdict(float)
         self.up, self.down = Transfers(), Transfers()
+        self.edges: dict[tuple[NodeId, NodeId], EdgeTraffic] = defaultdict(EdgeTraffic)
+        self.counts_edges = True
+        self._times: dict[NodeId, NodeTimes] = defaultdict(NodeTimes)
         self._server = server
         self._on_observation = on_observation
         self._trace = b""
@@ -166,6 +69,9 @@ class Recorder:
             "bytes_sent": {str(node): sent for node, sent in self.bytes_sent.items()},
             "energy_j": {str(node): spent for node, spent in self.energy_j.items()},
             "trace": self._trace.hex(),
+            "edges": {f"{sender}-{receiver}": one.state() for (sender, receiver), one in self.edges.items()},
+            # Between two rounds these are transmissions that ended after their node was observed.
+            "times": {str(node): times.state() for node, times in self._times.items()},
             **self._server_state(),
         }
 
@@ -176,6 +82,7 @@ class Recorder:
         self.traffic = Traffic(**{name: count.count() for name, count in traffic.items()}, by_kind=by_kind)
         self.bytes_sent.update({int(node): sent for node, sent in _counts(saved.part("bytes_sent")).items()})
         self.energy_j.update({int(node): spent.number() for node, spent in saved.part("energy_j").named().items()})
+        self._restore_edges(saved.named())
         if self._server is not None:
             of_server = saved.part("server").parts("busy_s", "up", "down")
             self.busy_s[self._server] = of_server["busy_s"].number()
@@ -192,6 +99,9 @@ class Recorder:
         kind.messages += 1
         kind.bytes += in_flight.size_bytes
         self.bytes_sent[in_flight.slot.sender] += in_flight.size_bytes
+        edge = self.edges[in_flight.slot.sender, in_flight.receiver]
+        edge.messages += 1
+        edge.bytes += in_flight.size_bytes
 
     def message(
         self, offered_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool, *, by_fault: bool = False
@@ -206,14 +116,19 @@ class Recorder:
         self.traffic.dropped_by_faults += by_fault
         self.traffic.partial_messages += delivered and n_lost > 0
         self.traffic.by_kind[str(slot.kind)].lost_messages += not delivered
+        delay_s = delivery.arrival_s - offered_s
+        self.edges[slot.sender, in_flight.receiver].decided(
+            in_flight.size_bytes, delivery, delay_s, delivered=delivered
+        )
+        self._times[slot.sender].airtime_s += delivery.airtime_s
         if self._server is not None:
             way = self.down if slot.sender == self._server else self.up
             way.messages += 1
             way.bytes += in_flight.size_bytes
             way.lost_messages += not delivered
             if delivered:
-                way.total_s += delivery.arrival_s - offered_s
-                way.largest_s = max(way.largest_s, delivery.arrival_s - offered_s)
+                way.total_s += delay_s
+                way.largest_s = max(way.largest_s, delay_s)
         self._happened(  # field by field: a dataclass's own repr costs more than the hash
             f"{offered_s!r} {slot.round_index} {slot.phase} {slot.sender} {slot.kind} {slot.modality}"
             f" {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
@@ -228,6 +143,7 @@ class Recorder:
         self.traffic.lost_messages += 1
         self.traffic.corrupted_messages += 1
         self.traffic.by_kind[str(in_flight.slot.kind)].lost_messages += 1
+        self.edges[in_flight.slot.sender, in_flight.receiver].lost_messages += 1
         self._happened(f"refused {_slot_text(in_flight.slot)} {in_flight.receiver}".encode())
 
     def late(self, message: Message) -> None:
@@ -252,12 +168,30 @@ class Recorder:
         """Count time that a node has spent on computing, and its energy."""
         self.busy_s[node] += seconds
         self.energy_j[node] += seconds * power_w
+        self._times[node].compute_s += seconds
+
+    def waited(self, node: NodeId, seconds: float) -> None:
+        """Count time in which a node waited for messages and for the others."""
+        self._times[node].waiting_s += seconds
+
+    def times_since(self, node: NodeId) -> dict[str, float]:
+        """What the time of a node went to since this was last asked, see `NodeTimes`."""
+        return self._times.pop(node, NodeTimes()).as_dict()
 
     def observation(self, now_s: float, node: NodeId, round_index: int, values: Mapping[str, Any]) -> None:
         """Record the observation of a client at the end of a round."""
+        traced = {name: value for name, value in values.items() if name not in UNTRACED}
         # Sorted: the order in which fields were put together is not part of the trace.
-        self._happened(f"{now_s!r} {node} {round_index} {json.dumps(values, sort_keys=True)}".encode())
+        self._happened(f"{now_s!r} {node} {round_index} {json.dumps(traced, sort_keys=True)}".encode())
         self._on_observation(node, round_index, now_s, values)
+
+    def _restore_edges(self, named: Mapping[str, SavedState]) -> None:
+        """Counters by edge, and times; those of a checkpoint of before they were counted begin anew."""
+        self.counts_edges = "edges" in named
+        if self.counts_edges:
+            edges = named["edges"].named()
+            self.edges.update({_ends(name): EdgeTraffic.restored(one) for name, one in edges.items()})
+            self._times.update({int(node): NodeTimes.restored(one) for node, one in named["times"].named().items()})
 
     def _server_state(self) -> dict[str, State]:
         """What is counted of a server alone; nothing without one, as in checkpoints of before there were servers."""
@@ -275,6 +209,11 @@ def _slot_text(slot: MessageSlot) -> str:
         f"MessageSlot(round_index={slot.round_index!r}, phase={slot.phase!r}, sender={slot.sender!r},"
         f" kind=<MessageKind.{slot.kind.name}: {slot.kind.value!r}>, modality={slot.modality!r})"
     )
+
+
+def _ends(name: str) -> tuple[NodeId, NodeId]:
+    sender, receiver = name.split("-")
+    return int(sender), int(receiver)
 
 
 def _counts(saved: SavedState) -> dict[str, int]:

@@ -6,7 +6,7 @@ Only where a whole tree enters (`contracts.Learner.restore`, a host of learners)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
@@ -39,12 +39,12 @@ class SavedState:
     path: str = ""
     owner: str = "a learner"
 
-    def parts(self, *names: str) -> dict[str, SavedState]:
-        """The parts of exactly these names, in this order."""
+    def parts(self, *names: str, added: Collection[str] = ()) -> dict[str, SavedState]:
+        """The parts of exactly these names, in this order; then those of `added`, which states of before may lack."""
         found = self.named()
-        if strange := [name for name in found if name not in names]:
+        if strange := [name for name in found if name not in {*names, *added}]:
             self.refuse(f"have no part {strange[0][:40]!r}", "one")
-        return {name: self.part(name) for name in names}
+        return {name: self.part(name) for name in (*names, *(name for name in added if name in found))}
 
     def part(self, name: str) -> SavedState:
         """The part of this name; others may stand beside it."""

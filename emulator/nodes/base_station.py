@@ -94,6 +94,7 @@ class BaseStation:
         output = self._among_neighbors(ticket.result())
         for message in output.messages:
             self._context.network.send(message)
+        sent_s = env.now
         messages = yield from self._inbox.gather(
             round_index, phase.name, output.expected, self._until(started_s, off_s)
         )
@@ -102,6 +103,7 @@ class BaseStation:
             # Nodes end a phase together: otherwise one late message would make its receiver late for all that follow.
             yield self._context.barrier.wait()
             self._set_part(off_s > env.now)  # an outage during the wait takes effect after the barrier
+        self._context.recorder.waited(self._host.client_id, env.now - sent_s)
         return PhaseInput(phase.name, round_index, messages)
 
     def _begin(self, round_index: int) -> Generator[simpy.Event, object, None]:

@@ -62,8 +62,11 @@ class OutsideStation:
         n_before = self.n_in_time
         for phase in place.phases:
             # One deadline for computing and gathering together: a slow reply leaves less time for messages.
-            deadline_s = clock.now + place.deadline_s
+            asked_s, deadline_s = clock.now, clock.now + place.deadline_s
             messages = yield from self._request_output(arrived, phase.name, round_index, deadline_s)
+            answered_s = clock.now
+            # Its device is not emulated: what it takes to answer is all that is known of its work.
+            self._context.recorder.computed(place.client_id, answered_s - asked_s, 0.0)
             for message in messages:
                 self._context.network.send(message)
             # From the place and not from the reply, so that a client that is late still receives from its neighbors.
@@ -71,6 +74,7 @@ class OutsideStation:
             messages = yield from self._inbox.gather(round_index, phase.name, expected, deadline_s)
             arrived = PhaseInput(phase.name, round_index, messages)
             yield self._context.barrier.wait()
+            self._context.recorder.waited(place.client_id, clock.now - answered_s)
         report = yield from self._request_report(arrived, round_index)
         row = {"outside": True, "turns_in_time": self.n_in_time - n_before, "report": report}
         self._context.recorder.observation(clock.now, place.client_id, round_index, row)

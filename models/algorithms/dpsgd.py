@@ -14,7 +14,7 @@ from ...emulator.saved_state import Parts, SavedState
 from ..rules.sgd import LocalSgd
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..sharing.train_then_mix import MIX, group_weights
-from ..sharing.vector_gossip import SharedVector, VectorGossip
+from ..sharing.vector_gossip import SharedVector, VectorGossip, consensus_figures
 from ..state.tensors import restored_tensor, to_array
 from ..training.client_setup import ClientSetup
 
@@ -33,7 +33,7 @@ def dpsgd(setup: ClientSetup) -> Learner:
         [ChainPhase(MIX, [starts], flops=lambda: models.flops)],
         parts=Parts(models=models, before=starts, gossip=gossip),
         models=models.predict,
-        figures=models.health,
+        figures=lambda: {**models.health(), **consensus_figures([gossip])},
     )
 
 

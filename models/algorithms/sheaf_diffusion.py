@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ...emulator.contracts import Figures, Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import Parts, SavedState
 from ..rules.sgd import LocalSgd
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_payload
-from ..sharing.vector_gossip import VectorGossip, shared_encoders
+from ..sharing.vector_gossip import VectorGossip, consensus_figures, shared_encoders
+from ..sheaf.edge_residuals import RESIDUALS, EdgeResiduals
 from ..sheaf.equations import edge_trust
 from ..sheaf.map_starts import MapStart
 from ..sheaf.map_storage import stored_maps
@@ -45,7 +46,7 @@ def sheaf_diffusion(setup: ClientSetup) -> ChainedLearner:
         [mix],
         parts=Parts(models=models, diffusion=diffusion, gossip=gossip),
         models=models.predict,
-        figures=lambda: {**models.health(), "relative_residual": diffusion.relative_residual},
+        figures=lambda: {**models.health(), **diffusion.figures(), **consensus_figures([gossip])},
     )
 
 
@@ -66,6 +67,7 @@ class HeadDiffusion:
         self._trust_scale = setup.sheaf.edge_trust
         self._projected = head.new_zeros(self.maps.n_rows)
         self.relative_residual = 0.0
+        self._residuals = EdgeResiduals()
 
     @property
     def kinds(self) -> frozenset[MessageKind]:
@@ -102,9 +104,14 @@ class HeadDiffusion:
             if self._trust_scale > 0.0:
                 weights[rows] *= edge_trust(came[rows] * own[rows], peer[rows], self._trust_scale)
         residual, scale = came * (own - peer), float(came @ (own * own + peer * peer))
+        self._residuals.note_rows(residual, {message.sender: self.maps.rows[message.sender] for message in arrived})
         self.relative_residual = float(residual @ residual) / scale if scale > 0.0 else 0.0
         # from the projections as they were sent: an update in between would break the symmetry of mixing
         self._head.sub_(self.maps.pull(weights * residual))
+
+    def figures(self) -> Figures:
+        """Residual as a share, and its norm on every edge that was heard."""
+        return {"relative_residual": self.relative_residual, **self._residuals.figures()}
 
     def state(self) -> State:
         """Maps and the projection last sent; the head belongs to the model."""
@@ -112,13 +119,15 @@ class HeadDiffusion:
             "maps": self.maps.state(),
             "projected": to_array(self._projected),
             "relative_residual": self.relative_residual,
+            **self._residuals.state(),
         }
 
     def restore(self, saved: SavedState) -> None:
-        parts = saved.parts("maps", "projected", "relative_residual")
+        parts = saved.parts("maps", "projected", "relative_residual", added=[RESIDUALS])
         self.maps.restore(parts["maps"])
         self._projected = restored_tensor(parts["projected"], self._projected)
         self.relative_residual = parts["relative_residual"].number()
+        self._residuals.restore(parts)
 
     def _row_weights(self) -> Tensor:
         """[n_rows] share of the way to every neighbor that a round goes."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, Modality, NodeId, Phase, State
+from ...emulator.contracts import Figures, Message, MessageKind, MessageSlot, Modality, NodeId, Phase, State
 from ...emulator.saved_state import Stateful, restore_whole
 from .vector_gossip import SharedVector
 
@@ -107,7 +107,7 @@ class ChainedLearner:
     chain: Sequence[ChainPhase]
     parts: Stateful
     models: Callable[[Inputs], Logits]
-    figures: Callable[[], Mapping[str, float]]
+    figures: Callable[[], Figures]
     shared: Mapping[str, Sequence[SharedVector]] | None = None
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
@@ -138,7 +138,7 @@ class ChainedLearner:
     def predict(self, inputs: Inputs) -> Logits:
         return self.models(inputs)
 
-    def health(self) -> Mapping[str, float]:
+    def health(self) -> Figures:
         return self.figures()
 
     def state(self) -> State:

@@ -33,6 +33,32 @@ def metropolis_hastings_weights(adjacency: NDArray[np.bool_]) -> NDArray[np.floa
     return weights
 
 
+def distance_to_mean(own: Tensor, arrived: Sequence[tuple[Tensor, Tensor | None]]) -> float:
+    """Norm of the difference between the own vector and the mean of those that arrived.
+
+    Of every coordinate the mean is over the vectors that it came with; one that nobody sent counts as no difference.
+
+    Args:
+        own: [n] own vector.
+        arrived: neighbors' vectors [n], one at least, each with its mask [n] of coordinates received, or None for all.
+
+    >>> distance_to_mean(torch.tensor([0.0, 0.0]), [(torch.tensor([3.0, 3.0]), None), (torch.tensor([3.0, 5.0]), None)])
+    5.0
+    """
+    if all(mask is None for _, mask in arrived):
+        total = torch.zeros_like(own)
+        for vector, _ in arrived:
+            total += vector
+        return float(torch.linalg.vector_norm(own - total / len(arrived)))
+    total, n_came = torch.zeros_like(own), torch.zeros_like(own)
+    for vector, mask in arrived:
+        # a lost coordinate may hold anything, NaN too, and 0 * NaN is NaN
+        total += vector if mask is None else torch.where(mask, vector, 0.0)
+        n_came += 1.0 if mask is None else mask.to(own.dtype)
+    apart = torch.where(n_came > 0.0, own - total / n_came, 0.0)
+    return float(torch.linalg.vector_norm(apart))
+
+
 def mix(own: Tensor, arrived: Sequence[tuple[Tensor, Tensor | None]], weights: Sequence[float]) -> Tensor:
     """Weighted average (6) of the own vector with those that arrived.
 

@@ -16,7 +16,7 @@ from .chained_learner import ChainedLearner, ChainPhase
 from .received_vectors import ReceivedVectors, are_whole
 from .server_average import server_average, taken_over
 from .server_exchange import BROADCAST, COLLECT, receiving, sending
-from .vector_gossip import SharedVector, VectorGossip, Weights
+from .vector_gossip import SharedVector, VectorGossip, Weights, consensus_figures
 
 
 def with_server(
@@ -83,7 +83,7 @@ def _client(setup: ClientSetup, rule: LocalRule, shared: Sequence[SharedVector])
         ],
         parts=Parts(models=rule, vectors=vectors, received=received),
         models=partial(received.predict, rule.predict) if is_whole else rule.predict,
-        figures=rule.health,
+        figures=lambda: {**rule.health(), **consensus_figures([vectors])},
     )
 
 
@@ -163,8 +163,8 @@ class ServerVectors:
         self.exchanged.absorb(arrived)
 
     def figures(self) -> Mapping[str, float]:
-        """Clients that the last average heard."""
-        return {"heard": self._heard}
+        """Clients that the last average heard, and how far their mean was from the vectors before it."""
+        return {"heard": self._heard, **consensus_figures([self.exchanged])}
 
     def state(self) -> State:
         vectors = {name: to_array(one.vector) for name, one in self.vectors.items()}

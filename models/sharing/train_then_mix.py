@@ -10,7 +10,7 @@ from ...emulator.saved_state import Parts
 from ..rules.local_rule import LocalRule
 from ..training.client_setup import ClientSetup
 from .chained_learner import ChainedLearner, ChainPhase
-from .vector_gossip import SharedVector, VectorGossip, Weights
+from .vector_gossip import SharedVector, VectorGossip, Weights, consensus_figures
 
 MIX = "mix"
 
@@ -37,7 +37,7 @@ def train_then_mix(setup: ClientSetup, rule: LocalRule, shared: Mapping[str, Seq
         phases,
         parts=Parts(models=rule, gossip=Parts(**gossip)),
         models=rule.predict,
-        figures=rule.health,
+        figures=lambda: {**rule.health(), **consensus_figures(gossip.values())},
         shared={phase: one.shared for phase, one in gossip.items()},
     )
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
+from ...emulator.contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..codecs.codec import Codec
 from ..codecs.codec_table import CODECS
 from ..flat import FlatModule
 from ..settings import SharingSettings
-from .gossip import mix
+from ..state.tensors import finite
+from .gossip import distance_to_mean, mix
 from .payload import to_payload, to_tensor
 
+#: Name of the distance in figures and state.
+DISTANCE = "consensus_distance"
 #: Own vector [n], vectors that arrived with the masks of what is known of them (None: all), their weights -> [n].
 Combine = Callable[[Tensor, Sequence[tuple[Tensor, Tensor | None]], Sequence[float]], Tensor]
 
@@ -109,6 +113,10 @@ class VectorGossip:
         sharing: how often and in how many bits; in the rounds between, nothing is sent or expected.
         combine: makes the new vector of the own one and those that arrived; an average with neighbors, or something
             else with a server.
+
+    Attributes:
+        consensus_distance: norm over all vectors of what lay between the own values and the mean of those that last
+            arrived, before they were combined; None where nothing arrived for any.
     """
 
     def __init__(
@@ -127,6 +135,7 @@ class VectorGossip:
             # vectors without neighbors, or without numbers, are never sent, and need no codec
             if one.weights and len(one.vector) > 0
         ]
+        self.consensus_distance: float | None = None
 
     @property
     def shared(self) -> list[SharedVector]:
@@ -176,6 +185,7 @@ class VectorGossip:
         Raises:
             DataError: a payload is not what a neighbor with the same settings sends.
         """
+        distances = []
         for each in self._averaged:
             one, vectors, shares = each.one, [], []
             for message in arrived:
@@ -187,14 +197,26 @@ class VectorGossip:
                 # looked up only now, because weights change where neighbors move
                 shares.append(each.weights[message.sender])
             if vectors:
+                distances.append(distance_to_mean(one.vector, vectors))
                 one.vector.copy_(self._combine(one.vector, vectors, shares))
+        self.consensus_distance = finite(math.hypot(*distances)) if distances else None
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays of the codecs, by vector and name; empty where vectors are sent whole."""
-        return {f"{each.name}.{name}": values for each in self._averaged for name, values in each.codec.state().items()}
+    def state(self) -> dict[str, State]:
+        """Arrays of the codecs, by vector and name, and the last distance."""
+        return {**self._codec_state(), DISTANCE: self.consensus_distance}
 
     def restore(self, saved: SavedState) -> None:
         # names are checked all at once, before the first codec changes
-        saved.parts(*self.state())
+        distance = saved.parts(*self._codec_state(), added=[DISTANCE]).get(DISTANCE)
+        self.consensus_distance = None if distance is None or distance.state is None else distance.number()
         for each in self._averaged:
             each.codec.restore(saved.prefixed(each.name))
+
+    def _codec_state(self) -> dict[str, NDArray[Any]]:
+        return {f"{each.name}.{name}": values for each in self._averaged for name, values in each.codec.state().items()}
+
+
+def consensus_figures(gossips: Iterable[VectorGossip]) -> dict[str, float]:
+    """The consensus distance over the vectors of all of these, for monitors; empty where nothing arrived."""
+    distances = [one.consensus_distance for one in gossips if one.consensus_distance is not None]
+    return {DISTANCE: finite(math.hypot(*distances))} if distances else {}

@@ -7,16 +7,16 @@ local steps of a round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
-from ...emulator.contracts import State
+from ...emulator.contracts import Figures, State
 from ...emulator.saved_state import Parts, SavedState
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
-from ..sharing.vector_gossip import VectorGossip
+from ..sharing.vector_gossip import VectorGossip, consensus_figures
 from ..training.client_setup import ClientSetup
 from ..training.local_training import LocalTraining
 from ..training.whole_model import WholeModel
@@ -45,7 +45,7 @@ class Coupling(Protocol):
         """Which limit of a step size does not hold, as a part of a sentence; empty where none is known."""
         ...
 
-    def figures(self) -> Mapping[str, float]:
+    def figures(self) -> Figures:
         """For monitors."""
         ...
 
@@ -126,8 +126,9 @@ def coupled_learner(
         of_pull = 0.0 if coupling is None else coupling.pull_flops
         return setup.training.local_steps * (training.flops_per_step + of_pull)
 
-    def figures() -> Mapping[str, float]:
-        return {"loss": training.loss, **({} if coupling is None else coupling.figures())}
+    def figures() -> Figures:
+        of_coupling = {} if coupling is None else coupling.figures()
+        return {"loss": training.loss, **of_coupling, **consensus_figures([] if gossip is None else [gossip])}
 
     before, after = ([], []) if coupling is None else coupling.phases(part.vector)
     local = ChainPhase(

@@ -7,13 +7,13 @@ followed by the algebra of rank-one steps, because a factored map is never built
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable, Mapping
 
 from torch import Tensor
 
 from ...emulator.contracts import State
 from ...emulator.saved_state import SavedState
+from ..state.tensors import finite
 from .map_starts import MapStart, frobenius_sq
 from .stability import UNSTABLE_FROM
 
@@ -114,8 +114,3 @@ def step_strengths(before: Tensor, after: Tensor, images: Tensor, rows: Iterable
         if square > LEAST_RESIDUAL**2 * scale:
             strengths.append(1.0 - float(after[edge] @ before[edge]) / square)
     return strengths
-
-
-def finite(value: float) -> float:
-    """The value, or the largest float in its place: figures of a diverging run must still be written to JSON."""
-    return value if math.isfinite(value) else sys.float_info.max

@@ -7,18 +7,20 @@ Source: the Laplacian regularization of dFedU (Dinh et al. 2022), with all edge 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 
 import torch
 from torch import Tensor
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ...emulator.contracts import Figures, Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..codecs.codec_table import CODECS
 from ..settings import SharingSettings
 from ..sharing.chained_learner import ChainPhase, FunctionExchange
 from ..sharing.payload import from_neighbors, to_neighbors, to_payload, to_tensor
 from ..state.tensors import restored_tensor, to_array
+from .edge_residuals import RESIDUALS, EdgeResiduals
 from .stability import UNSTABLE_FROM
 
 SHARE = "share"
@@ -51,6 +53,7 @@ class LaplacianCoupling:
         self._sum = torch.zeros_like(vector)  # of the neighbors' models, 0 where nothing came
         self._count = torch.zeros_like(vector)  # of the neighbors that each coordinate came from
         self.relative_residual = 0.0
+        self._residuals = EdgeResiduals()
 
     @property
     def pull_flops(self) -> float:
@@ -88,7 +91,7 @@ class LaplacianCoupling:
         """
         self._sum.zero_()
         self._count.zero_()
-        apart, scale = 0.0, 0.0
+        apart, scale = {}, 0.0
         for message in arrived:
             values, known = self._codec.decode(message.payload, message.received, len(vector))
             # copied first: a sum over a received buffer may depend on where in memory it lies
@@ -98,9 +101,10 @@ class LaplacianCoupling:
                 peer = torch.where(came > 0.0, peer, 0.0)  # a lost coordinate may hold anything
             self._sum += peer
             self._count += came
-            apart += float((came * (vector - peer)).square().sum())
+            apart[message.sender] = float((came * (vector - peer)).square().sum())
             scale += float(came @ vector.square() + peer @ peer)
-        self.relative_residual = apart / scale if scale > 0.0 else 0.0
+        self.relative_residual = sum(apart.values()) / scale if scale > 0.0 else 0.0
+        self._residuals.note({neighbor: math.sqrt(square) for neighbor, square in apart.items()})
 
     def pull(self, vector: Tensor) -> Tensor:
         """Sum over neighbors that were heard of w_i - w_j, [d]."""
@@ -113,9 +117,9 @@ class LaplacianCoupling:
             return ""
         return f" with {field} * sheaf.coupling * number of neighbors = {strength:.3g} (stable below 2)"
 
-    def figures(self) -> Mapping[str, float]:
-        """For monitors."""
-        return {"relative_residual": self.relative_residual}
+    def figures(self) -> Figures:
+        """Residual as a share, and |w_i - w_j| of every neighbor that was heard."""
+        return {"relative_residual": self.relative_residual, **self._residuals.figures()}
 
     def state(self) -> State:
         """Models of the last exchange, and what the codec has left out."""
@@ -124,11 +128,13 @@ class LaplacianCoupling:
             "count": to_array(self._count),
             "codec": self._codec.state(),
             "relative_residual": self.relative_residual,
+            **self._residuals.state(),
         }
 
     def restore(self, saved: SavedState) -> None:
-        parts = saved.parts("sum", "count", "codec", "relative_residual")
+        parts = saved.parts("sum", "count", "codec", "relative_residual", added=[RESIDUALS])
         self._sum = restored_tensor(parts["sum"], self._sum)
         self._count = restored_tensor(parts["count"], self._count)
         self._codec.restore(parts["codec"])
         self.relative_residual = parts["relative_residual"].number()
+        self._residuals.restore(parts)

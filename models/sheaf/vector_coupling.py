@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...emulator.contracts import Message, MessageKind, MessageSlot, NodeId, State
+from ...emulator.contracts import Figures, Message, MessageKind, MessageSlot, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..settings import SheafSettings
 from ..sharing.chained_learner import ChainPhase, FunctionExchange
 from ..sharing.payload import arrived_values, from_neighbors, to_neighbors, to_payload
-from ..state.tensors import restored_tensor, to_array
-from .coupling_health import CouplingHealth, finite, step_strengths
+from ..state.tensors import finite, restored_tensor, to_array
+from .coupling_health import CouplingHealth, step_strengths
+from .edge_residuals import RESIDUALS, EdgeResiduals
 from .equations import edge_trust, map_step_sizes, reproject_locally
 from .kronecker_maps import KroneckerMaps
 from .map_starts import MapStart
@@ -88,6 +89,7 @@ class VectorCoupling:
         self._stepped_residual = vector.new_zeros(self.maps.n_rows)  # what the last map step was made from
         self.health = CouplingHealth(starts.values(), self.maps.project(vector), vector)
         self.relative_residual = 0.0
+        self._residuals = EdgeResiduals()
 
     @property
     def pull_flops(self) -> float:
@@ -149,10 +151,10 @@ class VectorCoupling:
 
     def hold(self, arrived: Sequence[Message]) -> None:
         """Hold the neighbors' projections; coordinates that are not among them do not pull this round."""
-        self._peer, came, _, _ = self._stacked(arrived)
+        self._peer, came, edges_arrived, _ = self._stacked(arrived)
         self._trust = came * self._trusts(came * self._projection, self._peer)
         residual = came * (self._projection - self._peer)
-        self.health.record_residual(residual)
+        self._record_residual(residual, edges_arrived)
         if not self.sends_norm:  # then s_e is not sent, but follows from the residual that the last step left
             before = came * self._stepped_residual
             self.health.record_step_sizes(step_strengths(before, residual, self._reprojection, self.maps.rows.values()))
@@ -189,7 +191,7 @@ class VectorCoupling:
         scaled = step_of_row * coupling * residual
         self.maps.step(scaled, vector)  # (12)
         self._stepped_residual = residual
-        self.health.record_residual(residual)
+        self._record_residual(residual, edges_arrived)
         if isinstance(self.maps, KroneckerMaps):
             self.health.record_maps(self.maps.norm_sq, self.maps.project(vector), vector @ vector)
         else:
@@ -212,12 +214,22 @@ class VectorCoupling:
             trusts[rows] = edge_trust(own[rows], peer[rows], scale)
         return trusts
 
-    def figures(self) -> Mapping[str, float]:
-        """Residual, figures of its health, and `map_truncation` once maps are not those of all their steps any more."""
+    def _record_residual(self, residual: Tensor, edges_arrived: Tensor) -> None:
+        """Note the residual [n_rows] of an exchange, and its norm on every edge that was heard."""
+        self.health.record_residual(residual)
+        heard = zip(self.maps.rows.items(), edges_arrived.tolist(), strict=True)
+        self._residuals.note_rows(residual, {neighbor: rows for (neighbor, rows), came in heard if came})
+
+    def figures(self) -> Figures:
+        """Residuals, figures of its health, and `map_truncation` once maps are not those of all their steps any more.
+
+        Half the sum of the squared norms of `residuals` is the energy.
+        """
         truncation = self.maps.truncation
         # only then: figures are part of the trace, and shorter runs keep theirs
         more = {} if truncation is None else {"map_truncation": finite(truncation)}
-        return {"relative_residual": finite(self.relative_residual), **self.health.figures(), **more}
+        figures = {"relative_residual": finite(self.relative_residual), **self.health.figures(), **more}
+        return {**figures, **self._residuals.figures()}
 
     def broken_bound(self, vector: Tensor, step_size: float, field: str = "training.head_step_size") -> str:
         """Which limit of a step size does not hold, as a part of a sentence; empty where none is known to be broken.
@@ -248,17 +260,19 @@ class VectorCoupling:
             "stepped_residual": to_array(self._stepped_residual),
             "health": self.health.state(),
             "relative_residual": self.relative_residual,
+            **self._residuals.state(),
         }
 
     def restore(self, saved: SavedState) -> None:
         held = ("peer", "trust", "projection", "reprojection", "stepped_residual")
-        parts = saved.parts("maps", *held, "health", "relative_residual")
+        parts = saved.parts("maps", *held, "health", "relative_residual", added=[RESIDUALS])
         self.maps.restore(parts["maps"])
         self._peer, self._trust, self._projection, self._reprojection, self._stepped_residual = (
             restored_tensor(parts[name], self._peer) for name in held
         )
         self.health.restore(parts["health"])
         self.relative_residual = parts["relative_residual"].number()
+        self._residuals.restore(parts)
 
     def _stacked(self, arrived: Sequence[Message]) -> _Arrived:
         peer, rows_arrived = torch.zeros_like(self._peer), torch.zeros_like(self._peer)

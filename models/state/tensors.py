@@ -6,6 +6,8 @@ because the last bit of a sum may depend on how its terms are aligned.
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -63,3 +65,8 @@ class TensorPart:
 
     def restore(self, saved: SavedState) -> None:
         restore_tensor(self.tensor, saved)
+
+
+def finite(value: float) -> float:
+    """The value, or the largest float in its place: figures of a diverging run must still be written to JSON."""
+    return value if math.isfinite(value) else sys.float_info.max

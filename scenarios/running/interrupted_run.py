@@ -17,6 +17,8 @@ from .stored_run import StoredSummary
 CHECKPOINTS = "checkpoint"
 #: Files of a run folder that grow with the rounds.
 METRICS, LINKS = "metrics.jsonl", "links.jsonl"
+#: File about edges and held-out answers, written after the last round.
+DIAGNOSTICS = "diagnostics.json"
 #: What to do about a run that another process writes.
 RESUME_ANOTHER = "stop that process first"
 

@@ -23,6 +23,7 @@ from ..wiring.torch_setup import choose_device, one_torch_thread
 from ..workers.worker_options import Workers
 from ..workers.worker_pool import open_worker_pool
 from .checkpoint import Checkpoint
+from .diagnostics import run_diagnostics
 from .interrupted_run import (
     RESUME_ANOTHER,
     Interrupted,
@@ -173,6 +174,7 @@ def _played(
             if checkpoint is None:
                 folder.write_scenario(scenario)
             played = player.play(folder)
+            folder.write_diagnostics(run_diagnostics(played))
             summary = run_summary(played, folder, progress)
             folder.write_summary(summary)
             # after the summary: until then an interrupted run must be able to go on

@@ -20,7 +20,7 @@ from ...emulator.ownership import OwnedError, owned, refuse_owned
 from ...emulator.whole_file import sync, write_whole
 from ..schema.scenario import Scenario
 from .checkpoint import has_checkpoint, write_checkpoint
-from .interrupted_run import CHECKPOINTS, LINKS, METRICS, Interrupted, target_of, written_bytes
+from .interrupted_run import CHECKPOINTS, DIAGNOSTICS, LINKS, METRICS, Interrupted, target_of, written_bytes
 from .link_states import link_line
 
 #: Folder of the plugin files of a run, as they were when it began.
@@ -67,6 +67,11 @@ class RunFolder:
             for line in map(link_line, states):
                 self.links = self.links or self._opened_links()
                 self.links.write(line)
+
+    def write_diagnostics(self, diagnostics: Mapping[str, Any]) -> None:
+        """Write `diagnostics.json`: curves and figures of edges, which only reports read."""
+        with self.writing():
+            write_whole(self.path / DIAGNOSTICS, json.dumps(diagnostics) + "\n")
 
     def flush(self) -> None:
         """Make what was added readable for others."""

@@ -191,6 +191,7 @@ class RunPlayer:
             "time_s": now_s,
             "bytes_sent": recorder.bytes_sent[node],
             "energy_j": recorder.energy_j[node],
+            **recorder.times_since(node),
             **seen,
         }
         self._folder.add_row(row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.baselines import majority_predictions, persistence_predictions
+from ...datasets.curves import confusion_counts, reliability
 from ...datasets.scores import score_ranking
 from ...datasets.windows.drive_bys import CODEBOOK_SIZES
 from ...datasets.windows.samples import Samples
@@ -17,7 +18,17 @@ from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BeamWindows, beam_windows
 from ...datasets.windows.track_windows import tracked_recording, tracking_windows
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, InputDescription, KnownBeams, Outputs, Scores, TaskData, described_inputs
+from .task_spec import (
+    Answers,
+    Column,
+    InputDescription,
+    KnownBeams,
+    Outputs,
+    Scores,
+    TaskData,
+    described_inputs,
+    top_probability,
+)
 
 #: Number of ranked beams that scores use.
 TOP_K = 3
@@ -60,6 +71,19 @@ class _BestBeam:
             "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K, numbering=test.numbering),
         }
         return {name: asdict(score_ranking(ranking, test.label, test.powers)) for name, ranking in rankings.items()}
+
+    def diagnostics(self, answers: Sequence[Answers]) -> Mapping[str, Any]:
+        n_beams = answers[0].samples.n_beams
+        # Base stations may number beams in orders of their own: counted are those of the codebook.
+        chosen, best = (
+            np.concatenate([one.samples.numbering[index] for one, index in zip(answers, of_each, strict=True)])
+            for of_each in ([one.logits.argmax(axis=1) for one in answers], [one.samples.label for one in answers])
+        )
+        return {
+            "classes": [f"beam {index}" for index in range(n_beams)],
+            "confusion": confusion_counts(chosen, best, n_beams),
+            "reliability": reliability(top_probability(answers), chosen == best),
+        }
 
     def known_blockages(self, samples: BeamWindows) -> None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.baselines import blockage_majority, blockage_persistence
+from ...datasets.curves import frames_to_blockage, lead_times, reliability, roc
 from ...datasets.scores import score_blockage
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BLOCKAGE_INPUTS, BlockageWindows, blockage_windows
 from ...emulator.contracts import MODALITY_SPECS, ConfigError, Modality
-from .task_spec import Column, InputDescription, KnownBlockages, Outputs, Scores, TaskData, described_inputs
+from .task_spec import Answers, Column, InputDescription, KnownBlockages, Outputs, Scores, TaskData, described_inputs
 
 
 class Blockage:
@@ -83,11 +84,35 @@ class Blockage:
             "majority": _scores(blockage_majority(train.label, len(test)), test),
         }
 
+    def diagnostics(self, answers: Sequence[Answers]) -> Mapping[str, Any]:
+        logit = np.concatenate([one.logits[:, 0] for one in answers]).astype(np.float64)
+        comes = np.concatenate([one.samples.label == 1 for one in answers])
+        curves = {
+            "roc": roc(logit, comes),
+            "reliability": reliability(0.5 * (1.0 + np.tanh(0.5 * logit)), comes),  # the sigmoid, without overflow
+            "lead_times_s": _lead_times(answers),
+        }
+        return {name: curve for name, curve in curves.items() if curve is not None}
+
     def known_blockages(self, samples: BlockageWindows) -> KnownBlockages:
         return KnownBlockages(samples.blocked_now, samples.label == 1, samples.horizon)
 
     def known_beams(self, samples: BlockageWindows) -> None:
         return None
+
+
+def _lead_times(answers: Sequence[Answers]) -> dict[str, Any] | None:
+    """Times from samples that are clear to the blockages that follow them; None where no such sample is held out."""
+    lead_s, warned = [], []
+    for logits, samples, rate_hz in answers:
+        frames = frames_to_blockage(samples.end, samples.sequence, samples.blocked_now, samples.horizon)
+        precedes = ~samples.blocked_now & (frames > 0)
+        lead_s.append(frames[precedes] / rate_hz)
+        warned.append(logits[precedes, 0] > 0.0)
+    if not sum(map(len, lead_s)):
+        return None
+    frame_s, horizon = 1.0 / answers[0].rate_hz, answers[0].samples.horizon
+    return lead_times(np.concatenate(lead_s), np.concatenate(warned), frame_s, horizon)
 
 
 def _scores(warned: NDArray[np.bool_], samples: BlockageWindows) -> Scores:

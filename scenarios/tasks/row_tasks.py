@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...datasets.curves import confusion_counts, reliability, residual_histogram, value_calibration
 from ...datasets.rows.row_samples import RowSamples
 from ...datasets.scores import score_classes, score_values
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import ConfigError, Modality
-from .task_spec import Column, InputDescription, Outputs, Scores, TaskData, described_inputs
+from .task_spec import Answers, Column, InputDescription, Outputs, Scores, TaskData, described_inputs, top_probability
 
 #: Classes that a text lists by name.
 LISTED = 12
@@ -59,6 +60,18 @@ class Classification(_AboutRows):
     def scores(self, logits: NDArray[np.floating[Any]], samples: RowSamples) -> Scores:
         return asdict(score_classes(logits.argmax(axis=1), samples.label.astype(np.int64)))
 
+    def diagnostics(self, answers: Sequence[Answers]) -> Mapping[str, Any]:
+        names = _rows(answers[0].samples).class_names
+        if answers[0].logits.shape[1] != len(names):  # outputs of a task that was made of this one
+            return {}
+        chosen = np.concatenate([one.logits.argmax(axis=1) for one in answers])
+        labels = np.concatenate([one.samples.label for one in answers]).astype(np.int64)
+        return {
+            "classes": list(names),
+            "confusion": confusion_counts(chosen, labels, len(names)),
+            "reliability": reliability(top_probability(answers), chosen == labels),
+        }
+
     def baselines(self, train: RowSamples, test: RowSamples) -> Mapping[str, Scores]:
         most = int(np.bincount(train.label.astype(np.int64)).argmax())
         labels = test.label.astype(np.int64)
@@ -85,6 +98,14 @@ class Regression(_AboutRows):
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: RowSamples) -> Scores:
         return score_values(samples.values(logits[:, 0]), samples.truth)
+
+    def diagnostics(self, answers: Sequence[Answers]) -> Mapping[str, Any]:
+        predicted = np.concatenate([one.samples.values(one.logits[:, 0]) for one in answers])
+        truth = np.concatenate([one.samples.truth for one in answers])
+        return {
+            "residuals": residual_histogram(predicted, truth),
+            "calibration": value_calibration(predicted, truth),
+        }
 
     def baselines(self, train: RowSamples, test: RowSamples) -> Mapping[str, Scores]:
         truth, own, pooled = test.truth, float(train.truth.mean()), test.target.mean

@@ -107,10 +107,30 @@ def described_inputs(samples: Samples, texts: Mapping[Modality, tuple[str, str]]
     }
 
 
+def top_probability(answers: Sequence[Answers]) -> NDArray[np.float64]:
+    """[n] probability of the class that is chosen, by the softmax of each answer's logits."""
+    logits = np.concatenate([one.logits for one in answers]).astype(np.float64)
+    return np.asarray(1.0 / np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1))
+
+
 def mean_scores(members: Sequence[Scores]) -> dict[str, float]:
     """Mean over clients or base stations; where a score is not defined for some, over the others."""
     keys = dict.fromkeys(key for member in members for key in member)
     return {key: float(np.mean([member[key] for member in members if key in member])) for key in keys}
+
+
+class Answers(NamedTuple):
+    """Answers of one client's model on its held-out samples.
+
+    Attributes:
+        logits: [n, n_outputs].
+        samples: n samples of the task.
+        rate_hz: nominal number of frames per second.
+    """
+
+    logits: NDArray[np.floating[Any]]
+    samples: Any
+    rate_hz: float
 
 
 class KnownBlockages(NamedTuple):
@@ -220,6 +240,19 @@ class Task(Protocol):
 
     def baselines(self, train: Any, test: Any) -> Mapping[str, Scores]:
         """Name -> scores of a prediction without a model, on the test samples."""
+        ...
+
+
+@runtime_checkable
+class DiagnosedTask(Protocol):
+    """Task that shows more of held-out answers than scores; one that does not, such as a plugin's, is a task too."""
+
+    def diagnostics(self, answers: Sequence[Answers]) -> Mapping[str, Any]:
+        """Curves over the answers of several clients together, by name, as plain numbers; see `datasets.curves`.
+
+        Args:
+            answers: of each client, one at least; their models have the same outputs.
+        """
         ...
 
 

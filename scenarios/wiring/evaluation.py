@@ -7,16 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Learner, Modality, NodeId
+from ...models.objectives import OBJECTIVES
 from ...models.rules.local_rule import GLOBAL
+from ...models.state.tensors import finite
 from ..tasks.task_spec import Scores, Task, mean_scores
 from .client import Client
+from .live import LiveRows
 
 #: Held-out samples whose inputs are gathered together; a window of images has a quarter of a megabyte.
 GATHERED_AT_ONCE = 256
+
+#: Training rows of a client that are scored beside the held-out ones: enough for a curve of a group, and cheap.
+MOST_TRAINED = 128
 
 #: Share of the clients whose mean first score stands for the worst: at least one of them.
 WORST_SHARE = 0.1
@@ -40,17 +47,25 @@ class Evaluator:
     def __init__(self, task: Task, clients: Sequence[Client], rounds: int, every: int) -> None:
         self._task = task
         self._tests = {client.client_id: client.data.test for client in clients}
+        # live rows are left out: which of them there are changes from round to round
+        rows = {client.client_id: client.data.train for client in clients}
+        self._trained = {client: some_of(train) for client, train in rows.items() if not isinstance(train, LiveRows)}
         self._rounds, self._every = rounds, every
         self.latest: dict[NodeId, NamedScores] = {}
 
     def observe(self, learner: Learner, round_index: int) -> Mapping[str, Any]:
-        """Figures of a learner's health and, in scored rounds, scores of its models; the evaluator stays as it is."""
+        """Figures of a learner's health and, in scored rounds, scores of its models; the evaluator stays as it is.
+
+        Held-out losses, and scores and losses on some of its training rows, are for reports, and no part of the trace.
+        """
         # stateless, because it also runs in workers, whose evaluators the engine does not see
         seen: dict[str, Any] = dict(learner.health())
         if learner.client_id not in self._tests:  # a server has no rows
             return seen
         if (round_index + 1) % self._every == 0 or round_index + 1 == self._rounds:
-            seen["models"] = self.scores(learner)
+            seen["models"], seen["held_out_loss"] = self._scored(learner, self._tests[learner.client_id])
+            if (rows := self._trained.get(learner.client_id)) is not None:
+                seen["train_models"], seen["train_loss"] = self._scored(learner, rows)
         return seen
 
     def see(self, client: NodeId, seen: Mapping[str, Any]) -> None:
@@ -58,10 +73,20 @@ class Evaluator:
         if "models" in seen:
             self.latest[client] = seen["models"]
 
-    def scores(self, learner: Learner) -> dict[str, Scores]:
-        """Scores of every model of a learner on its client's held-out rows."""
-        test = self._tests[learner.client_id]
-        return {name: self._task.scores(logits, test) for name, logits in predicted(learner, test).items()}
+    def _scored(self, learner: Learner, samples: Samples) -> tuple[dict[str, Scores], dict[str, float]]:
+        """Scores, and mean losses without class weights, of every model of a learner on these samples."""
+        answers, labels = predicted(learner, samples), torch.from_numpy(np.asarray(samples.label))
+        objective = OBJECTIVES[self._task.objective]
+        losses = {name: objective(torch.from_numpy(logits), labels, None) for name, logits in answers.items()}
+        scores = {name: self._task.scores(logits, samples) for name, logits in answers.items()}
+        return scores, {name: finite(float(loss)) for name, loss in losses.items()}
+
+
+def some_of(samples: Samples) -> Samples:
+    """Up to `MOST_TRAINED` of these samples, evenly spread; all where there are no more."""
+    if len(samples) <= MOST_TRAINED:
+        return samples
+    return samples.take(np.linspace(0, len(samples) - 1, MOST_TRAINED).astype(np.int64))
 
 
 def in_pieces(samples: Samples) -> Iterator[Mapping[Modality, NDArray[np.float32]]]:

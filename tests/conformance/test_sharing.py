@@ -13,7 +13,7 @@ import torch
 from doubles.table_rows import rows
 from integration.tiny import Walk, state_of, tiny, walk, wired
 from sheafedge.emulator.contracts import Message, MessageKind
-from sheafedge.emulator.recorder import KindTraffic
+from sheafedge.emulator.counters import KindTraffic
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from torch import Tensor
 

@@ -129,6 +129,71 @@ def test_any_difference_of_an_observation_changes_the_hash(other: Callable[[Reco
     assert trace(other) != trace(seen())
 
 
+def test_what_only_reports_show_is_passed_on_and_does_not_change_the_hash() -> None:
+    shown = {"residuals": {"1": 0.5}, "consensus_distance": 2.0}
+    assert trace(seen(loss=0.5, **shown)) == trace(seen(loss=0.5))
+    assert trace(seen(loss=0.5, residual=0.5)) != trace(seen(loss=0.5))
+    heard: list[tuple[Any, ...]] = []
+    Recorder(frozenset(), lambda *told: heard.append(told)).observation(2.0, 3, 0, shown)
+    assert heard == [(3, 0, 2.0, shown)]
+
+
+def fates_of_an_edge() -> Recorder:
+    """Four messages of 100 B from 3 to 5: whole, in part, lost by a fault, refused by a queue; and one that waits."""
+    recorder = quiet_recorder()
+    tell(recorder, OFFERED, ARRIVED, True, now_s=1.0)
+    tell(recorder, OFFERED, losing(1), True, now_s=0.5)
+    recorder.offered(OFFERED)
+    recorder.message(1.0, OFFERED, ARRIVED, False, by_fault=True)
+    tell(recorder, OFFERED, losing(0, 1, 2, 3)._replace(airtime_s=0.0, dropped=True), False)
+    recorder.offered(OFFERED)
+    return recorder
+
+
+def test_every_edge_has_its_losses_delay_and_rate() -> None:
+    recorder = fates_of_an_edge()
+    of_edge = {
+        "messages": 5, "bytes": 500, "lost_messages": 2, "packets": 16, "lost_packets": 5,
+        # Of 0.5 s and 1.0 s; of the 300 B that were sent in 0.3 s.
+        "mean_delay_s": 0.75, "rate_bps": pytest.approx(8000.0),
+    }  # fmt: skip
+    assert {ends: one.as_dict() for ends, one in recorder.edges.items()} == {(3, 5): of_edge}
+    recorder.refused(OFFERED)  # it had arrived, so that its delay counts
+    assert recorder.edges[3, 5].as_dict() == {**of_edge, "lost_messages": 3}
+
+
+def test_an_edge_without_arrivals_or_airtime_has_no_delay_and_no_rate() -> None:
+    recorder = quiet_recorder()
+    tell(recorder, OFFERED, losing(0, 1, 2, 3)._replace(airtime_s=0.0), False)
+    found = recorder.edges[3, 5].as_dict()
+    assert (found["mean_delay_s"], found["rate_bps"], found["lost_packets"]) == (None, None, 4)
+
+
+def test_times_of_a_node_are_those_since_they_were_last_asked_for() -> None:
+    recorder = fates_of_an_edge()
+    recorder.computed(3, 0.5, power_w=2.0)
+    recorder.waited(3, 0.25)
+    recorder.waited(3, 0.5)
+    assert recorder.times_since(3) == {"compute_s": 0.5, "airtime_s": pytest.approx(0.3), "waiting_s": 0.75}
+    assert recorder.times_since(3) == recorder.times_since(9) == {"compute_s": 0.0, "airtime_s": 0.0, "waiting_s": 0.0}
+    assert recorder.busy_s[3] == 0.5
+
+
+def test_edges_and_times_go_on_from_a_state_and_begin_anew_where_it_has_none() -> None:
+    recorder = fates_of_an_edge()
+    recorder.waited(4, 0.25)
+    again, of_before = quiet_recorder(), quiet_recorder()
+    again.restore(SavedState(recorder.state()))
+    assert again.counts_edges
+    assert again.edges == recorder.edges
+    assert [again.times_since(node) for node in (3, 4)] == [recorder.times_since(node) for node in (3, 4)]
+    of_before.restore(
+        SavedState({name: part for name, part in recorder.state().items() if name not in {"edges", "times"}})
+    )
+    assert not of_before.counts_edges
+    assert of_before.traffic == recorder.traffic
+
+
 def test_order_and_lateness_change_the_hash() -> None:
     first, second = sent(), sent(offered=OFFERED._replace(receiver=6))
     assert trace(first, second) != trace(second, first)

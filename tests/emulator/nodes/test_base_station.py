@@ -101,6 +101,15 @@ def test_every_phase_computes_then_absorbs_and_rounds_follow_each_other() -> Non
     assert row.heard(0) == row.heard(2) == [(1,)] * 4
 
 
+def test_the_time_of_a_round_is_computing_or_waiting_for_messages_and_for_the_others() -> None:
+    row = Row().play(rounds=1)
+    times = {node: row.recorder.times_since(node) for node in ROW}
+    # Phases last until the message of node 0, the slowest, is there: 2.5 + 0.25 s, then 0.5 + 0.25 s.
+    assert {node: one["compute_s"] for node, one in times.items()} == {0: 3.0, 1: 2.0, 2: 1.5}
+    assert {node: one["waiting_s"] for node, one in times.items()} == {0: 0.5, 1: 1.5, 2: 2.0}
+    assert row.env.now == 3.5
+
+
 def test_learners_are_looked_at_after_the_last_absorb_of_every_round() -> None:
     calls_seen: list[int] = []
 

@@ -89,7 +89,8 @@ def drift_of_the_mean(codec: str, n_rounds: int, forget: bool = False) -> NDArra
         ring.move(lambda _: np.full(N, pace))
         if forget:
             for gossip in ring.gossip:
-                gossip.restore(SavedState({name: np.zeros_like(values) for name, values in gossip.state().items()}))
+                left_out = {name: values for name, values in gossip.state().items() if isinstance(values, np.ndarray)}
+                gossip.restore(SavedState({name: np.zeros_like(values) for name, values in left_out.items()}))
         ring.mix(round_index)
     return (ring.mean - start)[np.arange(N) % 7 != 0] - n_rounds * pace
 

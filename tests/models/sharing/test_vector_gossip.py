@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.flat import FlatModule
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights
-from sheafedge.models.sharing.vector_gossip import VectorGossip, shared_attention, shared_encoders
+from sheafedge.models.sharing.vector_gossip import VectorGossip, consensus_figures, shared_attention, shared_encoders
 from torch import nn
 
 EXACT = 1e-12  # float64 sums of at most three terms
@@ -94,6 +96,24 @@ def test_neighbors_share_one_snapshot_and_training_does_not_reach_it(town: Neigh
     before = first.payload.copy()
     town.encoders[1]["rf"].vector.add_(1.0)
     assert_array_equal(first.payload, before)
+
+
+def test_the_consensus_distance_is_that_to_the_mean_of_what_arrived_before_mixing(town: Neighborhood) -> None:
+    """Client 3 hears of two neighbors its encoder of sweeps, and of one every second number of that of positions."""
+    sent, own = town.messages(), {m: town.vectors(m) for m in ("rf", "gps")}
+    half = np.arange(len(own["gps"][1])) % 2 == 0
+    heard = [
+        replace(m, received=half, payload=np.where(half, m.payload, np.nan)) if m.modality == "gps" else m
+        for m in sent
+        if m.receiver == 3
+    ]
+    town.absorb(3, heard)
+    rf = own["rf"][3] - (own["rf"][1] + own["rf"][2]) / 2.0
+    gps = (own["gps"][3] - own["gps"][1])[half]
+    assert town.gossip[3].consensus_distance == pytest.approx(float(np.sqrt(rf @ rf + gps @ gps)), abs=EXACT)
+    assert consensus_figures([town.gossip[3]]) == {"consensus_distance": town.gossip[3].consensus_distance}
+    town.absorb(3, [])
+    assert consensus_figures([town.gossip[3]]) == {}
 
 
 def test_mixing_is_the_client_s_row_of_the_mixing_matrix(town: Neighborhood) -> None:

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.sheaves import Graph, Sheaf, any_case, sheaves
-from sheafedge.emulator.contracts import Message, MessageKind
+from sheafedge.emulator.contracts import ConfigError, Message, MessageKind
+from sheafedge.emulator.saved_state import SavedState
 from sheafedge.models.settings import SheafSettings
 from sheafedge.models.sheaf.vector_coupling import VectorCoupling
 from sheafedge.scenarios.running.checkpoint import write_checkpoint
@@ -112,6 +113,28 @@ def test_pulls_and_map_steps_equal_the_equations_edge_by_edge(sheaf: Sheaf, stor
         maps = stepped_by_hand(maps, heads, 0.5, 0.7, clamped=clamped)
         for edge, found in coupled.maps().items():
             assert_allclose(found, maps[edge], atol=EQUATION, rtol=EQUATION)
+
+
+def test_residuals_of_edges_are_those_of_the_last_exchange_and_make_up_the_energy() -> None:
+    sheaf = small_sheaf()
+    coupled = Coupled(sheaf, lost=lambda message: (message.sender, message.receiver) == (2, 1))
+    for exchange in (coupled.project, coupled.reproject):
+        before, heads = coupled.maps(), new_heads(sheaf, seed=3)
+        exchange(heads)
+        apart = float((before[0, 1] @ heads[0] - before[1, 0] @ heads[1]).norm())
+        for client, neighbor in ((0, "1"), (1, "0")):  # client 1 has not heard client 2
+            figures = coupled.sides[client].figures()
+            assert figures["residuals"] == {neighbor: pytest.approx(apart, abs=EQUATION)}
+            assert figures["sheaf_energy"] == pytest.approx(apart**2 / 2.0, abs=EQUATION)
+
+
+def test_a_state_of_before_there_were_residuals_is_taken_over() -> None:
+    side = Coupled(small_sheaf()).sides[1]
+    of_before = {name: part for name, part in side.state().items() if name != "residuals"}
+    side.restore(SavedState(of_before))
+    assert side.figures()["residuals"] == {}
+    with pytest.raises(ConfigError, match="have a part 'trust'"):
+        side.restore(SavedState({name: part for name, part in of_before.items() if name != "trust"}))
 
 
 def test_the_peers_projections_are_held_while_the_own_head_moves() -> None:

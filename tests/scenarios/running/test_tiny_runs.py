@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ FLIGHTS: dict[str, Any] = {
     "world.sky.max_flight_s": 20,
     "data.n_beams": 8,
 }
+#: Sums of a dozen times of a few seconds.
+ROUNDING_S = 1e-9
 #: Logits of narrow networks, float32 in another order.
 FLOAT32 = 1e-4
 
@@ -69,6 +72,25 @@ def assert_ran_well(result: RunResult, scenario: Scenario) -> None:
     assert len(rows) == 2 * 4
     assert all(np.isfinite(row["loss"]) for row in rows)
     assert summary["traffic"]["messages"] > 0
+    # Rounds begin and end for all together.
+    for _, of_round in groupby(rows, key=lambda row: row["round"]):
+        spent_s = {row["compute_s"] + row["waiting_s"] for row in of_round}
+        assert max(spent_s) - min(spent_s) < ROUNDING_S
+    assert sum(row["airtime_s"] for row in rows) > 0.0
+    assert {*rows[-1]["train_models"], *rows[-1]["train_loss"]} == {*rows[-1]["held_out_loss"]} == {*rows[-1]["models"]}
+    assert_diagnosed_well(json.loads((result.folder / "diagnostics.json").read_text()), summary)
+
+
+def assert_diagnosed_well(diagnostics: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+    """Edges add up to the traffic of the run, and every group has curves over all of its held-out samples."""
+    traffic = summary["traffic"]
+    for name in ("messages", "bytes", "lost_messages", "lost_packets"):
+        assert sum(edge[name] for edge in diagnostics["edges"]) == traffic[name]
+    assert {name: list(models) for name, models in diagnostics["held_out"].items()} == {
+        name: [group["model"]] for name, group in summary["groups"].items()
+    }
+    curves = [of_model for models in diagnostics["held_out"].values() for of_model in models.values()]
+    assert sum(sum(one["reliability"]["n"]) for one in curves) == summary["test_windows"]
 
 
 def assert_handed_out_well(result: RunResult, scenario: Scenario) -> None:

@@ -10,6 +10,7 @@ from sheafedge.datasets.rows.pooled_ridge import PooledRidge
 from sheafedge.datasets.rows.row_samples import RowSamples, TargetScale
 from sheafedge.emulator.contracts import ConfigError, Labels
 from sheafedge.scenarios.schema.data_section import DataSection
+from sheafedge.scenarios.tasks.task_spec import Answers
 from sheafedge.scenarios.tasks.task_table import TASKS
 
 DATA = DataSection(source="rows", dataset="digits", split="auto")
@@ -31,6 +32,25 @@ def test_classes_are_scored_by_the_largest_logit_and_by_the_mean_over_classes() 
     assert CLASSES.scores(logits, THREE) == pytest.approx(
         {"accuracy": 3 / 6, "balanced_accuracy": (2 / 3 + 1.0 + 0.0) / 3}
     )
+
+
+def test_classes_are_confused_over_all_clients_with_the_certainty_of_what_was_chosen() -> None:
+    logits = np.eye(3)[[0, 0, 1, 1, 1, 0]]
+    found = CLASSES.diagnostics([Answers(logits, THREE, 0.0), Answers(np.eye(3)[[2]], THREE.take(np.array([4])), 0.0)])
+    assert found["classes"] == ["cat", "dog", "eel"]
+    assert found["confusion"] == [[2, 1, 0], [0, 1, 0], [1, 1, 1]]
+    certainty = np.e / (np.e + 2.0)
+    assert found["reliability"] == {
+        "predicted": [pytest.approx(certainty)], "observed": [pytest.approx(4 / 7)], "n": [7]
+    }  # fmt: skip
+
+
+def test_residuals_and_calibration_of_values_are_in_their_own_unit() -> None:
+    found = VALUES.diagnostics([Answers(np.array([[-1.0], [0.0], [1.0], [1.0]]), FOUR, 0.0)])
+    assert (found["residuals"]["edges"][0], found["residuals"]["edges"][-1]) == (-10.0, 0.0)
+    assert (found["residuals"]["counts"][0], found["residuals"]["counts"][-1]) == (1, 3)
+    calibration = {"predicted": [40.0, 50.0, 60.0, 60.0], "observed": [40.0, 50.0, 60.0, 70.0], "n": [1, 1, 1, 1]}
+    assert found["calibration"] == calibration
 
 
 def test_the_majority_is_that_of_the_own_training_rows() -> None:

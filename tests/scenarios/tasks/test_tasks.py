@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
+from sheafedge.datasets.windows.track_windows import renumbered
 from sheafedge.emulator.contracts import Modality
 from sheafedge.models.objectives import OBJECTIVES
 from sheafedge.scenarios.schema.data_section import DataSection
 from sheafedge.scenarios.tasks.blockage_task import Blockage
-from sheafedge.scenarios.tasks.task_spec import SensorTask
-from sheafedge.scenarios.tasks.task_table import SENSOR_TASKS
+from sheafedge.scenarios.tasks.task_spec import Answers, DiagnosedTask, SensorTask, Task
+from sheafedge.scenarios.tasks.task_table import SENSOR_TASKS, TASKS
 
 N_FRAMES = 40
 DATA = {
@@ -205,3 +206,47 @@ def test_the_definition_of_blocked_is_the_scenarios_choice(label: str) -> None:
     sensed.append({**fields, **columns})
     samples: Any = SENSOR_TASKS["blockage"].samples(sensed, ("rf",), DataSection(window=1, horizon=1, label=label))
     assert_array_equal(samples.blocked_now, columns[label][samples.end])
+
+
+# --- diagnostics ------------------------------------------------------------------------------------------------------
+
+
+def test_beams_are_confused_by_their_numbers_in_the_codebook() -> None:
+    """Two base stations, one of which numbers its beams backwards; both name the beam beside the best."""
+    plain = samples_of("beam_tracking")
+    reverse = renumbered(plain, np.arange(8)[::-1].copy())
+    answers = [
+        Answers(np.eye(8)[samples.numbering.argsort()[(samples.numbering[samples.label] + 1) % 8]], samples, 10.0)
+        for samples in (plain, reverse)
+    ]
+    found = SENSOR_TASKS["beam_tracking"].diagnostics(answers)
+    best = np.bincount(plain.label, minlength=8)
+    expected = np.zeros((8, 8), dtype=int)
+    expected[np.arange(8), (np.arange(8) + 1) % 8] = 2 * best
+    assert_array_equal(found["confusion"], expected)
+    assert found["classes"] == [f"beam {index}" for index in range(8)]
+    stated = np.e / (np.e + 7.0)  # of a logit of 1 beside seven of 0
+    assert found["reliability"] == {"predicted": [pytest.approx(stated)], "observed": [0.0], "n": [2 * len(plain)]}
+
+
+def test_blockages_have_curves_and_lead_times_of_all_clients_together() -> None:
+    samples = blockage_samples(np.arange(N_FRAMES) == 5)  # with a horizon of 2, frames 3 and 4 precede
+    sure = np.where(samples.label == 1, 3.0, -3.0)[:, None]
+    late = np.where(samples.end == 4, 3.0, -3.0)[:, None]
+    found = Blockage().diagnostics([Answers(sure, samples, 10.0), Answers(late, samples, 10.0)])
+    assert found["lead_times_s"]["edges"] == pytest.approx([0.05, 0.15, 0.25])
+    assert (found["lead_times_s"]["warned"], found["lead_times_s"]["missed"]) == ([2, 1], [0, 1])
+    # three of four blockages are stated with the same certainty, and no clear sample is
+    assert found["roc"]["auc"] == pytest.approx(0.75 + 0.25 / 2.0)
+    assert found["reliability"]["n"] == [2 * len(samples) - 3, 3]
+    assert found["reliability"]["observed"] == [pytest.approx(1.0 / (2 * len(samples) - 3)), 1.0]
+
+
+def test_held_out_samples_without_a_blockage_have_neither_roc_nor_lead_times() -> None:
+    samples = blockage_samples(np.zeros(N_FRAMES, dtype=bool))
+    assert set(Blockage().diagnostics([Answers(np.zeros((len(samples), 1)), samples, 10.0)])) == {"reliability"}
+
+
+@pytest.mark.parametrize("task", TASKS.values(), ids=list(TASKS))
+def test_every_task_has_diagnostics(task: Task) -> None:
+    assert isinstance(task, DiagnosedTask)

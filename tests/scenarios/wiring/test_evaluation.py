@@ -17,7 +17,14 @@ from sheafedge.scenarios.tasks.task_table import TASKS
 from sheafedge.scenarios.wiring import evaluation
 from sheafedge.scenarios.wiring.client import Client
 from sheafedge.scenarios.wiring.data import ClientData, load_data
-from sheafedge.scenarios.wiring.evaluation import Evaluator, baseline_scores, best_model, by_group, over_clients
+from sheafedge.scenarios.wiring.evaluation import (
+    Evaluator,
+    baseline_scores,
+    best_model,
+    by_group,
+    over_clients,
+    some_of,
+)
 
 BOTH = [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}]
 TRACKING, BLOCKAGE = TASKS["beam_tracking"], TASKS["blockage"]
@@ -32,27 +39,35 @@ def data(tiny: Scenario) -> ClientData:
 
 
 class Oracle:
-    """Knows the answers, and is asked piece after piece, in order."""
+    """Knows the answers: `sign` times the powers of each row, held out or trained on, that it is asked about."""
 
     client_id = 0
 
-    def __init__(self, answers: Mapping[str, NDArray[Any]]) -> None:
-        self._answers, self._at = answers, 0
+    def __init__(self, data: ClientData, **signs: float) -> None:
+        self._signs, self._answers = signs, {}
+        for samples, of_row in ((data.train, 1.0), (data.test, -1.0)):
+            for row, powers in zip(samples.inputs()["rf"], samples.powers, strict=True):
+                self._answers[row.tobytes()] = powers, of_row
         self.seen: list[Inputs] = []
 
     def predict(self, inputs: Inputs) -> dict[str, NDArray[Any]]:
         self.seen.append(inputs)
-        first, n = self._at, len(next(iter(inputs.values())))
-        n_answers = len(next(iter(self._answers.values())))
-        self._at = (first + n) % n_answers
-        return {name: logits[first : first + n] for name, logits in self._answers.items()}
+        found = [self._answers[row.tobytes()] for row in inputs["rf"]]
+        powers, side = np.stack([one for one, _ in found]), np.array([[of_row] for _, of_row in found])
+        # "trained" knows the rows that it was trained on, and names the weakest beams of all others.
+        return {name: powers * (side if name == "trained" else sign) for name, sign in self._signs.items()}
 
     def health(self) -> dict[str, float]:
         return {"loss": 0.5}
 
 
-def scored_once(data: ClientData, **answers: NDArray[Any]) -> dict[str, Scores]:
-    return Evaluator(TRACKING, [client(data)], 1, 1).scores(Oracle(answers))
+def observed_once(data: ClientData, oracle: Oracle) -> Mapping[str, Any]:
+    return Evaluator(TRACKING, [client(data)], 1, 1).observe(oracle, 0)
+
+
+def scored_once(data: ClientData, **signs: float) -> dict[str, Scores]:
+    scores: dict[str, Scores] = observed_once(data, Oracle(data, **signs))["models"]
+    return scores
 
 
 def client(data: ClientData, client_id: int = 0, group: str = "both") -> Client:
@@ -64,11 +79,11 @@ def scores(top1: float) -> Scores:
 
 
 def test_who_names_the_strongest_beams_scores_everything(data: ClientData) -> None:
-    assert scored_once(data, fused=data.test.powers)["fused"] == PERFECT
+    assert scored_once(data, fused=1.0)["fused"] == PERFECT
 
 
 def test_who_names_the_weakest_beams_scores_nothing(data: ClientData) -> None:
-    scored = scored_once(data, fused=-data.test.powers)["fused"]
+    scored = scored_once(data, fused=-1.0)["fused"]
     assert (scored["top1"], scored["top3"]) == (0.0, 0.0)
     assert scored["power_loss_db"] > 3.0
 
@@ -79,11 +94,13 @@ def test_a_learner_is_asked_about_held_out_inputs_and_sees_nothing_else(
 ) -> None:
     """However many of them at once: windows of images do not fit into memory together."""
     monkeypatch.setattr(evaluation, "GATHERED_AT_ONCE", at_once)
-    oracle = Oracle({"fused": data.test.powers})
-    assert Evaluator(TRACKING, [client(data)], 1, 1).scores(oracle)["fused"] == PERFECT
-    assert len(oracle.seen) == -(-len(data.test) // at_once)
+    oracle = Oracle(data, fused=1.0)
+    assert observed_once(data, oracle)["models"]["fused"] == PERFECT
+    held_out, trained = oracle.seen[: -(-len(data.test) // at_once)], oracle.seen[-(-len(data.test) // at_once) :]
     for modality, rows in data.test.inputs().items():
-        np.testing.assert_array_equal(np.concatenate([inputs[modality] for inputs in oracle.seen]), rows)
+        np.testing.assert_array_equal(np.concatenate([inputs[modality] for inputs in held_out]), rows)
+    for modality, rows in some_of(data.train).inputs().items():
+        np.testing.assert_array_equal(np.concatenate([inputs[modality] for inputs in trained]), rows)
     assert all(set(inputs) == {"gps", "rf"} for inputs in oracle.seen)
 
 
@@ -94,7 +111,7 @@ def test_scores_come_every_so_many_rounds_and_always_at_the_end(
     rounds: int, every: int, scored: list[int], data: ClientData
 ) -> None:
     evaluator = Evaluator(TRACKING, [client(data)], rounds, every)
-    oracle = Oracle({"fused": data.test.powers})
+    oracle = Oracle(data, fused=1.0)
     rows = [evaluator.observe(oracle, index) for index in range(rounds)]
     assert [index for index, row in enumerate(rows) if "models" in row] == scored
     assert all(row["loss"] == 0.5 for row in rows)
@@ -102,8 +119,30 @@ def test_scores_come_every_so_many_rounds_and_always_at_the_end(
 
 
 def test_every_model_of_a_learner_is_scored(data: ClientData) -> None:
-    scored = scored_once(data, gps=-data.test.powers, rf=data.test.powers)
+    scored = scored_once(data, gps=-1.0, rf=1.0)
     assert (scored["gps"]["top1"], scored["rf"]["top1"]) == (0.0, 1.0)
+
+
+def test_training_rows_are_scored_beside_held_out_ones_with_the_loss_of_both(data: ClientData) -> None:
+    seen = observed_once(data, Oracle(data, trained=1.0))
+    assert seen["train_models"]["trained"] == PERFECT
+    assert seen["models"]["trained"]["top1"] == 0.0
+    for samples, sign, loss in (
+        (some_of(data.train), 1.0, seen["train_loss"]),
+        (data.test, -1.0, seen["held_out_loss"]),
+    ):
+        logits = sign * samples.powers
+        right = np.take_along_axis(logits, samples.label[:, None], axis=1)[:, 0]
+        expected = float((np.log(np.exp(logits).sum(axis=1)) - right).mean())
+        assert loss == {"trained": pytest.approx(expected)}
+
+
+def test_no_more_training_rows_are_scored_than_a_curve_needs(data: ClientData, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "MOST_TRAINED", 5)
+    chosen = some_of(data.train)
+    assert len(chosen) == 5
+    assert (chosen.end[0], chosen.end[-1]) == (data.train.end[0], data.train.end[-1])
+    assert len(some_of(chosen)) == 5
 
 
 def test_persistence_is_how_often_the_best_beam_stays(data: ClientData) -> None:
