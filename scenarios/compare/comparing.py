@@ -16,6 +16,7 @@ from ..workers.ray_cluster import Engine
 from .comparison import Comparison
 from .comparison_tables import has_servers, markdown
 from .curves import curves_of
+from .differences import with_differences
 from .execution import ComparisonProgress, execute
 from .figures import Axis, draw_costs, draw_curves, draw_varied
 from .plan import planned_runs
@@ -59,7 +60,7 @@ def run_comparison(
             (folder / "runs").mkdir(exist_ok=True)
             write_whole(folder / "comparison.toml", comparison.text())
         failed = execute(runs, folder / "runs", jobs, progress, engine, keep_stale=keep_stale)
-        results = results_of(comparison, runs, folder / "runs", failed)
+        results = with_differences(results_of(comparison, runs, folder / "runs", failed))
         with writing(folder):
             write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")
             write_whole(folder / "table.md", markdown(results))

@@ -66,7 +66,7 @@ class Comparison(Section):
         name: name of its folder.
         scenario: name of a shipped scenario, or path of a TOML file.
         seeds: seeds; every method is run with each.
-        reference: method that the others are compared with, seed by seed; empty: none.
+        reference: method that the others are compared with, seed by seed; empty: the first that has runs.
         edits: edits for all methods; the table `[set]` of a file.
         methods: name -> edits of this method, applied after `edits`; formerly called `arms`, which files may still say.
         vary: at most one dotted key -> its values; every method is run with each value.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...models.algorithms.algorithm_table import ALGORITHMS
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
+from .difference_tables import difference_tables
+from .differences import notes, with_differences
+from .result_table import ResultTable, figure_of, group_names, heading, name_cells, name_heads, number, shown_value
 from .results import ALL_CLIENTS
 
 _SPLITS = {
@@ -19,36 +21,11 @@ _SPLITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ResultTable:
-    """One table of text cells.
-
-    Attributes:
-        title: one line.
-        heads: column headings.
-        rows: rows with one cell per heading.
-        is_main: whether a terminal shows the table, too.
-    """
-
-    title: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    is_main: bool = True
-
-    def markdown(self) -> str:
-        """Markdown text of the table; all columns but the first are aligned right."""
-        lines = [self.heads, ["---", *["---:"] * (len(self.heads) - 1)], *self.rows]
-        # names of methods are free text and may hold the column separator
-        table = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-        return f"### {self.title}\n\n{table}\n"
-
-
 def result_tables(results: Mapping[str, Any]) -> list[ResultTable]:
     """All tables: first score by group, other scores and costs, differences to the reference, other scores by group."""
+    results = results if "statistics" in results else with_differences(results)  # those of before have no intervals
     first, *others = TASKS[results["task"]].columns
-    tables = [_score_table(results, first), _cost_table(results, others)]
-    if results["reference"] and len(results["comparison"]["arms"]) > 1:
-        tables.append(_difference_table(results, first))
+    tables = [_score_table(results, first), _cost_table(results, others), *difference_tables(results)]
     return [*tables, *(_score_table(results, column, is_main=False) for column in others)]
 
 
@@ -68,9 +45,8 @@ def markdown(results: Mapping[str, Any]) -> str:
     """Content of `table.md`."""
     tables = [table.markdown() for table in result_tables(results)]
     failures = [f"- failed: {line}" for line in failure_lines(results)]
-    return "\n".join(
-        [f"# {results['name']}\n", legend(results) + "\n", *failures, *([""] if failures else []), *tables]
-    )
+    about = [f"{sentence}\n" for sentence in (legend(results), *notes(results))]
+    return "\n".join([f"# {results['name']}\n", *about, *failures, *([""] if failures else []), *tables])
 
 
 def legend(results: Mapping[str, Any]) -> str:
@@ -84,33 +60,20 @@ def legend(results: Mapping[str, Any]) -> str:
     return text
 
 
-def number(value: float, column: Column) -> str:
-    """Text of a score in a table: without unit and without leading zero."""
-    # the form of a column is one replacement field followed by its unit, such as "{:.2f} dB"
-    text = column.form[: column.form.index("}") + 1].format(value)
-    return text.replace("0.", ".", 1) if text.removeprefix("-").startswith("0.") else text
-
-
-def heading(column: Column) -> str:
-    """Title of a score with its unit."""
-    unit = column.form[column.form.index("}") + 1 :].strip()
-    return f"{column.title} [{unit}]" if unit else column.title
-
-
 def _score_table(results: Mapping[str, Any], column: Column, *, is_main: bool = True) -> ResultTable:
     groups = group_names(results)
     rows = []
     for entry in results["entries"]:
-        own, of_all = ([_figure(entry, group, kind, column) for group in groups] for kind in ("scores", "global"))
-        name, *rest = _names(results, entry)
+        own, of_all = ([figure_of(entry, group, kind, column) for group in groups] for kind in ("scores", "global"))
+        name, *rest = name_cells(results, entry)
         rows.append([name, *rest, *(_spread(figure, column) for figure in own)])
         if any(of_all):
             rows.append([f"{name}: global", *rest, *(_spread(figure, column) for figure in of_all)])
     for label, baselines in _different_baselines(results):
         figures = (baselines.get(group, {}).get(column.key) for group in groups)
-        first = [label, *[""] * (len(_name_heads(results)) - 1)]
+        first = [label, *[""] * (len(name_heads(results)) - 1)]
         rows.append([*first, *(_spread(figure, column) for figure in figures)])
-    return ResultTable(heading(column), [*_name_heads(results), *groups], rows, is_main)
+    return ResultTable(heading(column), [*name_heads(results), *groups], rows, is_main)
 
 
 def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> ResultTable:
@@ -118,16 +81,16 @@ def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> Result
     served = has_servers(results)
     both_ways = ["MB per client, both ways", "J"] if served else []
     sent = ["MB sent", "by the busiest client"]
-    heads = [*_name_heads(results), *map(heading, columns), *sent, *both_ways, "simulated s"]
+    heads = [*name_heads(results), *map(heading, columns), *sent, *both_ways, "simulated s"]
     rows = []
     for entry in results["entries"]:
-        scores = [_spread(_figure(entry, ALL_CLIENTS, "scores", column), column) for column in columns]
+        scores = [_spread(figure_of(entry, ALL_CLIENTS, "scores", column), column) for column in columns]
         facts = entry["facts"]
         # results of before have no such figure
         costs = [_amount(facts["bytes"], 1e-6), _amount(facts.get("busiest_bytes", {"mean": None}), 1e-6)]
         if served:
             costs += [_amount(facts["bytes"], 1e-6 * _ends_per_client(entry)), _amount(facts["energy_j"], 1.0)]
-        rows.append([*_names(results, entry), *scores, *costs, _amount(facts["virtual_time_s"], 1.0)])
+        rows.append([*name_cells(results, entry), *scores, *costs, _amount(facts["virtual_time_s"], 1.0)])
     return ResultTable("other scores over all clients, and costs", heads, rows)
 
 
@@ -146,54 +109,11 @@ def _has_server(entry: Mapping[str, Any]) -> bool:
     return entry["algorithm"] in ALGORITHMS and ALGORITHMS[entry["algorithm"]].server
 
 
-def _difference_table(results: Mapping[str, Any], column: Column) -> ResultTable:
-    groups, reference = group_names(results), results["reference"]
-    rows = []
-    for entry in results["entries"]:
-        if entry["arm"] == reference:
-            continue
-        figures = [_figure(entry, group, "differences", column) for group in groups]
-        # shown in place of the number of seeds: only seeds that both methods completed make a pair
-        n_pairs = max((figure["n"] for figure in figures if figure), default=0)
-        names = _names(results, {**entry, "n": n_pairs})
-        rows.append([*names, *(_spread(figure, column, "+") for figure in figures)])
-    return ResultTable(f"{heading(column)} above {reference}, seed by seed", [*_name_heads(results), *groups], rows)
-
-
-def group_names(results: Mapping[str, Any]) -> list[str]:
-    """Names of the groups, and "all clients" last if there is more than one group."""
-    # over all entries: one whose runs all failed has no groups
-    names = list(dict.fromkeys(group for entry in results["entries"] for group in entry["groups"]))
-    named = [name for name in names if name != ALL_CLIENTS]
-    return named if len(named) == 1 else [*named, ALL_CLIENTS]
-
-
-def _name_heads(results: Mapping[str, Any]) -> list[str]:
-    varied = [results["vary"].rpartition(".")[2]] if results["vary"] else []
-    return ["method", *varied, *(["seeds"] if _some_failed(results) else [])]
-
-
-def _names(results: Mapping[str, Any], entry: Mapping[str, Any]) -> list[str]:
-    varied = [shown_value(entry["varied"])] if results["vary"] else []
-    n = [f"{entry['n']} of {len(results['seeds'])}"] if _some_failed(results) else []
-    return [entry["arm"], *varied, *n]
-
-
-def _some_failed(results: Mapping[str, Any]) -> bool:
-    """Whether some runs failed, so that the number of seeds must be shown."""
-    return any(entry["n"] < len(results["seeds"]) for entry in results["entries"])
-
-
-def _figure(entry: Mapping[str, Any], group: str, kind: str, column: Column) -> Mapping[str, Any] | None:
-    figure: Mapping[str, Any] | None = entry["groups"].get(group, {}).get(kind, {}).get(column.key)
-    return figure
-
-
-def _spread(figure: Mapping[str, Any] | None, column: Column, sign: str = "") -> str:
+def _spread(figure: Mapping[str, Any] | None, column: Column) -> str:
     """Text such as `.560±.012`; a dash without a value, no ± for one seed."""
     if figure is None or figure["mean"] is None:
         return "-"
-    mean = (sign if figure["mean"] >= 0 else "") + number(figure["mean"], column)
+    mean = number(figure["mean"], column)
     return mean if figure["sd"] is None else f"{mean}±{number(figure['sd'], column)}"
 
 
@@ -202,11 +122,6 @@ def _amount(figure: Mapping[str, Any], unit: float) -> str:
         return "-"
     mean = figure["mean"] * unit
     return f"{mean:,.0f}" if mean >= 100 else f"{mean:.3g}"
-
-
-def shown_value(value: Any) -> str:
-    """Short text of a field's value."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _different_baselines(results: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Mapping[str, Any]]]]:

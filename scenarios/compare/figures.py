@@ -9,8 +9,8 @@ import numpy as np
 
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
-from .comparison_tables import group_names, heading
 from .curves import Array, Curve
+from .result_table import group_names, heading
 from .results import ALL_CLIENTS
 
 if TYPE_CHECKING:

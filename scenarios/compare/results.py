@@ -1,8 +1,8 @@
-"""Results of a comparison: means and standard deviations over seeds, and paired differences."""
+"""Results of a comparison: means and standard deviations over seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ...version import __version__
 from .comparison import FORMER_METHODS, Comparison
 from .jobs import JobOutcome
 from .plan import PlannedRun
+from .resampling import resampling
 from .stored_runs import stored_metrics, stored_summary
 
 #: The mean over the clients of all groups, beside the groups.
@@ -31,7 +32,7 @@ Groups = Mapping[str, Mapping[str, Any]]
 def results_of(
     comparison: Comparison, runs: Sequence[PlannedRun], folder: Path, failed: Mapping[str, JobOutcome]
 ) -> dict[str, Any]:
-    """Content of `results.json`.
+    """Content of `results.json` without differences between methods, which `with_differences` adds.
 
     Args:
         comparison: the comparison.
@@ -45,8 +46,6 @@ def results_of(
         for value in comparison.varied_values
         for method in comparison.methods
     ]
-    if comparison.reference:
-        _add_differences(entries, comparison.reference)
     scenario = runs[0].scenario
     return {
         "name": comparison.name,
@@ -61,6 +60,7 @@ def results_of(
         "entries": entries,
         "failures": [_failure(run, failed[run.name]) for run in runs if run.name in failed],
         "comparison": _json_tables(comparison),
+        "resampling": resampling(scenario, list(summaries.values())),
         "environment": _environment([summary["environment"] for summary in summaries.values()]),
     }
 
@@ -98,11 +98,6 @@ def spread(values: Values) -> dict[str, Any]:
         "n": len(listed),
         "values": dict(values),
     }
-
-
-def differences(values: Values, reference: Values) -> dict[str, float]:
-    """Seed -> paired difference on common seeds; effects of the seed itself, such as an easy split, cancel."""
-    return {seed: value - reference[seed] for seed, value in values.items() if seed in reference}
 
 
 def groups_with_all(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -196,21 +191,6 @@ def _spreads(scores: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _fact(summary: Mapping[str, Any], fact: str) -> float:
     value: float = summary[fact] if fact in summary else summary["traffic"][fact]
     return value
-
-
-def _add_differences(entries: Iterable[dict[str, Any]], reference: str) -> None:
-    """Adds to every method the paired differences to the reference at the same varied value."""
-    entries = list(entries)
-    for entry in entries:
-        # the reference at the same value: the difference shows the method, not the varied field
-        other = next(e for e in entries if e["arm"] == reference and e.get("varied") == entry.get("varied"))
-        for name, group in entry["groups"].items():
-            theirs = other["groups"].get(name, {}).get("scores", {})
-            group["differences"] = {
-                key: spread(differences(mine["values"], theirs[key]["values"]))
-                for key, mine in group["scores"].items()
-                if key in theirs
-            }
 
 
 def _json_tables(comparison: Comparison) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from ..tasks.task_table import TASKS
 from ..workers.ray_cluster import Engine
 from .comparing import ELSEWHERE, writing
 from .comparison import Comparison, Edits, Tuning, loaded_tables, validated_comparison
-from .comparison_tables import ResultTable, heading, number, shown_value
 from .execution import ComparisonProgress, execute
 from .plan import planned_runs
+from .result_table import ResultTable, heading, number, shown_value
 from .results import ALL_CLIENTS, results_of
 
 #: The setting with most influence on learning speed, from a third to three times its default.

@@ -75,7 +75,9 @@ def compare(
     ] = None,
     reference: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="METHOD", help="Method that the others are compared with, seed by seed."),
+        typer.Option(
+            metavar="METHOD", help="Method that the others are compared with, seed by seed; default: the first."
+        ),
     ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045

@@ -11,9 +11,11 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
-from ..compare.comparison_tables import ResultTable, failure_lines, heading, legend, number, result_tables
+from ..compare.comparison_tables import failure_lines, legend, result_tables
+from ..compare.differences import notes
 from ..compare.jobs import JobOutcome
 from ..compare.plan import PlannedRun
+from ..compare.result_table import ResultTable, heading, number
 from ..compare.results import ALL_CLIENTS, groups_with_all
 from ..compare.stored_runs import stored_summary
 from ..tasks.task_table import TASKS
@@ -87,6 +89,8 @@ def print_results(console: Console, results: Mapping[str, Any], folder: Path) ->
     for table in result_tables(results):
         if table.is_main:
             print_table(console, table)
+    for note in notes(results):
+        console.print(note, soft_wrap=True, highlight=False, markup=False)
     for line in failure_lines(results):
         console.print(f"[red]failed:[/red] {escape(line)}", soft_wrap=True)
     console.print(f"folder   {folder}", soft_wrap=True, markup=False)

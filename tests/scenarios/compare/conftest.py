@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ import tomli_w
 from sheafedge.scenarios.compare import comparing, jobs
 from sheafedge.scenarios.compare.comparing import run_comparison
 from sheafedge.scenarios.compare.comparison import Comparison, validated_comparison
+from sheafedge.scenarios.compare.results import FACTS, spread
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
 
@@ -63,6 +64,53 @@ def finished(two_methods: Comparison, tmp_path_factory: pytest.TempPathFactory) 
     """Its folder and results; tests only read them."""
     folder = tmp_path_factory.mktemp("compared") / "two"
     return folder, run_comparison(two_methods, folder)
+
+
+def spread_of(values: Sequence[float]) -> dict[str, Any]:
+    """One figure of `results.json`."""
+    return spread({str(seed): value for seed, value in enumerate(values)})
+
+
+@pytest.fixture
+def written_results() -> dict[str, Any]:
+    """Results of three methods over five seeds that nothing has run: accuracies of two groups, and what they cost."""
+    accuracies = {
+        "alone": ([0.70, 0.72, 0.69, 0.74, 0.71], [0.60, 0.61, 0.64, 0.62, 0.60]),
+        "50 % & more_#1": ([0.74, 0.75, 0.73, 0.79, 0.75], [0.61, 0.60, 0.66, 0.62, 0.61]),
+        "together": ([0.73, 0.71, 0.74, 0.70, 0.72], [0.70, 0.69, 0.75, 0.71, 0.70]),
+    }
+    groups = ("young", "old", "all clients")
+    entries = []
+    for method, (young, old) in accuracies.items():
+        both = [(one + other) / 2 for one, other in zip(young, old, strict=True)]
+        facts = {name: spread_of([1e6] * 5) for name in FACTS}
+        scores = {
+            group: {
+                "clients": 4 if group == "all clients" else 2,
+                "scores": {"accuracy": spread_of(values)},
+                "baselines": {"majority": {"accuracy": spread_of([0.2] * 5)}},
+            }
+            for group, values in zip(groups, (young, old, both), strict=True)
+        }
+        runs = {str(seed): f"run-{seed}" for seed in range(5)}
+        told = {"arm": method, "algorithm": "local", "edits": {}, "n": 5, "runs": runs, "warnings": []}
+        entries.append({**told, "groups": scores, "facts": facts})
+    return {
+        "name": "written",
+        "scenario": "digits",
+        "task": "classification",
+        "split": "rows",
+        "scored": "held_out",
+        "seeds": list(range(5)),
+        "reference": None,
+        "vary": None,
+        "tuning": None,
+        "entries": entries,
+        "failures": [],
+        "comparison": {"name": "written", "scenario": "digits", "arms": {method: {} for method in accuracies}},
+        "resampling": {"drawn": "split", "test_per_train": 0.25},
+        "environment": {"sheafedge": "0.1.0"},
+    }
 
 
 @pytest.fixture
