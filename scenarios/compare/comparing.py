@@ -19,6 +19,8 @@ from .curves import curves_of
 from .differences import with_differences
 from .execution import ComparisonProgress, execute
 from .figures import Axis, draw_costs, draw_curves, draw_varied
+from .latex_tables import latex
+from .long_form import long_form
 from .plan import planned_runs
 from .results import results_of
 
@@ -64,6 +66,8 @@ def run_comparison(
         with writing(folder):
             write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")
             write_whole(folder / "table.md", markdown(results))
+            write_whole(folder / "table.tex", latex(results))
+            write_whole(folder / "results.csv", long_form(results))
             _draw(results, folder)
     return results
 

@@ -68,7 +68,9 @@ def test_a_comparison_leaves_what_was_promised(finished: tuple[Path, dict[str, A
     assert {path.name for path in folder.iterdir()} == {
         "comparison.toml",
         "results.json",
+        "results.csv",
         "table.md",
+        "table.tex",
         "runs",
         *pictures,
     }
