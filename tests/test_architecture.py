@@ -58,6 +58,7 @@ ALLOWED = {
     "datasets/deepsense/image_files.py": Arrows(frozenset({"numpy", "PIL"}), ours=FILES),
     "datasets/rows/digit_rows.py": Arrows(frozenset({"numpy", "sklearn"}), ours=FILES),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
+    "scenarios/compare/statistics.py": Arrows(frozenset({"numpy", "scipy"})),
     "scenarios/report": Arrows(
         frozenset({"jinja2", "matplotlib", "numpy", "pydantic"}), ours=("emulator", "datasets", "version", "scenarios")
     ),
