@@ -23,6 +23,8 @@ PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGEL
 REPOSITORY = "repository"
 _IMPORTABLE = tempfile.TemporaryDirectory(prefix="sheafedge-docs-")  # removed when the process ends
 _LOADED = re.compile(r"""<(?:script|img|iframe)[^>]*\bsrc=["']?(?:https?:)?//|<link[^>]*\bhref=["']?(?:https?:)?//""")
+#: The text of a link that is the file name of its target: good in a checkout, not in a site.
+_NAMED_BY_FILE = re.compile(r"\[([\w./]+\.md)\](?=\(\1[)#])")
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)")
 
 
@@ -70,7 +72,14 @@ def on_post_build(*, config: Any) -> None:
 
 def site_links(text: str, folder: str) -> str:
     """Text of a page that lies in this folder of the repository, with links as they are in the site."""
-    return _LINK.sub(lambda found: _site_link(found[1], folder), text)
+    titled = _NAMED_BY_FILE.sub(lambda found: f"[{_title(ROOT / folder / found[1])}]", text)
+    return _LINK.sub(lambda found: _site_link(found[1], folder), titled)
+
+
+def _title(page: Path) -> str:
+    """First heading of a page; its file name where it has none."""
+    heading = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE) if page.exists() else None
+    return heading[1] if heading else page.name
 
 
 def _site_link(target: str, folder: str) -> str:

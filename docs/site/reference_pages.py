@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -13,27 +14,86 @@ import typer
 from sheafedge import plugins
 from sheafedge.emulator.edge.commands.command_options import SUMMARIES
 from sheafedge.emulator.edge.commands.device_commands import run_command
+from sheafedge.scenarios.catalog.algorithm_catalog import AlgorithmEntry, algorithm_entries
+from sheafedge.scenarios.catalog.field_catalog import FieldEntry, scenario_fields
 from sheafedge.scenarios.terminal.cli import app
 
+_FIELDS_HEAD = """# Fields of a scenario
+
+Every field, from the schema that checks it; `sheafedge fields PREFIX` prints the same. A file sets
+`loss_probability` in its table `[link]`, the command line `--set link.loss_probability=0.2`. `*` stands for the number
+of an entry in a list of tables, such as `[[faults]]`. How fields work together: [scenarios](../scenarios.md),
+[links](../links.md), [faults](../faults.md), [algorithms](../algorithms.md)."""
+_ALGORITHMS_HEAD = """# Algorithms by name
+
+Every value of `algorithm`; `sheafedge algorithms NAME` prints the same. Equations, sources and choices:
+[algorithms](../algorithms.md)."""
+_COMMANDS_HEAD = """# Command line
+
+Made from the program; `sheafedge COMMAND --help` prints the same. A mistake is answered with one sentence and exit
+code 2 ([errors](../errors.md)).
+"""
 _VALUES = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
 
 
 def pages() -> dict[str, str]:
     """Place in the site -> text in Markdown."""
-    return {"reference/command_line.md": command_line_page(), "reference/python.md": python_page()}
+    return {
+        "reference/fields.md": fields_page(),
+        "reference/algorithms.md": algorithms_page(),
+        "reference/command_line.md": command_line_page(),
+        "reference/python.md": python_page(),
+    }
+
+
+def fields_page() -> str:
+    """Every field of a scenario, a section per table."""
+    lines = [_FIELDS_HEAD]
+    fields = scenario_fields()
+    tables = {"": "Top level", **{one.name: one.meaning for one in fields if one.is_table}}
+    for table, meaning in tables.items():
+        inside = [one for one in fields if not one.is_table and _table_of(one.name) == table]
+        if inside:
+            lines += ["", f"## {table or meaning}", "", *([f"{meaning}.", ""] if table else [])]
+            lines += ["| Field | Type | Default | Meaning |", "|---|---|---|---|"]
+            lines += map(_field_row, inside)
+    return "\n".join(lines) + "\n"
+
+
+def _table_of(name: str) -> str:
+    """Table that holds a field; entries of a list of tables belong to the list."""
+    return name.rpartition(".")[0].removesuffix(".*")
+
+
+def _field_row(field: FieldEntry) -> str:
+    name = field.name.rpartition(".")[2]
+    kind = f"{field.type}, {field.unit}" if field.unit else field.type
+    meaning = f"{field.meaning}. Valid: {field.valid}" if field.valid else field.meaning
+    return f"| `{name}` | {cell(kind)} | {cell(f'`{field.default}`')} | {cell(meaning)} |"
+
+
+def algorithms_page() -> str:
+    """Every algorithm with what it sends, needs and reads."""
+    return (
+        "\n".join([_ALGORITHMS_HEAD, *(line for one in algorithm_entries() for line in _algorithm_lines(one))]) + "\n"
+    )
+
+
+def _algorithm_lines(one: AlgorithmEntry) -> Iterator[str]:
+    yield from ["", f"## {one.name}", "", f"{one.summary}.", ""]
+    yield f"- learns with {one.partners}" + (f"; sends {', '.join(one.sends)}" if one.sends else "; sends nothing")
+    yield f"- trains {one.trains}"
+    if one.needs:
+        yield f"- needs {'; '.join(one.needs)}"
+    if one.fields:
+        yield f"- reads {', '.join(f'`{field}`' for field in one.fields)}"
 
 
 def command_line_page() -> str:
     """All commands with their arguments and options."""
     root = typer.main.get_command(app)
-    lines = [
-        "# Command line",
-        "",
-        "Made from the program; `sheafedge COMMAND --help` prints the same.",
-        "A mistake is answered with one sentence and exit code 2 ([errors](../errors.md)).",
-        "",
-        " \u00b7 ".join(f"[`{name}`](#sheafedge-{name.replace(' ', '-')})" for name in _commands(root)),
-    ]
+    links = (f"[`{name}`](#sheafedge-{name.replace(' ', '-')})" for name in _commands(root))
+    lines = [_COMMANDS_HEAD, " \u00b7 ".join(links)]
     for name, command in _commands(root).items():
         lines += ["", f"## sheafedge {name}", "", *_command_lines(name, command)]
     return "\n".join(lines) + "\n"
@@ -67,7 +127,8 @@ def _command_lines(name: str, command: Any) -> Iterator[str]:
 
 def _prose(text: str) -> Iterator[str]:
     """Paragraphs of a help text; lines of commands in it as code."""
-    for line in text.replace("\b\n", "").replace("\f", "").splitlines():
+    plain = re.sub(r"\[/?bold\]", "**", text.replace("\b\n", "").replace("\f", "")).replace("\\[", "[")
+    for line in plain.splitlines():
         yield f"    {line.strip()}" if line.strip().startswith("sheafedge ") else line.strip()
 
 

@@ -19,6 +19,7 @@ from sheafedge.datasets.recordings.recording_layout import FIELDS
 from sheafedge.emulator.contracts import SheafedgeError
 from sheafedge.emulator.network.channels.link_state import LinkState
 from sheafedge.emulator.recorder import Traffic
+from sheafedge.scenarios.catalog.field_catalog import scenario_fields
 from sheafedge.scenarios.tasks.task_table import TASKS
 
 pytestmark = pytest.mark.checkout  # docs are not shipped
@@ -80,12 +81,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(found), f"{page.name}: {target}#{anchor}"
 
 
-def test_the_reference_has_every_command_and_every_public_name(reference_pages: ModuleType) -> None:
+def test_the_reference_has_every_command_every_field_and_every_public_name(reference_pages: ModuleType) -> None:
     pages = reference_pages.pages()
     commands = re.findall(r"^## sheafedge (.+)$", pages["reference/command_line.md"], re.MULTILINE)
     assert {"run", "compare", "export", "serve", "import deepsense"} <= set(commands)
     assert "`--set KEY=VALUE`" in pages["reference/command_line.md"]
     assert "--bind" in pages["reference/command_line.md"], "options of commands for devices"
+    fields = re.findall(r"^\| `(\w+)` \|", pages["reference/fields.md"], re.MULTILINE)
+    assert Counter(fields) == Counter(one.name.rpartition(".")[2] for one in scenario_fields() if not one.is_table)
     names = set(re.findall(r"heading: sheafedge\.(\S+)$", pages["reference/python.md"], re.MULTILINE))
     assert names == {*sheafedge.__all__, *(f"plugins.{name}" for name in plugins.__all__)} - {"__version__"}
 
