@@ -17,10 +17,11 @@ import pydantic
 from ...emulator.contracts import ConfigError, ScenarioError
 from ...emulator.plugin_sources import check_listed, placed
 from ...emulator.regular_file import is_regular
+from ..scenario_files.layered_file import LayeredFile, read_layers
 from .compatibility import IncompatibleError, complaints
 from .former_names import with_present_names
 from .scenario_fields import ScenarioFields
-from .toml_file import MAX_DEPTH, read_toml, refuse_absurd
+from .toml_file import MAX_DEPTH, refuse_absurd
 from .wording import no_table, sentences, shown
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
@@ -116,12 +117,12 @@ def _listed(tables: Mapping[str, Any]) -> list[str]:
 
 
 def listed_plugins(path: Path) -> list[str]:
-    """Plugins that a scenario file lists, their paths relative to it made absolute.
+    """Plugins that a scenario file or its bases list, paths relative to the file that lists them made absolute.
 
     Raises:
         ConfigError: it is no TOML file.
     """
-    return placed(_listed(read_toml(path)), path.parent)
+    return _listed(read_layers(path, shipped_scenarios()).tables)
 
 
 def shipped_scenarios() -> dict[str, Path]:
@@ -133,12 +134,21 @@ def load_scenario(name_or_path: str) -> Scenario:
     """A shipped scenario by name, or a TOML file by path; that of a run folder may use former names of fields.
 
     Raises:
-        ConfigError: no such scenario, not TOML, or an impossible value.
+        ConfigError: no such scenario, not TOML, or an impossible value, with the file and the line that set it.
 
     Examples:
         >>> from sheafedge import load_scenario
         >>> load_scenario("blockage").algorithm
         'sheaf_dmfl_att'
+    """
+    return scenario_of(scenario_layers(name_or_path))
+
+
+def scenario_layers(name_or_path: str) -> LayeredFile:
+    """File of a scenario and of the scenarios that it builds on, as they are written.
+
+    Raises:
+        ConfigError: no such scenario, or not TOML.
     """
     shipped = shipped_scenarios()
     path = shipped.get(name_or_path, Path(name_or_path))
@@ -147,11 +157,22 @@ def load_scenario(name_or_path: str) -> Scenario:
         hint = f"; did you mean {close[0]}?" if close else ""
         unknown = f"{name_or_path} is not a file here" if path.suffix else f"unknown scenario {shown(name_or_path)}"
         raise ConfigError(f"{unknown}; give a TOML file or one of: {', '.join(shipped)}{hint}")
-    tree = read_toml(path)
+    return read_layers(path, shipped)
+
+
+def scenario_of(layers: LayeredFile) -> Scenario:
+    """The scenario that a file and its bases describe.
+
+    Raises:
+        ConfigError: an impossible value, with the file and the line that set it.
+    """
+    path, tables = layers.paths[0], dict(layers.tables)
     if path.with_name("metrics.jsonl").is_file():  # of a run folder, which repeats its run in every later version
-        tree = with_present_names(tree)
-    source = "" if name_or_path in shipped else f"{path}: "
-    return _validated({"name": path.stem, **tree}, path, source)
+        tables = with_present_names(tables)
+    try:
+        return validated({"name": path.stem, **tables})
+    except ScenarioError as errors:
+        raise layers.located(errors.sentences) from None
 
 
 def stored_scenario(tables: Mapping[str, Any], source: str) -> Scenario:
@@ -164,16 +185,12 @@ def stored_scenario(tables: Mapping[str, Any], source: str) -> Scenario:
     Raises:
         ConfigError: an impossible value.
     """
-    return _validated(with_present_names(tables), Path(source), f"{source}: ")
-
-
-def _validated(tables: Mapping[str, Any], path: Path, source: str) -> Scenario:
-    """Scenario from the tables of a file, with a list of plugins only where the file has one."""
-    listed = {"plugins": placed(_listed(tables), path.parent)} if _listed(tables) else {}
+    present = with_present_names(tables)
+    listed = {"plugins": placed(_listed(present), Path(source).parent)} if _listed(present) else {}
     try:
-        return validated({**tables, **listed})
+        return validated({**present, **listed})
     except ScenarioError as errors:
-        raise ScenarioError(errors.sentences, source) from None
+        raise ScenarioError(errors.sentences, f"{source}: ") from None
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:

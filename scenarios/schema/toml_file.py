@@ -53,10 +53,19 @@ def parsed_toml(text: str, source: str) -> dict[str, Any]:
         raise ConfigError(f"{source} nests tables deeper than {MAX_DEPTH}, which no file of ours does; repair it")
     try:
         tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        where = _with_line(source, error)
+        raise ConfigError(f"{where} is not a readable TOML file ({reason(error)}); repair or replace it") from None
     except (ValueError, RecursionError) as error:  # of numbers with thousands of digits a plain ValueError
         raise ConfigError(f"{source} is not a readable TOML file ({reason(error)}); repair or replace it") from None
     refuse_absurd(tables, source)
     return tables
+
+
+def _with_line(source: str, error: tomllib.TOMLDecodeError) -> str:
+    """The source and the line where the parser stopped, as editors and compilers write it."""
+    found = re.search(r"\(at line (\d+)", str(error))
+    return f"{shown(source)}:{found[1]}" if found else shown(source)
 
 
 def refuse_absurd(value: object, source: str) -> None:

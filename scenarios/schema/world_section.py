@@ -5,6 +5,7 @@ A world is the table `[world]` of a scenario file, or of a file of its own, besi
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import pydantic
 import tomli_w
 from pydantic import Field
 
-from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, Modality
+from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, Modality, ScenarioError
 from ...emulator.regular_file import is_regular
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
@@ -22,8 +23,9 @@ from ...emulator.sensors.lidar import LidarSettings
 from ...emulator.sensors.radar import RadarSettings
 from ...emulator.world.sky import SkySettings
 from ...emulator.world.street_settings import StreetSettings
+from ..scenario_files.layered_file import LayeredFile, read_layers
 from .section import Probability, Section
-from .toml_file import parsed_toml, read_toml
+from .toml_file import parsed_toml
 from .wording import one_sentence, shown
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
@@ -224,15 +226,21 @@ def load_world(name_or_path: str, edits: Mapping[str, Any] | None = None) -> Wor
         ConfigError: no such world, not TOML, or a key or value that does not fit.
     """
     if name_or_path in WORLDS:
-        tree: dict[str, Any] = {"world": dict(WORLDS[name_or_path])}
+        layers, tree = None, {"world": dict(WORLDS[name_or_path])}
     else:
-        tree = _read(name_or_path)
+        layers = _read(name_or_path)
+        tree = copy.deepcopy(dict(layers.tables))
     for key, value in (edits or {}).items():
         _edit(tree, key, value)
-    return _world(tree, name_or_path)
+    try:
+        return _world(tree, name_or_path)
+    except ScenarioError as errors:
+        if layers is None or edits:  # of an edit, no file is to blame
+            raise
+        raise layers.located(errors.sentences) from None
 
 
-def _read(name_or_path: str) -> dict[str, Any]:
+def _read(name_or_path: str) -> LayeredFile:
     shipped = SHIPPED / f"{name_or_path}.toml"
     # a plain name first means a shipped scenario; a path with folders never does
     path = shipped if Path(name_or_path).name == name_or_path and is_regular(shipped) else Path(name_or_path)
@@ -240,7 +248,7 @@ def _read(name_or_path: str) -> dict[str, Any]:
         raise ConfigError(
             f"unknown world {shown(name_or_path)}; give a TOML file, a scenario, or one of: {', '.join(WORLDS)}"
         )
-    return read_toml(path)
+    return read_layers(path, {one.stem: one for one in SHIPPED.glob("*.toml")})
 
 
 def _edit(tree: dict[str, Any], key: str, value: Any) -> None:
@@ -261,5 +269,5 @@ def _world(tree: Mapping[str, Any], source: str) -> WorldFile:
     try:
         tables = _Tables.model_validate({name: tree[name] for name in _Tables.model_fields if name in tree})
     except pydantic.ValidationError as error:
-        raise ConfigError(one_sentence(error, _Tables)) from None
+        raise ScenarioError([one_sentence(error, _Tables)]) from None
     return WorldFile(tables.world, tables.seed)

@@ -1,4 +1,4 @@
-"""`scenarios`, `algorithms` and `fields`: what a scenario can say, printed from the code that checks it."""
+"""`scenarios`, `show`, `algorithms` and `fields`: what a scenario can say, printed from the code that checks it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from .command_panels import RUN, examples
-from .completion import complete_algorithm, complete_field
-from .plugin_options import PLUGIN, load_wanted
+from .completion import complete_algorithm, complete_assignment, complete_field, complete_scenario
+from .plugin_options import PLUGIN, TRUST, load_wanted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 
 
 def add_lookup_commands(app: typer.Typer) -> None:
-    """Registration of `scenarios`, `algorithms` and `fields` with the command line."""
+    """Registration of `scenarios`, `show`, `algorithms` and `fields` with the command line."""
     app.command("scenarios", rich_help_panel=RUN)(scenarios)
+    app.command(
+        "show",
+        rich_help_panel=RUN,
+        epilog=examples(
+            "sheafedge show blockage", "sheafedge show my_scenario.toml --set rounds=40", "sheafedge show digits --all"
+        ),
+    )(show)
     app.command(
         "algorithms",
         rich_help_panel=RUN,
@@ -37,6 +44,44 @@ def scenarios() -> None:
     from .console_elements import print_list, standard_console
 
     print_list(standard_console(), [(name, load_scenario(name).summary) for name in shipped_scenarios()])
+
+
+def show(
+    scenario: Annotated[
+        str, typer.Argument(help="Name of a shipped scenario, or a TOML file.", autocompletion=complete_scenario)
+    ],
+    set_: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a field; repeatable.", autocompletion=complete_assignment),
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Show the fields that nobody set, too, with their defaults.")
+    ] = False,
+    plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
+    trust_plugins: Annotated[bool, TRUST] = False,
+) -> None:
+    """Print what a scenario comes down to as TOML, and where every value comes from."""
+    from ..scenario_files.annotated_toml import annotated_toml, set_tables
+    from ..schema.scenario import parse_assignment, scenario_layers, scenario_of
+
+    load_wanted(plugin, trusted=scenario if trust_plugins else None)
+    layers = scenario_layers(scenario)
+    edits = dict(parse_assignment(text) for text in set_ or [])
+    tables = scenario_of(layers).edited(edits).tables()
+
+    def edited(key: str) -> bool:
+        return any(key == one or key.startswith(f"{one}.") for one in edits)
+
+    def origin(key: str) -> str:
+        if edited(key):
+            return "--set"
+        if not layers.sets(key):
+            return "default" if key != "name" else "name of the file"
+        place = layers.place_of(key)
+        return "" if place is None else f"{place.path.name}:{place.line}"
+
+    shown = tables if all_ else set_tables(tables, lambda key: edited(key) or layers.sets(key) or key == "name")
+    typer.echo(annotated_toml(shown, origin), nl=False)
 
 
 def algorithms(
