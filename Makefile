@@ -13,7 +13,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results federated edge docs clean
+.PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results federated edge docs release clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ edge: $(STAMP)  ## docs/edge.md: fewer bits, lost sensors, late joiners; an hour
 docs: $(STAMP)  ## installs MkDocs (the extra [docs]) and builds the documentation site: build/site/index.html
 	$(VENV)/bin/python -m pip install -q -c constraints.txt -e '.[dev,docs]'
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build
+
+release: $(STAMP)  ## build the source archive and the wheel into dist/, install and try the wheel, and say what to type
+	$(VENV)/bin/python .ci/release.py
 
 clean:  ## remove everything that was built or cached, .venv included
 	rm -rf $(VENV) .editable build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
