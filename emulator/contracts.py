@@ -31,7 +31,16 @@ PRESENT_NAME = "present"
 
 
 class SheafedgeError(Exception):
-    """Base of every error that a user can cause; the command line prints it as one sentence and exits with 2."""
+    """Base of every error that a user can cause; the command line prints it as one sentence and exits with 2.
+
+    Examples:
+        >>> from sheafedge import SheafedgeError, load_scenario
+        >>> try:
+        ...     load_scenario("digits").edited({"rounds": 0})
+        ... except SheafedgeError as error:
+        ...     print(error)
+        rounds must be at least 1, got 0
+    """
 
 
 class ConfigError(SheafedgeError, ValueError):

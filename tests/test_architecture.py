@@ -41,7 +41,7 @@ EMULATOR = frozenset({"numpy", "simpy", "networkx", "zmq", "msgpack", "xxhash"})
 LEARNING = frozenset({"torch", "numpy", "onnx", "onnxscript"})
 #: The longest path that matches a file decides.
 ALLOWED = {
-    "__init__.py": Arrows(frozenset(), ours=("scenarios", "version")),
+    "__init__.py": Arrows(frozenset(), ours=("emulator.contracts", "emulator.edge", "plugins", "scenarios", "version")),
     "version.py": Arrows(frozenset(), own_package=False),
     "plugins.py": Arrows(frozenset(), ours=("emulator", "models.algorithms.algorithm", "datasets", "scenarios")),
     "emulator": Arrows(EMULATOR),
@@ -61,6 +61,10 @@ ALLOWED = {
     "scenarios/compare/statistics.py": Arrows(frozenset({"numpy", "scipy"})),
     "scenarios/report": Arrows(
         frozenset({"jinja2", "matplotlib", "numpy", "pydantic"}), ours=("emulator", "datasets", "version", "scenarios")
+    ),
+    "scenarios/library": Arrows(
+        frozenset({"numpy", "onnx", "pandas", "rich", "torch"}),
+        ours=("emulator.contracts", "emulator.edge", "emulator.network", "emulator.regular_file"),
     ),
     "scenarios": Arrows(
         EMULATOR | LEARNING | {"h5py", "matplotlib", "pydantic", "rich", "safetensors", "tomli_w", "typer"},

@@ -10,6 +10,7 @@ Files beside these, such as the scenario of the run, are listed in the manifest 
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import zipfile
@@ -32,9 +33,9 @@ from .onnx_session import LONGEST_RUN_S, OnnxSession
 _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the same bundle gives the same archive, whenever it is packed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Bundle:
-    """A bundle that is whole, and whose model answers here as it did where it was made.
+    """A bundle that is whole, and whose model answers here as it did where it was made: `load_bundle` makes it.
 
     Attributes:
         path: path of the folder or the archive.
@@ -43,6 +44,15 @@ class Bundle:
         session: the loaded model.
         samples: input -> [rows, ...] samples whose answers the bundle promises.
         golden_error: largest difference of the model's logits here to the promised ones.
+
+    Examples:
+        >>> from sheafedge import load_bundle, load_run
+        >>> (made,) = load_run("runs/digits").export([2])  # of sheafedge run digits --set rounds=5 --out runs/digits
+        >>> bundle = load_bundle(made.folder)
+        >>> bundle
+        Bundle(digits-client-02: table [64] -> 10 labels, float32)
+        >>> bundle.manifest.inputs[0].meaning
+        'one row, its columns in the order of the data'
     """
 
     path: Path
@@ -52,9 +62,14 @@ class Bundle:
     samples: Mapping[str, NDArray[np.float32]]
     golden_error: float
 
+    def __repr__(self) -> str:
+        said = self.manifest
+        inputs = ", ".join(f"{one.modality} {list(one.shape)}" for one in said.inputs)
+        return f"Bundle({said.name}: {inputs} -> {len(said.output.labels)} labels, {said.precision})"
+
 
 def load_bundle(
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     cuda: bool = False,
     threads: int = 1,
@@ -72,7 +87,15 @@ def load_bundle(
     Raises:
         BundleError: it is incomplete, changed, no bundle, or its model does not answer here as it should.
         LoadStoppedError: the trial was told to stop.
+
+    Examples:
+        >>> from sheafedge import load_bundle, load_run
+        >>> (made,) = load_run("runs/digits").export([1])  # of sheafedge run digits --set rounds=5 --out runs/digits
+        >>> bundle = load_bundle(made.archive)
+        >>> bundle.session.run(bundle.samples).shape == (len(bundle.samples["table"]), 10)
+        True
     """
+    path = Path(path)
     manifest, content = read_bundle(path)
     if trial is not None:
         trial.run(path, manifest)

@@ -34,6 +34,15 @@ class FrameClient:
     Raises:
         ConfigError: it is no address, or one beyond this host and there are no keys.
         TransportError: it cannot be connected.
+
+    Examples:
+        >>> import json
+        >>> from sheafedge import FrameClient, load_run, serve
+        >>> (made,) = load_run("runs/digits").export([1])  # of sheafedge run digits --set rounds=5 --out runs/digits
+        >>> with serve(made.folder) as server, FrameClient(server.address) as client:
+        ...     client.ask_description()
+        ...     json.loads(client.receive(timeout_s=60.0).manifest)["name"]
+        'digits-client-01'
     """
 
     def __init__(self, address: str, *, keys: CurveKeys | None = None, timeout_s: float = 5.0) -> None:

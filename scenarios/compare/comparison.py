@@ -197,3 +197,29 @@ def _toml(path: Path) -> dict[str, Any]:
         return read_toml(path)
     except ConfigError:
         return {}
+
+
+def combined(tables: dict[str, Any], replaced: Mapping[str, Any], edits: Edits) -> Comparison:
+    """Comparison from the tables of a file, some of them replaced by what a user asked for.
+
+    Args:
+        tables: tables of `loaded_tables`; without methods, all algorithms are compared.
+        replaced: `methods`, `seeds`, `vary` and `reference`, as far as they were given.
+        edits: dotted key -> value, for all methods, after those of the file.
+
+    Raises:
+        ConfigError: an invalid comparison.
+    """
+    merged = {**tables, **replaced}
+    if "methods" in replaced:
+        merged.pop("tuning", None)  # it describes the replaced methods
+        # the reference of the file would be refused if it is none of the new methods
+        if "reference" not in replaced and merged.get("reference") not in replaced["methods"]:
+            merged.pop("reference", None)
+    elif "methods" not in merged:
+        from ...models.algorithms.algorithm_table import ALGORITHMS
+
+        merged["methods"] = {name: {"algorithm": name} for name in ALGORITHMS}
+    comparison = validated_comparison(merged)
+    # after validation, which makes one flat table of the edits in the file
+    return comparison.edited({"set": {**comparison.edits, **edits}}) if edits else comparison

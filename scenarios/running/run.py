@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...emulator.contracts import ConfigError, MessageKind, ScenarioError, SheafedgeError
 from ...emulator.network.transport.errors import WorkerLost
 from ...emulator.network.transport.wire import Wire
 from ...emulator.ownership import owned
+from ..library.run_result import RunResult
+from ..library.shown_progress import shown_run
 from ..schema.compatibility import run_complaints
 from ..schema.network_section import NetworkSection
-from ..schema.scenario import Scenario
+from ..schema.scenario import Scenario, load_scenario
 from ..wiring.emulation import make_transport
 from ..wiring.encoders import check_weights
 from ..wiring.pacing import pacing_of
@@ -34,7 +36,7 @@ from .interrupted_run import (
     real_folder,
     target_of,
 )
-from .progress import NoRunProgress, RunProgress
+from .progress import RunProgress
 from .run_folder import (
     RunFolder,
     complete,
@@ -49,27 +51,6 @@ from .run_summary import run_summary
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
-    """Result of a run.
-
-    Attributes:
-        folder: path of the run folder.
-        summary: content of its `summary.json`.
-        warnings: sentences about instabilities during training and about a late clock; the summary also holds those
-            from before it.
-
-    Examples:
-        >>> result = RunResult(Path("runs/street"), {"groups": {"camera+rf": {"f1": 0.83}}})
-        >>> result.summary["groups"]["camera+rf"]["f1"]
-        0.83
-    """
-
-    folder: Path
-    summary: Mapping[str, Any]
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Conditions:
     """Options of a run that change none of its results; see `run_scenario`."""
 
@@ -79,9 +60,9 @@ class _Conditions:
 
 
 def run_scenario(
-    scenario: Scenario,
-    out: Path | None = None,
-    progress: RunProgress | None = None,
+    scenario: Scenario | str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    progress: RunProgress | bool | None = None,
     *,
     checkpoints: bool = True,
     workers: Workers | None = None,
@@ -90,13 +71,16 @@ def run_scenario(
     """Run a scenario from nothing to exported models.
 
     Args:
-        scenario: scenario to run.
-        out: name of the run folder; None picks a new one under `runs/`.
-        progress: callbacks; None: no progress.
+        scenario: scenario to run, or the name or path that `load_scenario` takes.
+        out: path of the run folder, which must not exist; None: a new one under `runs/`.
+        progress: True: lines or a bar as on the command line; callbacks: these are called; None: no progress.
         checkpoints: whether checkpoints are written as the scenario says.
         workers: processes that run its clients; None: this process does. The results are the same.
         real_time: how its clock follows real time; None: it does not. The results are the same, except where outside
             processes play clients of it: such a run writes no checkpoints, because the state of those is elsewhere.
+
+    Returns:
+        The folder of the run and what is in it: scores, data frames, models, bundles, report.
 
     Raises:
         WorkerLost: a worker died.
@@ -105,21 +89,24 @@ def run_scenario(
 
     Examples:
         >>> from sheafedge import load_scenario, run_scenario
-        >>> small = {"clients.n_clients": 3, "world.n_sites": 1, "world.duration_s": 300, "export.onnx": False}
-        >>> result = run_scenario(load_scenario("beam_tracking").edited({**small, "rounds": 1, "export.pictures": 0}))
-        >>> sorted(result.summary["groups"])
-        ['both', 'gps', 'rf']
+        >>> small = {"clients.n_clients": 4, "rounds": 2, "link.loss_probability": 0.1, "export.onnx": False}
+        >>> result = run_scenario(load_scenario("digits").edited(small), "runs/small")
+        >>> result.summary["groups"]["all"]["accuracy"] > 0.5
+        True
+        >>> (result.folder / "metrics.jsonl").exists()
+        True
     """
+    chosen = scenario if isinstance(scenario, Scenario) else load_scenario(scenario)
     # All that can be wrong is found before the first round, and nothing but a lock is on disk until then.
-    every = scenario.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
-    conditions = _Conditions(progress or NoRunProgress(), workers, real_time)
-    with owned_target(out, default_targets(scenario.name, scenario.algorithm, scenario.seed)) as target:
-        return _played(scenario, every, conditions, open_run_folder(target))
+    every = chosen.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
+    folder, defaults = None if out is None else Path(out), default_targets(chosen.name, chosen.algorithm, chosen.seed)
+    with owned_target(folder, defaults) as target, shown_run(progress, chosen) as callbacks:
+        return _played(chosen, every, _Conditions(callbacks, workers, real_time), open_run_folder(target))
 
 
 def resume_run(
-    path: Path,
-    progress: RunProgress | None = None,
+    path: str | os.PathLike[str],
+    progress: RunProgress | bool | None = None,
     workers: Workers | None = None,
     real_time: RealTime | None = None,
 ) -> RunResult:
@@ -127,20 +114,28 @@ def resume_run(
 
     Args:
         path: folder of the interrupted run.
-        progress: callbacks; None: no progress.
+        progress: as for `run_scenario`.
         workers: processes that run its clients from now on; None: this process does.
         real_time: how its clock follows real time from now on; all its clients are emulated.
 
     Raises:
         OwnedError: the run is still alive, or another process resumes it.
         SheafedgeError: the folder holds no run that can be resumed, or an error of `run_scenario`.
+
+    Examples:
+        >>> from sheafedge import SheafedgeError, resume_run
+        >>> try:
+        ...     resume_run("runs/elsewhere")
+        ... except SheafedgeError as error:
+        ...     print(str(error).partition(";")[0])
+        runs/elsewhere is not the folder of a run that was interrupted
     """
-    folder = real_folder(path)
-    interrupted_scenario(folder)  # of what is no such folder, nobody need be the owner
-    with owned(target_of(folder), RESUME_ANOTHER):
+    folder = real_folder(Path(path))
+    scenario = interrupted_scenario(folder)  # of what is no such folder, nobody need be the owner
+    with owned(target_of(folder), RESUME_ANOTHER), shown_run(progress, scenario) as callbacks:
         if (summary := last_summary(folder)) is not None and folder != target_of(folder):
             return RunResult(complete(folder), summary)
-        return _resumed(interrupted_run(folder), _Conditions(progress or NoRunProgress(), workers, real_time))
+        return _resumed(interrupted_run(folder), _Conditions(callbacks, workers, real_time))
 
 
 def _resumed(interrupted: Interrupted, conditions: _Conditions) -> RunResult:

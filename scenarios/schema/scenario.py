@@ -7,6 +7,7 @@ table of rules about what does not go together; a variant is an edit of that val
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -126,12 +127,21 @@ def listed_plugins(path: Path) -> list[str]:
 
 
 def shipped_scenarios() -> dict[str, Path]:
-    """Name -> file of every scenario that comes with the package."""
+    """Name -> file of every scenario that comes with the package.
+
+    Examples:
+        >>> from sheafedge import load_scenario, shipped_scenarios
+        >>> load_scenario("digits").name in shipped_scenarios()
+        True
+    """
     return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
 
 
-def load_scenario(name_or_path: str) -> Scenario:
+def load_scenario(name_or_path: str | os.PathLike[str]) -> Scenario:
     """A shipped scenario by name, or a TOML file by path; that of a run folder may use former names of fields.
+
+    Args:
+        name_or_path: a name of `shipped_scenarios`, or a path.
 
     Raises:
         ConfigError: no such scenario, not TOML, or an impossible value, with the file and the line that set it.
@@ -141,7 +151,7 @@ def load_scenario(name_or_path: str) -> Scenario:
         >>> load_scenario("blockage").algorithm
         'sheaf_dmfl_att'
     """
-    return scenario_of(scenario_layers(name_or_path))
+    return scenario_of(scenario_layers(os.fspath(name_or_path)))
 
 
 def scenario_layers(name_or_path: str) -> LayeredFile:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...emulator.contracts import ConfigError
-from ..compare.comparison import Comparison, Edits, loaded_tables, validated_comparison
+from ..compare.comparison import Comparison, Edits, combined, loaded_tables
 from ..schema.scenario import parse_assignment
 
 #: Pieces of a list: a bracketed or quoted piece stays whole, so commas inside it do not separate.
@@ -39,29 +39,17 @@ def requested_comparison(
     Raises:
         ConfigError: an invalid option or file.
     """
-    tables = loaded_tables(name_or_path)
-    chosen = {**_algorithm_methods(algorithms), **dict(_parsed_method(text) for text in methods)}
-    if chosen:
-        tables["methods"] = chosen
-        tables.pop("tuning", None)  # it describes the replaced methods
-        # the reference of the file would be refused if it is none of the new methods
-        if tables.get("reference") not in chosen:
-            tables.pop("reference", None)
-    elif "methods" not in tables:
-        from ...models.algorithms.algorithm_table import ALGORITHMS
-
-        tables["methods"] = {name: {"algorithm": name} for name in ALGORITHMS}
+    replaced: dict[str, Any] = {}
+    if chosen := {**_algorithm_methods(algorithms), **dict(_parsed_method(text) for text in methods)}:
+        replaced["methods"] = chosen
     if seeds is not None:
-        tables["seeds"] = first_seeds(seeds)
+        replaced["seeds"] = first_seeds(seeds)
     if vary is not None:
         key, values = parsed_values("--vary", vary)
-        tables["vary"] = {key: values}
+        replaced["vary"] = {key: values}
     if reference is not None:
-        tables["reference"] = reference
-    comparison = validated_comparison(tables)
-    # after validation, which makes one flat table of the edits in the file
-    more = dict(parse_assignment(text) for text in edits)
-    return comparison.edited({"set": {**comparison.edits, **more}}) if more else comparison
+        replaced["reference"] = reference
+    return combined(loaded_tables(name_or_path), replaced, dict(parse_assignment(text) for text in edits))
 
 
 def first_seeds(n_seeds: int) -> list[int]:

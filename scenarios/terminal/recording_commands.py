@@ -7,11 +7,10 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
+from ..recording.recording_target import refuse_target
 from .command_panels import WORLD, examples
 from .completion import complete_assignment, complete_scenario
 
-#: File systems take 255 bytes; while it is written the file has a longer name.
-LONGEST_NAME = 200
 _OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must not exist yet.")
 
 
@@ -65,7 +64,7 @@ def record(
     from ..schema.world_section import load_world
 
     file = load_world(world, dict(parse_assignment(text) for text in set_ or []))
-    _check_target(out)
+    refuse_target(out)
 
     from ..recording.record import record_world
     from .console_elements import standard_console
@@ -95,7 +94,7 @@ def import_deepsense(
     from ...datasets.deepsense.deepsense_folder import import_deepsense as run_import
     from ...version import __version__
 
-    _check_target(out)
+    refuse_target(out)
     report = run_import(
         root,
         scenario,
@@ -141,18 +140,3 @@ def inspect(
         raise ConfigError(f"cannot write pictures to {plot} ({error}); give --plot another folder") from None
     for picture in pictures:
         console.print(f"wrote {picture}", soft_wrap=True)
-
-
-def _check_target(out: Path) -> None:
-    """Refuses, before minutes of recording, an output path that cannot be written."""
-    from ...emulator.contracts import ConfigError
-    from ...emulator.regular_file import is_folder, shown
-
-    if not is_folder(out.parent):
-        raise ConfigError(f"--out {shown(out)} lies in a folder that does not exist; make {shown(out.parent)} first")
-    if len(out.name.encode()) > LONGEST_NAME:
-        raise ConfigError(f"--out {shown(out)} has a name of over {LONGEST_NAME} bytes; choose a shorter one")
-    if is_folder(out):
-        raise ConfigError(f"--out {out} is a folder; name a file in it, such as {out / 'recording.h5'}")
-    if out.exists():
-        raise ConfigError(f"--out {out} exists already; name another file, or move that one away")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..running.run import RunResult
+from ..library.run_result import RunResult
 from ..tasks.task_spec import Task
 from ..tasks.task_table import TASKS
 from .console_elements import data_table, print_facts, print_warning

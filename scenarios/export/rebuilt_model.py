@@ -1,0 +1,108 @@
+"""An exported model in the library that trained it: rebuilt from the scenario, with the values of the ONNX file."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from ...emulator.contracts import Modality
+from ...models.client_model import ClientModel
+from ...models.export.onnx_export import Deployed, DeployedModel, DeployedTwins
+from ...models.twin_model import TwinModel
+from ..schema.scenario import Scenario
+from ..wiring.encoders import embedding_dim, make_encoder
+
+#: What can go wrong where a scenario of another version builds another network from the same names.
+NOT_REBUILT = (KeyError, StopIteration, RuntimeError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class _SampleRows:
+    """Some samples in place of training rows, for encoders that compute statistics of their inputs."""
+
+    samples: Mapping[str, NDArray[np.float32]]
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: rows.shape[1:] for name, rows in self.samples.items()}
+
+    def __len__(self) -> int:
+        return len(next(iter(self.samples.values())))
+
+    def inputs(self, indices: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+        return {name: rows[indices] for name, rows in self.samples.items()}
+
+
+def rebuilt_model(
+    scenario: Scenario,
+    group_name: str,
+    modalities: Sequence[Modality],
+    samples: Mapping[str, NDArray[np.float32]],
+    model: onnx.ModelProto,
+) -> Deployed:
+    """Model of a client with the values of its ONNX file, whose initializers are named as in a state dict.
+
+    Args:
+        scenario: scenario of the run.
+        group_name: group of the client.
+        modalities: inputs of the model, in order.
+        samples: modality -> [n, ...] any inputs; only their shapes matter, since all statistics are overwritten.
+        model: content of the ONNX file.
+
+    Returns:
+        The model in float32, on the CPU, in evaluation mode.
+
+    Raises:
+        One of `NOT_REBUILT`: the scenario builds another network.
+    """
+    group, rows = scenario.clients.group(group_name), _SampleRows(samples)
+    made = {
+        # the client number 0 only seeds initial weights; weights and statistics are overwritten below
+        modality: make_encoder(scenario.task_spec, scenario.model, scenario.seed, modality, rows, 0, group.encoder)
+        for modality in modalities
+    }
+    network = ClientModel(
+        {modality: normalizer for modality, (normalizer, _) in made.items()},
+        {modality: encoder for modality, (_, encoder) in made.items()},
+        fusion=scenario.fusion,
+        embedding_dim=embedding_dim([encoder for _, encoder in made.values()], scenario.model),
+        n_outputs=model.graph.output[0].type.tensor_type.shape.dim[1].dim_value,
+    )
+    kept = {tensor.name: tensor for tensor in model.graph.initializer}
+    twins = "share" in kept  # weight of the second model, which only twins have
+    made_up = DeployedTwins(TwinModel(network, copy.deepcopy(network))) if twins else DeployedModel(network)
+    deployed: Deployed = made_up.float().eval()
+    state: dict[str, Any] = deployed.state_dict()
+    for name, value in state.items():
+        if value.is_floating_point():  # counters of batches are no part of an exported graph
+            value.copy_(torch.from_numpy(onnx.numpy_helper.to_array(kept[name]).copy()))
+    return deployed
+
+
+class NamedInputs(nn.Module):
+    """An exported model that takes its inputs by name, all of them present.
+
+    Args:
+        deployed: model with positional inputs.
+    """
+
+    def __init__(self, deployed: Deployed) -> None:
+        super().__init__()
+        self.deployed = deployed
+        self.modalities = deployed.modalities
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Logits [batch, n_outputs] of inputs in physical units, one tensor [batch, ...] per modality."""
+        tensors = [inputs[modality] for modality in self.modalities]
+        if len(tensors) > 1:
+            tensors.append(torch.ones(1, len(tensors)).to(tensors[0]))
+        logits: Tensor = self.deployed(*tensors)[0]
+        return logits
