@@ -30,7 +30,7 @@ from sheafedge.scenarios.compare.comparison_tables import legend, result_tables 
 from sheafedge.scenarios.compare.curves import curves_of  # noqa: E402
 from sheafedge.scenarios.compare.figures import draw_curves  # noqa: E402
 from sheafedge.scenarios.compare.tuning import tune, tuning_table  # noqa: E402
-from sheafedge.scenarios.recording.pictures import save_picture  # noqa: E402
+from sheafedge.scenarios.report.figure_style import save_figure  # noqa: E402
 from sheafedge.scenarios.tasks.task_table import TASKS  # noqa: E402
 from sheafedge.scenarios.terminal.compare_console import ComparisonLines  # noqa: E402
 
@@ -193,7 +193,7 @@ def _picture(out: Path, name: str) -> str:
             "entries": [entry for entry in results["entries"] if entry["arm"] in methods],
             "comparison": {**results["comparison"], "arms": methods},
         }
-        save_picture(draw_curves(few, curves_of(few, out / "runs"), axis), target)
+        save_figure(draw_curves(few, curves_of(few, out / "runs"), axis), target.with_suffix(""), ("png",))
     return f"![{name}](figures/{target.name})"
 
 

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from ...emulator.contracts import ConfigError, SheafedgeError
 from ...emulator.ownership import owned
 from ...emulator.whole_file import write_whole
-from ..recording.pictures import save_picture
 from ..workers.ray_cluster import Engine
 from .comparison import Comparison
-from .comparison_tables import has_servers, markdown
-from .curves import curves_of
+from .comparison_report import ELSEWHERE, write_figures, write_tables, writing
 from .differences import with_differences
 from .execution import ComparisonProgress, execute
-from .figures import Axis, draw_costs, draw_curves, draw_varied
-from .latex_tables import latex
-from .long_form import long_form
 from .plan import planned_runs
 from .results import results_of
-
-#: What to do about a folder that cannot be used.
-ELSEWHERE = "choose another with --out"
 
 
 def run_comparison(
@@ -65,43 +54,11 @@ def run_comparison(
         results = with_differences(results_of(comparison, runs, folder / "runs", failed))
         with writing(folder):
             write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")
-            write_whole(folder / "table.md", markdown(results))
-            write_whole(folder / "table.tex", latex(results))
-            write_whole(folder / "results.csv", long_form(results))
-            _draw(results, folder)
+            write_tables(results, folder)
+            write_figures(results, folder)
     return results
-
-
-def _draw(results: Mapping[str, Any], folder: Path) -> None:
-    """Draws the figures, if any run succeeded."""
-    # without a run there are no groups, and so no panels
-    if not any(entry["n"] for entry in results["entries"]):
-        return
-    curves = curves_of(results, folder / "runs")
-    for axis in get_args(Axis):
-        save_picture(draw_curves(results, curves, axis), folder / f"curves-{axis}.png")
-    if has_servers(results):
-        save_picture(draw_costs(results, curves), folder / "costs.png")
-    if results["vary"]:
-        save_picture(draw_varied(results), folder / "vary.png")
 
 
 def default_folder(comparison: Comparison) -> Path:
     """Default folder; fixed, so that the same command continues an interrupted comparison."""
     return Path("runs") / f"compare-{comparison.name}"
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Context for all writing into the folder of a comparison.
-
-    Raises:
-        ConfigError: the folder cannot be written.
-    """
-    try:
-        yield
-    except SheafedgeError:  # already one sentence, such as one about a stored run
-        raise
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise ConfigError(f"folder {folder} cannot be written ({reason}); {ELSEWHERE}") from None

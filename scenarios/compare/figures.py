@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ..report.figure_style import COLUMN_WIDTHS_IN, MUTED, Columns, SeriesStyle, figure_style, new_figure, series_style
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .curves import Array, Curve
@@ -22,11 +24,6 @@ Axis = Literal["rounds", "bytes", "time"]
 #: What `draw_costs` draws beside each other, of `LABELS`.
 COSTS = ("time", "bytes", "energy")
 
-#: Color-blind safe colors (Okabe and Ito, without yellow); with more methods, line styles and markers change too.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-GRAY = "#777777"
 LABELS: dict[str, str] = {
     "rounds": "rounds of training",
     "bytes": "sent by all nodes [MB]",
@@ -35,9 +32,15 @@ LABELS: dict[str, str] = {
 }
 #: If the largest end of a curve exceeds the smallest by this factor, the axis is logarithmic.
 FAR_APART = 12.0
-#: Curves with fewer points get markers.
+#: Curves with fewer points have a marker at each.
 FEW_POINTS = 13
-PANELS_IN_A_ROW, METHODS_PER_PANEL = 4, 1.5
+PANELS_IN_A_ROW, FEW_METHODS = 4, 6
+#: Height of a row of panels, of what surrounds them, and of a row of the legend, in inches.
+PANEL_IN, AROUND_IN, LEGEND_IN = 1.55, 0.75, 0.14
+#: Width of a letter of the legend in inches, and letters that a line and the space around it are wide.
+LETTER_IN, LINE_LETTERS = 0.055, 9
+#: Width of a letter of a title in inches.
+TITLE_IN = 0.062
 #: Margin around the range [0, 1] of a score.
 MARGIN = 0.02
 #: Varied numbers closer than this share of their range are drawn evenly spaced.
@@ -46,40 +49,19 @@ CLOSE = 1 / 15
 ASIDE = 0.012
 
 
-class LineStyle(NamedTuple):
-    """Style of a method, the same in all figures.
-
-    Attributes:
-        color, line, marker: values for matplotlib.
-        level_line: dash pattern whose offset differs per method, so that overlapping level lines stay visible.
-    """
-
-    color: str
-    line: Any
-    marker: str
-    level_line: Any
+def line_styles(methods: Sequence[str]) -> dict[str, SeriesStyle]:
+    """Style of every method of a comparison, the same in all figures."""
+    return {method: series_style(place) for place, method in enumerate(methods)}
 
 
-def line_styles(methods: Sequence[str]) -> dict[str, LineStyle]:
-    """Style of every method of a comparison."""
-    return {
-        method: LineStyle(
-            COLORS[i % len(COLORS)],
-            LINES[i // len(COLORS) % len(LINES)],
-            MARKERS[i % len(MARKERS)],
-            (4 * i, (4, 4)),
-        )
-        for i, method in enumerate(methods)
-    }
-
-
+@figure_style()
 def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis) -> Figure:
     """Learning curves: a panel per group, the mean over seeds in a band of ± one standard deviation.
 
     A method that sends nothing cannot be drawn over bytes; its last score is a level line.
     """
     groups = group_names(results)
-    figure, panels = _panels(len(groups))
+    figure, panels = _panels(len(groups), [curve.method for curve in curves], sharex=True, sharey=True)
     styles = line_styles(list(results["comparison"]["arms"]))
     is_logarithmic = axis != "rounds" and _far_apart([float(_axis_values(curve, axis)[-1]) for curve in curves])
     for group, panel in zip(groups, panels, strict=True):
@@ -87,7 +69,7 @@ def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis)
             if group in curve.scores:
                 _draw_curve(panel, curve, group, axis, styles[curve.method])
         if is_logarithmic:
-            panel.set_xscale("log")
+            _make_logarithmic(panel)
         elif any(len(curve.rounds) > 1 for curve in curves):
             panel.set_xlim(left=0)
         _draw_baseline(panel, results, group)
@@ -95,30 +77,34 @@ def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis)
     varied = results["comparison"].get("vary", {}).get(results["vary"], [])
     # `curves_of` takes the curves at the first varied value
     at = f", {results['vary']} = {varied[0]}" if varied else ""
+    _limit_scores(panels, results)
     _add_legend(figure, panels, _title(results) + at)
     return figure
 
 
+@figure_style()
 def draw_costs(results: Mapping[str, Any], curves: Sequence[Curve]) -> Figure:
     """Scores over all clients against what they cost: a panel for simulated time, for bytes and for energy."""
-    figure, panels = _panels(len(COSTS))
+    figure, panels = _panels(len(COSTS), [curve.method for curve in curves], sharey=True)
     styles = line_styles(list(results["comparison"]["arms"]))
     for axis, panel in zip(COSTS, panels, strict=True):
         for curve in curves:
             _draw_curve(panel, curve, ALL_CLIENTS, axis, styles[curve.method])
         if _far_apart([float(_axis_values(curve, axis)[-1]) for curve in curves]):
-            panel.set_xscale("log")
+            _make_logarithmic(panel)
         _draw_baseline(panel, results, ALL_CLIENTS)
         _finish(panel, results, ALL_CLIENTS, LABELS[axis])
+    _limit_scores(panels, results)
     _add_legend(figure, panels, _title(results))
     return figure
 
 
+@figure_style()
 def draw_varied(results: Mapping[str, Any]) -> Figure:
     """First score over the varied field: a panel per group, a line per method, bars of ± one standard deviation."""
     groups, values = group_names(results), results["comparison"]["vary"][results["vary"]]
     places = _places(values)
-    figure, panels = _panels(len(groups))
+    figure, panels = _panels(len(groups), list(results["comparison"]["arms"]), sharex=True, sharey=True)
     styles = line_styles(list(results["comparison"]["arms"]))
     for group, panel in zip(groups, panels, strict=True):
         for number, (method, style) in enumerate(styles.items()):
@@ -127,18 +113,22 @@ def draw_varied(results: Mapping[str, Any]) -> Figure:
             _draw_line(panel, results, entries, places + offset, group, style)
         panel.set_xticks(places, [f"{value:g}" if isinstance(value, float) else str(value) for value in values])
         _finish(panel, results, group, results["vary"])
+    _limit_scores(panels, results)
     _add_legend(figure, panels, _title(results))
     return figure
 
 
-def _draw_curve(panel: Axes, curve: Curve, group: str, axis: str, style: LineStyle) -> None:
+def _draw_curve(panel: Axes, curve: Curve, group: str, axis: str, style: SeriesStyle) -> None:
     x, scores = _axis_values(curve, axis), curve.scores[group]
     mean = scores.mean(axis=0)
     if axis == "bytes" and x[-1] == 0.0:
-        panel.axhline(mean[-1], color=style.color, ls=style.level_line, lw=1.5, label=f"{curve.method} (sends nothing)")
+        label = f"{curve.method} (sends nothing)"
+        panel.axhline(mean[-1], color=style.color, ls=style.line, marker=style.marker, markevery=0.5, label=label)
         return
-    marker = style.marker if len(x) < FEW_POINTS else ""
-    panel.plot(x, mean, color=style.color, ls=style.line, lw=1.8, marker=marker, ms=4, label=curve.method)
+    # among many rounds a few markers tell methods apart where colors do not
+    every = None if len(x) < FEW_POINTS else max(1, len(x) // 6)
+    marked: dict[str, Any] = {"marker": style.marker, "markevery": every}
+    panel.plot(x, mean, color=style.color, ls=style.line, label=curve.method, **marked)
     if len(scores) > 1:
         deviation = scores.std(axis=0, ddof=1)
         panel.fill_between(x, mean - deviation, mean + deviation, color=style.color, alpha=0.14, lw=0)
@@ -150,7 +140,7 @@ def _draw_line(
     entries: Sequence[Mapping[str, Any]],
     x: Array,
     group: str,
-    style: LineStyle,
+    style: SeriesStyle,
 ) -> None:
     key = _first(results).key
     figures = [entry["groups"].get(group, {}).get("scores", {}).get(key) for entry in entries]
@@ -161,10 +151,7 @@ def _draw_line(
         yerr=[figure["sd"] or 0.0 for _, figure in known],
         color=style.color,
         ls=style.line,
-        lw=1.7,
         marker=style.marker,
-        ms=5,
-        capsize=3,
         label=entries[0]["arm"],
     )
 
@@ -177,7 +164,7 @@ def _draw_baseline(panel: Axes, results: Mapping[str, Any], group: str) -> None:
     name = "persistence" if "persistence" in baselines else next(reversed(baselines), "")
     figure = baselines.get(name, {}).get(_first(results).key)
     if figure:
-        panel.axhline(figure["mean"], color=GRAY, lw=1.2, ls=":", label=name)
+        panel.axhline(figure["mean"], color=MUTED, lw=1.2, ls=":", label=name)
 
 
 def _axis_values(curve: Curve, axis: str) -> Array:
@@ -208,30 +195,33 @@ def _places(values: Sequence[Any]) -> Array:
     return numbers if len(numbers) > 1 and gaps.min() >= CLOSE * np.ptp(numbers) else evenly
 
 
-def _panels(n_panels: int) -> tuple[Figure, list[Axes]]:
-    # not pyplot, which would choose a backend and keep every figure open
-    from matplotlib.figure import Figure
-
+def _panels(n_panels: int, methods: Sequence[str], **shared: bool) -> tuple[Figure, list[Axes]]:
+    """Figure for the paper with this many panels in rows, and room for a legend with these methods and a baseline."""
     n_columns = min(n_panels, PANELS_IN_A_ROW)
     n_rows = -(-n_panels // n_columns)
-    figure = Figure(figsize=(max(3.3 * n_columns, 6.0), 3.1 * n_rows + 0.9), layout="constrained")
-    axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    # a legend of many methods is higher than a panel in a single column
+    columns: Columns = 1 if n_panels == 1 and len(methods) <= FEW_METHODS else 2
+    in_a_line = _legend_columns(methods, COLUMN_WIDTHS_IN[columns])
+    height_in = PANEL_IN * n_rows + AROUND_IN + LEGEND_IN * -(-(len(methods) + 1) // in_a_line)
+    figure, axes = new_figure(columns, height_in, (n_rows, n_columns), **shared)
     for unused in axes[n_panels:]:
         unused.set_visible(False)
-    return figure, list(axes[:n_panels])
+    return figure, axes[:n_panels]
+
+
+def _legend_columns(labels: Sequence[str], width_in: float) -> int:
+    letters = max(map(len, labels), default=1) + LINE_LETTERS
+    return max(1, min(len(labels), int(width_in / (LETTER_IN * letters))))
 
 
 def _finish(panel: Axes, results: Mapping[str, Any], group: str, label: str) -> None:
     clients = next((entry["groups"][group]["clients"] for entry in results["entries"] if group in entry["groups"]), 0)
     counted = f"{group} ({clients} client{'s' if clients > 1 else ''})"
-    panel.set_title(group if group == ALL_CLIENTS else counted, fontsize=10)
-    if _first(results).better == "higher":  # such scores lie in [0, 1], errors anywhere; bands may exceed that
-        lowest, highest = panel.get_ylim()
-        panel.set_ylim(max(lowest, -MARGIN), min(highest, 1.0 + MARGIN))
+    panel.set_title(group if group == ALL_CLIENTS else counted)
     panel.set_xlabel(label)
-    panel.set_ylabel(heading(_first(results)))
-    panel.grid(alpha=0.25)
-    panel.tick_params(labelsize=8)
+    # the axis of scores is shared, and named at the left end of a row
+    if panel.get_subplotspec().is_first_col():  # type: ignore[union-attr]  # panels of a grid have one
+        panel.set_ylabel(heading(_first(results)))
 
 
 def _first(results: Mapping[str, Any]) -> Column:
@@ -245,13 +235,30 @@ def _title(results: Mapping[str, Any]) -> str:
     return f"{results['name']}: {samples}, {over}"
 
 
+def _limit_scores(panels: Sequence[Axes], results: Mapping[str, Any]) -> None:
+    """Keeps the common axis of scores within [0, 1], which bands may leave; errors have no such limits."""
+    if _first(results).better == "higher":
+        lowest, highest = panels[0].get_ylim()
+        panels[0].set_ylim(max(lowest, -MARGIN), min(highest, 1.0 + MARGIN))
+
+
+def _make_logarithmic(panel: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    panel.set_xscale("log")
+    # more labels would overlap in a narrow panel, fewer leave some with one
+    panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.xaxis.set_minor_formatter(NullFormatter())
+
+
 def _add_legend(figure: Figure, panels: Sequence[Axes], title: str) -> None:
-    """Adds one legend below all panels with the methods of all panels."""
+    """Adds a title above, and below all panels one legend with the methods of all of them."""
     named: dict[str, Artist] = {}
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
-    figure.suptitle(title, fontsize=10)
-    n_columns = max(2, int(METHODS_PER_PANEL * min(len(panels), PANELS_IN_A_ROW)))
-    handles, labels = list(named.values()), list(named)
-    figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=9)
+    width_in = figure.get_figwidth()
+    figure.suptitle("\n".join(wrap(title, int(width_in / TITLE_IN))), fontsize="medium")
+    n_columns = _legend_columns(list(named), width_in)
+    figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=n_columns)

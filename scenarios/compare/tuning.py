@@ -13,8 +13,8 @@ from ...emulator.ownership import owned
 from ...emulator.whole_file import write_whole
 from ..tasks.task_table import TASKS
 from ..workers.ray_cluster import Engine
-from .comparing import ELSEWHERE, writing
 from .comparison import Comparison, Edits, Tuning, loaded_tables, validated_comparison
+from .comparison_report import ELSEWHERE, writing
 from .execution import ComparisonProgress, execute
 from .plan import planned_runs
 from .result_table import ResultTable, heading, number, shown_value

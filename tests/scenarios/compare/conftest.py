@@ -116,7 +116,7 @@ def written_results() -> dict[str, Any]:
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Curves take ten times as long as the tiny runs that they show; the comparison `finished` has them."""
-    monkeypatch.setattr(comparing, "_draw", lambda results, folder: None)
+    monkeypatch.setattr(comparing, "write_figures", lambda results, folder: None)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -64,11 +64,14 @@ def scores(results: dict[str, Any], method: str, kind: str = "scores") -> dict[s
 
 def test_a_comparison_leaves_what_was_promised(finished: tuple[Path, dict[str, Any]]) -> None:
     folder, results = finished
-    pictures = {f"curves-{axis}.png" for axis in ("rounds", "bytes", "time")}
+    figures = ("curves-rounds", "curves-bytes", "curves-time", "differences")
+    begins = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    pictures = {f"{figure}.{kind}" for figure in figures for kind in begins}
     assert {path.name for path in folder.iterdir()} == {
         "comparison.toml",
         "results.json",
         "results.csv",
+        "report.html",
         "table.md",
         "table.tex",
         "runs",
@@ -77,7 +80,7 @@ def test_a_comparison_leaves_what_was_promised(finished: tuple[Path, dict[str, A
     assert json.loads((folder / "results.json").read_text()) == results
     assert len(list((folder / "runs").iterdir())) == 4
     for picture in pictures:
-        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+        assert (folder / picture).read_bytes().startswith(begins[picture[-3:]])
 
 
 def test_means_and_spreads_are_those_of_the_run_folders(finished: tuple[Path, dict[str, Any]]) -> None:
@@ -279,6 +282,7 @@ def test_methods_that_come_down_to_the_same_scenario_share_a_run(two_methods: Co
     assert scores(results, "a") == scores(results, "b")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_method_that_fails_is_reported_and_stops_no_other(two_methods: Comparison, tmp_path: Path) -> None:
     methods = {"wild": DIVERGING, "lonely": {"topology.kind": "regular", "topology.degree": 99}, **two_methods.methods}
     results = run_comparison(two_methods.edited({"methods": methods, "reference": "wild", "seeds": [0]}), tmp_path)

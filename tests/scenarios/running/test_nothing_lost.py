@@ -13,7 +13,7 @@ import pytest
 from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.ownership import owned
 from sheafedge.emulator.whole_file import replacing, write_whole
-from sheafedge.scenarios.compare.comparing import writing
+from sheafedge.scenarios.compare.comparison_report import writing
 from sheafedge.scenarios.compare.stored_runs import replacing_run, stored_metrics, stored_summary
 from sheafedge.scenarios.recording.recording_cache import cached_recording
 from sheafedge.scenarios.running.run import run_scenario

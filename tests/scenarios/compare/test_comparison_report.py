@@ -1,0 +1,103 @@
+"""The report of a comparison can be made again from its folder, whatever version wrote that."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sheafedge.emulator.contracts import DataError
+from sheafedge.scenarios.compare.comparison_page import comparison_page
+from sheafedge.scenarios.compare.comparison_report import stored_results, write_comparison_report
+from sheafedge.scenarios.compare.differences import with_differences
+
+Finished = tuple[Path, dict[str, Any]]
+
+
+class Page(HTMLParser):
+    """Anchors, tables and figures of a page, and whatever it would fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: list[str] = []
+        self.fetched: list[str] = []
+        self.n_figures = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.n_figures += tag == "svg"
+        if tag == "section":
+            self.anchors.append(found["id"])
+        self.fetched += [found[name] for name in ("src", "href") if re.match(r"https?:|//", found.get(name, ""))]
+
+
+@pytest.fixture
+def copied(finished: Finished, tmp_path: Path) -> Path:
+    folder = tmp_path / "copied"
+    shutil.copytree(finished[0], folder, ignore=shutil.ignore_patterns("*.png", "*.svg", "*.pdf", "*.html", "*.csv"))
+    return folder
+
+
+def test_the_page_is_one_file_with_tables_figures_and_every_seed(finished: Finished) -> None:
+    folder, results = finished
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    sections = ["what-was-compared", "scores", "differences", "curves", "costs-and-other-scores", "per-seed"]
+    assert [anchor for anchor in page.anchors if anchor != "failures-and-warnings"] == sections
+    assert page.n_figures == 4
+    assert page.fetched == []
+    assert "Every seed records a world of its own" in text
+    values = results["entries"][0]["groups"]["rf"]["scores"]["top1"]["values"]
+    for value in values.values():
+        assert f"{value:.3f}".replace("0.", ".", 1) in text
+
+
+def test_results_of_before_open_again_and_stay_as_they_are(copied: Path) -> None:
+    before = json.loads((copied / "results.json").read_text())
+    del before["statistics"], before["resampling"]
+    before["reference"] = None
+    for entry in before["entries"]:
+        for group in entry["groups"].values():
+            del group["differences"]
+    del before["comparison"]["reference"]
+    (copied / "results.json").write_text(json.dumps(before))
+    path = write_comparison_report(copied)
+    assert "the first method" in path.read_text(encoding="utf-8")
+    assert "do not say whether seeds drew data" in (copied / "table.md").read_text()
+    assert json.loads((copied / "results.json").read_text()) == before
+    assert {"differences.svg", "curves-time.pdf", "results.csv"} <= {file.name for file in copied.iterdir()}
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"name": 3}', "[" * 100_000])
+def test_what_is_no_result_is_refused_in_one_sentence(content: str | None, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "results.json").write_text(content)
+    with pytest.raises(
+        DataError, match=r"is no result of a comparison \(.+\); sheafedge compare with the same"
+    ) as told:
+        stored_results(tmp_path)
+    assert "\n" not in str(told.value)
+
+
+def test_what_was_named_by_strangers_is_text_and_no_markup(written_results: dict[str, Any]) -> None:
+    for entry in written_results["entries"]:
+        if entry["arm"] == "together":
+            entry["arm"] = "<script>alert(1)</script>"
+            entry["warnings"] = ["<img src=x>"]
+    methods = {entry["arm"]: {} for entry in written_results["entries"]}
+    written_results["comparison"]["arms"] = methods
+    text = comparison_page(with_differences(written_results), [])
+    assert "<script>alert" not in text
+    assert "<img" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_failures_are_on_the_page(written_results: dict[str, Any]) -> None:
+    failure = {"arm": "alone", "varied": None, "seed": 3, "error": "DivergedError", "sentence": "it left the numbers"}
+    text = comparison_page(with_differences({**written_results, "failures": [failure]}), [])
+    assert "failed: alone, seed 3: it left the numbers" in text
