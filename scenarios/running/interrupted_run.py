@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...emulator.contracts import ConfigError
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
-from .checkpoint import Checkpoint, read_checkpoint
+from .checkpoint import Checkpoint, has_checkpoint, read_checkpoint
 from .stored_run import StoredSummary
 
 #: Name of the folder of checkpoints in a run folder.
@@ -55,14 +56,27 @@ def target_of(folder: Path) -> Path:
     return folder.with_name(_ENDING.sub("", folder.name))
 
 
-def interrupted_scenario(folder: Path) -> Scenario:
-    """Scenario of a run that was interrupted, killed, or failed.
+def is_complete(folder: Path) -> bool:
+    """Whether a folder holds a run with all of its rounds, under the name that it was to have."""
+    return (folder / "summary.json").exists() and folder == target_of(folder)
+
+
+def resumable_scenario(folder: Path, edits: Mapping[str, Any] | None = None) -> Scenario:
+    """Scenario of a run that was interrupted, killed, or failed; or of a complete one that is to have more rounds.
+
+    Args:
+        folder: of the run.
+        edits: dotted key -> value of what is to change.
 
     Raises:
-        SheafedgeError: it is complete, or the folder is not that of a run.
+        SheafedgeError: there is nothing to resume, or the folder is not that of a run.
     """
-    if (folder / "summary.json").exists() and folder == target_of(folder):
-        raise ConfigError(f"run {folder} is complete; there is nothing to resume")
+    if is_complete(folder) and "rounds" not in (edits or {}):
+        raise ConfigError(f"run {folder} is complete; there is nothing to resume, but --set rounds=N trains on")
+    if is_complete(folder) and not has_checkpoint(folder / CHECKPOINTS):
+        raise ConfigError(
+            f"run {folder} is complete and has no checkpoint to train on from; run it with --set keep_checkpoint=true"
+        )
     path = folder / "scenario.toml"
     if not path.is_file():
         raise ConfigError(
@@ -72,13 +86,13 @@ def interrupted_scenario(folder: Path) -> Scenario:
     return stored_scenario(read_toml(path), str(path))
 
 
-def interrupted_run(folder: Path) -> Interrupted:
-    """Scenario and newest checkpoint of a run that was interrupted, killed, or failed.
+def interrupted_run(folder: Path, edits: Mapping[str, Any] | None = None) -> Interrupted:
+    """Scenario and newest checkpoint of a run; for the arguments see `resumable_scenario`. The edits are not made.
 
     Raises:
         SheafedgeError: it is complete, or nothing that can go on is there.
     """
-    return Interrupted(folder, interrupted_scenario(folder), read_checkpoint(folder / CHECKPOINTS))
+    return Interrupted(folder, resumable_scenario(folder, edits), read_checkpoint(folder / CHECKPOINTS))
 
 
 def last_summary(folder: Path) -> dict[str, Any] | None:

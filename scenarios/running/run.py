@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...emulator.contracts import ConfigError, MessageKind, ScenarioError, SheafedgeError
 from ...emulator.network.transport.errors import WorkerLost
@@ -31,9 +32,10 @@ from .interrupted_run import (
     Interrupted,
     check_rows,
     interrupted_run,
-    interrupted_scenario,
+    is_complete,
     last_summary,
     real_folder,
+    resumable_scenario,
     target_of,
 )
 from .progress import RunProgress
@@ -48,6 +50,7 @@ from .run_folder import (
 )
 from .run_player import RunPlayer, check_origin
 from .run_summary import run_summary
+from .training_on import check_resumed_edits, copied_run, target_of_longer, with_edits
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +112,19 @@ def resume_run(
     progress: RunProgress | bool | None = None,
     workers: Workers | None = None,
     real_time: RealTime | None = None,
+    edits: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Go on with a run that was interrupted, killed or failed, as if it had never stopped.
 
+    With more rounds it trains on, and ends as a run that had so many from its start. A complete run that has kept its
+    checkpoint (`keep_checkpoint`) trains on in a folder of its own: NAME-90rounds.
+
     Args:
-        path: folder of the interrupted run.
+        path: folder of the interrupted run, or with other `rounds` of a complete one.
         progress: as for `run_scenario`.
         workers: processes that run its clients from now on; None: this process does.
         real_time: how its clock follows real time from now on; all its clients are emulated.
+        edits: dotted key -> value of fields that change from now on; see `training_on.MAY_CHANGE`.
 
     Raises:
         OwnedError: the run is still alive, or another process resumes it.
@@ -130,20 +138,32 @@ def resume_run(
         ...     print(str(error).partition(";")[0])
         runs/elsewhere is not the folder of a run that was interrupted
     """
-    folder = real_folder(Path(path))
-    scenario = interrupted_scenario(folder)  # of what is no such folder, nobody need be the owner
-    with owned(target_of(folder), RESUME_ANOTHER), shown_run(progress, scenario) as callbacks:
-        if (summary := last_summary(folder)) is not None and folder != target_of(folder):
-            return RunResult(complete(folder), summary)
-        return _resumed(interrupted_run(folder), _Conditions(callbacks, workers, real_time))
+    folder, edited = real_folder(Path(path)), dict(edits or {})
+    check_resumed_edits(edited)
+    scenario = resumable_scenario(folder, edited).edited(edited)  # of what is no such folder, nobody need be the owner
+    target = target_of_longer(folder, scenario.rounds) if is_complete(folder) else target_of(folder)
+    with owned(target, RESUME_ANOTHER), shown_run(progress, scenario) as callbacks:
+        if not edited and (summary := last_summary(folder)) is not None:
+            return RunResult(complete(folder, keep_checkpoint=scenario.keep_checkpoint), summary)
+        interrupted = with_edits(interrupted_run(folder, edited), edited)
+        if is_complete(folder):
+            refuse_unusable(target)
+            _check_resumed(interrupted)  # before anything is copied
+            interrupted = interrupted._replace(path=copied_run(folder, target))
+        return _resumed(interrupted, _Conditions(callbacks, workers, real_time), edited=bool(edited))
 
 
-def _resumed(interrupted: Interrupted, conditions: _Conditions) -> RunResult:
+def _resumed(interrupted: Interrupted, conditions: _Conditions, *, edited: bool = False) -> RunResult:
     refuse_unusable(interrupted.target)
     scenario, checkpoint = interrupted.scenario, interrupted.checkpoint
-    check_origin(checkpoint)
+    _check_resumed(interrupted)
+    opened = reopened_run_folder(interrupted)
+    return _played(scenario, scenario.checkpoint_every, conditions, opened, checkpoint, edited=edited)
+
+
+def _check_resumed(interrupted: Interrupted) -> None:
+    check_origin(interrupted.checkpoint)
     check_rows(interrupted)
-    return _played(scenario, scenario.checkpoint_every, conditions, reopened_run_folder(interrupted), checkpoint)
 
 
 def _played(
@@ -152,6 +172,8 @@ def _played(
     conditions: _Conditions,
     opened: AbstractContextManager[RunFolder],
     checkpoint: Checkpoint | None = None,
+    *,
+    edited: bool = False,
 ) -> RunResult:
     """A run from building to summary; its folder is opened once nothing of the scenario can be wrong any more."""
     check_run(scenario, conditions.workers, conditions.real_time)
@@ -166,14 +188,15 @@ def _played(
             closing(RunPlayer(scenario, progress, checkpoint_every, pool, pacing, checkpoint)) as player,
             opened as folder,
         ):
-            if checkpoint is None:
+            if checkpoint is None or edited:
                 folder.write_scenario(scenario)
             played = player.play(folder)
             folder.write_diagnostics(run_diagnostics(played))
             summary = run_summary(played, folder, progress)
             folder.write_summary(summary)
             # after the summary: until then an interrupted run must be able to go on
-            folder.drop_checkpoints()
+            if not scenario.keep_checkpoint:
+                folder.drop_checkpoints()
             late = () if pacing is None else pacing.warnings()
             return RunResult(folder.target, summary, (*played.watch.warnings, *late))
     except WorkerLost as lost:

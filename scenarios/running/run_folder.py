@@ -229,6 +229,7 @@ def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
         # INTERRUPTED.txt or FAILED.txt of the earlier end
         for note in path.glob("*.txt"):
             note.unlink()
+        (path / "summary.json").unlink(missing_ok=True)  # of a run that now has more rounds, and is not complete
         for name, n_bytes in written_bytes(interrupted.checkpoint).items():
             if n_bytes > 0 or (path / name).exists():
                 with (path / name).open("r+b") as file:
@@ -240,7 +241,7 @@ def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
         yield folder
 
 
-def complete(folder: Path) -> Path:
+def complete(folder: Path, *, keep_checkpoint: bool = False) -> Path:
     """Give a run folder that lacks nothing but its name, because its process was killed, that name.
 
     Returns:
@@ -254,7 +255,8 @@ def complete(folder: Path) -> Path:
     try:
         for note in folder.glob("*.txt"):
             note.unlink()
-        shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+        if not keep_checkpoint:
+            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
         return folder.rename(target)
     except OSError as error:
         raise _unwritable(target, error) from None

@@ -44,6 +44,8 @@ class ScenarioFields(Section):
         evaluate_every: number of rounds between two evaluations on held-out samples; the last round is always
             evaluated.
         checkpoint_every: number of rounds between two checkpoints, which are kept while the run lasts; 0: none.
+        keep_checkpoint: keep the last checkpoint in the folder of the complete run, so that it can train on with more
+            rounds: `sheafedge run --resume FOLDER --set rounds=90`.
         plugins: files and installed plugins that must be loaded, such as "my_method.py".
         world: what is recorded, for `data.source = "world"`.
         data, live, clients, topology, mobility, model, training, sheaf, sharing, personalization: see there.
@@ -58,6 +60,7 @@ class ScenarioFields(Section):
     rounds: Annotated[int, Field(ge=1)] = 60
     evaluate_every: Annotated[int, Field(ge=1)] = 1
     checkpoint_every: Annotated[int, Field(ge=0)] = 10
+    keep_checkpoint: bool = False
     plugins: tuple[str, ...] = ()
     world: WorldSection | None = None
     data: DataSection = DataSection()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
@@ -71,6 +72,7 @@ def _root(
         "sheafedge run blockage --set link.loss_probability=0.2 --out runs/lossy",
         "sheafedge run my_scenario.toml --workers 4",
         "sheafedge run --resume runs/lossy.interrupted",
+        "sheafedge run --resume runs/lossy.interrupted --set rounds=90",
     ),
 )
 def run(
@@ -97,7 +99,8 @@ def run(
     resume: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
-            metavar="FOLDER", help="Continue an interrupted or killed run from its last checkpoint, bit for bit."
+            metavar="FOLDER",
+            help="Continue an interrupted run from its last checkpoint, bit for bit; --set rounds=N trains on.",
         ),
     ] = None,
     workers: Annotated[
@@ -147,15 +150,15 @@ def run(
 
         wanted = workers_wanted(workers, *at_hub, worker_silence_s, checked_engine(engine))
     if resume is not None:
-        if scenario is not None or set_ or out is not None or device is not None:
-            raise ConfigError(
-                "--resume reads everything from the folder; leave out the scenario, --set, --out and --device"
-            )
+        if scenario is not None or out is not None or device is not None:
+            raise ConfigError("--resume reads the scenario from the folder; leave out the scenario, --out and --device")
         # an outside client keeps its state in its own process, of which no checkpoint knows
         if outside:
             raise ConfigError("--resume cannot restore the state of an --outside client; leave out --outside")
+        from ..schema.scenario import parse_assignment
+
         load_wanted(plugin, trusted=resume if trust_plugins else None)
-        _play(resume, workers=wanted, real_time=paced)
+        _play(resume, workers=wanted, real_time=paced, edits=dict(parse_assignment(text) for text in set_ or []))
         return
     if scenario is None:
         raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge --help")
@@ -175,11 +178,12 @@ def _play(
     out: Path | None = None,
     workers: Workers | None = None,
     real_time: RealTime | None = None,
+    edits: Mapping[str, Any] | None = None,
 ) -> None:
     """Run a scenario, or resume the run of a folder, and print the result."""
     from ..running.run_folder import default_targets
 
-    scenario = _resumable(what) if isinstance(what, Path) else what
+    scenario = _resumable(what, edits or {}) if isinstance(what, Path) else what
     target = None
     if not isinstance(what, Path):  # a default name is new, but its folder may take nothing
         target = out or next(default_targets(scenario.name, scenario.algorithm, scenario.seed))
@@ -200,7 +204,7 @@ def _play(
     try:
         if isinstance(what, Path):
             with LiveProgress(console, scenario) as progress:
-                result = resume_run(what, progress, workers, real_time)
+                result = resume_run(what, progress, workers, real_time, edits)
         else:
             with LiveProgress(console, scenario) as progress:
                 result = run_scenario(scenario, out, progress, workers=workers, real_time=real_time)
@@ -211,13 +215,15 @@ def _play(
     print_result(console, result)
 
 
-def _resumable(folder: Path) -> Scenario:
-    """Scenario of the run in a folder, unless another process writes there."""
+def _resumable(folder: Path, edits: Mapping[str, Any]) -> Scenario:
+    """Scenario with which the run in a folder goes on, unless another process writes there."""
     from ...emulator.ownership import refuse_owned
-    from ..running.interrupted_run import RESUME_ANOTHER, interrupted_scenario, real_folder, target_of
+    from ..running.interrupted_run import RESUME_ANOTHER, real_folder, resumable_scenario, target_of
+    from ..running.training_on import check_resumed_edits
 
+    check_resumed_edits(edits)
     found = real_folder(folder)
-    scenario = interrupted_scenario(found)
+    scenario = resumable_scenario(found, edits).edited(edits)
     refuse_owned(target_of(found), RESUME_ANOTHER)
     return scenario
 

@@ -399,7 +399,7 @@ def test_ctrl_c_leaves_a_folder_that_says_so_and_nothing_else(tiny_arguments: li
     ("arguments", "complaint"),
     [
         (["run"], "run needs a scenario"),
-        (["run", "blockage", "--resume", "somewhere"], "--resume reads everything from the folder"),
+        (["run", "blockage", "--resume", "somewhere"], "--resume reads the scenario from the folder"),
         (["run", "--resume", "nowhere"], "nowhere is not the folder of a run that was interrupted"),
     ],
 )
