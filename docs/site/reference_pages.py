@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import sheafedge
@@ -151,18 +152,19 @@ def _value_of(option: Any) -> str:
 def python_page() -> str:
     """Every public name of the package, by mkdocstrings."""
     lines = ["# Python interface", "", "Names of `import sheafedge`; nothing is imported before it is used.", ""]
-    lines += _documented(sheafedge, [name for name in sheafedge.__all__ if name != "__version__"])
+    lines += _documented(sheafedge)
     lines += ["## sheafedge.plugins", "", "What a [plugin](../plugins.md) is made of.", ""]
-    lines += _documented(plugins, plugins.__all__)
+    lines += _documented(plugins)
     return "\n".join(lines) + "\n"
 
 
-def _documented(module: object, names: list[str]) -> Iterator[str]:
-    home = getattr(module, "__name__", "")
-    for name in names:
+def _documented(module: ModuleType) -> Iterator[str]:
+    """Every class and function that a module names in `__all__`."""
+    for name in module.__all__:
         found = getattr(module, name)
-        heading = f"{home}.{name}"
-        yield from [f"::: {found.__module__}.{found.__qualname__}", "    options:", f"      heading: {heading}", ""]
+        if isinstance(found, type) or callable(found):
+            place, heading = f"{found.__module__}.{found.__qualname__}", f"{module.__name__}.{name}"
+            yield from [f"::: {place}", "    options:", f"      heading: {heading}", ""]
 
 
 def cell(text: str) -> str:
