@@ -60,7 +60,8 @@ ALLOWED = {
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
     "scenarios/compare/statistics.py": Arrows(frozenset({"numpy", "scipy"})),
     "scenarios/report": Arrows(
-        frozenset({"jinja2", "matplotlib", "numpy", "pydantic"}), ours=("emulator", "datasets", "version", "scenarios")
+        frozenset({"jinja2", "matplotlib", "networkx", "numpy", "pydantic"}),
+        ours=("emulator", "datasets", "version", "scenarios"),
     ),
     "scenarios/library": Arrows(
         frozenset({"numpy", "onnx", "pandas", "rich", "torch"}),

@@ -11,8 +11,8 @@ from ..schema.scenario import Scenario
 from .comparison import Comparison
 from .stored_runs import run_name
 
-#: Runs of a comparison export no models and draw no pictures.
-NO_EXPORTS = {"export.onnx": False, "export.pictures": 0}
+#: Runs of a comparison export no models, draw no pictures and have no report each.
+NO_EXPORTS = {"export.onnx": False, "export.pictures": 0, "export.report": False}
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,7 @@ def save_figure(figure: Figure, stem: Path, formats: Sequence[Format] = ("png", 
     for path, one in zip(paths, formats, strict=True):
         with replacing(path) as partial:
             _WRITERS[one](figure, partial)
+        figure.set_layout_engine("none")  # found by the first format, and the same for all
     return paths
 
 

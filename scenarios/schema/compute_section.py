@@ -78,8 +78,10 @@ class ExportSection(Section):
         onnx: write one ONNX file per client.
         max_abs_error: largest difference to torch on held-out rows that passes.
         pictures: number of base stations whose scene is drawn into the run folder.
+        report: write `report.html` at the end of `sheafedge run`.
     """
 
     onnx: bool = True
     max_abs_error: Annotated[float, Field(gt=0.0)] = 1e-4
     pictures: Annotated[int, Field(ge=0)] = 1
+    report: bool = True

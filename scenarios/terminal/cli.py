@@ -22,6 +22,7 @@ from .machine_commands import add_edge_commands, add_worker_commands
 from .plugin_options import PLUGIN, TRUST, load_wanted
 from .recording_commands import add_recording_commands
 from .replay_commands import add_replay_commands
+from .report_commands import add_report_commands, report_ended_run
 
 if TYPE_CHECKING:
     from ..schema.scenario import Scenario
@@ -213,6 +214,8 @@ def _play(
         # 130 = 128 + SIGINT, by convention of shells
         raise typer.Exit(130) from None
     print_result(console, result)
+    if scenario.export.report:
+        report_ended_run(console, result.folder)
 
 
 def _resumable(folder: Path, edits: Mapping[str, Any]) -> Scenario:
@@ -245,6 +248,7 @@ def _refuse_early(scenario: Scenario, target: Path | None, workers: Workers | No
 
 
 # after run, because help lists panels and their commands in this order
+add_report_commands(app)
 add_lookup_commands(app)
 add_worker_commands(app)
 add_comparison_commands(app)

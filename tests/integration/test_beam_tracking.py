@@ -33,6 +33,7 @@ def scenario() -> Scenario:
             "topology.kind": "complete",
             "export.onnx": False,
             "export.pictures": 0,
+            "export.report": False,
         }
     )
 

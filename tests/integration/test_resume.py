@@ -36,6 +36,7 @@ HARD = {
     "evaluate_every": 2,
     "export.onnx": False,
     "export.pictures": 0,
+    "export.report": False,
 }
 #: Far too slow for what is sent in a round: queues are never empty.
 CROWDED = {"link.rate_bps": 3e5, "network.deadline_s": 0.02}

@@ -51,6 +51,7 @@ COMMON: dict[str, Any] = {
     "compute.executor": "serial",
     "compute.device": "cpu",
     "export.pictures": 0,
+    "export.report": False,
 }
 #: Torch scored in its own float32, the device in the ONNX runtime's: a tie may fall either way.
 ROUNDING = 0.02

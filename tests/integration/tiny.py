@@ -36,6 +36,7 @@ TINY = {
     "compute.executor": "serial",
     "export.onnx": False,
     "export.pictures": 0,
+    "export.report": False,
 }
 """Small enough for milliseconds, large enough that every message but a projection takes several packets."""
 

@@ -20,6 +20,7 @@ TINY: dict[str, Any] = {
     "network.transport": "memory",
     "export.onnx": False,
     "export.pictures": 0,
+    "export.report": False,
 }
 
 

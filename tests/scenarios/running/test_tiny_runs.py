@@ -32,6 +32,7 @@ SMALL: dict[str, Any] = {
     "model.hidden_dim": 8,
     "network.transport": "memory",
     "export.pictures": 0,
+    "export.report": False,
 }
 STREETS: dict[str, Any] = {"world.duration_s": 90}
 FLIGHTS: dict[str, Any] = {

@@ -36,7 +36,7 @@ except SystemExit as ended:
     assert not ended.code, ended.code
 print("imported:", [name for name in ("torch", "onnx", "onnxruntime", "zmq", "simpy") if name in sys.modules])
 """
-RUN_FOLDER = {"scenario.toml", "metrics.jsonl", "summary.json", "models", "pictures"}
+RUN_FOLDER = {"scenario.toml", "metrics.jsonl", "diagnostics.json", "summary.json", "models", "pictures"}
 RECORDING = "recording the world (once; later runs reuse the recording)"
 MEASURED = ("--set", "data.source=deepsense", "--set")
 ONE_GROUP = "clients.groups=[{name='both', modalities=['gps', 'rf'], share=1.0}]"
@@ -89,7 +89,7 @@ def finished(
 ) -> tuple[subprocess.CompletedProcess[str], Path]:
     """A run from start to exports, over ZeroMQ, and the folder that it was started in."""
     folder = tmp_path_factory.mktemp("cli")
-    changes = [ONE_GROUP, "export.onnx=true", "export.pictures=1", "network.transport=zmq"]
+    changes = [ONE_GROUP, "export.onnx=true", "export.pictures=1", "export.report=true", "network.transport=zmq"]
     edits = [part for change in changes for part in ("--set", change)]
     return sheafedge(*tiny_arguments, *edits, "--device", "cpu", "--out", "out/my run", folder=folder), folder
 
@@ -155,7 +155,7 @@ def test_a_run_ends_well_and_leaves_exactly_what_was_promised(
     assert (ended.returncode, ended.stderr) == (0, "")
     assert contents(folder) == {"out"}
     assert contents(folder / "out") == {"my run"}
-    assert contents(folder / "out" / "my run") == RUN_FOLDER
+    assert contents(folder / "out" / "my run") == RUN_FOLDER | {"report.html"}
     assert contents(folder / "out" / "my run" / "models") == {f"client-{index:02d}.onnx" for index in range(4)}
     assert contents(folder / "out" / "my run" / "pictures") == {"bs00.png"}
 
@@ -180,10 +180,11 @@ def test_without_a_terminal_output_is_plain_lines_and_every_fact_is_whole(
     lines = [line for line in printed.splitlines() if line != RECORDING]  # another test may have recorded it
     assert lines[0].startswith("beam_tracking  sheaf_dmfl_att, seed 0: 4 base stations (4 both), ")
     assert [line.split("  ")[0] for line in lines[1:3]] == ["round 1/2", "round 2/2"]
-    facts = dict(line.split(maxsplit=1) for line in lines[-7:])
-    assert list(facts) == ["traffic", "losses", "time", "models", "pictures", "folder", "trace"]
+    facts = dict(line.split(maxsplit=1) for line in lines[-8:])
+    assert list(facts) == ["traffic", "losses", "time", "models", "pictures", "folder", "trace", "report"]
     assert facts["pictures"] == "out/my run/pictures/bs00.png"
     assert facts["folder"] == "out/my run"
+    assert facts["report"] == "out/my run/report.html"
     assert facts["trace"] == summary["trace_hash"]
     assert facts["models"].startswith("4 ONNX files, ")
     assert "out/my run/models" in facts["models"]
@@ -228,7 +229,7 @@ def test_the_written_scenario_repeats_the_run(
 ) -> None:
     written = finished[1] / "out" / "my run" / "scenario.toml"
     assert tomllib.loads(written.read_text())["compute"]["device"] == "cpu"
-    briefly = ["--set", "export.onnx=false", "--set", "export.pictures=0"]
+    briefly = ["--set", "export.onnx=false", "--set", "export.pictures=0", "--set", "export.report=false"]
     assert not command(monkeypatch, "run", str(written), "--out", str(tmp_path / "again"), *briefly)
     assert json.loads((tmp_path / "again" / "summary.json").read_text())["trace_hash"] == summary["trace_hash"]
 

@@ -42,6 +42,7 @@ SMALL: dict[str, Any] = {
     "network.transport": "memory",
     "export.onnx": False,
     "export.pictures": 0,
+    "export.report": False,
 }
 STREETS: dict[str, Any] = {"world.duration_s": 90, "clients.n_clients": 2, "data.stride": 3}
 FLIGHTS: dict[str, Any] = {

@@ -46,6 +46,7 @@ SMALL: dict[str, Any] = {
     "compute.executor": "serial",
     "export.onnx": False,
     "export.pictures": 0,
+    "export.report": False,
 }
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "blockage": ("blockage", {"data.window": 8, "data.horizon": 3}),

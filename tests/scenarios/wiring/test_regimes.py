@@ -55,6 +55,7 @@ DRONES: dict[str, Any] = {
     "compute.executor": "serial",
     "export.onnx": False,
     "export.pictures": 0,
+    "export.report": False,
 }
 #: Every client can tell its beams apart as finely as its array allows.
 SIZES: list[dict[str, Any]] = [

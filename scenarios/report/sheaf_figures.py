@@ -1,0 +1,99 @@
+"""Figures of the coupling: energy of the sheaf, residuals per edge, norms of maps, distance from a consensus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .figure_style import MUTED, Columns, new_figure, series_style
+from .report_figure import (
+    FEW_POINTS,
+    ReportFigure,
+    draw_band,
+    group_styles,
+    legend_below,
+    rounds_axis,
+    widen_if_far_apart,
+)
+from .run_records import RunRecords
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Edges with the largest last residuals, which have a line and a name of their own.
+MOST_NAMED = 4
+_BAND = "Line: mean over the clients of a group; band: from the lowest to the highest client."
+#: Column -> label of its axis, and caption.
+_CURVES = {
+    "sheaf_energy": (
+        "sheaf energy",
+        "Sheaf energy of a client: half of the squared residuals of its edges, whose other half its neighbors count.",
+    ),
+    "relative_residual": (
+        "relative residual",
+        "Squared differences of a client to its neighbors as a share of the squared norms that are compared.",
+    ),
+    "map_norm": ("norm of the maps", "Norm of all restriction maps of a client."),
+    "projection_share": (
+        "share of the head",
+        "Squared norm of the projected head over that of the head, as a share of its start; low: the maps hide it.",
+    ),
+    "largest_map_step": (
+        "largest map step",
+        "Largest step of a restriction map in the round: map step size × coupling × squared norms; at 2 it diverges.",
+    ),
+    "consensus_distance": (
+        "distance to the mean",
+        "Consensus distance: norm of the shared parameters of a client less the mean of what it received.",
+    ),
+}
+
+
+def sheaf_figures(records: RunRecords) -> Iterator[ReportFigure]:
+    """Figures of what couples clients; none where nothing does."""
+    for column, (_, caption) in _CURVES.items():
+        if records.has(column):
+            yield ReportFigure(column.replace("_", "-"), f"{caption} {_BAND}", partial(_curve, records, column))
+    if records.residuals:
+        caption = (
+            "Norm of the residual P_ij w_i − P_ji w_j of the heads on every edge, mean of what both ends know. Named:"
+            " the edges where it is largest in the end; grey: all others."
+        )
+        yield ReportFigure("edge-residuals", caption, partial(_residuals, records))
+
+
+def _curve(records: RunRecords, column: str, columns: Columns) -> Figure:
+    figure, (panel,) = new_figure(columns, 2.2)
+    values = records.columns[column]
+    for group, style in group_styles(records).items():
+        draw_band(panel, records.rounds, values[records.members(group)], style, group)
+    widen_if_far_apart(panel, values)
+    if panel.get_yscale() == "linear":
+        panel.ticklabel_format(axis="y", useOffset=False)
+    panel.set_ylabel(_CURVES[column][0])
+    rounds_axis(panel, records.n_rounds)
+    legend_below(figure, panel)
+    return figure
+
+
+def _residuals(records: RunRecords, columns: Columns) -> Figure:
+    figure, (panel,) = new_figure(columns, 2.4)
+    ends = {edge: values[np.isfinite(values)] for edge, values in records.residuals.items()}
+    largest = sorted((edge for edge in ends if ends[edge].size), key=lambda edge: -ends[edge][-1])
+    for edge in largest[MOST_NAMED:]:
+        panel.plot(records.rounds, records.residuals[edge], color=MUTED, lw=0.6, alpha=0.5)
+    for index, edge in enumerate(largest[:MOST_NAMED]):
+        style = series_style(index)
+        marker = style.marker if records.n_rounds < FEW_POINTS else ""
+        label = f"{edge[0]} – {edge[1]}"
+        panel.plot(
+            records.rounds, records.residuals[edge], color=style.color, ls=style.line, marker=marker, label=label
+        )
+    widen_if_far_apart(panel, np.concatenate(list(records.residuals.values())))
+    panel.set_ylabel("norm of the residual")
+    rounds_axis(panel, records.n_rounds)
+    legend_below(figure, panel)
+    return figure

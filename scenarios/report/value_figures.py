@@ -1,0 +1,66 @@
+"""Figures of the value of prediction: outage and rate of the users under every policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .figure_style import COLORS, GRID, INK, Columns, new_figure
+from .report_figure import FAR_APART, ReportFigure, legend_below
+from .run_records import RunRecords
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Policies with their color and hatch, from none to what no decision can exceed.
+POLICIES = {
+    "nothing": (GRID, ""),
+    "reactive": (COLORS[4], "...."),
+    "predictive": (COLORS[0], ""),
+    "oracle": (COLORS[2], "////"),
+}
+#: Figure of the summary -> label, and factor to its unit.
+FIGURES = {
+    "outage_ms_per_min": ("outage [ms per min]", 1.0),
+    "rate_bps": ("rate of a user [Mbit/s]", 1e-6),
+    "lost_db": ("lost power [dB]", 1.0),
+}
+
+
+def value_figures(records: RunRecords) -> Iterator[ReportFigure]:
+    """Figures of what predictions are worth; none where they control nothing."""
+    groups = records.summary.get("value", {}).get("groups", {})
+    for key, (label, _) in FIGURES.items():
+        if groups and all(key in figures[policy] for figures in groups.values() for policy in POLICIES):
+            what = label.partition(" [")[0].capitalize()
+            caption = (
+                f"{what} if nothing is done, after a loss, on the answers of the models, and with perfect foresight;"
+                " one user per base station of the group over its held-out time."
+            )
+            yield ReportFigure(f"value-{key.partition('_')[0]}", caption, partial(_bars, groups, key))
+
+
+def _bars(groups: Mapping[str, Mapping[str, Any]], key: str, columns: Columns) -> Figure:
+    figure, (panel,) = new_figure(columns, 2.2)
+    label, factor = FIGURES[key]
+    x, width = np.arange(len(groups)), 0.8 / len(POLICIES)
+    for index, (policy, (color, hatch)) in enumerate(POLICIES.items()):
+        heights = np.array([factor * figures[policy][key] for figures in groups.values()])
+        places = x + width * (index - (len(POLICIES) - 1) / 2)
+        panel.bar(places, heights, width, color=color, hatch=hatch, ec=INK, lw=0.3, label=policy)
+    positive = [
+        factor * figures[policy][key]
+        for figures in groups.values()
+        for policy in POLICIES
+        if figures[policy][key] > 0.0
+    ]
+    if key == "outage_ms_per_min" and positive and max(positive) > FAR_APART * min(positive):
+        panel.set_yscale("log")
+    panel.set_xticks(x, list(groups), rotation=0 if len(groups) < 2 + 2 * columns else 25)
+    panel.grid(visible=False, axis="x")
+    panel.set_ylabel(label)
+    legend_below(figure, panel)
+    return figure

@@ -1,0 +1,148 @@
+"""Reports of runs: what a run has is shown, what it has not is left out, and files are whole."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+from sheafedge.emulator.contracts import ConfigError
+from sheafedge.scenarios.report import run_report
+from sheafedge.scenarios.report.figure_style import figure_style
+from sheafedge.scenarios.report.run_page import RunPage
+from sheafedge.scenarios.report.run_records import read_records
+from sheafedge.scenarios.report.run_report import write_run_report
+
+from .conftest import Written
+
+EDGE = {"messages": 9, "bytes": 3_000_000, "lost_messages": 1, "packets": 100, "mean_delay_s": 0.002}
+DIAGNOSTICS: dict[str, Any] = {
+    "edges": [
+        {**EDGE, "sender": 0, "receiver": 1, "lost_packets": 30, "rate_bps": 5e7},
+        {**EDGE, "sender": 1, "receiver": 0, "lost_packets": 10, "rate_bps": 8e7},
+        {**EDGE, "sender": 2, "receiver": 3, "lost_packets": 0, "rate_bps": 1e8},
+    ],
+    "held_out": {
+        "gps": {"fused": {"confusion": [[8, 2], [1, 9]], "classes": ["left", "right"]}},
+        "rf": {
+            "fused": {
+                "roc": {"fpr": [0, 0.1, 1], "tpr": [0, 0.8, 1], "auc": 0.85},
+                "reliability": {"predicted": [0.1, None, 0.9], "observed": [0.2, None, 0.8], "n": [10, 0, 30]},
+                "lead_times_s": {"edges": [0, 0.1, 0.2], "warned": [3, 5], "missed": [1, 0]},
+                "residuals": {"edges": [-1, 0, 1], "counts": [4, 6]},
+                "calibration": {"predicted": [1.0, 2.0], "observed": [1.1, 1.9]},
+            }
+        },
+    },
+}
+VALUE = {
+    "decision": "beam",
+    "groups": {
+        group: {
+            "clients": 2,
+            **{
+                policy: {"outage_ms_per_min": 10.0 + place, "rate_bps": 1e8, "lost_db": 1.0 * place}
+                for place, policy in enumerate(("nothing", "reactive", "predictive", "oracle"))
+            },
+            "deadline": {"met_by": 2, "answer_ms": 2.0},
+        }
+        for group in ("gps", "rf")
+    },
+}
+
+
+def everything(node: int, round_index: int) -> dict[str, Any]:
+    return {
+        "compute_s": 0.1, "airtime_s": 0.05, "waiting_s": 0.35, "sheaf_energy": 2.0**-round_index, "map_norm": 3.0,
+        "consensus_distance": 1.0, "residuals": {str((node + 1) % 4): 0.5},
+        "held_out_loss": {"fused": 0.7}, "train_loss": {"fused": 0.6},
+        "staleness_mean": 0.5, "off": round_index == node,
+    }  # fmt: skip
+
+
+def sections(page: str) -> list[str]:
+    return re.findall(r'<section id="([^"]+)">', page)
+
+
+def test_what_a_run_does_not_have_is_left_out(written: Written) -> None:
+    folder = written()
+    page = write_run_report(folder, figures=False).read_text(encoding="utf-8")
+    assert sections(page) == ["what-was-run", "scores", "time-and-energy", "network-and-traffic", "settings"]
+    assert page.count("<svg") == 4  # score, loss of steps, clients, traffic
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "metrics.jsonl", "report.html", "scenario.toml", "summary.json",
+    ]  # fmt: skip
+
+
+def test_what_a_run_has_is_shown(written: Written) -> None:
+    faults = [{"kind": "node_off", "nodes": [1], "at_s": 0.1, "for_s": 0.2}]
+    folder = written(more=everything, changes={"value": VALUE}, edits={"faults": faults}, diagnostics=DIAGNOSTICS)
+    page = RunPage(read_records(folder))
+    assert [figure.name for figure in page.figures] == [
+        "score", "loss", "step-loss", "clients", "roc", "reliability", "calibration", "confusion-0", "lead-times-0",
+        "residuals-0", "value-outage", "value-rate", "value-lost", "timeline", "round-parts", "staleness",
+        "network", "links", "traffic", "sheaf-energy", "map-norm", "consensus-distance", "edge-residuals",
+    ]  # fmt: skip
+    with figure_style():
+        text = page.text()
+    assert text.count("<svg") == len(page.figures)
+    assert sections(text) == [
+        "what-was-run", "scores", "held-out-answers", "value-of-prediction", "time-and-energy", "network-and-traffic",
+        "faults", "coupling", "settings",
+    ]  # fmt: skip
+    # both directions of an edge together: 40 of 200 packets, the slower rate
+    assert re.search(r"0 – 1</td>.*?20\.00</td>.*?50\.0</td>", text, re.DOTALL)
+    assert "node off" in text
+    assert "0: 1, 1: 1, 2: 1" in text  # client 3 would have been off in a fourth round
+    assert "area 0.850" in text
+
+
+def test_numbers_of_the_summary_are_those_of_the_page(written: Written) -> None:
+    page = write_run_report(written(), figures=False).read_text(encoding="utf-8")
+    assert "top-1: gps 0.250, rf 0.450" in page
+    assert re.search(r"persistence</td>\s*<td class=\"number\">0\.400", page)
+    assert "12.00 MB" in page
+    assert "the coupling of client 2 &lt;b&gt;grows&lt;/b&gt;" in page
+
+
+def test_figures_for_papers_are_written_in_both_widths(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: dict[str, float] = {}
+
+    def save(figure: Figure, stem: Path, formats: tuple[str, ...]) -> None:
+        assert stem.parent == folder / "figures"
+        assert formats == ("svg", "pdf")
+        saved[stem.name] = figure.get_figwidth()
+
+    monkeypatch.setattr(run_report, "save_figure", save)  # how files are written is tested with the style
+    folder = written()
+    write_run_report(folder)
+    stems = ("score", "step-loss", "clients", "traffic")
+    assert saved == {f"{stem}{ending}": width for stem in stems for ending, width in (("", 3.5), ("-wide", 7.16))}
+
+
+def test_equal_runs_have_equal_reports_and_others_have_others(written: Written) -> None:
+    first = write_run_report(written("a"), figures=False)
+    again = first.read_bytes()
+    assert write_run_report(first.parent, figures=False).read_bytes() == again
+    other = written("b", more=lambda node, index: {"loss": 2.0})
+    assert write_run_report(other, figures=False).read_bytes() != again
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(written: Written) -> None:
+    folder: Path = written()
+    (folder / "figures").write_text("in the way", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"report .*report\.html cannot be written \(.*\)"):
+        write_run_report(folder)
+    assert not (folder / "report.html").exists()
+
+
+def test_a_picture_outside_of_the_run_folder_is_not_read(written: Written, tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(b"\x89PNG secret")
+    folder = written(changes={"pictures": ["../secret.png", "pictures/bs00.png"]})
+    (folder / "pictures").mkdir()
+    (folder / "pictures" / "bs00.png").write_bytes(b"\x89PNG street")
+    page = write_run_report(folder, figures=False).read_text(encoding="utf-8")
+    assert page.count("data:image/png") == 1
+    assert "Recording of base station 00." in page
