@@ -52,11 +52,15 @@ class FinishedRun:
         return path
 
 
-def finished_run(folder: Path) -> FinishedRun:
+def finished_run(folder: Path, *, needs_models: bool = True) -> FinishedRun:
     """Complete run that is stored in a folder.
 
+    Args:
+        folder: of the run.
+        needs_models: whether a run without exported models is refused.
+
     Raises:
-        ConfigError: it is not the folder of a complete run with models.
+        ConfigError: it is not the folder of a complete run, or has no models.
         DataError: a file of it is damaged.
     """
     needed = ("scenario.toml", "summary.json", "metrics.jsonl")
@@ -73,7 +77,7 @@ def finished_run(folder: Path) -> FinishedRun:
     except (OSError, ValueError, RecursionError) as error:  # pydantic's is a ValueError
         why = " ".join(str(error).splitlines()[:3])[:240]
         raise DataError(f"run {folder} cannot be read ({why}); run the scenario again") from None
-    if not summary.exports:
+    if needs_models and not summary.exports:
         raise ConfigError(f"run {folder} handed out no models; run the scenario with export.onnx = true")
     scenario = stored_scenario(read_toml(path), str(path))
     # scores of the last round are those of the models that were exported

@@ -12,6 +12,7 @@ import typer
 
 from ...emulator.contracts import ConfigError, ScenarioError, SheafedgeError
 from ...version import __version__
+from .animation_commands import add_animation_commands
 from .calibration_commands import add_calibration_commands
 from .command_panels import RUN, examples
 from .compare_commands import add_comparison_commands
@@ -255,6 +256,7 @@ add_comparison_commands(app)
 add_recording_commands(app)
 add_calibration_commands(app)
 add_export_commands(app)
+add_animation_commands(app)
 add_edge_commands(app)
 add_replay_commands(app)
 

@@ -5,6 +5,8 @@ Source: Ghalkha et al. 2025, (6), Lemma 1 and Assumptions 1 and 2.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from reference.sheaf_dmfl import is_connected, metropolis_hastings
 from reference.sheaves import Graph, any_case, graphs, normal
-from sheafedge.models.sharing.gossip import metropolis_hastings_weights, mix
+from sheafedge.models.sharing.gossip import distance_to_mean, metropolis_hastings_weights, mix
 from torch import Tensor
 
 EXACT = 1e-12  # sums of at most seven weights
@@ -175,3 +177,11 @@ def test_hearing_nobody_changes_nothing() -> None:
     nothing = torch.zeros(6, dtype=torch.bool)
     assert torch.equal(mix(own, [], []), own)
     assert torch.equal(mix(own, [(own + 1.0, nothing)], [0.5]), own)
+
+
+def test_the_mean_of_a_coordinate_is_over_the_vectors_that_it_came_with() -> None:
+    own = torch.tensor([1.0, 0.0, 5.0])
+    first = torch.tensor([5.0, 8.0, math.nan]), torch.tensor([True, True, False])
+    second = torch.tensor([3.0, math.nan, math.nan]), torch.tensor([True, False, False])
+    # 1 beside the mean of 5 and 3, 0 beside 8, and nothing beside 5
+    assert distance_to_mean(own, [first, second]) == pytest.approx(math.hypot(3.0, 8.0))

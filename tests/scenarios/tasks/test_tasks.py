@@ -230,16 +230,17 @@ def test_beams_are_confused_by_their_numbers_in_the_codebook() -> None:
 
 
 def test_blockages_have_curves_and_lead_times_of_all_clients_together() -> None:
-    samples = blockage_samples(np.arange(N_FRAMES) == 5)  # with a horizon of 2, frames 3 and 4 precede
+    # with a horizon of 2, frames 3 and 4 precede; frame 5 is followed by another blocked one, and precedes nothing
+    samples = blockage_samples(np.isin(np.arange(N_FRAMES), [5, 6]))
     sure = np.where(samples.label == 1, 3.0, -3.0)[:, None]
-    late = np.where(samples.end == 4, 3.0, -3.0)[:, None]
+    late = np.where(np.isin(samples.end, [4, 5]), 3.0, -3.0)[:, None]
     found = Blockage().diagnostics([Answers(sure, samples, 10.0), Answers(late, samples, 10.0)])
     assert found["lead_times_s"]["edges"] == pytest.approx([0.05, 0.15, 0.25])
     assert (found["lead_times_s"]["warned"], found["lead_times_s"]["missed"]) == ([2, 1], [0, 1])
-    # three of four blockages are stated with the same certainty, and no clear sample is
-    assert found["roc"]["auc"] == pytest.approx(0.75 + 0.25 / 2.0)
-    assert found["reliability"]["n"] == [2 * len(samples) - 3, 3]
-    assert found["reliability"]["observed"] == [pytest.approx(1.0 / (2 * len(samples) - 3)), 1.0]
+    # five of six blockages are stated with the same certainty, and no clear sample is
+    assert found["roc"]["auc"] == pytest.approx(5 / 6 + 1 / 6 / 2.0)
+    assert found["reliability"]["n"] == [2 * len(samples) - 5, 5]
+    assert found["reliability"]["observed"] == [pytest.approx(1.0 / (2 * len(samples) - 5)), 1.0]
 
 
 def test_held_out_samples_without_a_blockage_have_neither_roc_nor_lead_times() -> None:
