@@ -12,7 +12,7 @@ A scenario is a frozen value; running it leaves a folder and gives a result with
 Run: `load_scenario`, `shipped_scenarios`, `run_scenario`, `resume_run`, `load_run`, `record`. Compare methods:
 `compare`, `tune`, `load_comparison`. Use what was trained: `RunResult.model`, `RunResult.export`, `load_bundle`,
 `serve`, `FrameClient`. Add an algorithm, task, data set or link model: `sheafedge.plugins`. Every error that a caller
-can cause is a `SheafedgeError`.
+can cause is a `SheafedgeError`. The page docs/python.md shows all of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import plugins
+    from . import plugins as plugins
     from .emulator.contracts import SheafedgeError
     from .emulator.edge.bundle import Bundle, load_bundle
     from .emulator.edge.frame_client import FrameClient
@@ -55,7 +55,6 @@ __all__ = [
     "load_comparison",
     "load_run",
     "load_scenario",
-    "plugins",
     "record",
     "resume_run",
     "run_scenario",
@@ -103,4 +102,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What an editor or a shell completes: the names of the API, and what the import system put beside them."""
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, "plugins", *(name for name in globals() if name.startswith("__"))})

@@ -15,11 +15,13 @@ from ...emulator.regular_file import is_regular, read_regular
 from ..compare import tuning
 from ..compare.comparing import default_folder, run_comparison
 from ..compare.comparison import Comparison, Edits, combined, loaded_tables
+from ..compare.comparison_report import write_comparison_report
 from ..compare.comparison_tables import markdown
 from ..compare.execution import ComparisonProgress
 from ..running.stored_run import MAX_SUMMARY_BYTES
 from ..schema.scenario import Scenario, load_scenario, shipped_scenarios
 from .data_frames import frame_of
+from .run_result import load_run
 from .shown_progress import lines_console
 
 if TYPE_CHECKING:
@@ -69,6 +71,39 @@ class ComparisonResult:
             ConfigError: pandas is not installed.
         """
         return frame_of(self._rows())
+
+    def metrics(self, model: str | None = None) -> pd.DataFrame:
+        """Rows of all runs as of `RunResult.metrics`, with `method`, `value` (if a field varies) and `seed` in front.
+
+        Failed runs have none.
+
+        Args:
+            model: as for `RunResult.metrics`.
+
+        Raises:
+            ConfigError: pandas is not installed, or no client has a model of this name.
+            DataError: a file of a run is damaged.
+        """
+        failed = {(one["arm"], one["varied"], one["seed"]) for one in self.results["failures"]}
+        rows = []
+        for entry in self.results["entries"]:
+            varied = {"value": entry["varied"]} if self.results["vary"] else {}
+            for seed, name in entry["runs"].items():
+                if (entry["arm"], entry.get("varied"), int(seed)) in failed:
+                    continue
+                frame = load_run(self.folder / "runs" / name).metrics(model)
+                said = {"method": entry["arm"], **varied, "seed": int(seed)}
+                rows += [{**said, **row} for row in frame.to_dict("records")]
+        return frame_of(rows)
+
+    def report(self) -> Path:
+        """Write tables, figures and page of the comparison again from its `results.json`; returns the path of the page.
+
+        Raises:
+            ConfigError: the folder cannot be written.
+            DataError: a file of it is damaged.
+        """
+        return write_comparison_report(self.folder)
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         varies = bool(self.results["vary"])

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+#: Columns of `metrics.jsonl` with a number for every model.
+_OF_MODELS = ("train_loss", "held_out_loss")
+
+
 def metrics_frame(folder: Path, summary: Mapping[str, Any], model: str | None = None) -> pd.DataFrame:
     """Frame of `metrics.jsonl`: one row per node and round, as the file has them.
 
@@ -39,8 +43,9 @@ def metrics_frame(folder: Path, summary: Mapping[str, Any], model: str | None = 
 
 
 def _flat(row: dict[str, Any], model: str | None) -> dict[str, Any]:
-    """A line with the scores of one model as columns; they are missing where the round was not scored."""
+    """A line with the figures of one model as columns; they are missing where the round was not scored."""
     models = row.pop("models", {})
+    row.update({name: row[name].get(model) for name in _OF_MODELS if isinstance(row.get(name), dict)})
     scores = models.get(model, {})
     # the columns of the line keep their names
     named = {f"held_out_{key}" if key in row else key: value for key, value in scores.items()}

@@ -122,6 +122,23 @@ class RunResult:
         run = finished_run(self.folder)
         return TrainedModel.of(client, run.model_file(client), run.scenario)
 
+    def report(self, *, figures: bool = True) -> Path:
+        """Write the report of the run into its folder: `report.html`, one file that fetches nothing.
+
+        Args:
+            figures: also write its figures for papers, as SVG and PDF in `figures/`.
+
+        Returns:
+            Path of the page.
+
+        Raises:
+            ConfigError: the scenario needs a plugin that is not loaded, or the folder cannot be written.
+            DataError: a file of the run is damaged.
+        """
+        from ..report.run_report import write_run_report
+
+        return write_run_report(self.folder, figures=figures)
+
     def export(
         self,
         clients: Sequence[NodeId] | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,9 @@ def shown_run(progress: RunProgress | bool | None, scenario: Scenario) -> Abstra
 
 
 def lines_console() -> Console:
-    """Console of all progress of the Python API."""
+    """Console of all progress of the Python API: a bar on a terminal, plain lines in a notebook and elsewhere."""
     from rich.console import Console
 
-    # in a notebook plain lines: bars there need ipywidgets
-    return Console(emoji=False, highlight=False, force_jupyter=False)
+    # the output of a notebook says that it is a terminal, and keeps every state of a bar as a line of its own
+    is_replaced = sys.stdout is not sys.__stdout__
+    return Console(emoji=False, highlight=False, force_jupyter=False, force_terminal=False if is_replaced else None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -42,13 +40,12 @@ def _run(context: typer.Context) -> None:
 def _bench(context: typer.Context) -> None:
     """Run `bench`, with torch as one more runtime if it is installed."""
     from ...emulator.edge.commands.bench_commands import bench
-    from ...emulator.edge.commands.command_options import bench_options
 
-    typer.echo(bench(context.args, partial(_rebuild, bench_options(context.args).plugin)))
+    typer.echo(bench(context.args, _rebuild))
 
 
-def _rebuild(plugins: Sequence[str], entry: Entry, threads: int) -> TorchModel | str:
-    """The model of an entry in torch, which is imported only when its bundle has been opened, as are its plugins."""
+def _rebuild(entry: Entry, threads: int) -> TorchModel | str:
+    """The model of an entry in torch, which is imported only when its bundle has been opened."""
     from ...emulator.edge.commands.bench_commands import without_torch
 
     try:
@@ -58,7 +55,6 @@ def _rebuild(plugins: Sequence[str], entry: Entry, threads: int) -> TorchModel |
         if error.name not in {"torch", "onnx"}:
             raise
         return without_torch(entry, threads)
-    load_wanted(plugins)
     return rebuild(entry, threads)
 
 

@@ -9,6 +9,7 @@ from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.scenarios.compare import comparing
 from sheafedge.scenarios.library import compared_methods
 from sheafedge.scenarios.library.compared_methods import ComparisonResult, compare, load_comparison, tune
+from sheafedge.scenarios.library.run_result import load_run
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 
 
@@ -45,6 +46,16 @@ def test_scores_are_a_row_per_method_value_seed_and_group(compared: ComparisonRe
         (frame["method"] == "averaged") & (frame["value"] == 0.1) & (frame["seed"] == 7) & (frame["group"] == "rf")
     ]
     assert row["top1"].tolist() == [entry["groups"]["rf"]["scores"]["top1"]["values"]["7"]]
+
+
+def test_metrics_are_those_of_every_run(compared: ComparisonResult) -> None:
+    pytest.importorskip("pandas")
+    frame = compared.metrics()
+    assert frame.groupby(["method", "value", "seed"])["client"].count().to_list() == [4] * 8
+    (entry,) = (one for one in compared.results["entries"] if (one["arm"], one["varied"]) == ("alone", 0.01))
+    own = load_run(compared.folder / "runs" / entry["runs"]["7"]).metrics()
+    found = frame.query("method == 'alone' and value == 0.01 and seed == 7")
+    assert found["top1"].to_list() == own["top1"].to_list()
 
 
 def test_a_comparison_is_opened_as_it_was_returned(compared: ComparisonResult) -> None:

@@ -45,6 +45,8 @@ def test_scores_are_those_of_the_reported_model_in_rounds_that_were_scored(finis
     assert frame["top1"].isna().tolist() == (frame["round"] == 0).tolist()
     last = frame[frame["round"] == 1]
     assert set(last["model"]) == {"fused"}
+    rows = lines(finished.folder / "metrics.jsonl")[-4:]
+    assert last["held_out_loss"].to_list() == [row["held_out_loss"]["fused"] for row in rows]  # type: ignore[index]
     for group, figures in finished.summary["groups"].items():
         assert last[last["group"] == group]["top1"].mean() == pytest.approx(figures["top1"])
 
@@ -116,6 +118,12 @@ def test_bundles_are_exported_from_python(finished: RunResult, tmp_path: Path) -
     made = finished.export([1], ["fp16", "float16"], str(tmp_path / "bundles"), archives=False)
     assert [(one.client, one.precision, one.archive) for one in made] == [(1, "float16", None)]
     assert (made[0].folder / "manifest.json").exists()
+
+
+def test_the_report_is_the_one_of_the_command(finished: RunResult) -> None:
+    path = finished.report(figures=False)
+    assert path == finished.folder / "report.html"
+    assert "beam_tracking" in path.read_text(encoding="utf-8")
 
 
 def test_progress_is_shown_as_by_the_command(
