@@ -59,6 +59,7 @@ ALLOWED = {
     "datasets/rows/digit_rows.py": Arrows(frozenset({"numpy", "sklearn"}), ours=FILES),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
     "scenarios/compare/statistics.py": Arrows(frozenset({"numpy", "scipy"})),
+    "scenarios/tracking/backends.py": Arrows(frozenset({"mlflow", "torch", "wandb"}), ours=("scenarios",)),
     "scenarios/report": Arrows(
         frozenset({"jinja2", "matplotlib", "networkx", "numpy", "pydantic"}),
         ours=("emulator", "datasets", "version", "scenarios"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ..wiring.emulation import Emulation
@@ -21,6 +22,10 @@ class RunProgress(Protocol):
 
     def started(self, emulation: Emulation) -> None:
         """Called when everything is built, before the first event."""
+        ...
+
+    def round_recorded(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Called with the rows of all nodes in a round, as they are in `metrics.jsonl`, before `round_ended`."""
         ...
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
@@ -50,6 +55,9 @@ class NoRunProgress:
         """Ignored."""
 
     def started(self, emulation: Emulation) -> None:
+        """Ignored."""
+
+    def round_recorded(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Ignored."""
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:

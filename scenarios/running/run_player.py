@@ -201,7 +201,9 @@ class RunPlayer:
         rows = self._incomplete.setdefault(round_index, [])
         rows.append(row)
         if len(rows) == len(self._emulation.hosts):
-            self._progress.round_ended(round_index, now_s, self._mean_score(self._incomplete.pop(round_index)))
+            del self._incomplete[round_index]
+            self._progress.round_recorded(rows)
+            self._progress.round_ended(round_index, now_s, self._mean_score(rows))
 
     def _write_link_states(self) -> None:
         """Write what radio links did, so that memory and checkpoints do not grow with the rounds."""

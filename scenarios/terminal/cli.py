@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
 
@@ -27,6 +27,7 @@ from .report_commands import add_report_commands, report_ended_run
 
 if TYPE_CHECKING:
     from ..schema.scenario import Scenario
+    from ..tracking.tracker_table import TrackerRequest
     from ..wiring.real_time_options import RealTime
     from ..workers.worker_options import Workers
 
@@ -135,6 +136,13 @@ def run(
             metavar="CLIENT", help="Number of a client that an external program runs, connected at --hub; repeatable."
         ),
     ] = None,
+    tracker: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="NAME[=FOLDER]",
+            help="Also log to tensorboard, wandb (offline) or mlflow (files), below runs/tracking; repeatable.",
+        ),
+    ] = None,
     plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
     trust_plugins: Annotated[bool, TRUST] = False,
 ) -> None:
@@ -151,6 +159,11 @@ def run(
         from ..workers.worker_options import workers_wanted
 
         wanted = workers_wanted(workers, *at_hub, worker_silence_s, checked_engine(engine))
+    trackers: Sequence[TrackerRequest] = ()
+    if tracker:
+        from ..tracking.tracker_table import requested_trackers
+
+        trackers = requested_trackers(tracker)
     if resume is not None:
         if scenario is not None or out is not None or device is not None:
             raise ConfigError("--resume reads the scenario from the folder; leave out the scenario, --out and --device")
@@ -160,7 +173,8 @@ def run(
         from ..schema.scenario import parse_assignment
 
         load_wanted(plugin, trusted=resume if trust_plugins else None)
-        _play(resume, workers=wanted, real_time=paced, edits=dict(parse_assignment(text) for text in set_ or []))
+        edits = dict(parse_assignment(text) for text in set_ or [])
+        _play(resume, workers=wanted, real_time=paced, edits=edits, trackers=trackers)
         return
     if scenario is None:
         raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge --help")
@@ -172,7 +186,7 @@ def run(
     edits = dict(parse_assignment(text) for text in set_ or [])
     if device is not None:
         edits["compute.device"] = device
-    _play(load_scenario(scenario).edited(edits), out, wanted, paced)
+    _play(load_scenario(scenario).edited(edits), out, wanted, paced, trackers=trackers)
 
 
 def _play(
@@ -181,21 +195,29 @@ def _play(
     workers: Workers | None = None,
     real_time: RealTime | None = None,
     edits: Mapping[str, Any] | None = None,
+    trackers: Sequence[TrackerRequest] = (),
 ) -> None:
     """Run a scenario, or resume the run of a folder, and print the result."""
+    from ..running.interrupted_run import real_folder, target_of
     from ..running.run_folder import default_targets
 
     scenario = _resumable(what, edits or {}) if isinstance(what, Path) else what
     target = None
-    if not isinstance(what, Path):  # a default name is new, but its folder may take nothing
+    if isinstance(what, Path):
+        name = target_of(real_folder(what)).name
+    else:  # a default name is new, but its folder may take nothing
         target = out or next(default_targets(scenario.name, scenario.algorithm, scenario.seed))
+        name = target.name
     _refuse_early(scenario, target, workers, real_time)
 
     from ..running.run import resume_run, run_scenario
+    from ..tracking.tracked_progress import TrackedProgress
+    from ..tracking.tracker_table import opener
     from .console_elements import standard_console
     from .run_console import print_result
     from .run_progress import LiveProgress
 
+    openers = {request.name: opener(request, scenario, name) for request in trackers}
     console = standard_console()
     if workers is not None and workers.hub is not None:
         line = f"waiting for {workers.n_workers} workers; start each with: sheafedge worker --hub {workers.hub}"
@@ -204,12 +226,15 @@ def _play(
         clients = ", ".join(map(str, real_time.outside))
         console.print(f"waiting at {real_time.hub} for outside clients: {clients}", soft_wrap=True, markup=False)
     try:
-        if isinstance(what, Path):
-            with LiveProgress(console, scenario) as progress:
+        with LiveProgress(console, scenario) as live, TrackedProgress(live, openers) as progress:
+            if isinstance(what, Path):
                 result = resume_run(what, progress, workers, real_time, edits)
-        else:
-            with LiveProgress(console, scenario) as progress:
-                result = run_scenario(scenario, out, progress, workers=workers, real_time=real_time)
+            else:
+                # default names hold the time: with trackers, which know the run by it, it is settled
+                result = run_scenario(
+                    scenario, target if trackers else out, progress, workers=workers, real_time=real_time
+                )
+            progress.complete(result.summary)
     except KeyboardInterrupt as interrupt:
         typer.echo(_one_line("interrupted", interrupt), err=True)
         # 130 = 128 + SIGINT, by convention of shells

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from rich.console import Console
 from rich.markup import escape
 
@@ -51,6 +54,9 @@ class LiveProgress(ProgressDisplay):
         for warning in emulation.warnings:
             print_warning(self._console, warning)
         self.phase("training", "rounds", scenario.rounds)
+
+    def round_recorded(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Ignored: the terminal shows the mean score alone."""
 
     def round_ended(self, round_index: int, now_s: float, score: float | None) -> None:
         """Move the bar; without a terminal, print a line at some rounds."""
