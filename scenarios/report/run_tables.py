@@ -58,8 +58,7 @@ def _samples(summary: Mapping[str, Any]) -> str:
 
 
 def _software(environment: Mapping[str, Any]) -> str:
-    commit = f", commit {environment['commit']}" if "commit" in environment else ""
-    code = f" (sources {environment['code']}{commit})" if "code" in environment else ""
+    code = f" (sources {environment['code']})" if "code" in environment else ""
     python = f", Python {environment['python']}" if "python" in environment else ""
     plugins = "".join(f", plugin {name} {digest}" for name, digest in environment.get("plugins", {}).items())
     return f"sheafedge {environment['sheafedge']}{code}, torch {environment['torch']}{python}{plugins}"

@@ -169,7 +169,7 @@ def test_a_comparison_repeats_the_runs_whose_plugin_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sklearn")  # the data set of the method without a plugin
-    monkeypatch.setattr(comparing, "_draw", lambda results, folder: None)  # ten times as long as these runs
+    monkeypatch.setattr(comparing, "write_figures", lambda results, folder: None)  # ten times as long as these runs
     plugin, _ = write_own(tmp_path)
     load_plugin(plugin)
     tables = {
