@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Inches of a panel, and of the bottom of the figure, where the legend is.
-_PANEL_IN, _LEGEND_IN = (3.6, 3.0), 0.6
+_PANEL_IN, _LEGEND_IN = (3.6, 3.0), 0.7
 #: Half of the angle that a beam is drawn with, in degrees; about that of 16 antennas.
 _HALF_BEAM_DEG = 3.2
 BEST, CHOSEN, WARNING, LOST, SENT = COLORS[2], COLORS[0], COLORS[1], COLORS[1], COLORS[0]
@@ -53,7 +53,9 @@ class FilmPictures:
             )[0]
         )
         self.figure.suptitle(title, color=INK, fontsize=10)
-        self.figure.legend(handles=_legend(films, network), loc="lower center", ncols=6, frameon=False, fontsize=8)
+        self.figure.legend(
+            handles=_legend(films, network), loc="lower center", ncols=2 * n_panels, frameon=False, fontsize=7
+        )
 
     def __len__(self) -> int:
         return max(map(len, self._films))
