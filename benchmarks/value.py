@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sheafedge.benchmarks.machine import machine_facts, print_report
+from sheafedge.scenarios.report.figure_style import series_style
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
 from sheafedge.scenarios.value.user_links import served_links
@@ -54,6 +55,8 @@ CURVES = {
     "handover": ("outage_ms_per_min", 1e3, "outage, s per minute"),
     "beam": ("rate_bps", 1e6, "throughput, Mbit/s"),
 }
+#: Bars differ in hatches beside their colors, for readers who see few colors.
+HATCHES = ("", "///", "...", "xx", "++")
 WAYS = ("nothing", "reactive", "predictive", "perfect", "oracle")
 
 
@@ -120,7 +123,8 @@ def _bars(ax: Axes, name: str, found: Mapping[str, Any]) -> None:
         seeds = np.array([groups[group][way]["outage_ms_per_min"] for group in groups]) / 1e3
         where = np.arange(len(groups)) + (index - (len(ways) - 1) / 2) * 0.8 / len(ways)
         spread = [seeds.mean(1) - seeds.min(1), seeds.max(1) - seeds.mean(1)]
-        ax.bar(where, seeds.mean(1), 0.8 / len(ways), yerr=spread, label=way, error_kw={"lw": 1.0})
+        look = {"color": series_style(index).color, "hatch": HATCHES[index % len(HATCHES)], "edgecolor": "white"}
+        ax.bar(where, seeds.mean(1), 0.8 / len(ways), yerr=spread, label=way, error_kw={"lw": 1.0}, **look)
     ax.set_xticks(range(len(groups)), list(groups))
     ax.set_ylabel("outage, s per minute")
     ax.set_title(name)
@@ -133,10 +137,12 @@ def _curves(ax: Axes, found: Mapping[str, Any]) -> None:
     key, scale, title = CURVES[found["decision"][0]]
     ms = [float(answer) for answer in found["answer_ms"]]
     slower = found["answer_ms"].values()
-    for group in found["groups"]:
+    for index, group in enumerate(found["groups"]):
+        style = series_style(index)
         seeds = np.array([one["groups"][group]["predictive"][key] for one in slower]) / scale
-        (line,) = ax.plot(ms, seeds.mean(1), "o-", ms=3, label=f"predictive: {group}")
-        ax.fill_between(ms, seeds.min(1), seeds.max(1), color=line.get_color(), alpha=0.2)
+        look = {"color": style.color, "ls": style.line, "marker": style.marker, "ms": 4}
+        ax.plot(ms, seeds.mean(1), label=f"predictive: {group}", **look)
+        ax.fill_between(ms, seeds.min(1), seeds.max(1), color=style.color, alpha=0.2)
     for way, style in (("reactive", "--"), ("oracle", ":")):
         ax.axhline(np.mean(found["everybody"][way][key]) / scale, color="black", ls=style, lw=1, label=way)
     ax.set_xlabel("from frame to answer, ms")

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLORS = {"image": "#2f6db3", "gps": "#d9822b", "both": "#3c9d5d", "neighbors": "#8d6bb8"}
-OURS, MEASURED = "#2f6db3", "#1c1c1c"
+#: Predictor -> color-blind safe color (Okabe and Ito) and marker.
+COLORS = {
+    "image": ("#0072b2", "o"),
+    "gps": ("#d55e00", "s"),
+    "both": ("#009e73", "^"),
+    "neighbors": ("#cc79a7", "D"),
+}
+OURS, MEASURED = "#0072b2", "#1c1c1c"
 TITLES: dict[Split, str] = {"random": "random split (leaks)", "flights": "whole flights held out"}
 LABELS = {
     "neighbors": "GPS\n15 nearest",
@@ -75,12 +81,12 @@ def _draw_bars(figures: SkyFigures, split: Split, ax: Axes) -> None:
 
 def _draw_noise(figures: SkyFigures, ax: Axes) -> None:
     biases_m = [point.bias_m for point in figures.noise]
-    for predictor, color in COLORS.items():
+    for predictor, (color, marker) in COLORS.items():
         top1 = [point.top1[predictor] for point in figures.noise]
         # the curves of image and both may coincide: one is broad, the other dashed
         width, line = (5.0, "-") if predictor == "image" else (1.6, "--" if predictor == "both" else "-")
         label = LABELS.get(predictor, predictor).replace("\n", ", ")
-        ax.plot(biases_m, top1, marker="o", color=color, label=label, lw=width, ls=line)
+        ax.plot(biases_m, top1, marker=marker, color=color, label=label, lw=width, ls=line)
     ax.set_xlabel("drifting error of the GPS per axis [m], 0: RTK")
     ax.set_ylabel("top-1")
     ax.set_ylim(0.0, 1.0)
