@@ -62,7 +62,7 @@ def refuse_infinite(
     loss: float,
     vectors: Iterable[Tensor],
     settings: TrainingSettings,
-    reason: Callable[[], str] = str,
+    reason: Callable[[], str] | None = None,
     step_sizes: Sequence[str] = ("head_step_size", "encoder_step_size"),
 ) -> None:
     """Stop a run whose numbers have left the finite ones.
@@ -73,7 +73,7 @@ def refuse_infinite(
         loss: last one.
         vectors: what was trained.
         settings: of training.
-        reason: gives the known cause, as a part of a sentence.
+        reason: where vectors are coupled: gives the known cause, as a part of a sentence; None: nothing is coupled.
         step_sizes: fields of the settings that this training goes by.
 
     Raises:
@@ -81,9 +81,9 @@ def refuse_infinite(
     """
     if not math.isfinite(loss + sum(float(vector.sum()) for vector in vectors)):
         fields = ", ".join(f"training.{name} ({getattr(settings, name):g})" for name in step_sizes)
+        cause, coupling = ("", "") if reason is None else (reason(), " or sheaf.coupling")
         raise DivergedError(
-            f"{who}: left the finite numbers in round {round_index} (loss {loss:g}){reason()}; lower {fields} or"
-            " sheaf.coupling"
+            f"{who}: left the finite numbers in round {round_index} (loss {loss:g}){cause}; lower {fields}{coupling}"
         )
 
 
@@ -158,7 +158,7 @@ class LocalTraining:
         return passed.loss.detach()
 
     def train(
-        self, round_index: int, step_head: Callable[[], None] | None = None, reason: Callable[[], str] = str
+        self, round_index: int, step_head: Callable[[], None] | None = None, reason: Callable[[], str] | None = None
     ) -> None:
         """A round of local steps: gradients at the current parameters, then encoders, attention and head.
 
@@ -195,13 +195,13 @@ class LocalTraining:
         """Gradient step of a head without coupling."""
         self.set_head(self.head - self.settings.head_step_size * self.head_gradient)
 
-    def check_finite(self, loss: Tensor, round_index: int, reason: Callable[[], str] = str) -> None:
+    def check_finite(self, loss: Tensor, round_index: int, reason: Callable[[], str] | None = None) -> None:
         """Keep the round's last loss, and stop a run whose numbers have left the finite ones.
 
         Args:
             loss: of the round's last minibatch.
             round_index: of this round.
-            reason: gives the known cause, as a part of a sentence.
+            reason: see `refuse_infinite`.
 
         Raises:
             DivergedError: they have.

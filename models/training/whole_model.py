@@ -75,13 +75,15 @@ class WholeModel:
         """One step of SGD by the last gradient."""
         self.assign(self.vector - self.settings.model_step_size * self.gradient)
 
-    def train(self, round_index: int, step: Callable[[], None] | None = None, reason: Callable[[], str] = str) -> None:
+    def train(
+        self, round_index: int, step: Callable[[], None] | None = None, reason: Callable[[], str] | None = None
+    ) -> None:
         """A round of local steps.
 
         Args:
             round_index: of this round.
             step: changes the vector by its last gradient; None: `step`.
-            reason: gives the known cause of numbers that are not finite, as a part of a sentence.
+            reason: see `refuse_infinite`.
 
         Raises:
             DivergedError: numbers have left the finite ones.

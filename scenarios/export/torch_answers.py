@@ -15,6 +15,7 @@ from ...emulator.edge.bench_bundles import Entry
 from ...emulator.edge.bundle import Bundle
 from ...emulator.edge.bundle_files import MODEL_FILE
 from ...emulator.edge.commands.bench_commands import TorchModel
+from ...emulator.plugin_sources import LOADED
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import parsed_toml
 from .rebuilt_model import NOT_REBUILT, rebuilt_model
@@ -63,8 +64,8 @@ def _answer(model: nn.Module, bundle: Bundle, inputs: Mapping[str, NDArray[np.fl
 
 def _scenario(content: bytes) -> Scenario:
     tables = parsed_toml(content.decode(), SCENARIO_FILE)
-    if tables.get("plugins"):  # a bundle has their names, and never their code
-        raise ConfigError("it was made with plugins, which bench does not load")
+    if tables.get("plugins") and not LOADED:  # a bundle has their names and hashes, and never their code
+        raise ConfigError("it was made with plugins; give them with --plugin FILE")
     return stored_scenario(tables, SCENARIO_FILE)
 
 

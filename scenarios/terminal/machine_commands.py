@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -40,12 +42,13 @@ def _run(context: typer.Context) -> None:
 def _bench(context: typer.Context) -> None:
     """Run `bench`, with torch as one more runtime if it is installed."""
     from ...emulator.edge.commands.bench_commands import bench
+    from ...emulator.edge.commands.command_options import bench_options
 
-    typer.echo(bench(context.args, _rebuild))
+    typer.echo(bench(context.args, partial(_rebuild, bench_options(context.args).plugin)))
 
 
-def _rebuild(entry: Entry, threads: int) -> TorchModel | str:
-    """The model of an entry in torch, which is imported only when its bundle has been opened."""
+def _rebuild(plugins: Sequence[str], entry: Entry, threads: int) -> TorchModel | str:
+    """The model of an entry in torch, which is imported only when its bundle has been opened, as are its plugins."""
     from ...emulator.edge.commands.bench_commands import without_torch
 
     try:
@@ -55,6 +58,7 @@ def _rebuild(entry: Entry, threads: int) -> TorchModel | str:
         if error.name not in {"torch", "onnx"}:
             raise
         return without_torch(entry, threads)
+    load_wanted(plugins)
     return rebuild(entry, threads)
 
 

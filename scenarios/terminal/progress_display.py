@@ -147,7 +147,7 @@ def _line(task: Task, width: int) -> RenderableType:
     if room >= _SHORTEST_BAR:
         total, bar_width = task.total, min(room, _LONGEST_BAR)
         cells.append(ProgressBar(total=total, completed=task.completed, width=bar_width, pulse=total is None))
-    said = "  ".join([count, *(shown[label] for label in ("rate", "left", "elapsed") if label in shown)])
+    said = "  ".join(filter(None, [count, *(shown.get(label) for label in ("rate", "left", "elapsed"))]))
     row.add_row(*cells, Text(said, no_wrap=True, overflow="ellipsis"))
     return row
 

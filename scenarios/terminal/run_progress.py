@@ -94,6 +94,8 @@ class LiveProgress(ProgressDisplay):
         if self.is_new("exporting"):
             self.phase("exporting", "models", total)
         self.advanced(done)
+        if done == total:  # pictures and reports follow, which nothing counts
+            self.phase("writing results")
 
 
 def _pace_text(pace: ProgressPace, rounds: int) -> str:

@@ -75,6 +75,13 @@ def _bench_parser() -> argparse.ArgumentParser:
     add("--save-profile", type=Path, metavar="FILE.toml", help="write a device profile of this machine")
     add("--name", help="name of that device (default: name of the file)")
     add("--power-w", type=float, help="measured power of that device while computing, for energy")
+    add(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="plugin that the model was trained with, to rebuild it in torch; its code runs; repeatable",
+    )
     add("--json", action="store_true", help="print one JSON object")
     return parser
 

@@ -229,9 +229,15 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_sentence_that_tells_the_cu
         training.check_finite(torch.tensor(value), 17)
     sentence = str(caught.value)
     for part in ("client 4", str(value), "round 17", "training.head_step_size (0.5)",
-                 "training.encoder_step_size (0.25)", "sheaf.coupling"):  # fmt: skip
+                 "training.encoder_step_size (0.25)"):  # fmt: skip
         assert part in sentence
+    assert "sheaf.coupling" not in sentence, "nothing is coupled"
     assert "\n" not in sentence
+
+
+def test_coupled_training_names_the_coupling_and_its_cause() -> None:
+    with pytest.raises(DivergedError, match=r"\(loss inf\) after a step; lower .* or sheaf\.coupling$"):
+        identity_training().check_finite(torch.tensor(math.inf), 3, lambda: " after a step")
 
 
 def test_a_head_that_left_the_numbers_is_found_out() -> None:

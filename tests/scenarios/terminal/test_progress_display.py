@@ -98,6 +98,17 @@ def test_a_log_has_plain_lines_with_pace(clock: Clock) -> None:
     assert lines[-1] == "round 12/12  balanced accuracy 0.610  6.0 s simulated"
 
 
+def test_what_follows_the_export_is_no_export(clock: Clock) -> None:
+    progress = LiveProgress(Console(file=StringIO(), width=80, force_terminal=True, color_system=None), SCENARIO)
+    progress.exporting(0, 2)
+    assert shown(progress, 80)[0].startswith("exporting ")
+    progress.exporting(2, 2)
+    clock.now_s += 3.0
+    (line,) = shown(progress, 80)
+    assert line.startswith("writing results ")
+    assert line.endswith(" 0:03 so far")
+
+
 def test_a_resumed_run_counts_only_its_own_rounds(clock: Clock) -> None:
     log = StringIO()
     progress = LiveProgress(Console(file=log, width=40), SCENARIO)

@@ -255,3 +255,11 @@ def test_a_run_that_diverges_for_another_reason_blames_no_bound(tiny: Scenario, 
     said = diverged(tiny, wild, tmp_path / "run")
     assert "left the finite numbers" in said
     assert "stable below" not in said
+    assert "sheaf.coupling" in said
+
+
+def test_a_run_without_a_coupling_is_not_told_to_lower_it(tiny: Scenario, tmp_path: Path) -> None:
+    wild = {"rounds": 30, "algorithm": "local", "training.encoder_optimizer": "sgd", "training.encoder_step_size": 1e30}
+    said = diverged(tiny, wild, tmp_path / "run")
+    assert "lower training.head_step_size" in said
+    assert "sheaf.coupling" not in said
