@@ -54,7 +54,8 @@ class SmallCnn(nn.Module):
     def __init__(self, shape: tuple[int, ...], sizes: CnnSizes) -> None:
         super().__init__()
         (before, *place) = (1, *shape) if len(shape) == 2 else shape
-        self._shape, self._order = ((before, *place), ChannelsLast()) if before > 1 else (tuple(place), AsMap())
+        self._shape = (before, *place) if before > 1 else tuple(place)
+        self._order: nn.Module = ChannelsLast() if before > 1 else AsMap()
         layers: list[nn.Module] = []
         for channels in sizes.channels:
             layers += [nn.Conv2d(before, channels, 3), nn.MaxPool2d(2), nn.ReLU()]
