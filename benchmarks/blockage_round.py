@@ -33,7 +33,7 @@ ARMS = {
     " with retransmission and deadline, sheaf coupling and gossip; the learners' health is observed, nobody is scored",
     "bare_steps": "the local steps of as many rounds in plain torch and in the same pool: the same models, rows and"
     " minibatches, binary cross-entropy, fused Adam and two gradient steps; nothing is exchanged",
-    "evaluation": "scores of every client on its held-out windows, once, in the same pool",
+    "evaluation": "scores and losses of every client on its held-out and some training windows, once, in that pool",
     "export": "every client's model as ONNX, once, checked in the ONNX runtime on its held-out windows; cold, as at the"
     " end of a run",
 }
@@ -97,7 +97,7 @@ def _export(workload: Workload) -> Iterator[Callable[[], None]]:
 
 
 def _score_all(emulation: Emulation, evaluator: Evaluator) -> None:
-    tickets = [emulation.pool.submit(partial(evaluator.scores, learner)) for learner in emulation.learners]
+    tickets = [emulation.pool.submit(partial(evaluator.observe, learner, 0)) for learner in emulation.learners]
     for ticket in tickets:
         ticket.result()
 

@@ -20,9 +20,9 @@ import numpy as np
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.contracts import State
 from sheafedge.scenarios.running.checkpoint import read_checkpoint
+from sheafedge.scenarios.running.interrupted_run import CHECKPOINTS
 from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import run_scenario
-from sheafedge.scenarios.running.run_folder import CHECKPOINTS
 from sheafedge.scenarios.schema.scenario import load_scenario
 
 #: Exports and pictures come after the rounds.

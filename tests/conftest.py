@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("sheafedge", deadline=None, derandomize=True)  # busy machines are slow, not wrong
+# busy machines are slow, not wrong
+settings.register_profile("sheafedge", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sheafedge")
 
 _BESIDE_THE_CHECKOUT = Path(__file__).resolve().parents[2] / "shared" / "datasets"

@@ -115,6 +115,7 @@ class ConnectionWatch:
         self._socket = socket
         self._connections: dict[int, _Connection] = {}  # by ZeroMQ's descriptor, in the order in which they came
         self._left = 0  # bytes that connections which are gone have left
+        self._cuts: list[Cut] = []  # since the last look
         self._due_s = 0.0
         self.monitor = open_monitor(context, socket, zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
 
@@ -220,6 +221,8 @@ class ConnectionWatch:
         if gone is not None:
             self._left += max(0, (bytes_received(gone.own) or gone.arrived) - gone.settled)
             os.close(gone.own)
+            if gone.excess:
+                self._cuts.append(Cut(gone.identity, gone.excess))
 
     def _limit_strangers(self, strangers: Mapping[int, _Connection]) -> None:
         for connection in list(strangers.values())[: max(0, len(strangers) - MOST_STRANGERS)]:
@@ -237,4 +240,6 @@ class ConnectionWatch:
         for descriptor, connection in ending:
             shut_down(connection.own, at_once=bool(connection.excess))
             self._forget(descriptor)
-        return [Cut(connection.identity, connection.excess) for _, connection in ending if connection.excess]
+        # also of newcomers that were hung up on at once, and whose end was read before this look
+        cuts, self._cuts = self._cuts, []
+        return cuts

@@ -16,7 +16,7 @@ from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 @pytest.fixture(scope="module", autouse=True)
 def _without_figures() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "_draw", lambda results, folder: None)
+        patch.setattr(comparing, "write_figures", lambda results, folder: None)
         yield
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from itertools import pairwise
@@ -63,7 +64,7 @@ def test_the_end_of_a_run_says_what_the_server_did_and_how_the_global_model_scor
     shown = console.file.getvalue()
     assert shown.count("the global model") == len(run.summary["groups"]) == 3
     megabytes = run.summary["server"]["up"]["bytes"] / 1e6
-    assert f"server   up {megabytes:,.1f} MB" in shown
+    assert re.search(rf"^server +up {megabytes:,.1f} MB", shown, re.MULTILINE)
     for group, models in run.summary["models"].items():
         assert set(models) == {"fused", "global"}
         assert run.summary["groups"][group]["model"] == "fused"

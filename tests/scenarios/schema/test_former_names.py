@@ -51,7 +51,7 @@ def test_a_user_who_writes_a_former_name_is_answered_with_the_present_one(name: 
 def test_a_scenario_file_of_a_user_is_answered_too(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(tomli_w.dumps(with_former_names(load_scenario("blockage").tables())), encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"mine\.toml: link\.blockage_loss is now link\.blocked_loss_probability"):
+    with pytest.raises(ConfigError, match=r"mine\.toml:\d+: link\.blockage_loss is now link\.blocked_loss_probability"):
         load_scenario(str(path))
 
 

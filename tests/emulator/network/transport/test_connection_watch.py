@@ -12,6 +12,7 @@ import zmq
 from attacks.raw_peer import RawPeer, zmtp_frame, zmtp_message
 from doubles.waiting import wait_for
 from sheafedge.emulator.network.transport import connection_watch
+from sheafedge.emulator.network.transport.connection_descriptors import shut_down
 from sheafedge.emulator.network.transport.connection_watch import STRANGER, Allowance, ConnectionWatch, Cut
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the bytes of a connection")
@@ -179,3 +180,19 @@ def test_who_comes_and_goes_cannot_pile_up_messages(watched: Watched, monkeypatc
     late = watched.peer()
     late.send(LAST)
     watched.read()
+
+
+def test_who_is_hung_up_on_at_once_is_told_of_even_where_its_end_is_read_first(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shut_down_and_wait(descriptor: int, *, at_once: bool = False) -> None:
+        shut_down(descriptor, at_once=at_once)
+        assert watched.watch.monitor.poll(PATIENCE_MS), "the end of the connection"
+
+    monkeypatch.setattr(connection_watch, "_LEFT_BYTES", -1)
+    monkeypatch.setattr(connection_watch, "shut_down", shut_down_and_wait)
+    with suppress(OSError):
+        watched.peer()
+    (cut,) = watched.looks_until_cut()
+    assert "have left too much" in cut.reason
+    assert watched.look() == []
