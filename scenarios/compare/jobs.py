@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,7 +49,10 @@ class JobOutcome:
 
 
 def run_job(job: Job) -> JobOutcome:
-    """Run a job; an error that the user can correct is returned as an outcome."""
+    """Run a job; an error that the user can correct is returned as an outcome.
+
+    So is any other exception, for one method's plugin must not cost the others' runs; its traceback is printed.
+    """
     started_s = time.perf_counter()
     error, sentence = "", ""
     try:
@@ -60,8 +64,18 @@ def run_job(job: Job) -> JobOutcome:
                 run_scenario(job.scenario, job.folder, checkpoints=False)  # no checkpoints: runs are short
     except SheafedgeError as wrong:
         error, sentence = type(wrong).__name__, str(wrong)
+    except Exception as wrong:  # noqa: BLE001 - code of plugins raises what it likes
+        traceback.print_exc()
+        error, sentence = type(wrong).__name__, _unexpected(wrong)
     gc.collect()  # reference cycles of a run hold hundreds of megabytes; free them before the next
     return JobOutcome(time.perf_counter() - started_s, error, sentence)
+
+
+def _unexpected(wrong: Exception) -> str:
+    """An exception that is no sentence for users, with the place that raised it."""
+    place = traceback.extract_tb(wrong.__traceback__)[-1]
+    told = f"{type(wrong).__name__}: {wrong}".splitlines()[0]
+    return f"{told} ({Path(place.filename).name}, line {place.lineno}; its traceback was printed)"
 
 
 @dataclass(slots=True)
