@@ -38,6 +38,11 @@ HARD = {
     "export.pictures": 0,
     "export.report": False,
 }
+#: Rules that keep more of a client than its model, or step it as one vector; peers and servers.
+RULES = [
+    *("sheaf_fmtl", "dfedu", "ditto_decentralized", "pfedme_decentralized", "fedproto_decentralized"),
+    *("ditto", "pfedme", "per_fedavg", "apfl", "lg_fedavg"),
+]
 #: Far too slow for what is sent in a round: queues are never empty.
 CROWDED = {"link.rate_bps": 3e5, "network.deadline_s": 0.02}
 CASES: dict[str, dict[str, Any]] = {
@@ -57,6 +62,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "full models averaged": {"algorithm": "dpsgd"},
     "centralized": {"algorithm": "centralized"},
+    **{rule: {"algorithm": rule} for rule in RULES},
     "a server that is off at times, and samples": {
         "algorithm": "fedavg",
         "server.sampled": 3,

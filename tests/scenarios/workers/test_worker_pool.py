@@ -108,7 +108,10 @@ def test_two_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert there.warnings == here.warnings == ()
 
 
-EVERY_KIND_OF_MEMORY = ["fedavg", "sheaf_dmfl", "sheaf_twin", "sheaf_prototypes", "dsgd", "dmml_kd", "local"]
+EVERY_KIND_OF_MEMORY = [
+    *("fedavg", "sheaf_dmfl", "sheaf_twin", "sheaf_prototypes", "dsgd", "dmml_kd", "local"),
+    *("sheaf_fmtl", "fedproto_decentralized", "ditto"),
+]
 
 
 @pytest.mark.slow
