@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -192,10 +193,15 @@ def _golden_error(
     # Of a model that draws at random, an answer in the trial is no promise of one here.
     timer = threading.Timer(LONGEST_RUN_S, session.stop_longer_than, (0.0,))
     timer.daemon = True
+    until_s = time.monotonic() + LONGEST_RUN_S
     timer.start()
     try:
         found = session.run(inputs)
     except Exception as error:  # noqa: BLE001 - as on loading
+        if time.monotonic() >= until_s:  # the timer has stopped it
+            raise BundleError(
+                f"its model gave no answer to its own samples within {LONGEST_RUN_S:g} s; do not use it"
+            ) from None
         raise BundleError(f"its model cannot answer its own samples ({shown_error(error)}); do not use it") from None
     finally:
         timer.cancel()

@@ -14,6 +14,7 @@ from sheafedge.emulator.edge.bundle import load_bundle
 from sheafedge.emulator.edge.bundle_files import read_bundle
 from sheafedge.emulator.edge.bundle_trial import BundleTrial, LoadStoppedError
 from sheafedge.emulator.edge.manifest import BundleError, Manifest
+from sheafedge.emulator.edge.onnx_session import LONGEST_RUN_S
 
 
 def manifest_of(path: Path) -> Manifest:
@@ -34,7 +35,9 @@ def test_an_honest_bundle_passes_and_may_hold_files_with_names_of_modules(
 def test_a_model_that_never_answers_is_ended_at_its_limit(tmp_path: Path) -> None:
     """One that the runtime could stop between two nodes, and one that computes inside a node."""
     path = hostile_bundle(tmp_path / "loop", endless_loop())
-    with pytest.raises(BundleError, match="gave no answer to its own samples within 1 s of processor time"):
+    # on a busy machine a run may last for longer than any may, before it has had a second of a processor
+    within = rf"within (1 s of processor time|{LONGEST_RUN_S:g} s)"
+    with pytest.raises(BundleError, match=f"gave no answer to its own samples {within}; do not use it"):
         load_bundle(path, trial=BundleTrial(cpu_s=1))
     path = hostile_bundle(tmp_path / "product", slow_products(8000, 2))
     with pytest.raises(BundleError, match="gave no answer to its own samples within 1 s"):
