@@ -99,33 +99,6 @@ def value_calibration(predicted: Floats, truth: Floats) -> Curve:
     return _means_by_bin(rank * N_BINS // max(1, len(rank)), predicted, truth)
 
 
-def frames_to_blockage(end: Integers, sequence: Integers, blocked_now: NDArray[np.bool_], horizon: int) -> Integers:
-    """Frames from each sample to the next blocked one of its sequence, as far as the samples know.
-
-    Args:
-        end: [n] row of the recording of each sample's newest frame.
-        sequence: [n] unbroken stretch that it belongs to.
-        blocked_now: [n] bool, whether that frame is blocked.
-        horizon: largest number that is looked for.
-
-    Returns:
-        [n] from 1 to the horizon; 0 where no later sample up to there is blocked.
-
-    >>> blocked = np.array([False, False, True, False])
-    >>> frames_to_blockage(np.array([4, 5, 7, 9]), np.zeros(4, dtype=np.int64), blocked, horizon=3)
-    array([3, 2, 0, 0])
-    """
-    blocked = np.flatnonzero(blocked_now)
-    blocked = blocked[np.argsort(end[blocked], kind="stable")]
-    if not blocked.size:
-        return np.zeros(len(end), dtype=np.int64)
-    at = end[blocked].searchsorted(end, side="right")
-    nearest = blocked[np.minimum(at, len(blocked) - 1)]
-    ahead = end[nearest] - end
-    is_known = (at < len(blocked)) & (sequence[nearest] == sequence) & (ahead <= horizon)
-    return np.where(is_known, ahead, 0)
-
-
 def lead_times(lead_s: Floats, warned: NDArray[np.bool_], frame_s: float, horizon: int) -> Curve:
     """Histogram of the times from clear samples to the blockages that follow them, a bin per frame.
 

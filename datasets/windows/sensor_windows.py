@@ -36,6 +36,7 @@ class BlockageWindows:
         end: [n] int64, row of the recording at which a window ends, t; it begins at t - n_before.
         label: [n] int64, (23): 1 if any of the frames t + 1 to t + horizon is blocked, else 0.
         blocked_now: [n] bool, whether frame t is.
+        frames_to_blockage: [n] int64, frames from t to the next blocked one, 1 to horizon; 0 where the label is.
         sequence: [n] int64.
         horizon: frames ahead that the label looks at.
         n_frames: sensed so far.
@@ -48,6 +49,7 @@ class BlockageWindows:
     end: NDArray[np.int64]
     label: NDArray[np.int64]
     blocked_now: NDArray[np.bool_]
+    frames_to_blockage: NDArray[np.int64]
     sequence: NDArray[np.int64]
     horizon: int
     n_frames: int
@@ -96,6 +98,7 @@ class BlockageWindows:
             end=self.end[indices],
             label=self.label[indices],
             blocked_now=self.blocked_now[indices],
+            frames_to_blockage=self.frames_to_blockage[indices],
             sequence=self.sequence[indices],
         )
 
@@ -145,18 +148,29 @@ def blockage_windows(
             f"base station {sensed.name!r} has no unbroken stretch of {length + horizon} frames (longest: "
             f"{(stop - begin).max(initial=0)}), which data.window = {length} and data.horizon = {horizon} need"
         )
-    # A difference of running counts tells whether any frame of a stretch is blocked, without a window per sample.
-    n_blocked = np.concatenate([[0], np.cumsum(blocked)])  # [n + 1], before each row
+    frames_to_blockage = _frames_to_blockage(blocked, end, horizon)
     return BlockageWindows(
         frames={name: sensed.frames(name) for name in modalities},
         windows={name: InputWindow(name, length, axis=MODALITY_SPECS[name].window_axis) for name in modalities},
         end=end,
-        label=(n_blocked[end + horizon + 1] > n_blocked[end + 1]).astype(np.int64),
+        label=(frames_to_blockage > 0).astype(np.int64),
         blocked_now=blocked[end],
+        frames_to_blockage=frames_to_blockage,
         sequence=sensed.column("sequence")[end],
         horizon=horizon,
         n_frames=sensed.n_frames,
     )
+
+
+def _frames_to_blockage(blocked: NDArray[np.bool_], end: NDArray[np.int64], horizon: int) -> NDArray[np.int64]:
+    """[n] frames from the rows `end` to the next blocked row; 0 where it is further away than the horizon.
+
+    >>> _frames_to_blockage(np.array([False, False, True, True, False]), np.array([0, 1, 2, 3]), horizon=1)
+    array([0, 1, 1, 0])
+    """
+    rows = np.append(np.flatnonzero(blocked), len(blocked) + horizon)  # the last stands for no blockage any more
+    ahead = rows[rows.searchsorted(end, side="right")] - end
+    return np.where(ahead <= horizon, ahead, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

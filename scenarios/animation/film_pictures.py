@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...emulator.contracts import NodeId
 from ..recording.pictures import draw_scene
 from ..recording.sensor_panels import BLOCKED, CLEAR
-from ..report.figure_style import COLORS, GRID, INK, MUTED, PAPER, series_style
+from ..report.figure_style import COLORS, INK, MUTED, PAPER, series_style
 from .network_film import NetworkFilm
 from .station_film import StationFilm
 
@@ -23,6 +24,8 @@ _PANEL_IN, _LEGEND_IN = (3.6, 3.0), 0.7
 #: Half of the angle that a beam is drawn with, in degrees; about that of 16 antennas.
 _HALF_BEAM_DEG = 3.2
 BEST, CHOSEN, WARNING, LOST, SENT = COLORS[2], COLORS[0], COLORS[1], COLORS[1], COLORS[0]
+#: The chosen beam is hatched: pale green and pale blue are one color without blue cones.
+BEAM_HATCHES = {BEST: "", CHOSEN: "/////"}
 
 
 class FilmPictures:
@@ -74,7 +77,9 @@ def _draw_station(film: StationFilm, index: int, ax: Axes) -> None:
     draw_scene(film.scene, index, ax)
     ax.tick_params(labelsize=7)
     ax.set_xlabel(ax.get_xlabel(), fontsize=8)
-    ax.set_ylabel("")
+    ax.set_ylabel(ax.get_ylabel(), fontsize=8, labelpad=1.0)
+    for text in ax.texts:
+        text.set_fontsize(7)
     for sines, color in ((film.best_sine, BEST), (film.chosen_sine, CHOSEN)):
         if sines is not None:
             _draw_beam(film, index, float(sines[index]), color, ax)
@@ -115,6 +120,7 @@ def _draw_beam(film: StationFilm, index: int, sine: float, color: str, ax: Axes)
             *ends_deg,
             fc=color,
             ec=INK,
+            hatch=BEAM_HATCHES[color],
             alpha=0.45,
             lw=0.6,
             zorder=2.5,
@@ -125,14 +131,12 @@ def _draw_beam(film: StationFilm, index: int, sine: float, color: str, ax: Axes)
 def _draw_network(network: NetworkFilm, share: float, ax: Axes) -> None:
     places, groups = network.places, list(dict.fromkeys(network.groups.values()))
     number = {node: index for index, node in enumerate(network.groups)}
-    ends = {tuple(sorted(one)) for one in [*network.loss, *(flight.ends for flight in network.flights)]}
-    for one, other in sorted(ends):
-        lost = max(network.loss.get((one, other), 0.0), network.loss.get((other, one), 0.0))
+    for (one, other), lost in _edges(network).items():
         x, y = places[[number[one], number[other]]].T
         ax.plot(
             x,
             y,
-            color=LOST if lost > 0.0 else GRID,
+            color=LOST if lost > 0.0 else MUTED,
             lw=0.8 + 12.0 * min(lost, 0.3),
             ls="--" if lost > 0.0 else "-",
             alpha=0.7,
@@ -158,6 +162,15 @@ def _draw_network(network: NetworkFilm, share: float, ax: Axes) -> None:
     ax.set_title(f"training among {len(network.groups)} nodes\n{when}", fontsize=8, color=INK)
 
 
+def _edges(network: NetworkFilm) -> dict[tuple[NodeId, NodeId], float]:
+    """Edge -> share of packets lost in its worse direction."""
+    ends = {(min(one), max(one)) for one in [*network.loss, *(flight.ends for flight in network.flights)]}
+    return {
+        (one, other): max(network.loss.get((one, other), 0.0), network.loss.get((other, one), 0.0))
+        for one, other in sorted(ends)
+    }
+
+
 def _legend(films: Sequence[StationFilm], network: NetworkFilm | None) -> list[Any]:
     """What occurs in the film."""
     from matplotlib.lines import Line2D
@@ -167,7 +180,9 @@ def _legend(films: Sequence[StationFilm], network: NetworkFilm | None) -> list[A
     if any(film.best_sine is not None for film in films):
         handles.append(Patch(fc=BEST, ec=INK, alpha=0.45, label="best beam"))
     if any(film.chosen_sine is not None for film in films):
-        handles.append(Patch(fc=CHOSEN, ec=INK, alpha=0.45, label="beam that the model chooses"))
+        handles.append(
+            Patch(fc=CHOSEN, ec=INK, alpha=0.45, hatch=BEAM_HATCHES[CHOSEN], label="beam that the model chooses")
+        )
     handles.append(Line2D([], [], color=CLEAR, lw=2.0, label="line of sight"))
     if any(film.blocked.any() for film in films):
         handles.append(Line2D([], [], color=BLOCKED, lw=2.0, ls="--", label="blocked"))
@@ -182,11 +197,10 @@ def _legend(films: Sequence[StationFilm], network: NetworkFilm | None) -> list[A
         handles.append(Line2D([], [], ls="", marker="o", ms=6, mfc=SENT, mec=PAPER, label="message"))
     if any(flight.lost for flight in network.flights):
         handles.append(Line2D([], [], ls="", marker="X", ms=6, mfc=LOST, mec=PAPER, label="loses packets"))
-    if any(network.loss.values()):
-        largest = max(network.loss.values())
-        handles.append(
-            Line2D([], [], color=LOST, ls="--", lw=2.0, label=f"edge that lost packets (up to {largest:.1%})")
-        )
-    elif network.loss or network.flights:
+    losses = _edges(network).values()
+    if any(losses):
+        label = f"edge that lost packets (up to {max(losses):.1%})"
+        handles.append(Line2D([], [], color=LOST, ls="--", lw=2.0, label=label))
+    if not all(losses):
         handles.append(Line2D([], [], color=MUTED, lw=1.0, label="edge without losses"))
     return handles

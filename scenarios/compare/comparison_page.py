@@ -57,8 +57,10 @@ def _in_page(drawn: ComparisonFigure) -> PageFigure:
 
 def _facts(results: Mapping[str, Any]) -> dict[str, str]:
     environment = results["environment"]
-    software = {name: environment[name] for name in ("sheafedge", "torch", "python", "code") if name in environment}
-    machine = [str(environment[name]) for name in ("device", "machine", "cpus") if name in environment]
+    software = {
+        name: environment[name] for name in ("sheafedge", "commit", "code", "torch", "python") if name in environment
+    }
+    machine = [str(environment[name]) for name in ("device", "processor", "machine", "cpus") if name in environment]
     return {
         "scenario": results["scenario"],
         "task": TASKS[results["task"]].title,
@@ -108,7 +110,7 @@ def _table(table: ResultTable, note: str = "") -> PageTable:
 def _per_seed(results: Mapping[str, Any]) -> list[PagePart]:
     """A table per group: the first score of every method with every seed."""
     column = TASKS[results["task"]].columns[0]
-    heads = [*name_heads(results), *(f"seed {seed}" for seed in results["seeds"])]
+    heads = [*(head.replace("_", " ") for head in name_heads(results)), *(f"seed {seed}" for seed in results["seeds"])]
     tables: list[PagePart] = []
     for group in group_names(results):
         rows = []

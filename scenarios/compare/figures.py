@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..report.figure_style import COLUMN_WIDTHS_IN, MUTED, Columns, SeriesStyle, figure_style, new_figure, series_style
+from ..report.report_figure import whole_numbers
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
 from .curves import Array, Curve
@@ -68,6 +69,8 @@ def draw_curves(results: Mapping[str, Any], curves: Sequence[Curve], axis: Axis)
         for curve in curves:
             if group in curve.scores:
                 _draw_curve(panel, curve, group, axis, styles[curve.method])
+        if axis == "rounds":
+            whole_numbers(panel)
         if is_logarithmic:
             _make_logarithmic(panel)
         elif any(len(curve.rounds) > 1 for curve in curves):

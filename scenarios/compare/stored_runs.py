@@ -17,7 +17,7 @@ from ...emulator.contracts import ConfigError, DataError
 from ...emulator.ownership import owned
 from ...emulator.regular_file import open_regular, read_regular
 from ...version import __version__
-from ..running.run_summary import run_code, run_plugins
+from ..running.run_environment import run_code, run_plugins
 from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.former_names import with_former_names
 from ..schema.scenario import Scenario, stored_scenario

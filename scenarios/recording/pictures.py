@@ -42,7 +42,7 @@ SMALL_M = 0.6
 def draw_scene(scene: Scene, frame: int, ax: Axes) -> None:
     """One instant from above: x to the right, y away from the base station, in metres, to scale.
 
-    The line of sight is green, or red and dashed where a box stands in it; that box gets a red edge.
+    The line of sight is blue, or vermillion and dashed where a box stands in it; that box gets a vermillion edge.
 
     Args:
         scene: F instants.

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-CLEAR, BLOCKED = "#0f9d3a", "#d81e1e"
+#: Blue and vermillion: apart for every color vision; what is blocked is dashed, shaded or named as well.
+CLEAR, BLOCKED = "#0072b2", "#d55e00"
 #: Beams weaker than the strongest of all by more than this look alike, in dB.
 POWER_SPAN_DB = 40.0
 _Draw = Callable[[int, "Axes"], None]
 
 
 def draw_image(image: NDArray[np.uint8], user_pixels: Array | None, frame: int, is_blocked: bool, ax: Axes) -> None:
-    """An image, with a ring where the user is: solid and green when in sight, else dashed and red."""
+    """An image, with a ring where the user is: blue when in sight, else vermillion and dashed."""
     ax.imshow(image, cmap="gray" if image.ndim == 2 else None, vmin=0, vmax=255, interpolation="nearest")
     where = ""
     if user_pixels is not None:

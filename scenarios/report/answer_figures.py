@@ -32,12 +32,14 @@ def answer_figures(records: RunRecords) -> Iterator[ReportFigure]:
     for name, caption, draw in (
         ("roc", "Receiver operating characteristic: positives found over false alarms; dotted: chance.", _draw_roc),
         ("reliability", _RELIABILITY, _draw_reliability),
-        ("calibration", "Mean observed value over mean predicted value, in bins of the prediction.", _draw_calibration),
+        ("calibration", _CALIBRATION, _draw_calibration),
     ):
         if curves := _curves(records, name):
-            yield ReportFigure(name, caption, partial(_together, records, curves, draw))
+            without = [group for group in records.group_names if group not in curves and name == "roc"]
+            missing = f" Only one answer is right in all samples of: {', '.join(without)}." if without else ""
+            yield ReportFigure(name, caption + missing, partial(_together, records, curves, draw))
     for name, caption, draw_one in (
-        ("confusion", "Share of the samples of every true class by predicted class.", _draw_confusion),
+        ("confusion", _CONFUSION, _draw_confusion),
         ("lead_times_s", _LEADS, _draw_leads),
         ("residuals", "Errors of the predicted values: number of held-out samples.", _draw_residuals),
     ):
@@ -50,7 +52,12 @@ _RELIABILITY = (
     "Reliability: share of answers that came true over their stated probability, in bins; on the diagonal a probability"
     " means what it says. Larger marks: more samples."
 )
-_LEADS = "Held-out samples that are clear now, by the time to the blockage that follows."
+_CALIBRATION = "Mean observed value over mean predicted value, in bins of the prediction; dotted: where both are equal."
+_CONFUSION = (
+    "Share of the samples of every true class by predicted class; colors follow the square root of the share, so that"
+    " small ones are seen. Rows without color: classes without samples."
+)
+_LEADS = "Held-out samples that are clear now, by the time to the blockage that follows within the horizon."
 
 
 def _curves(records: RunRecords, name: str) -> dict[str, Curve]:
@@ -122,12 +129,16 @@ def _draw_calibration(panel: Axes, curve: Curve, style: SeriesStyle, group: str)
 
 
 def _draw_confusion(figure: Figure, panel: Axes, curve: Curve) -> None:
+    from matplotlib.colors import PowerNorm
+
     counts = _numbers(curve["confusion"])
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    n_true = counts.sum(axis=1, keepdims=True)
+    shares = np.divide(counts, n_true, out=np.full_like(counts, np.nan), where=n_true > 0)
     n = len(counts)
-    drawn = panel.imshow(shares, vmin=0.0, vmax=1.0, cmap=MAP, interpolation="nearest")
+    scale = PowerNorm(0.5, vmin=0.0, vmax=1.0)
+    drawn = panel.imshow(shares, norm=scale, cmap=MAP, interpolation="nearest")
     panel.grid(visible=False)
-    classes = [str(name) for name in curve.get("classes") or range(n)]
+    kind, classes = _class_names(curve, n)
     shown = range(0, n, -(-n // (MOST_WRITTEN if n > MOST_WRITTEN else n)))
     is_long = max(map(len, classes)) > 3
     panel.set_xticks(
@@ -137,11 +148,21 @@ def _draw_confusion(figure: Figure, panel: Axes, curve: Curve) -> None:
     if n <= MOST_WRITTEN:
         for (row, column), share in np.ndenumerate(shares):
             if share >= 0.005:
-                color = "#000000" if share > 0.5 else PAPER_ON_MAP
+                color = "#000000" if float(scale(share)) > 0.5 else PAPER_ON_MAP
                 panel.annotate(f"{share:.2f}", (column, row), ha="center", va="center", fontsize=6, color=color)
-    figure.colorbar(drawn, ax=panel, shrink=0.85, label="share of the true class")
-    panel.set_xlabel("predicted class")
-    panel.set_ylabel("true class")
+    ticks = [0.0, 0.05, 0.2, 0.5, 1.0]
+    figure.colorbar(drawn, ax=panel, shrink=0.85, label=f"share of the true {kind}", ticks=ticks)
+    panel.set_xlabel(f"predicted {kind}")
+    panel.set_ylabel(f"true {kind}")
+
+
+def _class_names(curve: Curve, n: int) -> tuple[str, list[str]]:
+    """What the classes are, and their names: "beam 0", "beam 1" are beams 0, 1."""
+    classes = [str(name) for name in curve.get("classes") or range(n)]
+    kinds = {name.rpartition(" ")[0] for name in classes}
+    if len(kinds) == 1 and "" not in kinds and all(name.rpartition(" ")[2].isdigit() for name in classes):
+        return kinds.pop(), [name.rpartition(" ")[2] for name in classes]
+    return "class", classes
 
 
 #: White on the dark half of the map of colors, in light and in dark pages: almost that of `PAPER`, which turns dark.
@@ -149,6 +170,8 @@ PAPER_ON_MAP = "#fefefe"
 
 
 def _draw_leads(figure: Figure, panel: Axes, curve: Curve) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     edges, warned, missed = (_numbers(curve[name]) for name in ("edges", "warned", "missed"))
     widths = 1e3 * np.diff(edges)
     panel.bar(1e3 * edges[:-1], warned, widths, align="edge", color=COLORS[0], ec=PAPER, lw=0.5, label="warned")
@@ -158,6 +181,7 @@ def _draw_leads(figure: Figure, panel: Axes, curve: Curve) -> None:
     )  # fmt: skip
     panel.set_xlabel("time to the blockage [ms]")
     panel.set_ylabel("samples")
+    panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     legend_below(figure, panel)
 
 

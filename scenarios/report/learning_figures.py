@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .figure_style import MUTED, Columns, new_figure
-from .report_figure import ReportFigure, draw_band, group_styles, legend_below, rounds_axis, widen_if_far_apart
+from .report_figure import BAND, ReportFigure, draw_band, group_styles, legend_below, rounds_axis, widen_if_far_apart
 from .run_records import Array, RunRecords, last_known
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 #: Margin around the range [0, 1] of a score.
 MARGIN = 0.02
-_BAND = "Line: mean over the clients of a group; band: from the lowest to the highest client."
+#: Clients whose numbers have room in a column of a paper.
+MOST_NUMBERED = 24
 #: Columns of losses on samples that are scored, on training samples, and of the last training step.
 HELD_OUT_LOSS, TRAIN_LOSS, STEP_LOSS = "held_out_loss", "train_loss", "loss"
 
@@ -29,13 +30,13 @@ def learning_figures(records: RunRecords) -> Iterator[ReportFigure]:
     if np.isfinite(records.scores).any():
         trained = "; dashed: on training samples" if np.isfinite(records.train_scores).any() else ""
         dotted = "; dotted: the best prediction without a model" if _best_baselines(records) else ""
-        caption = f"{title[0].upper()}{title[1:]} on {samples}. {_BAND[:-1]}{trained}{dotted}."
+        caption = f"{title[0].upper()}{title[1:]} on {samples}. {BAND[:-1]}{trained}{dotted}."
         yield ReportFigure("score", caption, partial(_score, records))
     if records.has(HELD_OUT_LOSS, TRAIN_LOSS):
-        caption = f"Loss on {samples}. {_BAND[:-1]}; dashed: on training samples."
+        caption = f"Loss on {samples}. {BAND[:-1]}; dashed: on training samples."
         yield ReportFigure("loss", caption, partial(_loss, records))
     if records.has(STEP_LOSS):
-        caption = f"Loss of the last training step of every round, on its minibatch. {_BAND}"
+        caption = f"Loss of the last training step of every round, on its minibatch. {BAND}"
         yield ReportFigure("step-loss", caption, partial(_step_loss, records))
     if np.isfinite(records.scores).any() and len(records.groups) > 1:
         caption = f"Last {title} of every client on {samples}. Level line: mean of the group."
@@ -88,14 +89,17 @@ def _finished(figure: Figure, panel: Axes, records: RunRecords, label: str, valu
 def _clients(records: RunRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.2)
     scores = last_known(records.scores)
+    is_numbered = len(scores) <= MOST_NUMBERED * columns
     place = 0
     centers, names = [], []
-    for group, style in group_styles(records).items():
-        members = sorted(records.members(group), key=lambda node: -scores[node])
+    styles = group_styles(records)
+    for group in records.group_names:
+        style = styles[group]
+        members = sorted(records.members(group), key=lambda node: records.first.rank(float(scores[node])), reverse=True)
         x = place + np.arange(len(members))
         panel.plot(x, scores[members], ls="", marker=style.marker, color=style.color, ms=4)
         panel.plot([x[0] - 0.4, x[-1] + 0.4], [np.nanmean(scores[members])] * 2, color=style.color, lw=1.0)
-        if len(scores) <= 15 * columns:
+        if is_numbered:
             for at, node in zip(x, members, strict=True):
                 panel.annotate(
                     str(node), (at, scores[node]), xytext=(0, 4), textcoords="offset points", ha="center",
@@ -106,7 +110,7 @@ def _clients(records: RunRecords, columns: Columns) -> Figure:
         place += len(members) + 1
     panel.set_xticks(centers, names, rotation=0 if len(names) < 3 + 2 * columns else 30)
     panel.grid(visible=False, axis="x")
-    panel.set_xlabel("clients of each group, best first, with their numbers")
+    panel.set_xlabel(f"clients of each group, best first{', with their numbers' if is_numbered else ''}")
     panel.margins(y=0.12)
     _score_axis(panel, records)
     return figure

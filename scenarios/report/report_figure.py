@@ -21,6 +21,8 @@ FEW_POINTS = 13
 FAR_APART = 30.0
 #: Letters of a legend in an inch, and the width of a handle with its margins in letters.
 LETTERS_PER_IN, HANDLE_LETTERS = 19.0, 8
+#: What lines and bands of `draw_band` are.
+BAND = "Line: mean over the clients of a group; band: from the lowest to the highest client."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,9 @@ class ReportFigure:
 
 
 def group_styles(records: RunRecords) -> dict[str, SeriesStyle]:
-    """Style of every group of clients, the same in all figures of a run."""
-    return {group: series_style(index) for index, group in enumerate(records.group_names)}
+    """Style of every group of clients, and of the server after them; the same in all figures of a run."""
+    names = dict.fromkeys([*records.group_names, *records.groups])
+    return {group: series_style(index) for index, group in enumerate(names)}
 
 
 def draw_band(panel: Axes, x: Array, values: Array, style: SeriesStyle, label: str, *, dashed: bool = False) -> None:
@@ -87,5 +90,7 @@ def legend_below(figure: Figure, panel: Axes, least: int = 2) -> None:
     handles, labels = panel.get_legend_handles_labels()
     named = dict(zip(labels, handles, strict=True))
     if len(named) >= least:
-        n_columns = max(1, int(LETTERS_PER_IN * figure.get_figwidth() / (HANDLE_LETTERS + max(map(len, named)))))
-        figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=min(n_columns, len(named)))
+        most = max(1, int(LETTERS_PER_IN * figure.get_figwidth() / (HANDLE_LETTERS + max(map(len, named)))))
+        n_rows = -(-len(named) // most)
+        n_columns = -(-len(named) // n_rows)  # rows of equal length
+        figure.legend(list(named.values()), list(named), loc="outside lower center", ncols=n_columns)

@@ -38,6 +38,7 @@ def run_facts(records: RunRecords) -> PageFacts:
             str(part)
             for part in (
                 environment.get("device"),
+                environment.get("processor"),
                 environment.get("machine"),
                 f"{environment['cpus']} CPU cores" if "cpus" in environment else None,
                 f"{environment['workers']} workers" if environment.get("workers") else None,
@@ -57,8 +58,13 @@ def _samples(summary: Mapping[str, Any]) -> str:
     return f"{train}{summary['test_windows']:,} {kind}{split}"
 
 
+#: What names the sources that a run was made with -> key of the environment.
+_SOURCES = {"commit": "commit", "sources": "code"}
+
+
 def _software(environment: Mapping[str, Any]) -> str:
-    code = f" (sources {environment['code']})" if "code" in environment else ""
+    sources = [f"{name} {environment[key]}" for name, key in _SOURCES.items() if key in environment]
+    code = f" ({', '.join(sources)})" if sources else ""
     python = f", Python {environment['python']}" if "python" in environment else ""
     plugins = "".join(f", plugin {name} {digest}" for name, digest in environment.get("plugins", {}).items())
     return f"sheafedge {environment['sheafedge']}{code}, torch {environment['torch']}{python}{plugins}"
@@ -83,6 +89,8 @@ def _flat(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, float) and abs(value) >= 1e6:
+        return f"{value:g}"
     # the comma of a list of numbers gives a browser a place to break the line
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 200 else f"{text[:197]}..."
@@ -169,7 +177,8 @@ def link_table(records: RunRecords) -> PageTable:
         for (one, other), edge in worst
     ]
     head = ["edge", "messages", "MB", "lost messages", "lost packets [%]", "mean delay [ms]", "rate [Mbit/s]"]
-    caption = f"Edges that lost most, {len(rows)} of {len(edges)}" if len(rows) < len(edges) else "Edges"
+    which = "Edges that lost most" if worst[0][1].loss else "Edges, none of which lost packets"
+    caption = f"{which}, {len(rows)} of {len(edges):,}" if len(rows) < len(edges) else "Edges"
     return PageTable(head, rows, caption, note="Both directions together; delay and rate of the slower one.")
 
 
@@ -222,8 +231,8 @@ def off_facts(records: RunRecords) -> dict[str, str]:
     if not records.has("off"):
         return {}
     n_off = np.nansum(records.columns["off"], axis=1).astype(int)
-    nodes = ", ".join(f"{node}: {n_off[node]}" for node in np.flatnonzero(n_off))
-    return {"rounds that ended while a node was off": nodes} if nodes else {}
+    nodes = ", ".join(f"node {node}: {n_off[node]}" for node in np.flatnonzero(n_off))
+    return {f"rounds, of {records.n_rounds}, at whose end it was off": nodes} if nodes else {}
 
 
 def deadline_table(value: Mapping[str, Any]) -> PageTable:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .figure_style import MUTED, Columns, new_figure, series_style
 from .report_figure import (
+    BAND,
     FEW_POINTS,
     ReportFigure,
     draw_band,
@@ -18,14 +19,13 @@ from .report_figure import (
     rounds_axis,
     widen_if_far_apart,
 )
-from .run_records import RunRecords
+from .run_records import RunRecords, last_known
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 #: Edges with the largest last residuals, which have a line and a name of their own.
 MOST_NAMED = 4
-_BAND = "Line: mean over the clients of a group; band: from the lowest to the highest client."
 #: Column -> label of its axis, and caption.
 _CURVES = {
     "sheaf_energy": (
@@ -56,7 +56,7 @@ def sheaf_figures(records: RunRecords) -> Iterator[ReportFigure]:
     """Figures of what couples clients; none where nothing does."""
     for column, (_, caption) in _CURVES.items():
         if records.has(column):
-            yield ReportFigure(column.replace("_", "-"), f"{caption} {_BAND}", partial(_curve, records, column))
+            yield ReportFigure(column.replace("_", "-"), f"{caption} {BAND}", partial(_curve, records, column))
     if records.residuals:
         caption = (
             "Norm of the residual P_ij w_i − P_ji w_j of the heads on every edge, mean of what both ends know. Named:"
@@ -81,8 +81,9 @@ def _curve(records: RunRecords, column: str, columns: Columns) -> Figure:
 
 def _residuals(records: RunRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.4)
-    ends = {edge: values[np.isfinite(values)] for edge, values in records.residuals.items()}
-    largest = sorted((edge for edge in ends if ends[edge].size), key=lambda edge: -ends[edge][-1])
+    ends = dict(zip(records.residuals, last_known(np.stack(list(records.residuals.values()))), strict=True))
+    # asynchronous clients that are done are not heard any more: what was known of their edges in the end comes last
+    largest = sorted(ends, key=lambda edge: (np.isnan(records.residuals[edge][-1]), -np.nan_to_num(ends[edge])))
     for edge in largest[MOST_NAMED:]:
         panel.plot(records.rounds, records.residuals[edge], color=MUTED, lw=0.6, alpha=0.5)
     for index, edge in enumerate(largest[:MOST_NAMED]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .figure_style import COLORS, GRID, INK, MUTED, Columns, new_figure
-from .report_figure import ReportFigure, draw_band, group_styles, legend_below, rounds_axis, whole_numbers
+from .report_figure import BAND, ReportFigure, draw_band, group_styles, legend_below, rounds_axis, whole_numbers
 from .run_records import Array, RunRecords
 
 if TYPE_CHECKING:
@@ -29,19 +29,17 @@ def time_figures(records: RunRecords) -> Iterator[ReportFigure]:
         yield ReportFigure("timeline", _timeline_caption(records), partial(_timeline, records))
         caption = (
             "Simulated time per round that every node computed and waited; narrow: airtime of its own messages, which"
-            " goes on beside. Mean over all rounds."
+            " goes on beside; that of several links adds up, and can exceed the round. Mean over all rounds."
         )
         yield ReportFigure("round-parts", caption, partial(_parts, records))
+    if records.has("energy_j"):
+        caption = f"Energy of computing since the start of the run. {BAND}"
+        yield ReportFigure("energy", caption, partial(_over_rounds, records, "energy_j", "energy [J]"))
     if records.has("staleness_mean"):
-        caption = (
-            "Staleness of the messages that were used: own round minus the message's. Line: mean over the clients of a"
-            " group; band: from the lowest to the highest client."
-        )
+        caption = f"Staleness of the messages that were used: own round minus the message's. {BAND}"
         yield ReportFigure("staleness", caption, partial(_over_rounds, records, "staleness_mean", "staleness [rounds]"))
     if records.has("neighbors"):
-        caption = (
-            "Neighbors in range. Line: mean over the clients of a group; band: from the lowest to the highest client."
-        )
+        caption = f"Neighbors in range. {BAND}"
         yield ReportFigure("neighbors", caption, partial(_over_rounds, records, "neighbors", "neighbors in range"))
 
 
@@ -52,6 +50,7 @@ def _timeline_caption(records: RunRecords) -> str:
     return (
         f"Timeline of {which}{nodes}: every bar is a round of a node, which ends at the vertical line. Computing,"
         " waiting and, narrow, the airtime of its own messages are totals of the round, drawn in this order."
+        f"{' White: the node was off.' if records.has('off') else ''}"
     )
 
 
@@ -100,12 +99,14 @@ def _draw_round(panel: Axes, records: RunRecords, node: int, index: int, begin_s
 def _parts(records: RunRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.2)
     nodes, begin = np.arange(len(records.groups)), np.zeros(len(records.groups))
+    border = 0.3 if len(nodes) <= MOST_NODES else 0.0  # of narrow bars little else would be seen
     for column, name, color in PARTS:
         seconds = _mean_over_rounds(records.columns[column])
-        panel.bar(nodes, seconds, bottom=begin, color=color, ec=INK, lw=0.3, label=name)
+        panel.bar(nodes, seconds, bottom=begin, color=color, ec=INK, lw=border, label=name)
         begin = begin + seconds
     airtime_s = _mean_over_rounds(records.columns[AIRTIME])
-    panel.bar(nodes, airtime_s, width=0.3, color=AIRTIME_COLOR, ec=INK, lw=0.3, label="transmitting")
+    panel.bar(nodes, airtime_s, width=0.3, color=AIRTIME_COLOR, ec=INK, lw=border, label="transmitting")
+    panel.set_ylim(0.0, 1.05 * float(np.maximum(begin, airtime_s).max()) or 1.0)
     whole_numbers(panel)
     panel.set_xlabel("node")
     panel.set_ylabel("time per round [s]")

@@ -30,6 +30,9 @@ FIGURES = {
 }
 
 
+_LOGARITHMIC = " The axis is logarithmic."
+
+
 def value_figures(records: RunRecords) -> Iterator[ReportFigure]:
     """Figures of what predictions are worth; none where they control nothing."""
     groups = records.summary.get("value", {}).get("groups", {})
@@ -39,8 +42,14 @@ def value_figures(records: RunRecords) -> Iterator[ReportFigure]:
             caption = (
                 f"{what} if nothing is done, after a loss, on the answers of the models, and with perfect foresight;"
                 " one user per base station of the group over its held-out time."
+                f"{_LOGARITHMIC if _is_logarithmic(groups, key) else ''}"
             )
             yield ReportFigure(f"value-{key.partition('_')[0]}", caption, partial(_bars, groups, key))
+
+
+def _is_logarithmic(groups: Mapping[str, Mapping[str, Any]], key: str) -> bool:
+    positive = [value for figures in groups.values() for policy in POLICIES if (value := figures[policy][key]) > 0.0]
+    return key == "outage_ms_per_min" and bool(positive) and max(positive) > FAR_APART * min(positive)
 
 
 def _bars(groups: Mapping[str, Mapping[str, Any]], key: str, columns: Columns) -> Figure:
@@ -51,13 +60,12 @@ def _bars(groups: Mapping[str, Mapping[str, Any]], key: str, columns: Columns) -
         heights = np.array([factor * figures[policy][key] for figures in groups.values()])
         places = x + width * (index - (len(POLICIES) - 1) / 2)
         panel.bar(places, heights, width, color=color, hatch=hatch, ec=INK, lw=0.3, label=policy)
-    positive = [
-        factor * figures[policy][key]
-        for figures in groups.values()
-        for policy in POLICIES
-        if figures[policy][key] > 0.0
-    ]
-    if key == "outage_ms_per_min" and positive and max(positive) > FAR_APART * min(positive):
+        for place in places[heights == 0.0]:  # a bar that is not missing
+            panel.annotate(
+                "0", (place, 0.0), xycoords=("data", "axes fraction"), xytext=(0, 2), textcoords="offset points",
+                ha="center", fontsize=6,
+            )  # fmt: skip
+    if _is_logarithmic(groups, key):
         panel.set_yscale("log")
     panel.set_xticks(x, list(groups), rotation=0 if len(groups) < 2 + 2 * columns else 25)
     panel.grid(visible=False, axis="x")

@@ -2,58 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ...emulator.source_hash import source_hash
 from ...models.rules.local_rule import GLOBAL
-from ...version import __version__
 from ..recording.inspection import plot_recording
-from ..schema.scenario import Scenario
 from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
 from ..wiring.emulation import Emulation
 from ..wiring.evaluation import baseline_scores, best_model, by_group, over_clients
 from ..wiring.radio_links import RadioLinks
-from ..wiring.torch_setup import choose_device
 from .interrupted_run import LINKS
 from .onnx_files import export_clients
 from .progress import RunProgress
+from .run_environment import run_environment
 from .run_folder import RunFolder
 from .run_player import PlayedRun
-
-#: Code that decides the figures of a run; what starts, compares, serves or replays runs does not.
-_SOURCES = (
-    "emulator/*.py",
-    "emulator/[!e]*/**/*.py",
-    "emulator/edge/*.py",
-    "emulator/**/tables/*.csv",
-    "models/**/*.py",
-    "datasets/**/*.py",
-    "scenarios/recording/*.py",
-    "scenarios/running/*.py",
-    "scenarios/schema/*.py",
-    "scenarios/tasks/*.py",
-    "scenarios/value/*.py",
-    "scenarios/wiring/*.py",
-    "scenarios/workers/*.py",
-)
-
-
-def run_code() -> str:
-    """Hash over the source files of the package that decide the figures of a run."""
-    return source_hash(_SOURCES)[:16]
-
-
-def run_plugins(scenario: Scenario) -> dict[str, str]:
-    """Name of every plugin that a run uses -> hash over its source, which decides figures too."""
-    return {plugin.name: plugin.digest[:16] for plugin in scenario.used_plugins}
 
 
 def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
@@ -104,7 +70,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
         **({"sheaf": sheaf} if (sheaf := run.watch.summary()) else {}),
         **run.pacing,
         "warnings": list(run.warnings),
-        "environment": {**_environment(scenario), "workers": run.n_workers},
+        "environment": {**run_environment(scenario), "workers": run.n_workers},
     }
 
 
@@ -140,24 +106,6 @@ def _server(emulation: Emulation) -> dict[str, Any]:
         "energy_j": recorder.energy_j[server],
     }
     return {"server": figures}
-
-
-def _environment(scenario: Scenario) -> dict[str, Any]:
-    compute, plugins = scenario.compute, run_plugins(scenario)
-    device = choose_device(compute.device)
-    return {
-        "sheafedge": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "code": run_code(),
-        **({"plugins": plugins} if plugins else {}),
-        "machine": platform.machine(),
-        "cpus": os.cpu_count(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "executor": f"{compute.executor}, {compute.threads} threads"
-        if compute.executor == "threads"
-        else compute.executor,
-    }
 
 
 def _export(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.baselines import blockage_majority, blockage_persistence
-from ...datasets.curves import frames_to_blockage, lead_times, reliability, roc
+from ...datasets.curves import lead_times, reliability, roc
 from ...datasets.scores import score_blockage
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
@@ -105,9 +105,8 @@ def _lead_times(answers: Sequence[Answers]) -> dict[str, Any] | None:
     """Times from samples that are clear to the blockages that follow them; None where no such sample is held out."""
     lead_s, warned = [], []
     for logits, samples, rate_hz in answers:
-        frames = frames_to_blockage(samples.end, samples.sequence, samples.blocked_now, samples.horizon)
-        precedes = ~samples.blocked_now & (frames > 0)
-        lead_s.append(frames[precedes] / rate_hz)
+        precedes = ~samples.blocked_now & (samples.frames_to_blockage > 0)
+        lead_s.append(samples.frames_to_blockage[precedes] / rate_hz)
         warned.append(logits[precedes, 0] > 0.0)
     if not sum(map(len, lead_s)):
         return None

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 from sheafedge.datasets.curves import (
     MOST_POINTS,
     confusion_counts,
-    frames_to_blockage,
     lead_times,
     reliability,
     residual_histogram,
@@ -76,15 +75,6 @@ def test_answers_that_are_not_finite_are_left_out(broken: float) -> None:
     assert sum(residual_histogram(answers, truth)["counts"]) == 1
     assert value_calibration(answers, truth) == {"predicted": [0.3], "observed": [0.5], "n": [1]}
     assert value_calibration(answers[1:], truth[1:]) == {"predicted": [], "observed": [], "n": []}
-
-
-def test_a_blockage_of_another_sequence_or_beyond_the_horizon_is_none() -> None:
-    end, sequence = np.array([1, 2, 3, 4, 8]), np.array([0, 0, 0, 1, 1])
-    blocked = np.array([False, False, True, False, True])
-    assert frames_to_blockage(end, sequence, blocked, horizon=5).tolist() == [2, 1, 0, 4, 0]
-    assert frames_to_blockage(end, sequence, blocked, horizon=1).tolist() == [0, 1, 0, 0, 0]
-    assert frames_to_blockage(end, np.zeros(5, dtype=int), blocked, horizon=5).tolist() == [2, 1, 5, 4, 0]
-    assert not frames_to_blockage(end, sequence, np.zeros(5, dtype=bool), horizon=5).any()
 
 
 def test_lead_times_have_a_bin_per_frame() -> None:

@@ -112,6 +112,8 @@ def test_every_window_is_what_a_plain_loop_would_cut(
         assert_allclose(inputs["rf"][i], 10 * np.log10(frames["rf"][past]), atol=FLOAT32_DB)
         assert windows.label[i] == any(blocked[t + 1 : t + horizon + 1])  # (23)
         assert windows.blocked_now[i] == blocked[t]
+        ahead = [step for step in range(1, horizon + 1) if blocked[t + step]]
+        assert windows.frames_to_blockage[i] == (ahead[0] if ahead else 0)
         assert windows.sequence[i] == owner[t]
 
 
@@ -257,9 +259,9 @@ def test_what_a_growing_buffer_gives_is_what_replay_gives_up_to_now(
         so_far = blockage_windows(live, WINDOWED, length, horizon, stride=stride, may_be_empty=True)
         known = everything.ending_in(0, stop - horizon)
         assert so_far.n_frames == stop
-        for name in ("end", "label", "blocked_now", "sequence"):
+        for name in ("end", "label", "blocked_now", "frames_to_blockage", "sequence"):
             assert_array_equal(getattr(so_far, name), getattr(known, name))
-        for name, rows in known.inputs().items():
+        for name, rows in known.inputs().items() if stop else ():  # sizes are 0 before anything is sensed
             assert_array_equal(so_far.inputs()[name], rows)
 
 

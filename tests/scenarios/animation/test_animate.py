@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,17 @@ def test_frames_around_the_middle_blockage_are_shown_within_its_sequence() -> No
     assert shown_frames(blocked, sequence, 20) == slice(50, 70)
     assert shown_frames(blocked, sequence, 500) == slice(50, 100)
     assert shown_frames(np.zeros(100, dtype=bool), np.repeat([0, 1], [30, 70]), 20) == slice(30, 50)
+
+
+def test_what_a_film_draws_is_told_apart_without_color(folder: Path, tiny: Scenario) -> None:
+    (film,) = station_films(tiny, {}, [2], 4, every=1)
+    film = replace(film, chosen_sine=np.zeros(len(film)))
+    network = replace(network_film(folder), loss={(0, 1): 0.2, (1, 0): 0.0, (1, 2): 0.0})
+    pictures = FilmPictures([film], network, "tiny")
+    pictures.draw(0)
+    street, edges = pictures.figure.axes
+    assert [patch.get_hatch() or "" for patch in street.patches if isinstance(patch, Wedge)] == ["", "/////"]
+    assert street.get_ylabel().endswith("[m]")
+    assert [line.get_linestyle() for line in edges.lines[:2]] == ["--", "-"]
+    labels = [text.get_text() for text in pictures.figure.legends[0].get_texts()]
+    assert labels[-2:] == ["edge that lost packets (up to 20.0%)", "edge without losses"]

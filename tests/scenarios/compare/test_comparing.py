@@ -21,7 +21,7 @@ from sheafedge.scenarios.compare.figures import draw_costs
 from sheafedge.scenarios.compare.jobs import JobOutcome
 from sheafedge.scenarios.compare.plan import PlannedRun
 from sheafedge.scenarios.running.run import run_scenario
-from sheafedge.scenarios.running.run_summary import run_code
+from sheafedge.scenarios.running.run_environment import run_code
 
 #: A step that leaves the finite numbers at once.
 DIVERGING = {"training.encoder_optimizer": "sgd", "training.encoder_step_size": 1e12}

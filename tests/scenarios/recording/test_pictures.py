@@ -41,7 +41,7 @@ def drawn(scene: Scene, frame: int) -> tuple[list[tuple[float, ...]], list[str]]
     return [tuple(patch.get_facecolor()) for patch in ax.patches], [str(line.get_color()) for line in ax.lines]
 
 
-def test_the_line_of_sight_is_red_while_the_car_stands_in_it_and_green_otherwise(passing_car: Scene) -> None:
+def test_the_line_of_sight_has_another_color_while_the_car_stands_in_it(passing_car: Scene) -> None:
     for frame in range(N_FRAMES):
         blocked = abs(passing_car.center_m[frame, 0, 0]) < 2.4  # half of the car's length
         _, lines = drawn(passing_car, frame)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.report import run_report
-from sheafedge.scenarios.report.figure_style import figure_style
+from sheafedge.scenarios.report.figure_style import COLORS, figure_style
+from sheafedge.scenarios.report.learning_figures import learning_figures
 from sheafedge.scenarios.report.run_page import RunPage
 from sheafedge.scenarios.report.run_records import read_records
 from sheafedge.scenarios.report.run_report import write_run_report
+from sheafedge.scenarios.tasks.task_table import TASKS
 
-from .conftest import Written
+from .conftest import Written, summary
 
 EDGE = {"messages": 9, "bytes": 3_000_000, "lost_messages": 1, "packets": 100, "mean_delay_s": 0.002}
 DIAGNOSTICS: dict[str, Any] = {
@@ -70,7 +76,7 @@ def test_what_a_run_does_not_have_is_left_out(written: Written) -> None:
     folder = written()
     page = write_run_report(folder, figures=False).read_text(encoding="utf-8")
     assert sections(page) == ["what-was-run", "scores", "time-and-energy", "network-and-traffic", "settings"]
-    assert page.count("<svg") == 4  # score, loss of steps, clients, traffic
+    assert page.count("<svg") == 5  # score, loss of steps, clients, energy, traffic
     assert sorted(path.name for path in folder.iterdir()) == [
         "metrics.jsonl", "report.html", "scenario.toml", "summary.json",
     ]  # fmt: skip
@@ -82,7 +88,7 @@ def test_what_a_run_has_is_shown(written: Written) -> None:
     page = RunPage(read_records(folder))
     assert [figure.name for figure in page.figures] == [
         "score", "loss", "step-loss", "clients", "roc", "reliability", "calibration", "confusion-0", "lead-times-0",
-        "residuals-0", "value-outage", "value-rate", "value-lost", "timeline", "round-parts", "staleness",
+        "residuals-0", "value-outage", "value-rate", "value-lost", "timeline", "round-parts", "energy", "staleness",
         "network", "links", "traffic", "sheaf-energy", "map-norm", "consensus-distance", "edge-residuals",
     ]  # fmt: skip
     with figure_style():
@@ -95,7 +101,7 @@ def test_what_a_run_has_is_shown(written: Written) -> None:
     # both directions of an edge together: 40 of 200 packets, the slower rate
     assert re.search(r"0 – 1</td>.*?20\.00</td>.*?50\.0</td>", text, re.DOTALL)
     assert "node off" in text
-    assert "0: 1, 1: 1, 2: 1" in text  # client 3 would have been off in a fourth round
+    assert "node 0: 1, node 1: 1, node 2: 1" in text  # client 3 would have been off in a fourth round
     assert "area 0.850" in text
 
 
@@ -118,7 +124,7 @@ def test_figures_for_papers_are_written_in_both_widths(written: Written, monkeyp
     monkeypatch.setattr(run_report, "save_figure", save)  # how files are written is tested with the style
     folder = written()
     write_run_report(folder)
-    stems = ("score", "step-loss", "clients", "traffic")
+    stems = ("score", "step-loss", "clients", "energy", "traffic")
     assert saved == {f"{stem}{ending}": width for stem in stems for ending, width in (("", 3.5), ("-wide", 7.16))}
 
 
@@ -146,3 +152,89 @@ def test_a_picture_outside_of_the_run_folder_is_not_read(written: Written, tmp_p
     page = write_run_report(folder, figures=False).read_text(encoding="utf-8")
     assert page.count("data:image/png") == 1
     assert "Recording of base station 00." in page
+
+
+def drawn(folder: Path, name: str) -> Figure:
+    page = RunPage(read_records(folder))
+    with figure_style():
+        return page.drawn(next(figure for figure in page.figures if figure.name == name))
+
+
+def caption(folder: Path, name: str) -> str:
+    return next(figure.caption for figure in RunPage(read_records(folder)).figures if figure.name == name)
+
+
+def test_a_group_has_one_color_in_all_figures_whatever_its_clients_are_numbered(written: Written) -> None:
+    groups = {name: {**summary()["groups"][name]} for name in ("rf", "gps")}  # the first client is of the second
+    folder = written(changes={"groups": groups}, diagnostics=DIAGNOSTICS, more=everything)
+    colors = []
+    for name in ("score", "network", "links"):
+        (panel, *_) = drawn(folder, name).axes
+        handles, labels = panel.get_legend_handles_labels()
+        named = dict(zip((label.removeprefix("from ") for label in labels), handles, strict=True))
+        colors.append(
+            [
+                to_hex(named[group].get_facecolor() if name == "network" else named[group].get_color())
+                for group in ("rf", "gps")
+            ]
+        )
+    assert colors == [[COLORS[0], COLORS[1]]] * 3
+
+
+@pytest.mark.parametrize(("task", "better"), [("beam_tracking", "higher"), ("regression", "lower")])
+def test_clients_stand_from_the_best_to_the_worst(task: str, better: str, written: Written) -> None:
+    folder = written()
+    records = read_records(folder)
+    column = TASKS[task].columns[0]
+    assert column.better == better
+    object.__setattr__(records, "scenario", SimpleNamespace(task_spec=SimpleNamespace(columns=[column])))
+    (figure,) = (one for one in learning_figures(records) if one.name == "clients")
+    with figure_style():
+        (panel,) = figure.draw(1).axes
+    scores = [list(line.get_ydata()) for line in panel.lines[::2]]
+    assert all(one == sorted(one, reverse=better == "higher") for one in scores)
+    assert scores[0][0] != scores[0][1]
+
+
+def test_a_class_without_samples_has_no_color_and_beams_are_named_once(written: Written) -> None:
+    curves = {"confusion": [[8, 2, 0], [0, 0, 0], [1, 0, 9]], "classes": ["beam 0", "beam 1", "beam 2"]}
+    panel, bar = drawn(written(diagnostics={"held_out": {"gps": {"fused": curves}}}), "confusion-0").axes
+    (image,) = panel.images
+    assert np.ma.getmaskarray(image.get_array()).tolist() == [[False] * 3, [True] * 3, [False] * 3]
+    assert (panel.get_xlabel(), bar.get_ylabel()) == ("predicted beam", "share of the true beam")
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "1", "2"]
+    assert image.norm(0.1) > 0.3  # small shares are seen
+
+
+def test_groups_without_a_curve_and_bars_of_zero_are_said(written: Written) -> None:
+    value = deepcopy(VALUE)
+    value["groups"]["gps"]["oracle"]["lost_db"] = 0.0
+    folder = written(changes={"value": value}, diagnostics=DIAGNOSTICS)
+    assert caption(folder, "roc").endswith("Only one answer is right in all samples of: gps.")
+    assert caption(folder, "network").count("50.0 to 100.0 Mbit/s") == 1
+    (panel,) = drawn(folder, "value-lost").axes
+    # "nothing" loses 0 dB in both groups of the example, the oracle in one
+    assert [text.get_text() for text in panel.texts] == ["0"] * 3
+
+
+def test_edges_that_are_known_to_the_end_are_named_before_those_that_were_known_once(written: Written) -> None:
+    def residuals(node: int, round_index: int) -> dict[str, Any]:
+        known = {"2": 5.0} if round_index == 0 else {}
+        return {"residuals": {**known, "1": 0.1, "3": 0.2}} if node == 0 else {}
+
+    figure = drawn(written(more=residuals), "edge-residuals")
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["0 – 3", "0 – 1", "0 – 2"]
+
+
+def test_bars_of_asynchronous_clients_that_never_wait_end_below_the_edge(written: Written) -> None:
+    times = {"compute_s": 0.5, "waiting_s": 0.0, "airtime_s": 0.9}
+    (panel,) = drawn(written(more=lambda node, index: times), "round-parts").axes
+    assert panel.get_ylim() == (0.0, pytest.approx(1.05 * 0.9))
+
+
+def test_the_page_names_commit_and_processor(written: Written) -> None:
+    environment = {**summary()["environment"], "commit": "abc123-dirty", "processor": "Some CPU", "machine": "x86_64"}
+    page = write_run_report(written(changes={"environment": environment}), figures=False).read_text(encoding="utf-8")
+    assert "sheafedge 0.1.0 (commit abc123-dirty, sources abc)" in page
+    assert "Some CPU, x86_64" in page

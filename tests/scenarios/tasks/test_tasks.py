@@ -243,6 +243,13 @@ def test_blockages_have_curves_and_lead_times_of_all_clients_together() -> None:
     assert found["reliability"]["observed"] == [pytest.approx(1.0 / (2 * len(samples) - 5)), 1.0]
 
 
+def test_lead_times_are_known_to_the_frame_whatever_the_stride_of_the_samples() -> None:
+    every = blockage_samples(np.isin(np.arange(N_FRAMES), [5, 6]))
+    third = every.take(np.flatnonzero(every.end % 3 == 0))  # frames 3 and 6; no sample ends where the blockage begins
+    found = Blockage().diagnostics([Answers(np.zeros((len(third), 1)), third, 10.0)])
+    assert found["lead_times_s"]["missed"] == [0, 1]
+
+
 def test_held_out_samples_without_a_blockage_have_neither_roc_nor_lead_times() -> None:
     samples = blockage_samples(np.zeros(N_FRAMES, dtype=bool))
     assert set(Blockage().diagnostics([Answers(np.zeros((len(samples), 1)), samples, 10.0)])) == {"reliability"}

@@ -1,0 +1,51 @@
+"""What a run says about the software and the machine that it was made with."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from sheafedge.scenarios.running.run_environment import processor_name, run_environment, source_commit
+from sheafedge.scenarios.schema.scenario import Scenario
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    done = subprocess.run(["git", "-C", str(folder), *who, *words], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_commit_of_a_repository_is_named_with_what_was_changed_since(tmp_path: Path) -> None:
+    assert source_commit(tmp_path) == ""
+    git(tmp_path, "init", "-q")
+    assert source_commit(tmp_path) == ""  # nothing committed
+    (tmp_path / "a.py").write_text("1", encoding="utf-8")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    git(tmp_path, "tag", "v1")
+    commit = git(tmp_path, "rev-parse", "HEAD")[:12]
+    assert source_commit(tmp_path) == commit
+    (tmp_path / "a.py").write_text("2", encoding="utf-8")
+    assert source_commit(tmp_path) == f"{commit}-dirty"
+    (tmp_path / "below").mkdir()
+    assert source_commit(tmp_path / "below") == ""
+
+
+def test_without_git_there_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert source_commit(tmp_path) == ""
+
+
+def test_the_processor_is_named_or_at_least_its_architecture(tmp_path: Path, tiny: Scenario) -> None:
+    told = tmp_path / "cpuinfo"
+    told.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: other\n", encoding="utf-8")
+    assert processor_name(told) == "Some CPU @ 2 GHz"
+    told.write_text("Features: fp\n", encoding="utf-8")
+    environment = run_environment(tiny)
+    assert processor_name(told) == environment["machine"]
+    assert processor_name(tmp_path / "none")
+    assert environment["processor"] == processor_name()
