@@ -125,7 +125,12 @@ def draw_moments(
     if power is not None:
         axes = [figure.add_subplot(grid[row, :]) for row in (-2, -1)]
         draw_powers(scene.time_s, frames, power, is_blocked, *axes)
-    figure.legend(handles=_legend(scene), loc="outside lower center", ncols=5 if len(frames) < 3 else 9, frameon=False)
+    figure.legend(
+        handles=_legend(scene, bool(is_blocked.any())),
+        loc="outside lower center",
+        ncols=5 if len(frames) < 3 else 9,
+        frameon=False,
+    )
     if title:
         figure.suptitle(title)
     return figure
@@ -290,22 +295,27 @@ def _draw_lidar(scene: Scene, frame: int, scan: NDArray[Any], far_m: float, ax: 
     ax.set_ylabel("y [m]")
 
 
-def _legend(scene: Scene) -> list[Any]:
+def _legend(scene: Scene, is_blocked: bool) -> list[Any]:
     """What occurs in the scene, and the link."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     kinds = [kind for kind in KIND_COLORS if (scene.present & (scene.kind == kind)).any()]
-    handles: list[Any] = [
-        Patch(fc=KIND_COLORS[kind], ec="black", label=kind.name.lower() if kind != Kind.TARGET else "user's vehicle")
-        for kind in kinds
-    ]
+    handles: list[Any] = [Patch(fc=KIND_COLORS[kind], ec="black", label=kind.name.lower()) for kind in kinds]
     if Kind.TARGET not in kinds:
         handles.append(Line2D([], [], ls="", marker="*", ms=13, mfc="#ffd800", mec="black", label="user"))
+    elif scene.size_m[scene.present & (scene.kind == Kind.TARGET), 0].max() < SMALL_M:
+        color = KIND_COLORS[Kind.TARGET]
+        handles[-1] = Line2D([], [], ls="", marker="X", ms=10, mfc=color, mec="black", label="user's drone")
+    else:
+        handles[-1].set_label("user's vehicle")
     handles += [
         Line2D([], [], ls="", marker="^", ms=10, mfc="black", mec="white", label="base station"),
         Line2D([], [], color=CLEAR, lw=2, label="line of sight"),
-        Line2D([], [], color=BLOCKED, lw=2, ls="--", label="blocked"),
-        Patch(fc=BLOCKED, alpha=0.28, ec=BLOCKED, label="blocked stretch"),
     ]
+    if is_blocked:
+        handles += [
+            Line2D([], [], color=BLOCKED, lw=2, ls="--", label="blocked"),
+            Patch(fc=BLOCKED, alpha=0.28, ec=BLOCKED, label="blocked stretch"),
+        ]
     return handles

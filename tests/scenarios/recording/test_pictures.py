@@ -114,6 +114,20 @@ def test_a_drone_is_shown_with_its_height() -> None:
     assert "25 m up" in [text.get_text() for text in ax.texts]
 
 
+def test_a_legend_names_what_occurs_and_nothing_else(passing_car: Scene) -> None:
+    drone = street([(Kind.TARGET, 0.0, 0.0, (0.4, 0.4, 0.4))], user=(10.0, 40.0, 25.0))
+    drone = replace(drone, center_m=drone.user_m[:, None])
+    assert legend(draw_moments(drone, [0], {})) == ["user's drone", "base station", "line of sight"]
+    blocked = ["blocked", "blocked stretch"]
+    in_the_way = legend(draw_moments(passing_car, [0], {}))
+    assert in_the_way == ["car", "pedestrian", "user", "base station", "line of sight", *blocked]
+    assert legend(draw_moments(passing_car, [0], {}, blocked=np.zeros(N_FRAMES, dtype=bool))) == in_the_way[:-2]
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
 def test_what_does_not_fit_together_is_refused_by_name(passing_car: Scene) -> None:
     with pytest.raises(ConfigError, match="frames holds 40"):
         draw_moments(passing_car, [0, N_FRAMES], {})
