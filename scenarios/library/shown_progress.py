@@ -1,9 +1,11 @@
-"""`progress=True` of the Python API: the same lines and bars as those of the commands."""
+"""`progress=True` and `live=True` of the Python API: the same lines, bars and page as those of the commands."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..running.progress import NoRunProgress, RunProgress
@@ -13,18 +15,43 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def shown_run(progress: RunProgress | bool | None, scenario: Scenario) -> AbstractContextManager[RunProgress]:
+@contextmanager
+def shown_run(
+    progress: RunProgress | bool | None,
+    scenario: Scenario,
+    live: bool | int,
+    target: Path,
+    resumed: Path | None = None,
+) -> Iterator[RunProgress]:
     """Context with the callbacks of a run.
 
     Args:
         progress: True: shown as by `sheafedge run`; False or None: not shown; callbacks: these.
         scenario: scenario of the run.
-    """
-    if progress is True:
-        from ..terminal.run_progress import LiveProgress
+        live: True: with a page at a free port of loopback; a number: at this port; False: without.
+        target: run folder.
+        resumed: folder of the run that goes on; None: it begins.
 
-        return LiveProgress(lines_console(), scenario)
-    return nullcontext(progress or NoRunProgress())
+    Raises:
+        ConfigError: the port cannot be used.
+    """
+    with ExitStack() as stack:
+        shown: RunProgress
+        if progress is True:
+            from ..terminal.run_progress import LiveProgress
+
+            shown = stack.enter_context(LiveProgress(lines_console(), scenario))
+        else:
+            shown = progress or NoRunProgress()
+        if live is not False:
+            from ..live_page.live_page import LivePage
+            from ..live_page.page_server import open_port
+
+            listening = open_port(0 if live is True else live)
+            page = stack.enter_context(LivePage(listening, scenario, target, resumed=resumed))
+            lines_console().print(page.announcement, soft_wrap=True, markup=False)
+            shown = page.following(shown)
+        yield shown
 
 
 def lines_console() -> Console:

@@ -1,4 +1,4 @@
-"""Pages of reports: one HTML file each, which fetches nothing and runs no script.
+"""Pages of reports: one HTML file each, which fetches nothing and runs no script; that of a run that goes on has one.
 
 Light or dark as the reader's system is, readable on a phone and on paper. A page is a list of sections, a section a
 list of parts; the template is `page.html.jinja` beside this file.
@@ -7,6 +7,7 @@ list of parts; the template is `page.html.jinja` beside this file.
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from .figure_style import THEMES
 if TYPE_CHECKING:
     from jinja2 import Template
 
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
 
@@ -139,7 +141,40 @@ class PageSection:
         return rows
 
 
-def html_page(title: str, subtitle: str, sections: Sequence[PageSection], foot: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class PageStatus:
+    """Top of a page that is drawn again and again, with the script that asks for the next drawing.
+
+    Attributes:
+        sentence: what is going on, or how it ended.
+        tone: border of the sentence.
+        share: share that is done, in [0, 1]; None: no bar.
+        numbers: short facts below the bar.
+        left_s: time left in s, which the script counts down; None: unknown.
+        version: number of this drawing.
+        gone: sentence for when no answer comes any more.
+        script: source of the script; nothing else runs in the page.
+    """
+
+    sentence: str
+    tone: Literal["running", "complete", "stopped"]
+    share: float | None
+    numbers: Mapping[str, str]
+    left_s: float | None
+    version: int
+    gone: str
+    script: str
+
+    @property
+    def policy(self) -> str:
+        """What a browser lets the page do: run this script, and ask where it came from."""
+        digest = base64.b64encode(hashlib.sha256(self.script.encode()).digest()).decode()
+        return f"{_POLICY}; script-src 'sha256-{digest}'; connect-src 'self'"
+
+
+def html_page(
+    title: str, subtitle: str, sections: Sequence[PageSection], foot: str = "", status: PageStatus | None = None
+) -> str:
     """Whole text of a page.
 
     Args:
@@ -147,9 +182,18 @@ def html_page(title: str, subtitle: str, sections: Sequence[PageSection], foot: 
         subtitle: one line below it.
         sections: in order; those without parts are left out.
         foot: last line, such as what made the page.
+        status: of a page that is drawn again and again; None: it is final, and has no script.
     """
     shown = [section for section in sections if section.parts]
-    return _template().render(title=title, subtitle=subtitle, sections=shown, foot=foot, themes=THEMES.values())
+    return _template().render(
+        title=title,
+        subtitle=subtitle,
+        sections=shown,
+        foot=foot,
+        status=status,
+        policy=status.policy if status else _POLICY,
+        themes=THEMES.values(),
+    )
 
 
 def _is_number(cell: str) -> bool:

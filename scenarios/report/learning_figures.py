@@ -10,7 +10,7 @@ import numpy as np
 
 from .figure_style import MUTED, Columns, new_figure
 from .report_figure import BAND, ReportFigure, draw_band, group_styles, legend_below, rounds_axis, widen_if_far_apart
-from .run_records import Array, RunRecords, last_known
+from .round_records import Array, RoundRecords, last_known
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ MOST_NUMBERED = 24
 HELD_OUT_LOSS, TRAIN_LOSS, STEP_LOSS = "held_out_loss", "train_loss", "loss"
 
 
-def learning_figures(records: RunRecords) -> Iterator[ReportFigure]:
+def learning_figures(records: RoundRecords) -> Iterator[ReportFigure]:
     """Figures of what was scored and learned."""
     title, samples = records.first.title, _samples(records)
     if np.isfinite(records.scores).any():
@@ -43,11 +43,11 @@ def learning_figures(records: RunRecords) -> Iterator[ReportFigure]:
         yield ReportFigure("clients", caption, partial(_clients, records))
 
 
-def _samples(records: RunRecords) -> str:
+def _samples(records: RoundRecords) -> str:
     return "validation samples" if records.summary.get("scored") == "validation" else "held-out samples"
 
 
-def _score(records: RunRecords, columns: Columns) -> Figure:
+def _score(records: RoundRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.4)
     styles = group_styles(records)
     for group, style in styles.items():
@@ -62,7 +62,7 @@ def _score(records: RunRecords, columns: Columns) -> Figure:
     return figure
 
 
-def _loss(records: RunRecords, columns: Columns) -> Figure:
+def _loss(records: RoundRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.4)
     for group, style in group_styles(records).items():
         members = records.members(group)
@@ -71,14 +71,14 @@ def _loss(records: RunRecords, columns: Columns) -> Figure:
     return _finished(figure, panel, records, "loss", records.columns[TRAIN_LOSS])
 
 
-def _step_loss(records: RunRecords, columns: Columns) -> Figure:
+def _step_loss(records: RoundRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.4)
     for group, style in group_styles(records).items():
         draw_band(panel, records.rounds, records.columns[STEP_LOSS][records.members(group)], style, group)
     return _finished(figure, panel, records, "loss of the last step", records.columns[STEP_LOSS])
 
 
-def _finished(figure: Figure, panel: Axes, records: RunRecords, label: str, values: Array) -> Figure:
+def _finished(figure: Figure, panel: Axes, records: RoundRecords, label: str, values: Array) -> Figure:
     widen_if_far_apart(panel, values)
     panel.set_ylabel(label)
     rounds_axis(panel, records.n_rounds)
@@ -86,7 +86,7 @@ def _finished(figure: Figure, panel: Axes, records: RunRecords, label: str, valu
     return figure
 
 
-def _clients(records: RunRecords, columns: Columns) -> Figure:
+def _clients(records: RoundRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.2)
     scores = last_known(records.scores)
     is_numbered = len(scores) <= MOST_NUMBERED * columns
@@ -116,19 +116,19 @@ def _clients(records: RunRecords, columns: Columns) -> Figure:
     return figure
 
 
-def _score_axis(panel: Axes, records: RunRecords) -> None:
+def _score_axis(panel: Axes, records: RoundRecords) -> None:
     panel.set_ylabel(_with_unit(records))
     if records.first.better == "higher":  # such scores lie in [0, 1], errors anywhere
         low, high = panel.get_ylim()
         panel.set_ylim(max(low, -MARGIN), min(high, 1.0 + 3 * MARGIN))
 
 
-def _with_unit(records: RunRecords) -> str:
+def _with_unit(records: RoundRecords) -> str:
     unit = records.first.form.rpartition("}")[2].strip()
     return f"{records.first.title} [{unit}]" if unit else records.first.title
 
 
-def _best_baselines(records: RunRecords) -> dict[str, float]:
+def _best_baselines(records: RoundRecords) -> dict[str, float]:
     """Group -> first score of its best prediction without a model."""
     first, found = records.first, {}
     for group in records.group_names:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .figure_style import COLORS, INK, MUTED, PAPER, Columns, new_figure
 from .report_figure import ReportFigure, group_styles, legend_below
-from .run_records import Array, Edge, MeasuredEdge, RunRecords
+from .round_records import Array, Edge, MeasuredEdge, RoundRecords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ MOST_WIDE = 200
 LOSS_COLORS = ("#9fb3c4", COLORS[1])
 
 
-def network_figures(records: RunRecords) -> Iterator[ReportFigure]:
+def network_figures(records: RoundRecords) -> Iterator[ReportFigure]:
     """Figures of edges and messages."""
     if edges := records.diagnostics.edges:
         rated = _rated([1e-6 * edge.rate_bps for edge in edges if edge.rate_bps])
@@ -79,7 +79,7 @@ def merged_edges(edges: list[MeasuredEdge]) -> dict[Edge, MeasuredEdge]:
     return merged
 
 
-def _map(records: RunRecords, columns: Columns) -> Figure:
+def _map(records: RoundRecords, columns: Columns) -> Figure:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
@@ -104,7 +104,7 @@ def _map(records: RunRecords, columns: Columns) -> Figure:
     return figure
 
 
-def _draw_nodes(panel: Axes, records: RunRecords, places: Array) -> None:
+def _draw_nodes(panel: Axes, records: RoundRecords, places: Array) -> None:
     size = 60 if len(places) <= 30 else 25
     for group, style in group_styles(records).items():
         members = records.members(group)
@@ -128,7 +128,7 @@ def _places(n_nodes: int, edges: Mapping[Edge, MeasuredEdge]) -> Array:
     return np.array([placed[node] for node in range(n_nodes)], dtype=np.float64)
 
 
-def _links(records: RunRecords, columns: Columns) -> Figure:
+def _links(records: RoundRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.4)
     by_group: dict[str, list[MeasuredEdge]] = defaultdict(list)
     for edge in records.diagnostics.edges:
@@ -152,7 +152,7 @@ def _links(records: RunRecords, columns: Columns) -> Figure:
     return figure
 
 
-def _traffic(records: RunRecords, columns: Columns) -> Figure:
+def _traffic(records: RoundRecords, columns: Columns) -> Figure:
     by_kind = records.summary["traffic"]["by_kind"].items()
     kinds = sorted(((kind, counts) for kind, counts in by_kind if counts["messages"]), key=lambda one: one[1]["bytes"])
     figure, (panel,) = new_figure(columns, 0.7 + 0.24 * len(kinds))

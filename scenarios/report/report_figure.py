@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .figure_style import Columns, SeriesStyle, series_style
-from .run_records import Array, RunRecords
+from .round_records import Array, RoundRecords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ class ReportFigure:
     draw: Callable[[Columns], Figure]
 
 
-def group_styles(records: RunRecords) -> dict[str, SeriesStyle]:
+def group_styles(records: RoundRecords) -> dict[str, SeriesStyle]:
     """Style of every group of clients, and of the server after them; the same in all figures of a run."""
     names = dict.fromkeys([*records.group_names, *records.groups])
     return {group: series_style(index) for index, group in enumerate(names)}

@@ -83,7 +83,7 @@ class RunPage:
             "Faults": self._faults(),
             "Coupling": self._shown("Coupling"),
             "Street": list(_pictures(records.folder, summary.get("pictures", ()))),
-            "Settings": [changed_fields(records)],
+            "Settings": [changed_fields(records.changed)],
         }
         first = records.first
         scores = ", ".join(
@@ -121,7 +121,7 @@ class RunPage:
         return [*self._shown("Network and traffic"), traffic_facts(records), *table]
 
     def _faults(self) -> list[PagePart]:
-        table = fault_table(self._records)
+        table = fault_table(self._records.changed)
         facts = off_facts(self._records)
         return [table, *([PageFacts(facts)] if facts else [])] if table.rows else []
 

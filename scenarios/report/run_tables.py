@@ -10,7 +10,8 @@ import numpy as np
 
 from .html_page import PageFacts, PageTable
 from .network_figures import merged_edges
-from .run_records import Array, RunRecords, last_known
+from .round_records import Array, RoundRecords, last_known
+from .run_records import RunRecords
 
 #: Rows of a table of nodes or links, the most that a reader goes through.
 MOST_ROWS = 60
@@ -70,9 +71,8 @@ def _software(environment: Mapping[str, Any]) -> str:
     return f"sheafedge {environment['sheafedge']}{code}, torch {environment['torch']}{python}{plugins}"
 
 
-def changed_fields(records: RunRecords) -> PageTable:
-    """Fields of the scenario that differ from their defaults."""
-    tables = records.scenario.model_dump(mode="json", exclude_defaults=True)
+def changed_fields(tables: Mapping[str, Any]) -> PageTable:
+    """Fields of a scenario that differ from their defaults, given as nested tables."""
     rows = [[key, _shown(value)] for key, value in _flat(tables) if key not in {"name", "summary"}]
     return PageTable(["field", "value"], rows, "Fields of the scenario that differ from their defaults")
 
@@ -96,9 +96,9 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def score_table(records: RunRecords) -> PageTable:
+def score_table(records: RoundRecords) -> PageTable:
     """Scores of every group, of all its models where there are several, and of predictions without a model."""
-    columns = [column for column in records.scenario.task_spec.columns if not column.over_clients]
+    columns = [column for column in records.score_columns if not column.over_clients]
     rows: list[list[str]] = []
     best: set[tuple[int, int]] = set()
     for group, figures in records.summary["groups"].items():
@@ -124,7 +124,7 @@ def _score(value: float | None, form: str) -> str:
     return "–" if value is None else form.format(value)
 
 
-def node_table(records: RunRecords) -> PageTable:
+def node_table(records: RoundRecords) -> PageTable:
     """A row per node: last score, bytes, energy and time."""
     last = last_known(records.scores)
     form = records.first.form
@@ -160,7 +160,7 @@ def _column(values: Array, digits: int) -> list[str]:
     return [f"{value:,.{digits}f}" if np.isfinite(value) else "–" for value in values]
 
 
-def link_table(records: RunRecords) -> PageTable:
+def link_table(records: RoundRecords) -> PageTable:
     """Edges that lost most."""
     edges = merged_edges(records.diagnostics.edges)
     worst = sorted(edges.items(), key=lambda item: (-item[1].loss, item[0]))[:MOST_LINKS]
@@ -198,7 +198,7 @@ _COUNTERS = {
 }
 
 
-def traffic_facts(records: RunRecords) -> PageFacts:
+def traffic_facts(records: RoundRecords) -> PageFacts:
     """Counters of messages; those of 0 are left out."""
     traffic = records.summary["traffic"]
     facts = {"bytes": f"{1e-6 * traffic['bytes']:,.2f} MB"} if "bytes" in traffic else {}
@@ -217,16 +217,16 @@ def _server_facts(server: Mapping[str, Any]) -> dict[str, str]:
     return facts
 
 
-def fault_table(records: RunRecords) -> PageTable:
-    """Faults of the scenario; without rows where there are none."""
+def fault_table(tables: Mapping[str, Any]) -> PageTable:
+    """Faults among the fields of a scenario that differ from their defaults; without rows where there are none."""
     rows = []
-    for fault in records.scenario.model_dump(mode="json", exclude_defaults=True).get("faults", []):
+    for fault in tables.get("faults", []):
         others = "; ".join(f"{key} = {_shown(value)}" for key, value in fault.items() if key != "kind")
         rows.append([str(fault["kind"]).replace("_", " "), others])
     return PageTable(["fault", "settings"], rows)
 
 
-def off_facts(records: RunRecords) -> dict[str, str]:
+def off_facts(records: RoundRecords) -> dict[str, str]:
     """Rounds at whose end nodes were off."""
     if not records.has("off"):
         return {}

@@ -19,7 +19,7 @@ from .report_figure import (
     rounds_axis,
     widen_if_far_apart,
 )
-from .run_records import RunRecords, last_known
+from .round_records import RoundRecords, last_known
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +52,7 @@ _CURVES = {
 }
 
 
-def sheaf_figures(records: RunRecords) -> Iterator[ReportFigure]:
+def sheaf_figures(records: RoundRecords) -> Iterator[ReportFigure]:
     """Figures of what couples clients; none where nothing does."""
     for column, (_, caption) in _CURVES.items():
         if records.has(column):
@@ -65,7 +65,7 @@ def sheaf_figures(records: RunRecords) -> Iterator[ReportFigure]:
         yield ReportFigure("edge-residuals", caption, partial(_residuals, records))
 
 
-def _curve(records: RunRecords, column: str, columns: Columns) -> Figure:
+def _curve(records: RoundRecords, column: str, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.2)
     values = records.columns[column]
     for group, style in group_styles(records).items():
@@ -79,7 +79,7 @@ def _curve(records: RunRecords, column: str, columns: Columns) -> Figure:
     return figure
 
 
-def _residuals(records: RunRecords, columns: Columns) -> Figure:
+def _residuals(records: RoundRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.4)
     ends = dict(zip(records.residuals, last_known(np.stack(list(records.residuals.values()))), strict=True))
     # asynchronous clients that are done are not heard any more: what was known of their edges in the end comes last

@@ -10,7 +10,7 @@ import numpy as np
 
 from .figure_style import COLORS, GRID, INK, MUTED, Columns, new_figure
 from .report_figure import BAND, ReportFigure, draw_band, group_styles, legend_below, rounds_axis, whole_numbers
-from .run_records import Array, RunRecords
+from .round_records import Array, RoundRecords
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ AIRTIME, AIRTIME_COLOR = "airtime_s", COLORS[1]
 MOST_ROUNDS, MOST_NODES = 8, 40
 
 
-def time_figures(records: RunRecords) -> Iterator[ReportFigure]:
+def time_figures(records: RoundRecords) -> Iterator[ReportFigure]:
     """Figures of where the simulated time went."""
     if records.has(AIRTIME, *(name for name, *_ in PARTS)):
         yield ReportFigure("timeline", _timeline_caption(records), partial(_timeline, records))
@@ -43,7 +43,7 @@ def time_figures(records: RunRecords) -> Iterator[ReportFigure]:
         yield ReportFigure("neighbors", caption, partial(_over_rounds, records, "neighbors", "neighbors in range"))
 
 
-def _timeline_caption(records: RunRecords) -> str:
+def _timeline_caption(records: RoundRecords) -> str:
     first, last = _shown_rounds(records)
     which = "all rounds" if last - first == records.n_rounds else f"rounds {first + 1} to {last}"
     nodes = "" if len(records.groups) <= MOST_NODES else f" of the first {MOST_NODES} nodes"
@@ -54,12 +54,12 @@ def _timeline_caption(records: RunRecords) -> str:
     )
 
 
-def _shown_rounds(records: RunRecords) -> tuple[int, int]:
+def _shown_rounds(records: RoundRecords) -> tuple[int, int]:
     """First of the last rounds, and the number of all."""
     return max(0, records.n_rounds - MOST_ROUNDS), records.n_rounds
 
 
-def _timeline(records: RunRecords, columns: Columns) -> Figure:
+def _timeline(records: RoundRecords, columns: Columns) -> Figure:
     nodes = list(range(min(len(records.groups), MOST_NODES)))
     figure, (panel,) = new_figure(columns, 0.9 + 0.13 * len(nodes))
     first, last = _shown_rounds(records)
@@ -82,7 +82,7 @@ def _timeline(records: RunRecords, columns: Columns) -> Figure:
     return figure
 
 
-def _draw_round(panel: Axes, records: RunRecords, node: int, index: int, begin_s: float) -> None:
+def _draw_round(panel: Axes, records: RoundRecords, node: int, index: int, begin_s: float) -> None:
     """Draws a round: computing, then waiting, and from the end of computing on the airtime, as far as it goes."""
     end_s = float(records.columns["time_s"][node, index])
     at_s = begin_s
@@ -96,7 +96,7 @@ def _draw_round(panel: Axes, records: RunRecords, node: int, index: int, begin_s
         panel.broken_barh([(computed_s, airtime_s)], (node - 0.12, 0.24), fc=AIRTIME_COLOR, lw=0.0)
 
 
-def _parts(records: RunRecords, columns: Columns) -> Figure:
+def _parts(records: RoundRecords, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.2)
     nodes, begin = np.arange(len(records.groups)), np.zeros(len(records.groups))
     border = 0.3 if len(nodes) <= MOST_NODES else 0.0  # of narrow bars little else would be seen
@@ -120,7 +120,7 @@ def _mean_over_rounds(values: Array) -> Array:
     return np.asarray(np.nansum(values, axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1))
 
 
-def _over_rounds(records: RunRecords, column: str, label: str, columns: Columns) -> Figure:
+def _over_rounds(records: RoundRecords, column: str, label: str, columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 2.2)
     for group, style in group_styles(records).items():
         draw_band(panel, records.rounds, records.columns[column][records.members(group)], style, group)

@@ -70,6 +70,7 @@ def run_scenario(
     checkpoints: bool = True,
     workers: Workers | None = None,
     real_time: RealTime | None = None,
+    live: bool | int = False,
 ) -> RunResult:
     """Run a scenario from nothing to exported models.
 
@@ -81,6 +82,8 @@ def run_scenario(
         workers: processes that run its clients; None: this process does. The results are the same.
         real_time: how its clock follows real time; None: it does not. The results are the same, except where outside
             processes play clients of it: such a run writes no checkpoints, because the state of those is elsewhere.
+        live: True: a page on loopback shows the run while it goes on, and its address is printed; a number: at this
+            port. The results are the same.
 
     Returns:
         The folder of the run and what is in it: scores, data frames, models, bundles, report.
@@ -103,7 +106,7 @@ def run_scenario(
     # All that can be wrong is found before the first round, and nothing but a lock is on disk until then.
     every = chosen.checkpoint_every if checkpoints and not (real_time and real_time.outside) else 0
     folder, defaults = None if out is None else Path(out), default_targets(chosen.name, chosen.algorithm, chosen.seed)
-    with owned_target(folder, defaults) as target, shown_run(progress, chosen) as callbacks:
+    with owned_target(folder, defaults) as target, shown_run(progress, chosen, live, target) as callbacks:
         return _played(chosen, every, _Conditions(callbacks, workers, real_time), open_run_folder(target))
 
 
@@ -113,6 +116,8 @@ def resume_run(
     workers: Workers | None = None,
     real_time: RealTime | None = None,
     edits: Mapping[str, Any] | None = None,
+    *,
+    live: bool | int = False,
 ) -> RunResult:
     """Go on with a run that was interrupted, killed or failed, as if it had never stopped.
 
@@ -125,6 +130,7 @@ def resume_run(
         workers: processes that run its clients from now on; None: this process does.
         real_time: how its clock follows real time from now on; all its clients are emulated.
         edits: dotted key -> value of fields that change from now on; see `training_on.MAY_CHANGE`.
+        live: as for `run_scenario`.
 
     Raises:
         OwnedError: the run is still alive, or another process resumes it.
@@ -142,7 +148,7 @@ def resume_run(
     check_resumed_edits(edited)
     scenario = resumable_scenario(folder, edited).edited(edited)  # of what is no such folder, nobody need be the owner
     target = target_of_longer(folder, scenario.rounds) if is_complete(folder) else target_of(folder)
-    with owned(target, RESUME_ANOTHER), shown_run(progress, scenario) as callbacks:
+    with owned(target, RESUME_ANOTHER), shown_run(progress, scenario, live, target, folder) as callbacks:
         if not edited and (summary := last_summary(folder)) is not None:
             return RunResult(complete(folder, keep_checkpoint=scenario.keep_checkpoint), summary)
         interrupted = with_edits(interrupted_run(folder, edited), edited)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -23,13 +23,11 @@ from .machine_commands import add_edge_commands, add_worker_commands
 from .plugin_options import PLUGIN, TRUST, load_wanted
 from .recording_commands import add_recording_commands
 from .replay_commands import add_replay_commands
-from .report_commands import add_report_commands, report_ended_run
+from .report_commands import add_report_commands
+from .run_playing import one_line, play
 
 if TYPE_CHECKING:
-    from ..schema.scenario import Scenario
     from ..tracking.tracker_table import TrackerRequest
-    from ..wiring.real_time_options import RealTime
-    from ..workers.worker_options import Workers
 
 app = typer.Typer(
     help="Emulate base stations that sense, train together over lossy wireless links, and export ONNX models.",
@@ -73,6 +71,7 @@ def _root(
     epilog=examples(
         "sheafedge run beam_tracking",
         "sheafedge run blockage --set link.loss_probability=0.2 --out runs/lossy",
+        "sheafedge run beam_tracking --live",
         "sheafedge run my_scenario.toml --workers 4",
         "sheafedge run --resume runs/lossy.interrupted",
         "sheafedge run --resume runs/lossy.interrupted --set rounds=90",
@@ -143,6 +142,15 @@ def run(
             help="Also log to tensorboard, wandb (offline) or mlflow (files), below runs/tracking; repeatable.",
         ),
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show the run in a browser while it goes on, at an address of this host.")
+    ] = False,
+    live_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            metavar="PORT", help="Port of --live, which it implies; default: any that is free.", min=0, max=65535
+        ),
+    ] = None,
     plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
     trust_plugins: Annotated[bool, TRUST] = False,
 ) -> None:
@@ -164,6 +172,7 @@ def run(
         from ..tracking.tracker_table import requested_trackers
 
         trackers = requested_trackers(tracker)
+    shown_at = live_port if live_port is not None else 0 if live else None
     if resume is not None:
         if scenario is not None or out is not None or device is not None:
             raise ConfigError("--resume reads the scenario from the folder; leave out the scenario, --out and --device")
@@ -174,7 +183,7 @@ def run(
 
         load_wanted(plugin, trusted=resume if trust_plugins else None)
         edits = dict(parse_assignment(text) for text in set_ or [])
-        _play(resume, workers=wanted, real_time=paced, edits=edits, trackers=trackers)
+        play(resume, workers=wanted, real_time=paced, edits=edits, trackers=trackers, live_port=shown_at)
         return
     if scenario is None:
         raise ConfigError("run needs a scenario, such as blockage, or --resume FOLDER; see sheafedge --help")
@@ -186,91 +195,7 @@ def run(
     edits = dict(parse_assignment(text) for text in set_ or [])
     if device is not None:
         edits["compute.device"] = device
-    _play(load_scenario(scenario).edited(edits), out, wanted, paced, trackers=trackers)
-
-
-def _play(
-    what: Scenario | Path,
-    out: Path | None = None,
-    workers: Workers | None = None,
-    real_time: RealTime | None = None,
-    edits: Mapping[str, Any] | None = None,
-    trackers: Sequence[TrackerRequest] = (),
-) -> None:
-    """Run a scenario, or resume the run of a folder, and print the result."""
-    from ..running.interrupted_run import real_folder, target_of
-    from ..running.run_folder import default_targets
-
-    scenario = _resumable(what, edits or {}) if isinstance(what, Path) else what
-    target = None
-    if isinstance(what, Path):
-        name = target_of(real_folder(what)).name
-    else:  # a default name is new, but its folder may take nothing
-        target = out or next(default_targets(scenario.name, scenario.algorithm, scenario.seed))
-        name = target.name
-    _refuse_early(scenario, target, workers, real_time)
-
-    from ..running.run import resume_run, run_scenario
-    from ..tracking.tracked_progress import TrackedProgress
-    from ..tracking.tracker_table import opener
-    from .console_elements import standard_console
-    from .run_console import print_result
-    from .run_progress import LiveProgress
-
-    openers = {request.name: opener(request, scenario, name) for request in trackers}
-    console = standard_console()
-    if workers is not None and workers.hub is not None:
-        line = f"waiting for {workers.n_workers} workers; start each with: sheafedge worker --hub {workers.hub}"
-        console.print(line, soft_wrap=True, markup=False)
-    if real_time is not None and real_time.outside:
-        clients = ", ".join(map(str, real_time.outside))
-        console.print(f"waiting at {real_time.hub} for outside clients: {clients}", soft_wrap=True, markup=False)
-    try:
-        with LiveProgress(console, scenario) as live, TrackedProgress(live, openers) as progress:
-            if isinstance(what, Path):
-                result = resume_run(what, progress, workers, real_time, edits)
-            else:
-                # default names hold the time: with trackers, which know the run by it, it is settled
-                result = run_scenario(
-                    scenario, target if trackers else out, progress, workers=workers, real_time=real_time
-                )
-            progress.complete(result.summary)
-    except KeyboardInterrupt as interrupt:
-        typer.echo(_one_line("interrupted", interrupt), err=True)
-        # 130 = 128 + SIGINT, by convention of shells
-        raise typer.Exit(130) from None
-    print_result(console, result)
-    if scenario.export.report:
-        report_ended_run(console, result.folder)
-
-
-def _resumable(folder: Path, edits: Mapping[str, Any]) -> Scenario:
-    """Scenario with which the run in a folder goes on, unless another process writes there."""
-    from ...emulator.ownership import refuse_owned
-    from ..running.interrupted_run import RESUME_ANOTHER, real_folder, resumable_scenario, target_of
-    from ..running.training_on import check_resumed_edits
-
-    check_resumed_edits(edits)
-    found = real_folder(folder)
-    scenario = resumable_scenario(found, edits).edited(edits)
-    refuse_owned(target_of(found), RESUME_ANOTHER)
-    return scenario
-
-
-def _refuse_early(scenario: Scenario, target: Path | None, workers: Workers | None, real_time: RealTime | None) -> None:
-    """Refuse what can be refused before the import of torch, which takes seconds; the run checks the same again."""
-    from ..running.run_folder import refuse_taken
-    from ..schema.compatibility import run_complaints
-
-    n_workers = None if workers is None else workers.n_workers
-    found = [*run_complaints(scenario, n_workers, () if real_time is None else real_time.outside)]
-    if target is not None:
-        try:
-            refuse_taken(target)
-        except ConfigError as error:
-            found.append(str(error))
-    if found:
-        raise ScenarioError(found)
+    play(load_scenario(scenario).edited(edits), out, wanted, paced, trackers=trackers, live_port=shown_at)
 
 
 # after run, because help lists panels and their commands in this order
@@ -305,14 +230,14 @@ def main() -> None:
     except Exception as error:
         if (remedy := _REMEDIES.get(getattr(error, "errno", None))) is None:
             raise
-        typer.echo(f"error: {_one_line(str(error), error)}; {remedy}", err=True)
+        typer.echo(f"error: {one_line(str(error), error)}; {remedy}", err=True)
         sys.exit(2)
 
 
 def _sentences(error: SheafedgeError) -> list[str]:
     """One line for everything that is wrong; the last also holds the notes that the error collected on its way."""
     *others, last = error.sentences if isinstance(error, ScenarioError) else (str(error),)
-    return [*others, _one_line(last, error)]
+    return [*others, one_line(last, error)]
 
 
 def _complaint(error: Exception) -> str:
@@ -320,8 +245,3 @@ def _complaint(error: Exception) -> str:
     # only BadParameter adds the name of the option to its message
     message = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
     return " ".join(message.replace("Value error, ", "").split()).rstrip(".")
-
-
-def _one_line(sentence: str, error: BaseException) -> str:
-    """The sentence and the notes of an error, such as the path of the run folder, in one line."""
-    return " ".join("; ".join([sentence, *getattr(error, "__notes__", ())]).splitlines())

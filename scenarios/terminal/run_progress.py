@@ -8,11 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from ..running.progress_pace import ProgressPace, rate_text, time_text
 from ..schema.scenario import Scenario
 from ..tasks.task_spec import SensorTask
 from ..wiring.emulation import Emulation
 from .console_elements import print_warning
-from .progress_display import ProgressDisplay, ProgressPace, rate_text, time_text
+from .progress_display import ProgressDisplay
 
 #: Without a terminal, about so many progress lines are printed per run.
 LINES_PER_RUN = 6

@@ -9,17 +9,13 @@ and equal sums on both sides show that nothing was lost.
 
 from __future__ import annotations
 
-import socket
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from socketserver import TCPServer, ThreadingMixIn
-from typing import Any
+from http.server import BaseHTTPRequestHandler
 
 from ...contracts import MODALITIES, ConfigError
+from ...visited_server import VisitedServer
 from ..footprint import resident_bytes
 from ..frame_packets import REFUSALS
 
@@ -52,8 +48,7 @@ _NO_LABEL = ""
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Longest silence of a visitor in s.
 _VISIT_S = 2.0
-#: Visitors at once, a thread each. Where all places are taken the longest visit ends, so that no visitor, slow or
-#: hanging, keeps `/healthz` from others.
+#: Visitors at once. Where all places are taken the longest visit ends, so that none keeps `/healthz` from others.
 _VISITORS = 16
 
 
@@ -215,7 +210,7 @@ class MetricsPage:
                 """Log nothing: the page is read every few seconds."""
 
         try:
-            self._server = _QuietServer((host, port), Page)
+            self._server = VisitedServer((host, port), Page, _VISITORS)
         except (OSError, OverflowError) as error:
             raise ConfigError(f"--metrics {address} cannot be used ({error}); give another HOST:PORT") from None
         self.address = _joined(*self._server.server_address[:2])
@@ -251,48 +246,3 @@ def _split(address: str) -> tuple[str, int]:
 
 def _joined(host: object, port: object) -> str:
     return f"[{host}]:{port}" if ":" in str(host) else f"{host!s}:{port}"
-
-
-class _QuietServer(ThreadingMixIn, HTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, address: tuple[str, int], page: type[BaseHTTPRequestHandler]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._visits: OrderedDict[socket.socket, None] = OrderedDict()  # the longest first
-        self._lock = threading.Lock()
-        super().__init__(address, page)
-
-    def server_bind(self) -> None:
-        """Without looking up the host's full name, for which a device without a network would wait."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread; who has been here the longest goes where there is no place left."""
-        with self._lock:
-            self._visits[request] = None
-            if len(self._visits) > _VISITORS:
-                _hang_up(self._visits.popitem(last=False)[0])
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        """The visit ends."""
-        with self._lock:  # no descriptor may be closed, and given to another, between the choice of a visit and its end
-            self._visits.pop(request, None)
-            super().shutdown_request(request)
-
-    def server_close(self) -> None:
-        """Also all visits."""
-        super().server_close()
-        with self._lock:
-            for visit in self._visits:
-                _hang_up(visit)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Log nothing: clients may break off."""
-
-
-def _hang_up(visit: socket.socket) -> None:
-    with suppress(OSError):  # the visitor may have been faster
-        visit.shutdown(socket.SHUT_RDWR)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sheafedge.emulator.contracts import ConfigError, DataError
-from sheafedge.scenarios.report.run_records import MeasuredEdge, last_known, read_records
+from sheafedge.scenarios.report.round_records import MeasuredEdge, last_known
+from sheafedge.scenarios.report.run_records import read_records
 
 from .conftest import Written, score
 

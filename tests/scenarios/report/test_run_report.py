@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from copy import deepcopy
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -187,7 +186,7 @@ def test_clients_stand_from_the_best_to_the_worst(task: str, better: str, writte
     records = read_records(folder)
     column = TASKS[task].columns[0]
     assert column.better == better
-    object.__setattr__(records, "scenario", SimpleNamespace(task_spec=SimpleNamespace(columns=[column])))
+    object.__setattr__(records, "score_columns", (column,))
     (figure,) = (one for one in learning_figures(records) if one.name == "clients")
     with figure_style():
         (panel,) = figure.draw(1).axes

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from sheafedge.scenarios.running.progress import RunProgress
 from sheafedge.scenarios.schema.scenario import load_scenario
-from sheafedge.scenarios.terminal.progress_display import ProgressDisplay, ProgressPace, rate_text, time_text
+from sheafedge.scenarios.terminal.progress_display import ProgressDisplay
 from sheafedge.scenarios.terminal.run_progress import LiveProgress
 
 SCENARIO = load_scenario("blockage").edited({"rounds": 12, "evaluate_every": 1})
@@ -63,27 +63,6 @@ def test_a_narrow_terminal_keeps_what_matters_most(width: int, clock: Clock) -> 
     assert all(len(line) <= width for line in lines)
     assert "20/60" in lines[0]
     assert ("0:20 left" in lines[0]) == (width >= 40)
-
-
-def test_what_was_done_before_is_no_pace(clock: Clock) -> None:
-    pace = ProgressPace(done=50)
-    clock.now_s += 4.0
-    pace.see(52)
-    assert (pace.per_s, pace.left_s(60)) == (0.5, 16.0)
-    clock.now_s += 6.0  # nothing happens meanwhile
-    assert pace.left_s(60) == 10.0
-    assert ProgressPace().left_s(60) is None
-
-
-@pytest.mark.parametrize(
-    ("per_s", "text"), [(2.13, "2.1 rounds/s"), (0.25, "4.0 s/round"), (1234.5, "1,234.5 rounds/s"), (0.0, "")]
-)
-def test_slow_rates_are_times(per_s: float, text: str) -> None:
-    assert rate_text(per_s, "rounds") == text
-
-
-def test_times_are_minutes_or_hours() -> None:
-    assert [time_text(seconds) for seconds in (9.6, 61, 3725)] == ["0:10", "1:01", "1:02:05"]
 
 
 def test_a_log_has_plain_lines_with_pace(clock: Clock) -> None:
