@@ -56,8 +56,13 @@ def fields_page() -> str:
         inside = [one for one in fields if not one.is_table and _table_of(one.name) == table]
         if inside:
             lines += ["", f"## {table or meaning}", "", *([f"{meaning}.", ""] if table else [])]
-            lines += ["| Field | Type | Default | Meaning |", "|---|---|---|---|"]
-            lines += map(_field_row, inside)
+            lines += [
+                '<div class="sheafedge-fields" markdown>',
+                "",
+                "| Field | Type | Default | Meaning |",
+                "|---|---|---|---|",
+            ]
+            lines += [*map(_field_row, inside), "", "</div>"]
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,7 @@ from ...emulator.network.channels.gilbert_elliott import BurstSettings
 from ...emulator.network.channels.packet_channel import LinkSettings
 from ...emulator.network.edge_generators import TopologyOptions
 from ...models.algorithms.algorithm_table import ALGORITHMS
+from ..scenario_files.layered_file import BASE
 from ..schema.link_models import LINK_MODELS
 from ..schema.link_numbers import LinkSection
 from ..schema.scenario import Scenario
@@ -55,9 +56,20 @@ class FieldEntry:
         return self.type in ("table", "list of tables")
 
 
+#: Of files only: a scenario that was read has no base any more.
+BASE_FIELD = FieldEntry(
+    BASE,
+    "string",
+    "not set",
+    "",
+    "scenario that a file builds on, by name or as a TOML file beside it; the file sets what differs. Not for --set",
+    "",
+)
+
+
 def scenario_fields() -> tuple[FieldEntry, ...]:
-    """All fields, tables before their fields, in the order of the schema; those of loaded plugins too."""
-    return tuple(_fields_of(Scenario, ""))
+    """All fields of a scenario file, tables before their fields, in the order of the schema; those of plugins too."""
+    return (BASE_FIELD, *_fields_of(Scenario, ""))
 
 
 def fields_below(prefix: str) -> tuple[FieldEntry, ...]:

@@ -5,7 +5,7 @@ A method is a set of edits of the scenario. Nothing here imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -13,8 +13,10 @@ import pydantic
 import tomli_w
 from pydantic import Field
 
-from ...emulator.contracts import ConfigError
+from ...emulator.contracts import ConfigError, ScenarioError
 from ...emulator.regular_file import is_regular
+from ...emulator.regular_file import shown as plain
+from ..scenario_files.layered_file import LayeredFile
 from ..schema.data_section import first_repeated
 from ..schema.scenario import Scenario, load_scenario, shipped_scenarios
 from ..schema.section import FolderName, Section
@@ -199,17 +201,45 @@ def _toml(path: Path) -> dict[str, Any]:
         return {}
 
 
-def combined(tables: dict[str, Any], replaced: Mapping[str, Any], edits: Edits) -> Comparison:
-    """Comparison from the tables of a file, some of them replaced by what a user asked for.
+def combined_comparison(name_or_path: str, replaced: Mapping[str, Any], edits: Edits) -> Comparison:
+    """Comparison of a scenario or of a file, parts of which are replaced by what a user asked for.
 
     Args:
-        tables: tables of `loaded_tables`; without methods, all algorithms are compared.
+        name_or_path: name of a scenario, or path of a scenario or comparison file; without methods, all algorithms are
+            compared.
         replaced: `methods`, `seeds`, `vary` and `reference`, as far as they were given.
         edits: dotted key -> value, for all methods, after those of the file.
 
     Raises:
-        ConfigError: an invalid comparison.
+        ConfigError: an invalid comparison, or edits for all methods that do not fit the scenario; with the line of the
+            comparison file that is wrong.
     """
+    tables = loaded_tables(name_or_path)
+    try:
+        comparison = _combined(tables, replaced, edits)
+        comparison.base()
+    except ConfigError as error:
+        path = Path(name_or_path)
+        if name_or_path in shipped_scenarios() or str(path.absolute()) == tables["scenario"]:
+            raise  # there is no comparison file
+        raise _located(error, path, {*replaced, *edits}) from None
+    return comparison
+
+
+def _located(error: ConfigError, path: Path, asked: Set[str]) -> ScenarioError:
+    """Complaints with file and line, where they are about what the file says and not about what was asked for."""
+    file = LayeredFile({}, (path,))
+
+    def placed(sentence: str) -> str:
+        key = sentence.split(maxsplit=1)[0].rstrip(":,")
+        place = file.place_of(f"set.{key}") if file.sets(f"set.{key}") else file.place_of(key)
+        return sentence if key in asked or place is None else f"{plain(path)}:{place.line}: {sentence}"
+
+    return ScenarioError([placed(one) for one in getattr(error, "sentences", (str(error),))])
+
+
+def _combined(tables: dict[str, Any], replaced: Mapping[str, Any], edits: Edits) -> Comparison:
+    """Comparison from the tables of a file, some of them replaced."""
     merged = {**tables, **replaced}
     if "methods" in replaced:
         merged.pop("tuning", None)  # it describes the replaced methods

@@ -22,10 +22,11 @@ _SPLITS = {
 
 
 def result_tables(results: Mapping[str, Any]) -> list[ResultTable]:
-    """All tables: first score by group, other scores and costs, differences to the reference, other scores by group."""
+    """All tables: first score by group, costs, other scores over all, differences to the reference, scores by group."""
     results = results if "statistics" in results else with_differences(results)  # those of before have no intervals
     first, *others = TASKS[results["task"]].columns
-    tables = [_score_table(results, first), _cost_table(results, others), *difference_tables(results)]
+    tables = [_score_table(results, first), _cost_table(results), _overall_table(results, others)]
+    tables += difference_tables(results)
     return [*tables, *(_score_table(results, column, is_main=False) for column in others)]
 
 
@@ -76,22 +77,32 @@ def _score_table(results: Mapping[str, Any], column: Column, *, is_main: bool = 
     return ResultTable(heading(column), [*name_heads(results), *groups], rows, is_main)
 
 
-def _cost_table(results: Mapping[str, Any], columns: Sequence[Column]) -> ResultTable:
+def _cost_table(results: Mapping[str, Any]) -> ResultTable:
     # what a client sends and receives differs from its share of all traffic only where a server is at the other end
     served = has_servers(results)
     both_ways = ["MB per client, both ways", "J"] if served else []
     sent = ["MB sent", "by the busiest client"]
-    heads = [*name_heads(results), *map(heading, columns), *sent, *both_ways, "simulated s"]
+    heads = [*name_heads(results), *sent, *both_ways, "simulated s"]
     rows = []
     for entry in results["entries"]:
-        scores = [_spread(figure_of(entry, ALL_CLIENTS, "scores", column), column) for column in columns]
         facts = entry["facts"]
         # results of before have no such figure
         costs = [_amount(facts["bytes"], 1e-6), _amount(facts.get("busiest_bytes", {"mean": None}), 1e-6)]
         if served:
             costs += [_amount(facts["bytes"], 1e-6 * _ends_per_client(entry)), _amount(facts["energy_j"], 1.0)]
-        rows.append([*name_cells(results, entry), *scores, *costs, _amount(facts["virtual_time_s"], 1.0)])
-    return ResultTable("other scores over all clients, and costs", heads, rows)
+        rows.append([*name_cells(results, entry), *costs, _amount(facts["virtual_time_s"], 1.0)])
+    return ResultTable("costs", heads, rows)
+
+
+def _overall_table(results: Mapping[str, Any], columns: Sequence[Column]) -> ResultTable:
+    rows = [
+        [
+            *name_cells(results, entry),
+            *(_spread(figure_of(entry, ALL_CLIENTS, "scores", column), column) for column in columns),
+        ]
+        for entry in results["entries"]
+    ]
+    return ResultTable("other scores over all clients", [*name_heads(results), *map(heading, columns)], rows)
 
 
 def _ends_per_client(entry: Mapping[str, Any]) -> float:

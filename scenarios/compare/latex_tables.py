@@ -42,6 +42,8 @@ _SPECIAL = {
     **{one: f"$\\{_greek(one).title()}$" for one in "ΓΔΘΛΞΠΣΥΦΨΩ"},
 }
 _FIGURES = re.compile(r"[-+<]?[\d.,]+(±[\d.,]+)?( \[[-+\d.,]+, [-+\d.,]+\])?|\[[-+\d.,]+, [-+\d.,]+\]")
+#: Characters of a heading in one line.
+_LONGEST_HEAD = 14
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d)")
 
 
@@ -61,10 +63,19 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(one, one) for one in text)
 
 
+def _head(text: str) -> str:
+    """Heading of a column, a long one in two lines: numbers are narrow."""
+    if len(text) <= _LONGEST_HEAD or " " not in text:
+        return escaped(text)
+    spaces = [place for place, one in enumerate(text) if one == " "]
+    middle = min(spaces, key=lambda place: max(place, len(text) - place))
+    return rf"\shortstack[r]{{{escaped(text[:middle])}\\{escaped(text[middle + 1 :])}}}"
+
+
 def _float(table: ResultTable, about: str, anchor: str) -> str:
     label = re.sub(r"[^A-Za-z0-9]+", "-", anchor)
     rows = [" & ".join(_cell(cell, place == 0) for place, cell in enumerate(row)) + r" \\" for row in table.rows]
-    heads = " & ".join(escaped(head.replace("_", " ")) for head in table.heads) + r" \\"
+    heads = " & ".join(_head(head.replace("_", " ")) for head in table.heads) + r" \\"
     caption = escaped(f"{table.title[:1].upper()}{table.title[1:]}. {about}".strip())
     return "\n".join(
         [

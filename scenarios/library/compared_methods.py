@@ -14,7 +14,7 @@ from ...emulator.contracts import ConfigError, DataError
 from ...emulator.regular_file import is_regular, read_regular
 from ..compare import tuning
 from ..compare.comparing import default_folder, run_comparison
-from ..compare.comparison import Comparison, Edits, combined, loaded_tables
+from ..compare.comparison import Comparison, Edits, combined_comparison
 from ..compare.comparison_report import write_comparison_report
 from ..compare.comparison_tables import markdown
 from ..compare.execution import ComparisonProgress
@@ -287,7 +287,7 @@ def _comparison(
         replaced["vary"] = {key: list(values) for key, values in vary.items()}
     if reference is not None:
         replaced["reference"] = reference
-    return combined(loaded_tables(name), replaced, {**own_edits, **(edits or {})})
+    return combined_comparison(name, replaced, {**own_edits, **(edits or {})})
 
 
 def _named(scenario: Scenario) -> tuple[str, Edits]:

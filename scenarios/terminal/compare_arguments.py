@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...emulator.contracts import ConfigError
-from ..compare.comparison import Comparison, Edits, combined, loaded_tables
+from ..compare.comparison import Comparison, Edits, combined_comparison
 from ..schema.scenario import parse_assignment
 
 #: Pieces of a list: a bracketed or quoted piece stays whole, so commas inside it do not separate.
@@ -49,7 +49,7 @@ def requested_comparison(
         replaced["vary"] = {key: values}
     if reference is not None:
         replaced["reference"] = reference
-    return combined(loaded_tables(name_or_path), replaced, dict(parse_assignment(text) for text in edits))
+    return combined_comparison(name_or_path, replaced, dict(parse_assignment(text) for text in edits))
 
 
 def first_seeds(n_seeds: int) -> list[int]:

@@ -44,12 +44,12 @@ def complete_field(incomplete: str) -> list[tuple[str, str]]:
 
 def complete_assignment(incomplete: str) -> list[tuple[str, str]]:
     """Fields for --set, with "=" behind them; behind "=" the values, where they can be listed."""
-    from ..catalog.field_catalog import field_choices
+    from ..catalog.field_catalog import BASE_FIELD, field_choices
 
     key, equals, value = incomplete.partition("=")
     if equals:
         return [(f"{key}={choice}", "") for choice in field_choices(key) if choice.startswith(value)]
-    settable = (one for one in _entries(incomplete) if not one.is_table and "*" not in one.name)
+    settable = (one for one in _entries(incomplete) if not one.is_table and "*" not in one.name and one != BASE_FIELD)
     return [(f"{one.name}=", one.meaning) for one in settable]
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import doctest
 import inspect
 import shutil
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 import sheafedge
 from sheafedge import compare, load_scenario, run_scenario
+from sheafedge.scenarios.compare import comparing
 
 ROOT = Path(sheafedge.__file__).resolve().parent
 PACKAGES = ("datasets", "emulator", "models", "scenarios")
@@ -33,12 +35,21 @@ def failures(name: str, docstring: str, names: dict[str, object]) -> list[str]:
     return said
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _without_figures() -> Iterator[None]:
+    """Drawing takes longer than all runs here; tests/scenarios/compare and tests/scenarios/report look at figures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparing, "write_figures", lambda results, folder: None)
+        yield
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the runs that examples say were made before."""
     pytest.importorskip("sklearn")
     folder = tmp_path_factory.mktemp("made") / "runs"
-    run_scenario(load_scenario("digits").edited({"rounds": 5}), folder / "digits")
+    edits = {"rounds": 5, "training.local_steps": 1, "export.report": False, "export.pictures": 0}
+    run_scenario(load_scenario("digits").edited(edits), folder / "digits")
     compare(
         "digits", ["local", "fedavg"], 2, edits={"rounds": 1, "clients.n_clients": 4}, out=folder / "compare-digits"
     )

@@ -10,7 +10,6 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import sheafedge
@@ -34,15 +33,16 @@ _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
 @pytest.fixture(scope="module")
-def reference_pages() -> ModuleType:
-    """The script that makes pages from the code; scripts are no package."""
+def made_pages() -> dict[str, str]:
+    """Pages of the script that makes them from the code; scripts are no package."""
     spec = importlib.util.spec_from_file_location("reference_pages", DOCS / "site" / "reference_pages.py")
     assert spec is not None
     assert spec.loader is not None
     found = importlib.util.module_from_spec(spec)
     sys.modules["reference_pages"] = found
     spec.loader.exec_module(found)
-    return found
+    pages: dict[str, str] = found.pages()
+    return pages
 
 
 def in_navigation() -> list[str]:
@@ -66,8 +66,8 @@ def words(name: str) -> set[str]:
     return set(re.findall(r"`([^`\s]+)`", (DOCS / name).read_text(encoding="utf-8")))
 
 
-def test_every_page_is_in_the_navigation_once(reference_pages: ModuleType) -> None:
-    expected = {page.name for page in DOCS.glob("*.md")} | MADE | reference_pages.pages().keys()
+def test_every_page_is_in_the_navigation_once(made_pages: dict[str, str]) -> None:
+    expected = {page.name for page in DOCS.glob("*.md")} | MADE | made_pages.keys()
     assert Counter(in_navigation()) == Counter(expected)
 
 
@@ -81,15 +81,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(found), f"{page.name}: {target}#{anchor}"
 
 
-def test_the_reference_has_every_command_every_field_and_every_public_name(reference_pages: ModuleType) -> None:
-    pages = reference_pages.pages()
-    commands = re.findall(r"^## sheafedge (.+)$", pages["reference/command_line.md"], re.MULTILINE)
+def test_the_reference_has_every_command_every_field_and_every_public_name(made_pages: dict[str, str]) -> None:
+    commands = re.findall(r"^## sheafedge (.+)$", made_pages["reference/command_line.md"], re.MULTILINE)
     assert {"run", "compare", "export", "serve", "import deepsense"} <= set(commands)
-    assert "`--set KEY=VALUE`" in pages["reference/command_line.md"]
-    assert "--bind" in pages["reference/command_line.md"], "options of commands for devices"
-    fields = re.findall(r"^\| `(\w+)` \|", pages["reference/fields.md"], re.MULTILINE)
+    assert "`--set KEY=VALUE`" in made_pages["reference/command_line.md"]
+    assert "--bind" in made_pages["reference/command_line.md"], "options of commands for devices"
+    fields = re.findall(r"^\| `(\w+)` \|", made_pages["reference/fields.md"], re.MULTILINE)
     assert Counter(fields) == Counter(one.name.rpartition(".")[2] for one in scenario_fields() if not one.is_table)
-    names = set(re.findall(r"heading: sheafedge\.(\S+)$", pages["reference/python.md"], re.MULTILINE))
+    names = set(re.findall(r"heading: sheafedge\.(\S+)$", made_pages["reference/python.md"], re.MULTILINE))
     assert names == {*sheafedge.__all__, *(f"plugins.{name}" for name in plugins.__all__)} - {"__version__", "plugins"}
 
 

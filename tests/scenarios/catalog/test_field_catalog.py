@@ -10,6 +10,7 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.scenarios.catalog.field_catalog import FieldEntry, field_choices, fields_below, scenario_fields
 from sheafedge.scenarios.schema.scenario import load_scenario, shipped_scenarios, validated
+from sheafedge.scenarios.terminal.completion import complete_assignment
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,13 @@ def set_keys(tables: object, where: str = "") -> set[str]:
 @pytest.mark.parametrize("name", sorted(shipped_scenarios()))
 def test_every_field_of_a_shipped_scenario_is_in_the_catalog(name: str, fields: dict[str, FieldEntry]) -> None:
     assert set_keys(load_scenario(name).tables()) - fields.keys() == set()
+
+
+def test_what_a_file_builds_on_is_described_and_is_no_setting() -> None:
+    (found,) = fields_below("base")
+    assert "builds on" in found.meaning
+    assert [name for name, _ in complete_assignment("ba")] == []
+    assert "rounds=" in [name for name, _ in complete_assignment("ro")]
 
 
 def test_every_field_says_what_it_means(fields: dict[str, FieldEntry]) -> None:

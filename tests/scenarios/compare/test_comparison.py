@@ -145,6 +145,26 @@ def test_a_mistake_on_the_command_line_is_a_sentence(options: dict[str, Any], wo
     assert words in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ('[methods.a]\n[set]\n"link.loss_probability" = 2', {}, "4: link.loss_probability must be at most 1, got 2"),
+        ("[methods.a]\n[set.link]\nloss_probability = 2", {}, "4: link.loss_probability must be at most 1, got 2"),
+        ("seeds = [3, 3]\n[methods.a]", {}, "2: seeds lists 3 twice"),
+        ('refernce = "a"\n[methods.a]', {}, "2: refernce is not a known field; did you mean reference?"),
+        ("[methods.a]\n[set]\nrounds = 2", {"edits": ["rounds=0"]}, "rounds must be at least 1, got 0"),
+    ],
+)
+def test_a_complaint_has_the_line_of_the_comparison_file_that_is_wrong(
+    text: str, options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text(f'scenario = "digits"\n{text}\n')
+    with pytest.raises(ConfigError) as refused:
+        requested_comparison("mine.toml", **options)
+    assert str(refused.value).startswith(words if options else f"mine.toml:{words}")
+
+
 def test_arms_the_former_name_of_methods_still_works(tmp_path: Path) -> None:
     former, current = tmp_path / "former.toml", tmp_path / "current.toml"
     current.write_text(FILE)

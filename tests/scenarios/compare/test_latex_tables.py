@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sheafedge.scenarios.compare.latex_tables import escaped, latex
+from sheafedge.scenarios.compare.latex_tables import _head, escaped, latex
 
 #: Names that would end a row, begin an argument, a comment or a formula, or be another character in the default font.
 NAMES = ("[a] b", "*", r"50 % & more_#1 \end{tabular}", 'x^2 ~ {y} $z$ <1> |2| "q"', "λ = 0.1, γ ≥ 2 ± 1 → ü")
@@ -55,3 +55,10 @@ def test_it_compiles(with_hostile_names: dict[str, Any], tmp_path: Path) -> None
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Missing character" not in (tmp_path / "paper.log").read_text(errors="replace")
+
+
+def test_a_long_heading_has_two_lines_of_like_length() -> None:
+    """Else a table with costs of a server is wider than the text of a page."""
+    assert _head("MB sent") == "MB sent"
+    assert _head("MB per client, both ways") == r"\shortstack[r]{MB per client,\\both ways}"
+    assert _head("unbreakable_name_of_a_group") == r"unbreakable\_name\_of\_a\_group"
