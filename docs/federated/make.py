@@ -59,10 +59,10 @@ class Search:
 #: Comparison, in the order of the page.
 SEARCHES: Mapping[str, Search] = {
     "school": Search((0.003, 0.01, 0.03, 0.1, 0.3), "school"),
-    "wisdm": Search((0.003, 0.01, 0.03, 0.1, 0.3, 1.0), "wisdm"),
+    "wisdm": Search((0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0), "wisdm"),
     "digits": Search((0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)),
-    "rotated_mnist": Search((0.01, 0.03, 0.1, 0.3), "mnist", NETWORK_STEP, {"rounds": 20}),
-    "rotated_mnist_sizes": Search((0.01, 0.03, 0.1, 0.3), "mnist", NETWORK_STEP, {"rounds": 20}),
+    "rotated_mnist": Search((0.01, 0.03, 0.1, 0.3), "mnist", NETWORK_STEP, {"rounds": 15}),
+    "rotated_mnist_sizes": Search((0.01, 0.03, 0.1, 0.3), "mnist", NETWORK_STEP, {"rounds": 15}),
 }
 TUNING_SEED = 0
 CONSOLE = Console(emoji=False)
