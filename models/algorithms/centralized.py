@@ -19,7 +19,7 @@ from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
 from ..state.tensors import restore_tensor, to_array
 from ..training.client_setup import ClientSetup
-from ..training.local_training import encoder_optimizer, predict_at_rest, refuse_infinite
+from ..training.local_training import encoder_optimizer, predict_at_rest, refuse_diverged
 from ..training.minibatches import Minibatches
 
 #: A phase without work: it ends when the last round of all clients was observed, and only then may the model change.
@@ -78,10 +78,10 @@ class _Pool:
                 passed = self._batches[client].next(model)
                 passed.loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
                 self.losses[client] = float(passed.loss.detach())
-                refuse_infinite(f"client {client}", round_index, self.losses[client], (), self._settings)
+                refuse_diverged(f"client {client}", round_index, self.losses[client], (), self._settings)
             self._step()
         vectors = [flat.vector for flat in self._flats.values()] + [model.head.data for model in self.models.values()]
-        refuse_infinite("the pooled model", round_index, 0.0, vectors, self._settings)
+        refuse_diverged("the pooled model", round_index, 0.0, vectors, self._settings)
         self._rest(True)
 
     def state(self) -> State:

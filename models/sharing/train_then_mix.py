@@ -10,20 +10,26 @@ from ...emulator.saved_state import Parts
 from ..rules.local_rule import LocalRule
 from ..training.client_setup import ClientSetup
 from .chained_learner import ChainedLearner, ChainPhase
-from .vector_gossip import SharedVector, VectorGossip, Weights, consensus_figures
+from .gossip import mix
+from .vector_gossip import Combine, SharedVector, VectorGossip, Weights, consensus_figures
 
 MIX = "mix"
 
 
-def train_then_mix(setup: ClientSetup, rule: LocalRule, shared: Mapping[str, Sequence[SharedVector]]) -> ChainedLearner:
+def train_then_mix(
+    setup: ClientSetup, rule: LocalRule, shared: Mapping[str, Sequence[SharedVector]], combine: Combine = mix
+) -> ChainedLearner:
     """Adapt, then combine: a round of local work, then each phase averages its vectors.
 
     Args:
         setup: of the client.
         rule: works in the first phase, and learns in the last one what has become of its vectors.
         shared: phase -> vectors averaged there, in this order; training alone is a phase that shares nothing.
+        combine: makes a client's new vector of its own one and those that arrived.
     """
-    gossip = {phase: VectorGossip(setup.client_id, vectors, setup.sharing) for phase, vectors in shared.items()}
+    gossip = {
+        phase: VectorGossip(setup.client_id, vectors, setup.sharing, combine) for phase, vectors in shared.items()
+    }
 
     def finish(round_index: int) -> None:
         if setup.sharing.in_round(round_index):
@@ -42,15 +48,18 @@ def train_then_mix(setup: ClientSetup, rule: LocalRule, shared: Mapping[str, Seq
     )
 
 
-def with_neighbors(setups: Sequence[ClientSetup], rule_of: Callable[[ClientSetup], LocalRule]) -> list[Learner]:
+def with_neighbors(
+    setups: Sequence[ClientSetup], rule_of: Callable[[ClientSetup], LocalRule], combine: Combine = mix
+) -> list[Learner]:
     """Learners that average all that their rule exchanges with neighbors of the same group, after the local work.
 
     Args:
         setups: of the clients.
         rule_of: makes the local rule of a client.
+        combine: see `train_then_mix`.
     """
     rules = [(setup, rule_of(setup)) for setup in setups]
-    return [train_then_mix(setup, rule, {MIX: rule.shared(group_weights(setup))}) for setup, rule in rules]
+    return [train_then_mix(setup, rule, {MIX: rule.shared(group_weights(setup))}, combine) for setup, rule in rules]
 
 
 def group_weights(setup: ClientSetup) -> Weights:

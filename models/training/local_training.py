@@ -24,6 +24,9 @@ from .training_rows import TrainingRows
 
 #: Rows of one forward pass of a prediction: a window of images has a quarter of a megabyte.
 PREDICTED_AT_ONCE = 128
+#: A mean loss that no training comes back from. Float32 numbers of this size are 65,536 apart, so that it says nothing
+#: about classes, or about values of which one standard deviation is 1.
+DIVERGED_LOSS = 1e12
 
 
 def predict(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -56,7 +59,7 @@ def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -
     return torch.optim.SGD(vectors, lr=settings.encoder_step_size)
 
 
-def refuse_infinite(
+def refuse_diverged(
     who: str,
     round_index: int,
     loss: float,
@@ -65,10 +68,10 @@ def refuse_infinite(
     reason: Callable[[], str] | None = None,
     step_sizes: Sequence[str] = ("head_step_size", "encoder_step_size"),
 ) -> None:
-    """Stop a run whose numbers have left the finite ones.
+    """Stop a run whose numbers have left the finite ones, or whose loss is beyond `DIVERGED_LOSS`.
 
     Args:
-        who: has left them.
+        who: has diverged.
         round_index: of this round.
         loss: last one.
         vectors: what was trained.
@@ -80,11 +83,14 @@ def refuse_infinite(
         DivergedError: naming who, the round, the reason where one is known, and the step sizes.
     """
     if not math.isfinite(loss + sum(float(vector.sum()) for vector in vectors)):
-        fields = ", ".join(f"training.{name} ({getattr(settings, name):g})" for name in step_sizes)
-        cause, coupling = ("", "") if reason is None else (reason(), " or sheaf.coupling")
-        raise DivergedError(
-            f"{who}: left the finite numbers in round {round_index} (loss {loss:g}){cause}; lower {fields}{coupling}"
-        )
+        found = f"left the finite numbers in round {round_index} (loss {loss:g})"
+    elif loss > DIVERGED_LOSS:
+        found = f"training has diverged, loss {loss:.3g} in round {round_index} is beyond {DIVERGED_LOSS:g}"
+    else:
+        return
+    fields = ", ".join(f"training.{name} ({getattr(settings, name):g})" for name in step_sizes)
+    cause, coupling = ("", "") if reason is None else (reason(), " or sheaf.coupling")
+    raise DivergedError(f"{who}: {found}{cause}; lower {fields}{coupling}")
 
 
 class LocalTraining:
@@ -201,14 +207,14 @@ class LocalTraining:
         Args:
             loss: of the round's last minibatch.
             round_index: of this round.
-            reason: see `refuse_infinite`.
+            reason: see `refuse_diverged`.
 
         Raises:
             DivergedError: they have.
         """
         self.loss = float(loss)
         vectors = [self.head, *(flat.vector for flat in self.encoders.values())]
-        refuse_infinite(f"client {self.client_id}", round_index, self.loss, vectors, self.settings, reason)
+        refuse_diverged(f"client {self.client_id}", round_index, self.loss, vectors, self.settings, reason)
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Logits [n, n_outputs] on rows in physical units."""

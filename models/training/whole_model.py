@@ -14,7 +14,7 @@ from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..flat import FlatModule
 from .client_setup import ClientSetup
-from .local_training import predict, refuse_infinite
+from .local_training import predict, refuse_diverged
 from .minibatches import Minibatches
 
 
@@ -83,7 +83,7 @@ class WholeModel:
         Args:
             round_index: of this round.
             step: changes the vector by its last gradient; None: `step`.
-            reason: see `refuse_infinite`.
+            reason: see `refuse_diverged`.
 
         Raises:
             DivergedError: numbers have left the finite ones.
@@ -93,7 +93,7 @@ class WholeModel:
             (step or self.step)()
         self.loss = float(loss)
         who = f"client {self._client_id}"
-        refuse_infinite(who, round_index, self.loss, [self.vector], self.settings, reason, ["model_step_size"])
+        refuse_diverged(who, round_index, self.loss, [self.vector], self.settings, reason, ["model_step_size"])
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Logits [n, n_outputs] on rows in physical units."""

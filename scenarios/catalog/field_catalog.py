@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -28,6 +28,8 @@ from .field_values import bare, default_text, is_table, type_text, unit_of, vali
 #: Classes that describe fields on behalf of others, as "see `NAME`" in their docstrings says.
 _DESCRIBED_BY = {one.__name__: one for one in (LinkSettings, LinkSection, TopologyOptions, BurstSettings)}
 _REFERENCE = re.compile(r"see `(\w+)`")
+#: Likeness of two names from which one is a slip of the pen, and most names that a question lists.
+_SLIP, _MEANT = 0.85, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,23 @@ def fields_below(prefix: str) -> tuple[FieldEntry, ...]:
     inside = [one for one in known if one.name == wanted or one.name.startswith(f"{wanted}.")]
     found = tuple(inside or [one for one in known if one.name.startswith(wanted)])
     if not found:
-        last = [one.name for one in known if one.name.rpartition(".")[2] == wanted]
-        close = last or difflib.get_close_matches(wanted, [one.name for one in known], n=1)
-        hint = f"did you mean {close[0]}?" if close else "sheafedge fields lists all tables"
+        hint = _meant(wanted, [one.name for one in known]) or "sheafedge fields lists all tables"
         raise ConfigError(f"no field is called {prefix}; {hint}")
     return found
+
+
+def _meant(wanted: str, names: Sequence[str]) -> str:
+    """Question with the names that somebody may have meant; empty: none is like it.
+
+    The last part counts more than the table: who looks for links.deadline means a deadline.
+    """
+    last = wanted.rpartition(".")[2]
+    tails = [(name, name.rpartition(".")[2]) for name in names]
+    meant = [name for name, tail in tails if tail == last]
+    meant = meant or difflib.get_close_matches(wanted, names, n=1, cutoff=_SLIP)
+    meant = meant or [name for name, tail in tails if last in tail.split("_") or tail.startswith(last)]
+    meant = meant or difflib.get_close_matches(wanted, names, n=1)
+    return f"did you mean {', '.join(meant[:_MEANT])}?" if meant else ""
 
 
 def field_choices(name: str) -> tuple[str, ...]:

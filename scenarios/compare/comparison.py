@@ -201,14 +201,16 @@ def _toml(path: Path) -> dict[str, Any]:
         return {}
 
 
-def combined_comparison(name_or_path: str, replaced: Mapping[str, Any], edits: Edits) -> Comparison:
+def combined_comparison(
+    name_or_path: str, replaced: Mapping[str, Any], edits: Edits, otherwise: Mapping[str, Edits] | None = None
+) -> Comparison:
     """Comparison of a scenario or of a file, parts of which are replaced by what a user asked for.
 
     Args:
-        name_or_path: name of a scenario, or path of a scenario or comparison file; without methods, all algorithms are
-            compared.
+        name_or_path: name of a scenario, or path of a scenario or comparison file.
         replaced: `methods`, `seeds`, `vary` and `reference`, as far as they were given.
         edits: dotted key -> value, for all methods, after those of the file.
+        otherwise: methods where neither the file nor `replaced` has any; None: all algorithms.
 
     Raises:
         ConfigError: an invalid comparison, or edits for all methods that do not fit the scenario; with the line of the
@@ -216,7 +218,7 @@ def combined_comparison(name_or_path: str, replaced: Mapping[str, Any], edits: E
     """
     tables = loaded_tables(name_or_path)
     try:
-        comparison = _combined(tables, replaced, edits)
+        comparison = _combined(tables, replaced, edits, otherwise)
         comparison.base()
     except ConfigError as error:
         path = Path(name_or_path)
@@ -238,7 +240,9 @@ def _located(error: ConfigError, path: Path, asked: Set[str]) -> ScenarioError:
     return ScenarioError([placed(one) for one in getattr(error, "sentences", (str(error),))])
 
 
-def _combined(tables: dict[str, Any], replaced: Mapping[str, Any], edits: Edits) -> Comparison:
+def _combined(
+    tables: dict[str, Any], replaced: Mapping[str, Any], edits: Edits, otherwise: Mapping[str, Edits] | None
+) -> Comparison:
     """Comparison from the tables of a file, some of them replaced."""
     merged = {**tables, **replaced}
     if "methods" in replaced:
@@ -247,9 +251,11 @@ def _combined(tables: dict[str, Any], replaced: Mapping[str, Any], edits: Edits)
         if "reference" not in replaced and merged.get("reference") not in replaced["methods"]:
             merged.pop("reference", None)
     elif "methods" not in merged:
-        from ...models.algorithms.algorithm_table import ALGORITHMS
+        if otherwise is None:
+            from ...models.algorithms.algorithm_table import ALGORITHMS
 
-        merged["methods"] = {name: {"algorithm": name} for name in ALGORITHMS}
+            otherwise = {name: {"algorithm": name} for name in ALGORITHMS}
+        merged["methods"] = dict(otherwise)
     comparison = validated_comparison(merged)
     # after validation, which makes one flat table of the edits in the file
     return comparison.edited({"set": {**comparison.edits, **edits}}) if edits else comparison

@@ -54,12 +54,18 @@ def differences(values: Values, reference: Values) -> dict[str, float]:
     return {seed: value - reference[seed] for seed, value in values.items() if seed in reference}
 
 
-def notes(results: Mapping[str, Any]) -> list[str]:
-    """Sentences about what the differences of these results stand for, and what their number of seeds can show."""
+def notes(results: Mapping[str, Any], *, in_paper: bool = False) -> list[str]:
+    """Sentences about what the differences of these results stand for, and what their number of seeds can show.
+
+    Args:
+        results: with differences.
+        in_paper: readers have no command line, so that none of its options is named.
+    """
     if "statistics" not in results:
         return []
     facts, drawn = results["statistics"], results["resampling"]
-    default = ", the first method (--reference names another)" if facts["reference_by_default"] else ""
+    another = "" if in_paper else " (--reference names another)"
+    default = f", the first method{another}" if facts["reference_by_default"] else ""
     adjusted = (
         f", p values of each score and group by Holm's method for {facts['tests']} tests" if facts["tests"] > 1 else ""
     )

@@ -73,7 +73,11 @@ def run_job(job: Job) -> JobOutcome:
 
 def _unexpected(wrong: Exception) -> str:
     """An exception that is no sentence for users, with the place that raised it."""
-    place = traceback.extract_tb(wrong.__traceback__)[-1]
+    raised: BaseException = wrong
+    # SimPy raises a copy of what a process raised, whose cause has the place
+    while (cause := raised.__cause__) is not None and (type(cause), cause.args) == (type(raised), raised.args):
+        raised = cause
+    place = traceback.extract_tb(raised.__traceback__)[-1]
     told = f"{type(wrong).__name__}: {wrong}".splitlines()[0]
     return f"{told} ({Path(place.filename).name}, line {place.lineno}; its traceback was printed)"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 from unicodedata import name
@@ -43,14 +44,14 @@ _SPECIAL = {
 }
 _FIGURES = re.compile(r"[-+<]?[\d.,]+(±[\d.,]+)?( \[[-+\d.,]+, [-+\d.,]+\])?|\[[-+\d.,]+, [-+\d.,]+\]")
 #: Characters of a heading in one line.
-_LONGEST_HEAD = 14
+_LONGEST_HEAD = 10
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d)")
 
 
 def latex(results: Mapping[str, Any]) -> str:
     """Content of `table.tex`: every table of the comparison as a float, for papers that read it as input."""
     results = with_differences(results)
-    about = " ".join([legend(results), *notes(results)])
+    about = " ".join([legend(results), *notes(results, in_paper=True)])
     tables = [
         _float(table, about if place == 0 else "", f"{results['name']}-{place + 1}")
         for place, table in enumerate(result_tables(results))
@@ -60,16 +61,15 @@ def latex(results: Mapping[str, Any]) -> str:
 
 def escaped(text: str) -> str:
     """Text that LaTeX prints as it is."""
-    return "".join(_SPECIAL.get(one, one) for one in text)
+    # two hyphens would be a dash
+    return "".join(_SPECIAL.get(one, one) for one in text).replace("--", "-{}-")
 
 
 def _head(text: str) -> str:
-    """Heading of a column, a long one in two lines: numbers are narrow."""
-    if len(text) <= _LONGEST_HEAD or " " not in text:
-        return escaped(text)
-    spaces = [place for place, one in enumerate(text) if one == " "]
-    middle = min(spaces, key=lambda place: max(place, len(text) - place))
-    return rf"\shortstack[r]{{{escaped(text[:middle])}\\{escaped(text[middle + 1 :])}}}"
+    """Heading of a column, a long one in several lines: numbers are narrow."""
+    lines = textwrap.wrap(text, _LONGEST_HEAD, break_long_words=False, break_on_hyphens=False)
+    stacked = r"\\".join(escaped(line) for line in lines)
+    return stacked if len(lines) < 2 else rf"\shortstack[r]{{{stacked}}}"
 
 
 def _float(table: ResultTable, about: str, anchor: str) -> str:
@@ -83,6 +83,7 @@ def _float(table: ResultTable, about: str, anchor: str) -> str:
             r"\centering",
             rf"\caption{{{caption}}}",
             rf"\label{{tab:{label}}}",
+            r"\footnotesize\setlength{\tabcolsep}{3pt}",  # a column of a page is 252 pt wide
             rf"\begin{{tabular}}{{l{'r' * (len(table.heads) - 1)}}}",
             r"\toprule",
             heads,

@@ -94,17 +94,26 @@ def default_tuning_folder(comparison: Comparison) -> Path:
     return Path("runs") / f"tune-{comparison.name}"
 
 
+def tuned_comparison(path: Path) -> Comparison:
+    """Comparison of a `tuned.toml`: its methods with the settings that a search chose.
+
+    Raises:
+        ConfigError: not a file of `tune`.
+    """
+    tables = loaded_tables(str(path))
+    if "tuning" not in tables:
+        raise ConfigError(f"--tuned {path} holds no tuned settings; give the tuned.toml that sheafedge tune wrote")
+    return validated_comparison(tables)
+
+
 def with_tuned_settings(comparison: Comparison, path: Path) -> Comparison:
     """The comparison with the settings that a search chose for its methods.
 
     Raises:
         ConfigError: not a file of `tune`, or a method that it lacks or that was tuned with other edits.
     """
-    tables = loaded_tables(str(path))
-    if "tuning" not in tables:
-        raise ConfigError(f"--tuned {path} holds no tuned settings; give the tuned.toml that sheafedge tune wrote")
-    tuned = validated_comparison(tables)
-    assert tuned.tuning is not None, "it is in the tables"
+    tuned = tuned_comparison(path)
+    assert tuned.tuning is not None, "a tuned.toml says how it was made"
     chosen = {}
     for method, edits in comparison.methods.items():
         if method not in tuned.methods:

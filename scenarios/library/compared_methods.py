@@ -170,7 +170,8 @@ def compare(
 
     Args:
         scenario: name of a shipped scenario, path of a scenario or comparison file, or a shipped scenario with edits.
-        methods: names of algorithms, or name -> edits of the scenario; None: those of the file, or all algorithms.
+        methods: names of algorithms, or name -> edits of the scenario; None: those of the file, or of `tuned`, or all
+            algorithms.
         seeds: how many, from 0 on, or which; None: those of the file, or 0 to 2.
         edits: dotted key -> value, for all methods.
         vary: one dotted key -> its values; every method is run with each.
@@ -192,9 +193,11 @@ def compare(
         >>> [entry["n"] for entry in found.results["entries"]]
         [2, 2]
     """
-    wanted = _comparison(scenario, methods, edits, seeds, vary, reference)
-    if tuned is not None:
-        wanted = tuning.with_tuned_settings(wanted, tuned.path if isinstance(tuned, TuningResult) else Path(tuned))
+    path = None if tuned is None else tuned.path if isinstance(tuned, TuningResult) else Path(tuned)
+    otherwise = None if path is None else tuning.tuned_comparison(path).methods
+    wanted = _comparison(scenario, methods, edits, seeds, vary, reference, otherwise)
+    if path is not None:
+        wanted = tuning.with_tuned_settings(wanted, path)
     folder = default_folder(wanted) if out is None else Path(out)
     with _shown(progress, keep_stale) as callbacks:
         return ComparisonResult(folder, run_comparison(wanted, folder, jobs, callbacks, keep_stale=keep_stale))
@@ -274,8 +277,9 @@ def _comparison(
     seeds: int | Sequence[int] | None = None,
     vary: Mapping[str, Sequence[Any]] | None = None,
     reference: str | None = None,
+    otherwise: Mapping[str, Edits] | None = None,
 ) -> Comparison:
-    """Comparison of the arguments, which replace fields of a file."""
+    """Comparison of the arguments, which replace fields of a file; `otherwise`: methods where nothing names any."""
     name, own_edits = _named(scenario) if isinstance(scenario, Scenario) else (os.fspath(scenario), {})
     replaced: dict[str, Any] = {}
     if methods is not None:
@@ -287,7 +291,7 @@ def _comparison(
         replaced["vary"] = {key: list(values) for key, values in vary.items()}
     if reference is not None:
         replaced["reference"] = reference
-    return combined_comparison(name, replaced, {**own_edits, **(edits or {})})
+    return combined_comparison(name, replaced, {**own_edits, **(edits or {})}, otherwise)
 
 
 def _named(scenario: Scenario) -> tuple[str, Edits]:

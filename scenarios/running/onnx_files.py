@@ -58,14 +58,10 @@ def export_clients(
         shapes = {modality: described[modality].shape for modality in model.modalities}
         exporter.export(model, shapes, path, _metadata(scenario, client, described))
         session = OnnxSession(path, cuda=model.head.is_cuda)
-        error = _largest_difference(session, client, learner, name)
+        error, largest = _largest_difference(session, client, learner, name)
         if not error <= scenario.export.max_abs_error:  # NaN fails too
             path.unlink()
-            raise ExportError(
-                f"exported model of client {client.client_id} differs from torch by {error:.3g} on held-out rows, more"
-                f" than export.max_abs_error = {scenario.export.max_abs_error:g}, and is not handed out; raise that"
-                " limit if you can live with the difference"
-            )
+            raise ExportError(_too_different(client.client_id, error, largest, scenario.export.max_abs_error))
         rows.append(
             {
                 "client": client.client_id,
@@ -79,11 +75,29 @@ def export_clients(
     return rows
 
 
-def _largest_difference(session: OnnxSession, client: Client, learner: Learner, name: str) -> float:
+def _too_different(client: int, error: float, largest: float, limit: float) -> str:
+    """Sentence about a model that is not handed out."""
+    apart = float(np.spacing(np.float32(largest)))
+    if apart > limit:
+        return (
+            f"outputs of client {client}'s trained model reach {largest:.3g}, where float32 numbers are {apart:.2g}"
+            f" apart, so that no exported model can be within export.max_abs_error = {limit:g} of torch; training has"
+            " probably diverged: lower its step sizes"
+        )
+    return (
+        f"exported model of client {client} differs from torch by {error:.3g} on held-out rows, more than"
+        f" export.max_abs_error = {limit:g}, and is not handed out; raise that limit if you can live with the"
+        " difference"
+    )
+
+
+def _largest_difference(session: OnnxSession, client: Client, learner: Learner, name: str) -> tuple[float, float]:
+    """Largest absolute difference of two outputs, and largest absolute output of torch."""
     test = client.data.test
     expected = predicted(learner, test)[name]
     pieces = [session.run({str(name): values for name, values in inputs.items()}) for inputs in in_pieces(test)]
-    return float(np.abs(np.concatenate(pieces) - expected).max())  # Python's max would lose a NaN
+    # Python's max would lose a NaN
+    return float(np.abs(np.concatenate(pieces) - expected).max()), float(np.abs(expected).max())
 
 
 def _metadata(scenario: Scenario, client: Client, described: Mapping[Modality, InputDescription]) -> dict[str, str]:

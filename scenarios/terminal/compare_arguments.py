@@ -23,18 +23,20 @@ def requested_comparison(
     seeds: int | None = None,
     vary: str | None = None,
     reference: str | None = None,
+    otherwise: Mapping[str, Edits] | None = None,
 ) -> Comparison:
     """Comparison of a command line.
 
     Args:
         name_or_path: name of a scenario, or path of a scenario or comparison file.
-        algorithms: comma-separated names; one method each. None, and no `methods`: the methods of the file, or all
-            algorithms.
+        algorithms: comma-separated names; one method each. None, and no `methods`: the methods of the file, or
+            `otherwise`.
         methods: "NAME: key=value, key=value" each.
         edits: "key=value" each, for all methods.
         seeds: number of seeds, starting at 0.
         vary: "key=value,value,...".
         reference: name of a method.
+        otherwise: methods where nothing else names any; None: all algorithms.
 
     Raises:
         ConfigError: an invalid option or file.
@@ -49,7 +51,7 @@ def requested_comparison(
         replaced["vary"] = {key: values}
     if reference is not None:
         replaced["reference"] = reference
-    return combined_comparison(name_or_path, replaced, dict(parse_assignment(text) for text in edits))
+    return combined_comparison(name_or_path, replaced, dict(parse_assignment(text) for text in edits), otherwise)
 
 
 def first_seeds(n_seeds: int) -> list[int]:

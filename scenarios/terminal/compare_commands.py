@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -14,6 +14,7 @@ from .completion import complete_algorithms, complete_assignment, complete_scena
 from .plugin_options import PLUGIN, TRUST, load_wanted
 
 if TYPE_CHECKING:
+    from ..compare.comparison import Edits
     from .compare_console import ComparisonLines
 
 _SCENARIO = typer.Argument(
@@ -71,7 +72,10 @@ def compare(
     ] = None,
     tuned: Annotated[
         Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Settings chosen by sheafedge tune for these methods: its tuned.toml."),
+        typer.Option(
+            metavar="FILE",
+            help="Settings chosen by sheafedge tune: its tuned.toml. Without methods, those of the file are compared.",
+        ),
     ] = None,
     reference: Annotated[
         Optional[str],  # noqa: UP045
@@ -101,6 +105,7 @@ def compare(
         seeds=seeds,
         vary=vary,
         reference=reference,
+        otherwise=None if tuned is None else _tuned_methods(tuned),
     )
 
     from ...emulator.contracts import ConfigError
@@ -121,6 +126,12 @@ def compare(
     # some failures are results; a comparison without any result is an error for scripts
     if not any(entry["n"] for entry in results["entries"]):
         raise ConfigError(f"all runs failed; {results['failures'][0]['sentence']}")
+
+
+def _tuned_methods(path: Path) -> Mapping[str, Edits]:
+    from ..compare.tuning import tuned_comparison
+
+    return tuned_comparison(path).methods
 
 
 def tune(

@@ -48,16 +48,19 @@ def run_tiny(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
 
 def test_there_is_a_short_file_of_each_kind() -> None:
-    assert list(examples()) == ["lookahead.py", "stations.py", "robust.py", "satellite.py"]
+    assert list(examples()) == ["lookahead.py", "clipped.py", "stations.py", "robust.py", "satellite.py"]
     assert max(len(text.splitlines()) for text in examples().values()) <= LONGEST
     provided = {kind for name in examples() for kind, _ in load_plugin(name).provides}
     assert provided == {"algorithm", "data set", "task", "objective", "link model"}
 
 
-@pytest.mark.parametrize("algorithm", ["lookahead", "lookahead_server"])
-def test_the_algorithm_learns(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (command,) = (one for one in commands() if one[0] == "run" and "lookahead.py" in one)
-    assert command[-1] == "algorithm=lookahead"
+@pytest.mark.parametrize(
+    ("file", "algorithm"),
+    [("lookahead.py", "lookahead"), ("lookahead.py", "lookahead_server"), ("clipped.py", "clipped")],
+)
+def test_the_algorithm_learns(file: str, algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (command,) = (one for one in commands() if one[0] == "run" and file in one)
+    assert command[-1] == f"algorithm={Path(file).stem}"
     summary = run_tiny([*command, "--set", f"algorithm={algorithm}", "--set", "training.local_steps=20"], monkeypatch)
     accuracy = summary["groups"]["all"]["accuracy"]  # type: ignore[index]  # JSON
     assert accuracy > summary["baselines"]["all"]["majority"]["accuracy"]  # type: ignore[index]  # JSON

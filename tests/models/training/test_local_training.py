@@ -16,7 +16,7 @@ from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import TrainingSettings
-from sheafedge.models.training.local_training import LocalTraining
+from sheafedge.models.training.local_training import DIVERGED_LOSS, LocalTraining
 from sheafedge.models.training.minibatches import BatchOrder
 from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn
@@ -233,6 +233,17 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_sentence_that_tells_the_cu
         assert part in sentence
     assert "sheaf.coupling" not in sentence, "nothing is coupled"
     assert "\n" not in sentence
+
+
+def test_a_loss_that_nothing_comes_back_from_ends_the_run_though_it_is_finite() -> None:
+    """Float32 holds 1e24; what it says about classes is nothing, and no exported model can equal torch."""
+    training = identity_training()
+    training.check_finite(torch.tensor(DIVERGED_LOSS), 0)
+    with pytest.raises(DivergedError) as caught:
+        training.check_finite(torch.tensor(1.29e24), 1)
+    sentence = str(caught.value)
+    assert sentence.startswith("client 4: training has diverged, loss 1.29e+24 in round 1 is beyond 1e+12; lower ")
+    assert "training.encoder_step_size (0.25)" in sentence
 
 
 def test_coupled_training_names_the_coupling_and_its_cause() -> None:

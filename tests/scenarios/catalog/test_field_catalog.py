@@ -86,7 +86,13 @@ def test_a_prefix_finds_a_table_or_what_begins_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "hint"), [("loss_probability", "link.loss_probability"), ("lnik.rate_bps", "link.rate_bps")]
+    ("prefix", "hint"),
+    [
+        ("loss_probability", "link.loss_probability"),
+        ("lnik.rate_bps", "link.rate_bps"),
+        ("links.deadline", "network.deadline_s"),  # the meaning is in the last part, whatever table it stands in
+        ("deadline", "network.deadline_s"),
+    ],
 )
 def test_an_unknown_prefix_is_answered_with_the_field_that_was_meant(prefix: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=f"no field is called {prefix}; did you mean {hint}"):

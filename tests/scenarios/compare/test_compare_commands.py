@@ -70,8 +70,10 @@ def test_a_search_prints_its_grid_and_where_the_settings_are(
     lines = capfd.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if line.startswith("  0.")] == ["0.001", "0.003", "0.01"]
     assert lines[-1] == "tuned    t/tuned.toml"
-    tuned = ["--algorithms", "local", "--tuned", "t/tuned.toml", "--seeds", "1", "--out", "c"]
+    # without --algorithms: the methods of the file, not all that there are
+    tuned = ["--tuned", "t/tuned.toml", "--seeds", "1", "--out", "c"]
     assert not command(monkeypatch, "compare", *tiny_arguments, *tuned)
+    assert list(json.loads(Path("c/results.json").read_text())["comparison"]["arms"]) == ["local"]
 
 
 BAD_COMMANDS: dict[str, tuple[Sequence[str], str]] = {

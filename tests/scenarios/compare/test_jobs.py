@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import simpy
 from sheafedge.emulator.contracts import DivergedError
 from sheafedge.scenarios.compare import jobs
 from sheafedge.scenarios.compare.jobs import Job, JobOutcome, run_job
@@ -28,6 +30,23 @@ def test_an_exception_of_a_plugin_fails_its_run_alone_and_says_where(
     line = raising_line()
     assert outcome.sentence == f"KeyError: 'momentum' (test_jobs.py, line {line}; its traceback was printed)"
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_place_is_that_of_the_plugin_and_not_of_the_clock_that_passes_its_exception_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def process(env: simpy.Environment) -> Iterator[simpy.Event]:
+        yield env.timeout(1.0)
+        raise error
+
+    def emulated(*_: Any, **__: Any) -> None:
+        env = simpy.Environment()
+        env.run(until=env.all_of([env.process(process(env))]))
+
+    error = KeyError("momentum")
+    monkeypatch.setattr(jobs, "run_scenario", emulated)
+    outcome = run_job(Job(load_scenario("digits"), tmp_path / "run", ""))
+    assert outcome.sentence.startswith("KeyError: 'momentum' (test_jobs.py, line ")
 
 
 def test_an_error_that_is_a_sentence_is_told_as_it_is(

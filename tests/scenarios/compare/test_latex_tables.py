@@ -27,6 +27,7 @@ def test_every_special_character_is_printed_as_it_is() -> None:
     assert escaped(r"50 % & more_#1") == r"50 \% \& more\_\#1"
     assert escaped("\\") == r"\textbackslash{}"
     assert escaped("λ") == r"$\lambda$"
+    assert escaped("--x") == "-{}-x"
     assert not re.search(r"(?<!\\)[&%#_]", latex_text(escaped("a&b%c#d_e")))
 
 
@@ -57,8 +58,13 @@ def test_it_compiles(with_hostile_names: dict[str, Any], tmp_path: Path) -> None
     assert "Missing character" not in (tmp_path / "paper.log").read_text(errors="replace")
 
 
-def test_a_long_heading_has_two_lines_of_like_length() -> None:
-    """Else a table with costs of a server is wider than the text of a page."""
+def test_a_long_heading_has_short_lines() -> None:
+    """Else a table with costs is wider than the column of a page."""
     assert _head("MB sent") == "MB sent"
-    assert _head("MB per client, both ways") == r"\shortstack[r]{MB per client,\\both ways}"
+    assert _head("MB per client, both ways") == r"\shortstack[r]{MB per\\client,\\both ways}"
     assert _head("unbreakable_name_of_a_group") == r"unbreakable\_name\_of\_a\_group"
+
+
+def test_captions_name_no_option_of_the_command_line(written_results: dict[str, Any]) -> None:
+    assert "the first method, seed by seed" in latex(written_results)
+    assert "reference names" not in latex(written_results)

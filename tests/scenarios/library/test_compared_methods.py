@@ -115,6 +115,7 @@ def test_a_search_finds_settings_that_a_comparison_takes(
     assert found.path.exists()
     asked = requested(monkeypatch, tiny.edited({"rounds": 1}), ["local"], 1, tuned=found)
     assert asked.methods["local"] == {"algorithm": "local", **found.chosen["local"]}
+    assert requested(monkeypatch, tiny.edited({"rounds": 1}), None, 1, tuned=found).methods == asked.methods
 
 
 def test_progress_prints_the_lines_of_the_command(

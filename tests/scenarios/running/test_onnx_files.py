@@ -131,6 +131,17 @@ def test_a_model_that_computes_something_else_is_not_handed_out(
     assert list((tmp_path / "models").iterdir()) == []
 
 
+def test_outputs_too_large_for_the_limit_are_told_from_a_wrong_export(
+    scenario: Scenario, emulation: Emulation, tmp_path: Path
+) -> None:
+    learners = [WrongBy(emulation.learners[0], 1e9)]
+    with pytest.raises(ExportError) as caught:
+        export_clients(scenario, emulation.clients[:1], learners, {"both": "fused"}, tmp_path / "models")  # type: ignore[arg-type]
+    assert "outputs of client 0's trained model reach 1e+09, where float32 numbers are 64 apart" in str(caught.value)
+    assert "probably diverged: lower its step sizes" in str(caught.value)
+    assert list((tmp_path / "models").iterdir()) == []
+
+
 def test_a_difference_inside_the_limit_passes(scenario: Scenario, emulation: Emulation, tmp_path: Path) -> None:
     """The negative control of the test above."""
     generous = scenario.edited({"export.max_abs_error": 0.6})
