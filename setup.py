@@ -28,4 +28,5 @@ class EditableThroughLink(editable_wheel):
         super().finalize_options()
 
 
-setup(cmdclass={"editable_wheel": EditableThroughLink})
+# Named, because the tree is the package: setuptools takes every module of it into the wheel but its own script.
+setup(script_name="setup.py", cmdclass={"editable_wheel": EditableThroughLink})

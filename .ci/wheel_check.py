@@ -86,6 +86,8 @@ def check_layout(wheel: Path) -> None:
     ensure(tops == {name, f"{name}-{version}.dist-info"}, f"{wheel.name} installs more than one top level: {tops}")
     sources = {f"{name}/{path.relative_to(ROOT).as_posix()}" for path in shipped_sources()}
     ensure(sources <= set(files), f"{wheel.name} lacks {sorted(sources - set(files))}")
+    beyond = {path for path in files if path.startswith(f"{name}/")} - sources
+    ensure(not beyond, f"{wheel.name} also holds {sorted(beyond)}")
     say(f"{wheel.name} holds {len(files)} files below the single top level {name!r}")
 
 

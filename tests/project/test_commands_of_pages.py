@@ -47,7 +47,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "drone_beam": {
         "training.local_steps": 1,
         "world.n_sites": 4,
-        "world.duration_s": 300,
+        "world.duration_s": 600,
         "clients.n_clients": 4,
         "model.width": 0.1,
     },
