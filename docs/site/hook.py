@@ -22,6 +22,8 @@ PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGEL
 #: Files that pages link to, outside of `docs/`, lie in this folder of the site.
 REPOSITORY = "repository"
 _IMPORTABLE = tempfile.TemporaryDirectory(prefix="sheafedge-docs-")  # removed when the process ends
+#: A search for a field or an option means the page that explains it, not the note of its change.
+_FOUND_LAST = "---\nsearch:\n  boost: 0.2\n---\n\n"
 _LOADED = re.compile(r"""<(?:script|img|iframe)[^>]*\bsrc=["']?(?:https?:)?//|<link[^>]*\bhref=["']?(?:https?:)?//""")
 #: The text of a link that is the file name of its target: good in a checkout, not in a site.
 _NAMED_BY_FILE = re.compile(r"\[([\w./]+\.md)\](?=\(\1[)#])")
@@ -41,6 +43,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, *, config: Any) -> Files:
     """Add pages of the root, pages made from the code, and files that pages link to."""
     texts = {place: site_links((ROOT / name).read_text(encoding="utf-8"), "") for name, place in PAGES.items()}
+    texts["changelog.md"] = f"{_FOUND_LAST}{texts['changelog.md']}"
     texts.update(reference_pages.pages())
     for place, text in texts.items():
         files.append(File.generated(config, place, content=text))

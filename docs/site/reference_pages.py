@@ -19,7 +19,12 @@ from sheafedge.scenarios.catalog.algorithm_catalog import AlgorithmEntry, algori
 from sheafedge.scenarios.catalog.field_catalog import FieldEntry, scenario_fields
 from sheafedge.scenarios.terminal.cli import app
 
-_FIELDS_HEAD = """# Fields of a scenario
+_FIELDS_HEAD = """---
+search:
+  boost: 3
+---
+
+# Fields of a scenario
 
 Every field, from the schema that checks it; `sheafedge fields PREFIX` prints the same. A file sets
 `loss_probability` in its table `[link]`, the command line `--set link.loss_probability=0.2`. `*` stands for the number

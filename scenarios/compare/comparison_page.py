@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..report.figure_style import figure_style, inline_svg
+from ..report.figure_style import COLUMN_WIDTHS_IN, figure_style, inline_svg
 from ..report.html_page import PageFacts, PageFigure, PagePart, PageSection, PageTable, PageText, html_page
 from ..tasks.task_table import TASKS
 from .comparison_tables import failure_lines, legend, result_tables
@@ -52,7 +52,9 @@ def comparison_page(results: Mapping[str, Any], figures: Sequence[ComparisonFigu
 
 def _in_page(drawn: ComparisonFigure) -> PageFigure:
     with figure_style():
-        return PageFigure(inline_svg(drawn.figure, drawn.name, drawn.caption), drawn.caption, wide=True)
+        svg = inline_svg(drawn.figure, drawn.name, drawn.caption)
+    # stretched over a page, the letters of one for a column would be twice as large as the text
+    return PageFigure(svg, drawn.caption, wide=drawn.figure.get_figwidth() > COLUMN_WIDTHS_IN[1])
 
 
 def _facts(results: Mapping[str, Any]) -> dict[str, str]:
@@ -68,9 +70,14 @@ def _facts(results: Mapping[str, Any]) -> dict[str, str]:
         **({"varied": results["vary"]} if results["vary"] else {}),
         **({"reference": results["reference"]} if results["reference"] else {}),
         "edits of all methods": _edits(results["comparison"].get("set", {})),
-        "software": ", ".join(f"{name} {value}" for name, value in software.items()),
+        "software": ", ".join(f"{name} {_listed(value)}" for name, value in software.items()),
         **({"machine": f"{', '.join(machine)} processors"} if machine else {}),
     }
+
+
+def _listed(value: object) -> str:
+    """A version; several where runs were made with several."""
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _methods(results: Mapping[str, Any]) -> PageTable:

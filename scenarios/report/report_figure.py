@@ -75,7 +75,8 @@ def whole_numbers(panel: Axes) -> None:
     """Ticks along x at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    # one tick suffices where one round was scored: with two at least, they would be fractions
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
 
 
 def widen_if_far_apart(panel: Axes, values: Array) -> None:

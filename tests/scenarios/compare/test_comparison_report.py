@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 from sheafedge.emulator.contracts import DataError
-from sheafedge.scenarios.compare.comparison_page import comparison_page
+from sheafedge.scenarios.compare.comparison_page import ComparisonFigure, comparison_page
 from sheafedge.scenarios.compare.comparison_report import stored_results, write_comparison_report
 from sheafedge.scenarios.compare.differences import with_differences
+from sheafedge.scenarios.report.figure_style import COLUMN_WIDTHS_IN
 
 Finished = tuple[Path, dict[str, Any]]
 
@@ -95,6 +97,20 @@ def test_what_was_named_by_strangers_is_text_and_no_markup(written_results: dict
     assert "<script>alert" not in text
     assert "<img" not in text
     assert "&lt;script&gt;" in text
+
+
+def test_figures_for_a_column_are_not_stretched_over_the_page(written_results: dict[str, Any]) -> None:
+    drawn = [
+        ComparisonFigure(f"curves-{width}", "", Figure(figsize=(width_in, 2.0)))
+        for width, width_in in COLUMN_WIDTHS_IN.items()
+    ]
+    text = comparison_page(with_differences(written_results), drawn)
+    assert re.findall(r'<figure class="(\w+)">', text) == ["narrow", "wide"]
+
+
+def test_versions_of_several_runs_are_text(written_results: dict[str, Any]) -> None:
+    written_results["environment"]["commit"] = ["6cd11be", "6cd11be-dirty"]
+    assert "commit 6cd11be and 6cd11be-dirty" in comparison_page(with_differences(written_results), [])
 
 
 def test_failures_are_on_the_page(written_results: dict[str, Any]) -> None:
