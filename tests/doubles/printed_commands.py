@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+#: None where an installed wheel is tested.
+PAGES = sorted(page for pattern in ("docs/*.md", "README.md", "CONTRIBUTING.md") for page in ROOT.glob(pattern))
 _PROGRAM = re.compile(r"(?:\.venv|~/sheafedge)/bin/(?=(sheafedge|python) )")
 #: A command in running text; it may go on in the next line.
 _INLINE = re.compile(r"`(?:\w+=\w+ )?sheafedge ([a-z][^`]*)`")
