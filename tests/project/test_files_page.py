@@ -12,6 +12,7 @@ import pytest
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 
+pytestmark = pytest.mark.checkout
 PAGE = Path(__file__).parents[2] / "docs" / "files.md"
 #: Runs of digits that between them write nearly all that there is.
 RUNS: dict[str, dict[str, Any]] = {
