@@ -6,7 +6,7 @@ It does not know which algorithm its learner runs, what a link does, or where it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import Any, Protocol
 
 import simpy
@@ -31,7 +31,8 @@ class BaseStation:
 
     A node that goes off leaves its round at that instant, and the others no longer wait for it. Work that it could not
     finish is not done, and messages that it had not yet absorbed are dropped; all other state stays. It takes part
-    again from the next round that begins while it is on. It is observed in every round, as it stands.
+    again from the next round that begins while it is on. It is observed in every round that it plays, as it stands.
+    Where nodes take part in some rounds only, it belongs to the barrier while it plays one.
 
     Args:
         host: the learner, here or in a worker process.
@@ -52,7 +53,7 @@ class BaseStation:
     ) -> None:
         self._host, self._device, self._inbox = host, device, inbox
         self._context, self._begin_round = context, begin_round
-        self._takes_part = True
+        self._takes_part = context.taking_part is None
         self._neighbors: frozenset[NodeId] | None = None
 
     def play_round(self, round_index: int) -> Generator[simpy.Event, object, None]:
@@ -75,6 +76,8 @@ class BaseStation:
         yield env.timeout(0.0)  # lets all nodes submit their work before this thread blocks on the first result
         seen = {**report.result(), **self._node_fields()}
         self._context.recorder.observation(env.now, host.client_id, round_index, seen)
+        if self._context.taking_part is not None:
+            self._set_part(False)
 
     def _play_phase(
         self, phase: Phase, round_index: int, arrived: PhaseInput | None, off_s: float
@@ -117,7 +120,7 @@ class BaseStation:
             self._begin_round(env.now)
         # For the whole round, as the mixing weights of moving nodes are.
         if self._context.neighbors_at is not None:
-            self._neighbors = self._context.neighbors_at(self._host.client_id, env.now)
+            self._neighbors = self._context.neighbors_at(self._host.client_id, round_index, env.now)
 
     def _among_neighbors(self, output: PhaseOutput) -> PhaseOutput:
         """The part of a phase's output that concerns the neighbors of this round."""
@@ -156,16 +159,19 @@ def play_rounds(
     stations: Sequence[Station],
     rounds: Iterable[int],
     round_ended: Callable[[int], None] = lambda _: None,
+    taking_part: Callable[[int], Collection[NodeId]] | None = None,
 ) -> None:
     """Run the simulated clock round by round; between two rounds no base station runs, and messages may be on air.
 
     Args:
         env: the simulated clock.
-        stations: all stations that share the barrier.
+        stations: all stations that share the barrier, in the order of their nodes.
         rounds: indices of the rounds.
         round_ended: called with the index of every round when the last station has finished it.
+        taking_part: round -> nodes that play it; None: all.
     """
     for round_index in rounds:
-        lives = [env.process(station.play_round(round_index)) for station in stations]
+        playing = stations if taking_part is None else [stations[node] for node in sorted(taking_part(round_index))]
+        lives = [env.process(station.play_round(round_index)) for station in playing]
         env.run(until=env.all_of(lives))
         round_ended(round_index)

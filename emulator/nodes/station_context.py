@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ..contracts import NodeId
@@ -52,7 +52,8 @@ class StationContext:
         deadline_s: simulated time after the start of a phase at which missing messages are given up; None: never.
         pace: start times of rounds; None: the first at once, each right after the one before.
         faults: plan with the times at which base stations are off.
-        neighbors_at: client and simulated start of a round -> its neighbors in that round; None: always the same.
+        neighbors_at: client, round and its simulated start -> its neighbors in that round; None: always the same.
+        taking_part: round -> nodes that play it; None: all nodes play all rounds.
     """
 
     env: EmulatorEnvironment
@@ -62,4 +63,5 @@ class StationContext:
     deadline_s: float | None
     pace: RoundPace | None = None
     faults: FaultPlan = NO_FAULTS
-    neighbors_at: Callable[[NodeId, float], frozenset[NodeId]] | None = None
+    neighbors_at: Callable[[NodeId, int, float], frozenset[NodeId]] | None = None
+    taking_part: Callable[[int], Collection[NodeId]] | None = None

@@ -27,7 +27,8 @@ class Curve:
         sent_bytes: [R] bytes sent by all clients and a server so far, mean over seeds.
         energy_j: [R] energy that they spent on computing so far, mean over seeds.
         time_s: [R] simulated time in s at which the last client completed the round, mean over seeds.
-        scores: group -> [S, R] first score of the task.
+        scores: group -> [S, R] first score of the task, mean over the clients as each was scored last; NaN where
+            none of the group has been.
     """
 
     method: str
@@ -77,26 +78,30 @@ def _run_curve(folder: Path) -> _RunCurve:
     first = TASKS[summary["task"]].columns[0].key
     reported = {group: facts["model"] for group, facts in summary["groups"].items()}
     curve = _RunCurve([], [], [], [], {group: [] for group in [*reported, ALL_CLIENTS]})
-    for rows in _scored_rounds(folder):
-        curve.rounds.append(rows[0]["round"] + 1)
-        curve.sent_bytes.append(sum(row["bytes_sent"] for row in rows))
-        curve.energy_j.append(sum(row.get("energy_j", 0.0) for row in rows))
+    # a client that takes no part in a round has no line of it: what it had sent, and how it scored, stands
+    last: dict[int, Mapping[str, Any]] = {}
+    scores: dict[int, tuple[str, float]] = {}
+    for index, rows in _rounds(folder):
+        last.update({row["client"]: row for row in rows})
+        # a server has no models; with training.evaluate_every above 1 some rounds have no scores
+        scored = [row for row in rows if "models" in row]
+        if not scored:
+            continue
+        scores.update({row["client"]: (row["group"], row["models"][reported[row["group"]]][first]) for row in scored})
+        curve.rounds.append(index + 1)
+        curve.sent_bytes.append(sum(row["bytes_sent"] for row in last.values()))
+        curve.energy_j.append(sum(row.get("energy_j", 0.0) for row in last.values()))
         # asynchronous clients complete a round at different times
         curve.time_s.append(max(row["time_s"] for row in rows))
-        # a server has no models
-        scored = [row for row in rows if "models" in row]
-        scores = [(row["group"], row["models"][reported[row["group"]]][first]) for row in scored]
         for group, so_far in curve.scores.items():
-            so_far.append(float(np.mean([score for of, score in scores if group in (of, ALL_CLIENTS)])))
+            known = [score for of, score in scores.values() if group in (of, ALL_CLIENTS)]
+            so_far.append(float(np.mean(known)) if known else np.nan)
     return curve
 
 
-def _scored_rounds(folder: Path) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Lines of `metrics.jsonl` of all clients and a server, round by round, for scored rounds."""
+def _rounds(folder: Path) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
+    """Rounds in order, each with the lines of all clients and a server that took part in it."""
     rounds: dict[int, list[Mapping[str, Any]]] = {}
     for row in stored_metrics(folder):
         rounds.setdefault(row["round"], []).append(row)
-    for index in sorted(rounds):
-        # with training.evaluate_every above 1 some rounds have no scores
-        if any("models" in row for row in rounds[index]):
-            yield rounds[index]
+    yield from sorted(rounds.items())

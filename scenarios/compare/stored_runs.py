@@ -22,6 +22,7 @@ from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMet
 from ..schema.former_names import with_former_names
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
+from ..wiring.taking_part import n_observed
 
 #: Fields that cannot change a result, of the scenario and of its section `compute`; plugins count by their sources.
 WITHOUT_EFFECT = ("name", "summary", "plugins", "export")
@@ -72,9 +73,8 @@ def stored_state(folder: Path, scenario: Scenario) -> StoredState:
         n_lines = len(stored_metrics(folder))
     except (ConfigError, DataError):
         return StoredState("unusable")
-    # metrics.jsonl has one line per client and round, scored or not, and one of the server
-    n_nodes = summary["clients"] + ("server" in summary)
-    if n_lines != summary["rounds"] * n_nodes or stored != deciding_tables(scenario):
+    # metrics.jsonl has one line per round and node that took part in it, scored or not
+    if n_lines != n_observed(scenario) or stored != deciding_tables(scenario):
         return StoredState("unusable")
     now = {"sheafedge": __version__, "torch": torch.__version__, "code": run_code()}
     then = summary["environment"]

@@ -15,6 +15,8 @@ K = TypeVar("K")
 _KEYS = frozenset({"round", "client", "group", "residuals"})
 #: Keys that hold a number for every model; that of the reported model is the column.
 _OF_MODELS = ("held_out_loss", "train_loss")
+#: Keys that count from the start of the run: what a node has no row of leaves them as they were.
+_SUMS = ("bytes_sent", "energy_j")
 #: Keys that hold a table of scores for every model.
 _SCORES, _TRAIN_SCORES = "models", "train_models"
 
@@ -63,7 +65,8 @@ class RowTable:
             reported: group -> name of the model that it reports.
         """
         losses = {name: self._reported(name, reported) for name in _OF_MODELS if self._has(name)}
-        return {**self._columns, **losses}
+        sums = {name: carried(self._columns[name]) for name in _SUMS if name in self._columns}
+        return {**self._columns, **sums, **losses}
 
     def scores(self, reported: Mapping[str, str]) -> Array:
         """[N, R] first score of the reported models; NaN where there is none."""
@@ -96,6 +99,15 @@ class RowTable:
             if values is not None:
                 found[node] = values[node]
         return found
+
+
+def carried(values: Array) -> Array:
+    """[N, R] sums so far, in rounds without a row those of the last round with one; 0 before the first.
+
+    >>> carried(np.array([[np.nan, 3.0, np.nan, 5.0]])).tolist()
+    [[0.0, 3.0, 3.0, 5.0]]
+    """
+    return np.asarray(np.maximum.accumulate(np.nan_to_num(values), axis=1))
 
 
 def _mean_of_ends(ends: Sequence[Array]) -> Array:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ...emulator.contracts import ConfigError
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
+from ..wiring.taking_part import observed_in
 from .checkpoint import Checkpoint, has_checkpoint, read_checkpoint
 from .stored_run import StoredSummary
 
@@ -115,7 +116,8 @@ def written_bytes(checkpoint: Checkpoint) -> dict[str, int]:
 def check_rows(interrupted: Interrupted) -> None:
     """Refuse an interrupted run whose files do not agree on how far it was: its rows would not be those of one run.
 
-    Up to its checkpoint `metrics.jsonl` holds every round of every client once, whatever was written after it.
+    Up to its checkpoint `metrics.jsonl` holds every round once of every client that took part in it, whatever was
+    written after it.
 
     Raises:
         ConfigError: as said.
@@ -141,12 +143,10 @@ def check_rows(interrupted: Interrupted) -> None:
         found = [(row["round"], row["client"]) for row in rows]
     except (ValueError, KeyError, TypeError, RecursionError):
         found = []
-    n_servers = 0 if scenario.server_id is None else 1
-    clients = range(scenario.clients.n_clients + n_servers)
     # within a round clients report in the order in which they finish
-    wanted = [(number, client) for number in range(checkpoint.rounds_done) for client in clients]
+    wanted = observed_in(scenario, checkpoint.rounds_done)
     if not 0 <= n_bytes <= len(content) or sorted(found, key=str) != sorted(wanted, key=str):
         raise ConfigError(
             f"{path} does not hold each of the {checkpoint.rounds_done} rounds of checkpoint {checkpoint.path.name}"
-            f" once for every client; {_ANEW}"
+            f" once for every client that took part in it; {_ANEW}"
         )

@@ -18,7 +18,7 @@ from ..schema.fault_section import SERVER
 from ..schema.scenario import Scenario
 from ..wiring.coupling_watch import StabilityWatch
 from ..wiring.data import LoadedData, load_data
-from ..wiring.emulation import Emulation, build, emulate
+from ..wiring.emulation import Emulation, build, emulate, observe_resting
 from ..wiring.evaluation import Evaluator, best_model
 from ..wiring.pacing import Pacing
 from ..workers.worker_pool import WorkerPool, collect_learners
@@ -88,7 +88,7 @@ class RunPlayer:
         self._incomplete: dict[int, list[Mapping[str, Any]]] = {}
         self._data = load_data(scenario, progress.recording, progress.noted)
         self._loaded_s = time.perf_counter()
-        self._waited_s = 0.0
+        self._waited_s, self._rounds_are_over = 0.0, False
         self._rounds_done = 0 if checkpoint is None else checkpoint.rounds_done
         self._emulation = build(
             scenario,
@@ -104,7 +104,8 @@ class RunPlayer:
         self._worker_warnings = () if pool is None else pool.different_starts(self._emulation.client_learners)
         clients = self._emulation.clients
         self._evaluator = Evaluator(scenario.task_spec, clients, scenario.rounds, scenario.evaluate_every)
-        self._watch = StabilityWatch(len(clients), clamps_map_step=scenario.sheaf.clamp_map_step)
+        n_watched = scenario.clients.sampled or len(clients)
+        self._watch = StabilityWatch(n_watched, clamps_map_step=scenario.sheaf.clamp_map_step)
         if checkpoint is not None:
             self._restore(checkpoint)
 
@@ -120,6 +121,9 @@ class RunPlayer:
         # Without checkpoints nothing is gained by waiting for the end of a round.
         with stop_requests(self._stopping) if self._every else nullcontext(StopRequest()) as self._stop:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
+        # after the last checkpoint: a run that trains on from there has not made these observations
+        self._rounds_are_over = True
+        observe_resting(self._emulation, self._scenario.rounds - 1)
         self._write_link_states()
         if self._pool is not None:
             # before workers stop: scores, exports and the value of prediction read the models here
@@ -196,14 +200,21 @@ class RunPlayer:
         }
         self._folder.add_row(row)
         self._write_link_states()
+        if self._rounds_are_over:
+            return
         self._watch.see(row)
         # asynchronous clients finish a round at different times: rows of several rounds are incomplete at once
         rows = self._incomplete.setdefault(round_index, [])
         rows.append(row)
-        if len(rows) == len(self._emulation.hosts):
+        if len(rows) == self._n_observed(round_index):
             del self._incomplete[round_index]
             self._progress.round_recorded(rows)
             self._progress.round_ended(round_index, now_s, self._mean_score(rows))
+
+    def _n_observed(self, round_index: int) -> int:
+        """Number of nodes that are observed in a round."""
+        playing = self._emulation.taking_part
+        return len(self._emulation.hosts) if playing is None else len(playing(round_index))
 
     def _write_link_states(self) -> None:
         """Write what radio links did, so that memory and checkpoints do not grow with the rounds."""

@@ -50,10 +50,14 @@ class ClientsSection(Section):
 
     Attributes:
         n_clients: number of clients (base stations).
+        sampled: clients drawn anew for every round (with `sharing.every`, for so many rounds together), without
+            replacement; 0: all take part in every one. Who takes no part neither trains nor sends nor is waited for,
+            and is not observed; after the last round all are.
         groups: groups of clients with the same sensors and models.
     """
 
     n_clients: Annotated[int, Field(ge=1)] = 20
+    sampled: Annotated[int, Field(ge=0)] = 0
     groups: Annotated[tuple[GroupSection, ...], Field(min_length=1)]
 
     @pydantic.model_validator(mode="after")

@@ -29,6 +29,7 @@ class PresentName:
 FORMER_NAMES: Mapping[str, PresentName] = {
     "link.blockage_loss": PresentName("link.blocked_loss_probability"),
     "links.edges.*.blockage_loss": PresentName("links.edges.*.blocked_loss_probability"),
+    "server.sampled": PresentName("clients.sampled"),
     "link.loss_model": PresentName(
         "links.model", "set links.model = 'gilbert_elliott' for bursts, and leave it out for 'iid'"
     ),
@@ -62,8 +63,9 @@ def with_former_names(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(tables: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Copy of the tables with the fields of these dotted names called otherwise; both names lie in the same table."""
-    last_names = {name: other.rpartition(".")[2] for name, other in names.items()}
+    """Copy of the tables with the fields of these dotted names called otherwise, in the same table or in another."""
+    moved = {name: other for name, other in names.items() if name.rpartition(".")[0] != other.rpartition(".")[0]}
+    last_names = {name: other.rpartition(".")[2] for name, other in names.items() if name not in moved}
 
     def copied(value: Any, where: str) -> Any:
         if isinstance(value, Mapping):
@@ -73,4 +75,8 @@ def _renamed(tables: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, A
         return value
 
     copy: dict[str, Any] = copied(tables, "")
+    for name, other in moved.items():
+        (table, last), (other_table, other_last) = name.split("."), other.split(".")
+        if last in copy.get(table, {}):
+            copy.setdefault(other_table, {})[other_last] = copy[table].pop(last)
     return copy

@@ -101,13 +101,32 @@ NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
         lambda s: _off_for_good(s) >= set(range(s.clients.n_clients)),
         "faults: in the end all clients are off for good, and no round ever ends; give one for_s",
     ),
-    # --- algorithms with a server, and what only those have ---
+    # --- clients that take part in some rounds only ---
     Rule(
-        "server.sampled",
-        lambda s: s.server_id is not None and s.server.sampled > s.clients.n_clients,
-        "server.sampled = {s.server.sampled} is more than clients.n_clients = {s.clients.n_clients}; lower it, or set"
+        "clients.sampled",
+        lambda s: s.clients.sampled > s.clients.n_clients,
+        "clients.sampled = {s.clients.sampled} is more than clients.n_clients = {s.clients.n_clients}; lower it, or set"
         " it to 0, with which all take part in every round",
     ),
+    Rule(
+        "clients.sampled",
+        lambda s: _samples(s) and s.algorithm_spec.pooled,
+        "algorithm {s.algorithm!r} trains one model on the rows of all clients, of which clients.sampled ="
+        " {s.clients.sampled} would leave some out; set it to 0",
+    ),
+    Rule(
+        "clients.sampled",
+        lambda s: _samples(s) and s.network.mode == "asynchronous",
+        "clients.sampled = {s.clients.sampled} draws clients for a round of all, and with network.mode = 'asynchronous'"
+        " every client has rounds of its own; set it to 0, or network.mode = 'synchronous'",
+    ),
+    Rule(
+        "clients.sampled",
+        lambda s: _samples(s) and s.algorithm_spec.couples and s.sheaf.exchange == "single",
+        "clients.sampled = {s.clients.sampled} does not go with sheaf.exchange = 'single', which finds the projections"
+        " of a round from the messages of the one before, in which other neighbors took part; use 'double'",
+    ),
+    # --- algorithms with a server, and what only those have ---
     Rule(
         "network.mode",
         lambda s: s.server_id is not None and s.network.mode == "asynchronous",
@@ -180,6 +199,11 @@ EDGE_RULES: tuple[Rule[Neighborhood], ...] = (
         " {near}",
     ),
 )
+
+
+def _samples(s: ScenarioFields) -> bool:
+    """Whether some clients take no part in some rounds."""
+    return 0 < s.clients.sampled < s.clients.n_clients
 
 
 def is_drawn_early(scenario: ScenarioFields) -> bool:

@@ -76,7 +76,6 @@ class ServerSection(Section):
     it and none to another client, whatever `[topology]` says.
 
     Attributes:
-        sampled: clients drawn anew for every exchange, without replacement; 0: all take part in every one.
         profile: emulated device, where it is not that of `[compute]`.
         link: settings of the edges to the server that differ from those of `[link]` and `[links]`.
         medium: "own", every link by itself, or as `links.medium` says. Otherwise the server is the base station of one
@@ -84,7 +83,6 @@ class ServerSection(Section):
             "processor_sharing" or in "round_robin" over `links.blocks`.
     """
 
-    sampled: Annotated[int, Field(ge=0)] = 0
     profile: str | None = None
     link: EdgeSettings = EdgeSettings()
     medium: Literal["own", "processor_sharing", "round_robin"] = "own"

@@ -131,6 +131,12 @@ OUTSIDE_RULES: tuple[Rule[OutsideUse], ...] = (
         " choose a topology.kind that stays, and leave faults out",
     ),
     Rule(
+        "clients.sampled",
+        lambda s: 0 < s.scenario.clients.sampled < s.scenario.clients.n_clients,
+        "--outside clients keep to the rounds of all, and clients.sampled = {s.scenario.clients.sampled} draws those of"
+        " every round; set it to 0",
+    ),
+    Rule(
         "network.missing",
         lambda s: s.scenario.network.missing == "wait",
         "network.missing = 'wait' would wait for ever for an --outside client that is gone; use 'skip' or 'stale'",

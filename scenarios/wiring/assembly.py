@@ -21,6 +21,7 @@ from ...models.objectives import OBJECTIVES
 from ...models.rules.local_rule import GLOBAL, PERSONAL
 from ...models.sheaf.map_starts import MapStart
 from ...models.training.client_setup import ClientSetup
+from ...models.training.participation import Participation
 from ...models.training.whole_model import trained_part
 from ...models.twin_model import TwinModel
 from ..schema.learning_rules import coupled_graph, coupling_strength
@@ -36,7 +37,7 @@ from .initial_models import InitialModels
 from .live import LiveRows
 from .members import Member, members_of, node_devices
 from .mixing import MixingWeights, MovingNeighbors, all_weights, moving_neighbors
-from .participants import participation_of
+from .taking_part import clients_of_exchange
 from .torch_setup import choose_device
 
 
@@ -198,7 +199,7 @@ def make_learners(
         starts: client -> neighbor -> initial map.
         only: clients that get one; None: all.
     """
-    decay, participation = maps.equivalent_decay(graph), participation_of(scenario, clients)
+    decay, participation = maps.equivalent_decay(graph), _participation(scenario, clients)
     setups = []
     for client in (client for client in clients if only is None or client.client_id in only):
         me = client.client_id
@@ -226,3 +227,11 @@ def make_learners(
         )
         setups.append(setup)
     return tuple(algorithm.learners(setups))
+
+
+def _participation(scenario: Scenario, clients: tuple[Client, ...]) -> Participation | None:
+    """The server of a run and its participants; None where the algorithm has no server."""
+    if scenario.server_id is None:
+        return None
+    n_rows = {client.client_id: len(client.train) for client in clients}
+    return Participation(scenario.server_id, n_rows, clients_of_exchange(scenario), scenario.sharing.every)

@@ -36,6 +36,7 @@ from .live import LiveRows
 from .pacing import Pacing
 from .radio_links import RadioLinks
 from .senders import Cell
+from .taking_part import TakingPart, taking_part
 
 #: Hosts of learners that run in other processes, given what was built here.
 Hosts = Callable[[Assembly], Sequence[LearnerHost]]
@@ -65,6 +66,7 @@ class Emulation:
         notes: sentences about the coupling of whole models, for the head of the run.
         radio: band of all radio links; None where there are none.
         server: number of the server; None: the algorithm has none.
+        taking_part: round -> nodes that take part in it; None: all nodes take part in all rounds.
     """
 
     env: EmulatorEnvironment
@@ -85,6 +87,7 @@ class Emulation:
     notes: tuple[str, ...]
     radio: RadioLinks | None = None
     server: NodeId | None = None
+    taking_part: TakingPart | None = None
 
     @property
     def client_learners(self) -> tuple[Learner, ...]:
@@ -183,7 +186,7 @@ def _connect(
     live = scenario.live if scenario.data.mode == "live" else None
     recorder = Recorder(algorithm.kinds, on_observation, assembly.server)
     policy = MISSING_POLICIES[scenario.network.missing]
-    in_step = scenario.network.mode == "synchronous"
+    in_step, playing = scenario.network.mode == "synchronous", taking_part(scenario)
     nodes = [learner.client_id for learner in learners]
     inboxes = {node: Inbox(env, policy(), recorder) for node in nodes if in_step}
     mailboxes = {node: Mailbox(policy(), recorder) for node in nodes if not in_step}
@@ -201,13 +204,15 @@ def _connect(
     context = StationContext(
         env=env,
         network=Network(env, transport, links, deliver, recorder, assembly.faults),
-        barrier=Barrier(env, len(nodes)),
+        # where nodes take part in some rounds only, they come to the barrier when they play one
+        barrier=Barrier(env, len(nodes) if playing is None else 0),
         recorder=recorder,
         # a policy that waits repeats lost packets without limit, so that every message arrives
         deadline_s=None if policy.waits else scenario.network.deadline_s,
         pace=None if live is None else RoundPace(live.warm_up_s, live.round_every_s),
         faults=assembly.faults,
-        neighbors_at=None if assembly.moving is None else assembly.moving.begin_round,
+        neighbors_at=_neighbors_at(assembly, playing),
+        taking_part=playing,
     )
     hosts: tuple[LearnerHost, ...]
     # the server's learner lives here, wherever those of the clients do
@@ -234,7 +239,23 @@ def _connect(
         notes=assembly.notes,
         radio=radio,
         server=assembly.server,
+        taking_part=playing,
     )
+
+
+def _neighbors_at(
+    assembly: Assembly, playing: TakingPart | None
+) -> Callable[[NodeId, int, float], frozenset[NodeId]] | None:
+    """The neighbors of a client in a round: in range, and taking part; None: always the same, or the server alone."""
+    moving, graph = assembly.moving, assembly.graph
+    if assembly.server is not None or (moving is None and playing is None):
+        return None
+
+    def neighbors(client: NodeId, round_index: int, now_s: float) -> frozenset[NodeId]:
+        near = frozenset(graph[client]) if moving is None else moving.begin_round(client, now_s)
+        return near if playing is None else near & playing(round_index)
+
+    return neighbors
 
 
 #: Called with the simulated time when a client begins a round; None: there is nothing to do.
@@ -283,8 +304,19 @@ def emulate(
     gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
     try:
         if emulation.in_step:
-            play_rounds(emulation.env, emulation.stations, range(first_round, rounds), round_ended)
+            played = range(first_round, rounds)
+            play_rounds(emulation.env, emulation.stations, played, round_ended, emulation.taking_part)
         else:
             play_at_own_pace(emulation.env, emulation.own_pace, rounds)
     finally:
         gc.unfreeze()
+
+
+def observe_resting(emulation: Emulation, round_index: int) -> None:
+    """Observe the nodes that took no part in this round, as they stand, in their order; nothing where all did."""
+    if emulation.taking_part is None:
+        return
+    present = emulation.taking_part(round_index)
+    reports = [(host, host.report(None, round_index)) for host in emulation.hosts if host.client_id not in present]
+    for host, report in reports:
+        emulation.recorder.observation(emulation.env.now, host.client_id, round_index, report.result())

@@ -65,11 +65,17 @@ CASES: dict[str, dict[str, Any]] = {
     **{rule: {"algorithm": rule} for rule in RULES},
     "a server that is off at times, and samples": {
         "algorithm": "fedavg",
-        "server.sampled": 3,
+        "clients.sampled": 3,
         "server.medium": "processor_sharing",
         "link.rate_bps": 1e6,
         "sharing.codec": "int8",
         "faults": [{"kind": "node_off", "nodes": ["server"], "mean_up_s": 0.05, "mean_down_s": 0.02}],
+    },
+    "some neighbors take part": {"clients.sampled": 3, "sharing.codec": "int8"},
+    "some neighbors take part for two rounds each": {
+        "algorithm": "ditto_decentralized",
+        "clients.sampled": 3,
+        "sharing.every": 2,
     },
     "eight bits": {"sharing.codec": "int8"},
     "projections go first, in chunks": {**CROWDED, "links.priorities": True, "links.chunk_packets": 2},

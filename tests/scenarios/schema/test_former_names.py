@@ -22,6 +22,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
         {"links.edges": [{"clients": [0, 1], "blockage_loss": 0.5}]},
         "links.edges.0.blockage_loss is now links.edges.0.blocked_loss_probability; use that name",
     ),
+    "server.sampled": ({"server.sampled": 3}, "server.sampled is now clients.sampled; use that name"),
     "link.loss_model": (
         {"link.loss_model": "iid"},
         (
@@ -33,6 +34,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
 IN_USE = [
     {"link.blocked_loss_probability": 0.5},
     {"links.edges": [{"groups": ["lidar+rf", "lidar+rf"], "blocked_loss_probability": 0.25}]},
+    {"clients.sampled": 3},
 ]
 
 
@@ -68,6 +70,8 @@ def test_what_a_run_wrote_under_former_names_is_read_on(edits: dict[str, Any]) -
     scenario = load_scenario("blockage").edited(edits)
     former = with_former_names(scenario.tables())
     assert "blocked_loss_probability" not in str(former)
+    assert "sampled" in former["server"]
+    assert "sampled" not in former["clients"]
     assert stored_scenario(former, "scenario.toml") == scenario
     assert with_present_names(former) == scenario.tables()
 

@@ -58,10 +58,31 @@ CASES: dict[str, Case] = {
     # --- a server ---
     "more participants than clients": Case(
         "beam_tracking",
-        {**SERVED, "server.sampled": 21},
-        {"server.sampled": 20},
-        "server.sampled = 21 is more than clients.n_clients = 20; lower it, or set it to 0, with which all take part in"
-        " every round",
+        {**SERVED, "clients.sampled": 21},
+        {"clients.sampled": 20},
+        "clients.sampled = 21 is more than clients.n_clients = 20; lower it, or set it to 0, with which all take part"
+        " in every round",
+    ),
+    "one model for all, and some left out": Case(
+        "beam_tracking",
+        {"algorithm": "centralized", "clients.sampled": 3},
+        {"clients.sampled": 20},
+        "algorithm 'centralized' trains one model on the rows of all clients, of which clients.sampled = 3 would leave"
+        " some out; set it to 0",
+    ),
+    "drawn for a round that nobody has": Case(
+        "beam_tracking",
+        {**ASYNC, "clients.sampled": 3},
+        {"clients.sampled": 0},
+        "clients.sampled = 3 draws clients for a round of all, and with network.mode = 'asynchronous' every client has"
+        " rounds of its own; set it to 0, or network.mode = 'synchronous'",
+    ),
+    "projections of a round before, of others": Case(
+        "beam_tracking",
+        {**WAIT, "sheaf.exchange": "single", "clients.sampled": 3},
+        {"sheaf.exchange": "double"},
+        "clients.sampled = 3 does not go with sheaf.exchange = 'single', which finds the projections of a round from"
+        " the messages of the one before, in which other neighbors took part; use 'double'",
     ),
     "a server without rounds in common": Case(
         "beam_tracking",
@@ -1119,6 +1140,12 @@ RUN_CASES: dict[str, RunCase] = {
         {"clients.n_clients": 5},
         "--outside 4 is no client of this scenario; its 4 clients are 0 to 3",
         outside=(4,),
+    ),
+    "an outside client that may not be drawn": RunCase(
+        {**OUTSIDE, "clients.sampled": 3},
+        {"clients.sampled": 0},
+        "--outside clients keep to the rounds of all, and clients.sampled = 3 draws those of every round; set it to 0",
+        outside=(0,),
     ),
     "nothing but outside clients": RunCase(
         {**OUTSIDE, "clients.n_clients": 2},
