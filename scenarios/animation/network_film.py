@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...emulator.contracts import NodeId
 from ...emulator.network.channels.link_state import LinkState
 from ..running.link_states import read_link_states
+from ..running.metric_rows import metric_rows
 
 Direction = tuple[NodeId, NodeId]
 
@@ -99,10 +100,9 @@ def network_film(folder: Path) -> NetworkFilm:
     """
     ends_s: dict[int, float] = {}
     groups: dict[NodeId, str] = {}
-    with (folder / "metrics.jsonl").open(encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            groups[row["client"]] = row["group"]
-            ends_s[row["round"]] = max(row["time_s"], ends_s.get(row["round"], 0.0))
+    for row in metric_rows(folder):
+        groups[row["client"]] = row["group"]
+        ends_s[row["round"]] = max(row["time_s"], ends_s.get(row["round"], 0.0))
     flights = _first_round(read_link_states(folder / "links.jsonl"), sorted(ends_s.values()))
     return NetworkFilm(dict(sorted(groups.items())), _loss(folder / "diagnostics.json"), flights)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..tasks.task_table import TASKS
 from .results import ALL_CLIENTS
-from .stored_runs import stored_metrics, stored_summary
+from .stored_runs import stored_rounds, stored_summary
 
 Array = NDArray[np.float64]
 
@@ -81,7 +81,7 @@ def _run_curve(folder: Path) -> _RunCurve:
     # a client that takes no part in a round has no line of it: what it had sent, and how it scored, stands
     last: dict[int, Mapping[str, Any]] = {}
     scores: dict[int, tuple[str, float]] = {}
-    for index, rows in _rounds(folder):
+    for index, rows in stored_rounds(folder):
         last.update({row["client"]: row for row in rows})
         # a server has no models; with training.evaluate_every above 1 some rounds have no scores
         scored = [row for row in rows if "models" in row]
@@ -97,11 +97,3 @@ def _run_curve(folder: Path) -> _RunCurve:
             known = [score for of, score in scores.values() if group in (of, ALL_CLIENTS)]
             so_far.append(float(np.mean(known)) if known else np.nan)
     return curve
-
-
-def _rounds(folder: Path) -> Iterator[tuple[int, Sequence[Mapping[str, Any]]]]:
-    """Rounds in order, each with the lines of all clients and a server that took part in it."""
-    rounds: dict[int, list[Mapping[str, Any]]] = {}
-    for row in stored_metrics(folder):
-        rounds.setdefault(row["round"], []).append(row)
-    yield from sorted(rounds.items())

@@ -13,7 +13,7 @@ from .comparison import FORMER_METHODS, Comparison
 from .jobs import JobOutcome
 from .plan import PlannedRun
 from .resampling import resampling
-from .stored_runs import stored_metrics, stored_summary
+from .stored_runs import stored_rounds, stored_summary
 
 #: The mean over the clients of all groups, beside the groups.
 ALL_CLIENTS = "all clients"
@@ -69,7 +69,7 @@ def _with_busiest(folder: Path) -> dict[str, Any]:
     """Summary of a run with the bytes that its busiest client has sent."""
     summary = stored_summary(folder)
     sent: dict[int, int] = {}
-    for row in stored_metrics(folder):
+    for row in (row for _, rows in stored_rounds(folder) for row in rows):
         if row["client"] < summary["clients"]:  # the number of a server follows
             sent[row["client"]] = max(sent.get(row["client"], 0), row["bytes_sent"])  # sums so far
     return {**summary, "busiest_bytes": max(sent.values(), default=0)}

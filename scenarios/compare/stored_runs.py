@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,10 +15,11 @@ import torch
 
 from ...emulator.contracts import ConfigError, DataError
 from ...emulator.ownership import owned
-from ...emulator.regular_file import open_regular, read_regular
+from ...emulator.regular_file import read_regular
 from ...version import __version__
+from ..running.metric_rows import METRICS, metric_rounds
 from ..running.run_environment import run_code, run_plugins
-from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
+from ..running.stored_run import MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.former_names import with_former_names
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
@@ -70,11 +71,11 @@ def stored_state(folder: Path, scenario: Scenario) -> StoredState:
         tables.pop("plugins", None)  # another source of one makes a run stale below, and not unusable
         stored = deciding_tables(stored_scenario(tables, str(path)))
         summary = stored_summary(folder)
-        n_lines = len(stored_metrics(folder))
+        n_rows = sum(len(rows) for _, rows in stored_rounds(folder))
     except (ConfigError, DataError):
         return StoredState("unusable")
-    # metrics.jsonl has one line per round and node that took part in it, scored or not
-    if n_lines != n_observed(scenario) or stored != deciding_tables(scenario):
+    # one per round and node that took part in it, scored or not
+    if n_rows != n_observed(scenario) or stored != deciding_tables(scenario):
         return StoredState("unusable")
     now = {"sheafedge": __version__, "torch": torch.__version__, "code": run_code()}
     then = summary["environment"]
@@ -100,18 +101,17 @@ def stored_summary(folder: Path) -> dict[str, Any]:
     return summary
 
 
-def stored_metrics(folder: Path) -> list[dict[str, Any]]:
-    """Lines of `metrics.jsonl` of a run folder.
+def stored_rounds(folder: Path) -> Iterator[tuple[int, Sequence[dict[str, Any]]]]:
+    """Rounds of a run in order, each with the rows of the nodes that took part in it.
 
     Raises:
-        DataError: the file is missing, damaged, or not written by a run.
+        DataError: a file is missing, damaged, or not written by a run.
     """
-    path = folder / "metrics.jsonl"
-    with _refusing(path), open_regular(path, MAX_METRICS_BYTES) as lines:
-        metrics: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        for line_of_client in metrics:
-            StoredMetrics.model_validate(line_of_client)
-    return metrics
+    with _refusing(folder / METRICS):
+        for round_index, rows in metric_rounds(folder):
+            for row in rows:
+                StoredMetrics.model_validate(row)
+            yield round_index, rows
 
 
 @contextmanager
@@ -152,8 +152,8 @@ def _refusing(path: Path) -> Iterator[None]:
     """Context that reports any error in a stored file as one sentence."""
     try:
         yield
-    # RecursionError: JSON of a damaged file that is nested too deeply
-    except (OSError, ValueError, RecursionError) as error:
+    # KeyError: a row without its round; RuntimeError: JSON of a damaged file that is nested too deeply
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
         raise DataError(
             f"{path} is damaged or not written by a run ({reason}); move its folder away, and the same "

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...datasets.data_folder import DataFolder
 from ...emulator.contracts import ConfigError, DataError, NodeId
 from ...emulator.regular_file import is_regular, read_regular
-from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
+from ..running.metric_rows import metric_rows
+from ..running.stored_run import MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import MAX_BYTES, read_toml
 
@@ -71,10 +70,9 @@ def finished_run(folder: Path, *, needs_models: bool = True) -> FinishedRun:
     path = folder / "scenario.toml"
     try:
         summary = StoredSummary.model_validate_json(read_regular(folder / "summary.json", MAX_SUMMARY_BYTES))
-        lines = read_regular(folder / "metrics.jsonl", MAX_METRICS_BYTES).decode("utf-8").splitlines()
-        rows = [StoredMetrics.model_validate(row) for row in map(_without_undefined, lines)]
+        rows = [StoredMetrics.model_validate(row) for row in metric_rows(folder)]
         text = read_regular(path, MAX_BYTES).decode("utf-8")
-    except (OSError, ValueError, RecursionError) as error:  # pydantic's is a ValueError
+    except (OSError, ValueError, KeyError, RuntimeError) as error:  # pydantic's is a ValueError
         why = " ".join(str(error).splitlines()[:3])[:240]
         raise DataError(f"run {folder} cannot be read ({why}); run the scenario again") from None
     if needs_models and not summary.exports:
@@ -83,10 +81,3 @@ def finished_run(folder: Path, *, needs_models: bool = True) -> FinishedRun:
     # scores of the last round are those of the models that were exported
     last = {row.client: row.models for row in rows if row.round == summary.rounds - 1}
     return FinishedRun(folder, scenario, text, summary, last)
-
-
-def _without_undefined(line: str) -> dict[str, Any]:
-    row = json.loads(line)
-    if not isinstance(row, dict):
-        raise ValueError("a line of metrics.jsonl is no object")
-    return row

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...emulator.contracts import ConfigError, DataError
 from ...emulator.network.channels.link_state import LinkState
-from ...emulator.regular_file import is_regular, open_regular, read_regular
-from ..running.interrupted_run import DIAGNOSTICS, LINKS, METRICS
+from ...emulator.regular_file import is_regular, read_regular
+from ..running.interrupted_run import DIAGNOSTICS, LINKS
 from ..running.link_states import read_link_states
-from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES
+from ..running.metric_rows import METRICS, metric_rows
+from ..running.stored_run import MAX_SUMMARY_BYTES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +24,7 @@ _OF_MODELS = ("train_loss", "held_out_loss")
 
 
 def metrics_frame(folder: Path, summary: Mapping[str, Any], model: str | None = None) -> pd.DataFrame:
-    """Frame of `metrics.jsonl`: one row per node and round, as the file has them.
+    """Frame of the rows of a run: one per node and round, as its folder has them.
 
     Args:
         folder: a complete run folder.
@@ -35,7 +36,7 @@ def metrics_frame(folder: Path, summary: Mapping[str, Any], model: str | None = 
         DataError: the file is damaged.
     """
     reported = {group: figures["model"] for group, figures in summary["groups"].items()}
-    rows = list(_lines(folder / METRICS))
+    rows = list(_rows(folder))
     known = dict.fromkeys(name for row in rows for name in row.get("models", {}))
     if model is not None and model not in known:
         raise ConfigError(f"no client of {folder} has a model {model!r}; its models are {', '.join(known)}")
@@ -107,9 +108,8 @@ def frame_of(rows: Iterable[Mapping[str, Any]], columns: Iterable[str] = ()) -> 
     return pd.DataFrame([dict(row) for row in rows], columns=named or None)
 
 
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
+def _rows(folder: Path) -> Iterable[dict[str, Any]]:
     try:
-        with open_regular(path, MAX_METRICS_BYTES) as lines:
-            yield from (dict(json.loads(line)) for line in lines)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read ({error}); run the scenario again") from None
+        yield from metric_rows(folder)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:  # nested too deeply is a RuntimeError
+        raise DataError(f"{folder / METRICS} cannot be read ({error}); run the scenario again") from None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ...emulator.regular_file import is_regular, read_regular
 from ...version import __version__
-from ..running.interrupted_run import METRICS
+from ..running.metric_rows import METRICS, has_columns
 from ..running.progress import RunProgress
 from ..schema.fault_section import SERVER
 from ..schema.scenario import Scenario
@@ -251,7 +251,7 @@ class _FollowedRun:
 def _rows_before(folder: Path) -> list[str]:
     """Lines of the rounds that a resumed run has behind it; those after its checkpoint are replaced when they come."""
     path = folder / METRICS
-    if not is_regular(path) or path.stat().st_size > MOST_EARLIER_BYTES:
+    if has_columns(folder) or not is_regular(path) or path.stat().st_size > MOST_EARLIER_BYTES:
         return []
     whole, _, _ = read_regular(path, MOST_EARLIER_BYTES).decode(errors="replace").rpartition("\n")
     return whole.splitlines()

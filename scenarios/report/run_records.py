@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ...emulator.contracts import ConfigError, DataError
-from ...emulator.regular_file import is_regular, open_regular, read_regular
+from ...emulator.regular_file import is_regular, read_regular
+from ..running.metric_rows import metric_rows
 from ..running.stored_run import MAX_METRICS_BYTES, MAX_SUMMARY_BYTES, StoredMetrics, StoredSummary
 from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
@@ -57,9 +58,8 @@ def read_records(folder: Path) -> RunRecords:
         diagnostics = Diagnostics()
         if is_regular(folder / DIAGNOSTICS):
             diagnostics = Diagnostics.model_validate_json(read_regular(folder / DIAGNOSTICS, MAX_METRICS_BYTES))
-        with open_regular(folder / "metrics.jsonl", MAX_METRICS_BYTES) as lines:
-            return _records(folder, scenario, summary, diagnostics, map(json.loads, lines))
-    except (OSError, ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        return _records(folder, scenario, summary, diagnostics, metric_rows(folder))
+    except (OSError, ValueError, TypeError, KeyError, IndexError, RuntimeError) as error:
         why = " ".join(str(error).splitlines()[:3])[:240]
         raise DataError(f"run {folder} cannot be read ({type(error).__name__}: {why}); run it again") from None
 

@@ -13,12 +13,13 @@ from ..schema.scenario import Scenario, stored_scenario
 from ..schema.toml_file import read_toml
 from ..wiring.taking_part import observed_in
 from .checkpoint import Checkpoint, has_checkpoint, read_checkpoint
+from .metric_rows import METRICS, observed_until
 from .stored_run import StoredSummary
 
 #: Name of the folder of checkpoints in a run folder.
 CHECKPOINTS = "checkpoint"
-#: Files of a run folder that grow with the rounds.
-METRICS, LINKS = "metrics.jsonl", "links.jsonl"
+#: File of a run folder that grows with the messages over radio links.
+LINKS = "links.jsonl"
 #: File about edges and held-out answers, written after the last round.
 DIAGNOSTICS = "diagnostics.json"
 #: What to do about a run that another process writes.
@@ -116,8 +117,8 @@ def written_bytes(checkpoint: Checkpoint) -> dict[str, int]:
 def check_rows(interrupted: Interrupted) -> None:
     """Refuse an interrupted run whose files do not agree on how far it was: its rows would not be those of one run.
 
-    Up to its checkpoint `metrics.jsonl` holds every round once of every client that took part in it, whatever was
-    written after it.
+    Up to its checkpoint it holds every round once of every client that took part in it, as lines or columns, whatever
+    was written after it.
 
     Raises:
         ConfigError: as said.
@@ -135,17 +136,16 @@ def check_rows(interrupted: Interrupted) -> None:
         raise ConfigError(f"{path} is shorter than at checkpoint {checkpoint.path.name}; {_ANEW}")
     path, n_bytes = folder / METRICS, written_bytes(checkpoint)[METRICS]
     try:
-        content = path.read_bytes()
+        found_bytes = path.stat().st_size
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); {_ANEW}") from None
     try:
-        rows = [json.loads(line) for line in content[: max(0, n_bytes)].splitlines()]
-        found = [(row["round"], row["client"]) for row in rows]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        found = observed_until(folder, checkpoint.rounds_done, n_bytes)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError):
         found = []
     # within a round clients report in the order in which they finish
     wanted = observed_in(scenario, checkpoint.rounds_done)
-    if not 0 <= n_bytes <= len(content) or sorted(found, key=str) != sorted(wanted, key=str):
+    if not 0 <= n_bytes <= found_bytes or sorted(found, key=str) != sorted(wanted, key=str):
         raise ConfigError(
             f"{path} does not hold each of the {checkpoint.rounds_done} rounds of checkpoint {checkpoint.path.name}"
             f" once for every client that took part in it; {_ANEW}"

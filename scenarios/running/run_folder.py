@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -20,8 +20,10 @@ from ...emulator.ownership import OwnedError, owned, refuse_owned
 from ...emulator.whole_file import sync, write_whole
 from ..schema.scenario import Scenario
 from .checkpoint import has_checkpoint, write_checkpoint
-from .interrupted_run import CHECKPOINTS, DIAGNOSTICS, LINKS, METRICS, Interrupted, target_of, written_bytes
+from .interrupted_run import CHECKPOINTS, DIAGNOSTICS, LINKS, Interrupted, target_of, written_bytes
 from .link_states import link_line
+from .metric_columns import COLUMNS, drop_rounds, write_columns
+from .metric_rows import METRICS, has_columns, round_lines
 
 #: Folder of the plugin files of a run, as they were when it began.
 PLUGINS = "plugins"
@@ -60,6 +62,29 @@ class RunFolder:
         """Append one line to `metrics.jsonl`."""
         with self.writing():
             self.metrics.write(json.dumps(row) + "\n")
+
+    def keep_columns(self) -> None:
+        """Hold the rows of all clients as columns from now on, see `add_round`; a resumed run goes on as it began."""
+        with self.writing():
+            (self.path / COLUMNS).mkdir(exist_ok=True)
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether rows are columns, and come a round at a time."""
+        return has_columns(self.path)
+
+    def add_round(self, rows: Sequence[Mapping[str, Any]], n_clients: int, *, resting: bool = False) -> None:
+        """Write the rows of a round as columns, and their sample and aggregates as lines.
+
+        Args:
+            rows: of one round.
+            n_clients: of the run.
+            resting: whether they are of nodes that took no part in it; these have no lines.
+        """
+        with self.writing():
+            write_columns(self.path / COLUMNS, rows[0]["round"], rows, resting=resting)
+        for line in () if resting else round_lines(rows, n_clients):
+            self.add_row(line)
 
     def add_link_states(self, states: Iterable[LinkState]) -> None:
         """Append lines to `links.jsonl`, one per message over a radio link."""
@@ -230,6 +255,8 @@ def reopened_run_folder(interrupted: Interrupted) -> Iterator[RunFolder]:
         for note in path.glob("*.txt"):
             note.unlink()
         (path / "summary.json").unlink(missing_ok=True)  # of a run that now has more rounds, and is not complete
+        if has_columns(path):
+            drop_rounds(path / COLUMNS, interrupted.checkpoint.rounds_done)
         for name, n_bytes in written_bytes(interrupted.checkpoint).items():
             if n_bytes > 0 or (path / name).exists():
                 with (path / name).open("r+b") as file:

@@ -88,7 +88,7 @@ class RunPlayer:
         self._incomplete: dict[int, list[Mapping[str, Any]]] = {}
         self._data = load_data(scenario, progress.recording, progress.noted)
         self._loaded_s = time.perf_counter()
-        self._waited_s, self._rounds_are_over = 0.0, False
+        self._waited_s, self._rounds_are_over, self._in_columns = 0.0, False, False
         self._rounds_done = 0 if checkpoint is None else checkpoint.rounds_done
         self._emulation = build(
             scenario,
@@ -117,6 +117,11 @@ class RunPlayer:
             WorkerLost: a worker died.
         """
         self._folder = folder
+        n_clients = self._scenario.clients.n_clients
+        # a run that goes on has begun with lines or with columns, and keeps to them
+        if self._rounds_done == 0 and n_clients > self._scenario.export.client_lines:
+            folder.keep_columns()
+        self._in_columns = folder.has_columns
         self._progress.started(self._emulation)
         # Without checkpoints nothing is gained by waiting for the end of a round.
         with stop_requests(self._stopping) if self._every else nullcontext(StopRequest()) as self._stop:
@@ -124,6 +129,8 @@ class RunPlayer:
         # after the last checkpoint: a run that trains on from there has not made these observations
         self._rounds_are_over = True
         observe_resting(self._emulation, self._scenario.rounds - 1)
+        if self._in_columns and (rows := self._incomplete.pop(self._scenario.rounds - 1, [])):
+            folder.add_round(rows, n_clients, resting=True)
         self._write_link_states()
         if self._pool is not None:
             # before workers stop: scores, exports and the value of prediction read the models here
@@ -198,16 +205,21 @@ class RunPlayer:
             **recorder.times_since(node),
             **seen,
         }
-        self._folder.add_row(row)
+        # a client that has never trained has no loss, and NaN is no JSON
+        written = {name: value for name, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
+        if not self._in_columns:
+            self._folder.add_row(written)
         self._write_link_states()
+        # asynchronous clients finish a round at different times: rows of several rounds are incomplete at once
+        rows = self._incomplete.setdefault(round_index, [])
+        rows.append(written)
         if self._rounds_are_over:
             return
         self._watch.see(row)
-        # asynchronous clients finish a round at different times: rows of several rounds are incomplete at once
-        rows = self._incomplete.setdefault(round_index, [])
-        rows.append(row)
         if len(rows) == self._n_observed(round_index):
             del self._incomplete[round_index]
+            if self._in_columns:
+                self._folder.add_round(rows, len(self._emulation.clients))
             self._progress.round_recorded(rows)
             self._progress.round_ended(round_index, now_s, self._mean_score(rows))
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from ...emulator.contracts import ConfigError
 from ..schema.scenario import Scenario
-from .interrupted_run import CHECKPOINTS, LINKS, METRICS, Interrupted
+from .interrupted_run import CHECKPOINTS, LINKS, Interrupted
+from .metric_columns import COLUMNS
+from .metric_rows import METRICS
 
 #: Fields that decide nothing about rounds which are over.
 MAY_CHANGE = (
@@ -23,7 +25,7 @@ MAY_CHANGE = (
     "export",
 )
 #: What a run that trains on takes over from a complete one.
-_TAKEN = ("scenario.toml", METRICS, LINKS, CHECKPOINTS, "plugins")
+_TAKEN = ("scenario.toml", METRICS, COLUMNS, LINKS, CHECKPOINTS, "plugins")
 
 
 def check_resumed_edits(edits: Mapping[str, Any]) -> None:

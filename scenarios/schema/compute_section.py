@@ -72,16 +72,19 @@ class ComputeSection(Section):
 
 
 class ExportSection(Section):
-    """Hand-out of trained models.
+    """Hand-out of trained models, and what a run folder says about its clients.
 
     Attributes:
         onnx: write one ONNX file per client.
         max_abs_error: largest difference to torch on held-out rows that passes.
         pictures: number of base stations whose scene is drawn into the run folder.
         report: write `report.html` at the end of `sheafedge run`.
+        client_lines: most clients of which each has a line per round in `metrics.jsonl`; with more, their figures are
+            columns in the folder `metrics`, and lines are of 20 clients and of aggregates over groups.
     """
 
     onnx: bool = True
     max_abs_error: Annotated[float, Field(gt=0.0)] = 1e-4
     pictures: Annotated[int, Field(ge=0)] = 1
     report: bool = True
+    client_lines: Annotated[int, Field(ge=0)] = 1000

@@ -42,7 +42,7 @@ from sheafedge.datasets.traces.link_traces import read_cicv5g, read_mahimahi, re
 from sheafedge.emulator.contracts import ScenarioError, SheafedgeError
 from sheafedge.emulator.network.edge_generators import TopologyOptions, listed_edges
 from sheafedge.emulator.radio.tables import FOLDER, parse_table
-from sheafedge.scenarios.compare.stored_runs import stored_metrics, stored_summary
+from sheafedge.scenarios.compare.stored_runs import stored_rounds, stored_summary
 from sheafedge.scenarios.export.finished_run import finished_run
 from sheafedge.scenarios.recording.inspection import inspect_recording
 from sheafedge.scenarios.replay.replaying import recording_of
@@ -376,7 +376,7 @@ def _harm_run(folder: Path, draws: Draws) -> None:
 
 def _read_run(folder: Path) -> str:
     refusal: SheafedgeError | None = None
-    for read in (finished_run, stored_summary, stored_metrics):
+    for read in (finished_run, stored_summary, lambda folder: list(stored_rounds(folder))):
         try:
             found = read(folder / "run")
             if read is finished_run:

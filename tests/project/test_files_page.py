@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
@@ -20,6 +21,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "asynchronous": {"network.mode": "asynchronous", "algorithm": "dsgd", "rounds": 3},
     "mobile": {"topology.kind": "mobile", "faults": [{"kind": "node_off", "nodes": [0], "at_s": 0.0}]},
     "server": {"algorithm": "apfl"},
+    "columns": {"algorithm": "apfl", "export.client_lines": 2},
 }
 #: Named by the page, and of outside clients, plugins, real time, other tasks, or long runs with factored maps.
 ELSEWHERE = {
@@ -74,9 +76,23 @@ def keys(found: Iterable[dict[str, Any]]) -> set[str]:
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "links.jsonl"])
 def test_columns_of_lines_are_those_of_the_page(name: str, folders: list[Path]) -> None:
-    found = keys(lines(folders, name))
+    found = keys(line for line in lines(folders, name) if "over_clients" not in line)
     assert found
     assert first_cells(section(name)) - ELSEWHERE.get(name, set()) == found
+
+
+def test_columns_of_many_clients_are_those_of_lines_and_aggregates_those_of_the_page(folders: list[Path]) -> None:
+    text, (folder,) = section("metrics/"), [folder for folder in folders if (folder / "metrics").exists()]
+    aggregates = [line for line in lines([folder], "metrics.jsonl") if "over_clients" in line]
+    assert first_cells(text) == keys(aggregates)
+    assert row(text, "over_clients") == keys(one for line in aggregates for one in line["over_clients"].values())
+    (path,) = (folder / "metrics").iterdir()
+    assert re.fullmatch(r"round-\d{6}\.h5", path.name)
+    with h5py.File(path, "r") as file:
+        named, attributes = {name.partition(".")[0] for name in file}, set(file.attrs)
+    assert named <= first_cells(section("metrics.jsonl")) | {"rest"}
+    assert {"round", "client", "group", "loss", "models"} <= named
+    assert attributes == set(re.findall(r"`([^`]+)`", text.partition("The attributes")[2].partition(".")[0]))
 
 
 def test_keys_of_the_summary_are_those_of_the_page(folders: list[Path]) -> None:

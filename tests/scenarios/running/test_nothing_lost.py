@@ -14,7 +14,7 @@ from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.ownership import owned
 from sheafedge.emulator.whole_file import replacing, write_whole
 from sheafedge.scenarios.compare.comparison_report import writing
-from sheafedge.scenarios.compare.stored_runs import replacing_run, stored_metrics, stored_summary
+from sheafedge.scenarios.compare.stored_runs import replacing_run, stored_rounds, stored_summary
 from sheafedge.scenarios.recording.recording_cache import cached_recording
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
@@ -175,10 +175,10 @@ DAMAGED = {
 
 @pytest.mark.parametrize("case", DAMAGED)
 def test_a_damaged_summary_and_damaged_metrics_are_one_sentence(case: str, tmp_path: Path) -> None:
-    for name, read in (("summary.json", stored_summary), ("metrics.jsonl", stored_metrics)):
+    for name, read in (("summary.json", stored_summary), ("metrics.jsonl", lambda folder: list(stored_rounds(folder)))):
         (tmp_path / name).write_bytes(DAMAGED[case])
         if name == "metrics.jsonl" and case == "nothing":
-            assert stored_metrics(tmp_path) == []  # which is not as many as the summary promises
+            assert list(stored_rounds(tmp_path)) == []  # which is not as many as the summary promises
             continue
         with pytest.raises(DataError, match=f"{name} is damaged or not written by a run") as refused:
             read(tmp_path)
