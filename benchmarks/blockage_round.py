@@ -26,6 +26,7 @@ from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.scenarios.running.onnx_files import export_clients
 from sheafedge.scenarios.wiring.emulation import Emulation, emulate
 from sheafedge.scenarios.wiring.evaluation import Evaluator
+from sheafedge.scenarios.wiring.predictions import Predictions
 from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
 ARMS = {
@@ -83,13 +84,14 @@ def _evaluation(workload: Workload) -> Iterator[Callable[[], None]]:
 @contextmanager
 def _export(workload: Workload) -> Iterator[Callable[[], None]]:
     emulation = workload.emulation({"network.transport": "memory"})
-    clients, learners = emulation.clients, emulation.learners
+    clients = emulation.clients
     reported = dict.fromkeys(emulation.group_names, "fused")
     try:
         with tempfile.TemporaryDirectory() as folder:
 
             def export() -> None:
-                export_clients(workload.scenario, clients, learners, reported, Path(folder))
+                predictions = Predictions(emulation.learners, emulation.pool)
+                export_clients(workload.scenario, clients, predictions, reported, Path(folder), emulation.pool)
 
             yield export
     finally:

@@ -26,6 +26,7 @@ from sheafedge.scenarios.value.value_report import DECISIONS, value_of_stations
 from sheafedge.scenarios.wiring.data import load_data
 from sheafedge.scenarios.wiring.emulation import build, emulate
 from sheafedge.scenarios.wiring.members import client_devices
+from sheafedge.scenarios.wiring.predictions import Predictions
 from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
 ANSWERS_MS = (5, 50, 100, 150, 200, 300, 400, 500, 700)
@@ -73,7 +74,9 @@ def trained(scenario: Scenario) -> list[ServedStation]:
                 emulation.clients, data.recordings, scenario.links.settings_of("radio"), with_fades=with_fades
             )
             devices = client_devices(scenario.compute, scenario.clients, scenario.seed)
-            return served_stations(emulation.clients, emulation.learners, reported, links, devices)
+            return served_stations(
+                emulation.clients, Predictions(emulation.learners, emulation.pool), reported, links, devices
+            )
         finally:
             emulation.close()
 

@@ -1,117 +1,45 @@
 """From a trained client to ONNX: physical units in, logits out, normalisation inside the graph.
 
-A client with several sensors can lose one. Its graph has an input `present` [batch or 1, n_modalities] for that, with a
-default of ones, so that a caller with all sensors can leave it out (an initializer that is also an input: ONNX IR 4).
-Its second output, where the fusion weighs modalities, is the share of each [batch, n_modalities].
+The input `present` of a model with several sensors has a default of ones, so that a caller with all sensors can leave
+it out (an initializer that is also an input: ONNX IR 4).
 """
 
 from __future__ import annotations
 
-import copy
-import logging
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...emulator.contracts import PRESENT_NAME, Modality
 from ..client_model import ClientModel
-from ..twin_model import TwinModel, blended
+from ..twin_model import TwinModel
+from .deployed_model import ATTENTION_NAME, OUTPUT_NAME, Deployed, DeployedModel, Part, deployed_model, parts_of
+from .traced_parts import TracedPart, state_names, traced_parts
 
-#: Names of the graph's outputs.
-OUTPUT_NAME = "logits"
-ATTENTION_NAME = "attention"
+#: Modality -> shape of one sample; the batch dimension stays free.
+InputShapes = Mapping[Modality, tuple[int, ...]]
 
-
-class DeployedModel(nn.Module):
-    """A client's model as a device runs it: positional inputs in canonical order, the head an ordinary linear layer.
-
-    Owns copies: moving, casting or freezing it leaves the client's model as it was.
-    """
-
-    def __init__(self, model: ClientModel) -> None:
-        super().__init__()
-        self.modalities = model.modalities
-        self.normalizers = copy.deepcopy(model.normalizers)
-        self.encoders = copy.deepcopy(model.encoders)
-        self.fusion = copy.deepcopy(model.fusion)
-        n_outputs, width = model.layout.n_outputs, model.layout.width
-        head = model.head.detach()
-        self.head = nn.Linear(width, n_outputs, device=head.device, dtype=head.dtype)
-        with torch.no_grad():
-            # the flat head holds the weights row by row, then the biases
-            self.head.weight.copy_(head[: n_outputs * width].view(n_outputs, width))
-            self.head.bias.copy_(head[n_outputs * width :])
-
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logits of inputs in physical units.
-
-        Args:
-            inputs: one tensor per modality, [batch, ...]; with several modalities one more, which of them are there,
-                [batch or 1, n_modalities] of 1 and 0.
-
-        Returns:
-            Logits [batch, n_outputs], and the share of every modality [batch, n_modalities]; None where there is one
-            modality, or the fusion has no shares.
-        """
-        n = len(self.modalities)
-        encoded = [
-            self.encoders[modality](self.normalizers[modality](tensor))
-            for modality, tensor in zip(self.modalities, inputs[:n], strict=True)
-        ]
-        embeddings, shares = torch.stack(encoded, dim=1), None
-        fused = self.fusion(embeddings) if n == 1 else None
-        if fused is None:
-            (present,) = inputs[n:]
-            fused, shares = self.fusion.masked(embeddings, present)
-        return self.head(fused), shares
-
-
-class DeployedTwins(nn.Module):
-    """Both models of a pair of twins and their mixture, as a device runs them."""
-
-    def __init__(self, model: TwinModel) -> None:
-        super().__init__()
-        self.modalities = model.modalities
-        self.shared, self.own = DeployedModel(model.shared), DeployedModel(model.own)
-        self.share = nn.Buffer(model.share.clone())
-        self.temperatures = nn.Buffer(model.temperatures.clone())
-
-    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logits and shares as of `DeployedModel`; shares of both models are mixed in the proportion of the models."""
-        shared, shares = self.shared(*inputs)
-        own, own_shares = self.own(*inputs)
-        mixed = None if shares is None else self.share * shares + (1.0 - self.share) * own_shares
-        return blended(shared, own, self.share, self.temperatures), mixed
-
-
-Deployed = DeployedModel | DeployedTwins
-
-
-def _deployed(model: ClientModel | TwinModel) -> Deployed:
-    return DeployedTwins(model) if isinstance(model, TwinModel) else DeployedModel(model)
+_BATCH = "batch"
 
 
 class OnnxExporter:
-    """Writes clients' models as ONNX; traces each architecture once and fills in every client's values.
+    """Writes clients' models as ONNX; traces every part of an architecture once and fills in each client's values.
 
-    Tracing takes seconds, and clients of one architecture differ in their numbers only.
+    Tracing takes seconds, and clients differ in their numbers only, or in which parts they have.
     """
 
     def __init__(self) -> None:
-        self._templates: dict[str, onnx.ModelProto] = {}
+        self._traced: dict[str, TracedPart] = {}
+
+    def trace(self, models: Iterable[tuple[ClientModel | TwinModel, InputShapes]]) -> None:
+        """Trace together what these models need and is new; `export` would do so one model after the other."""
+        self._trace(part for model, shapes in models for part in parts_of(deployed_model(model), shapes))
 
     def export(
-        self,
-        model: ClientModel | TwinModel,
-        input_shapes: Mapping[Modality, tuple[int, ...]],
-        path: Path,
-        metadata: Mapping[str, str],
+        self, model: ClientModel | TwinModel, input_shapes: InputShapes, path: Path, metadata: Mapping[str, str]
     ) -> None:
         """Write one model.
 
@@ -121,94 +49,99 @@ class OnnxExporter:
             path: path of the `.onnx` file.
             metadata: goes into the file's metadata properties.
         """
-        deployed = _deployed(model).cpu().float().eval()
-        shapes = {modality: input_shapes[modality] for modality in deployed.modalities}
-        # the text of a module names its layers with their sizes, and `extra_repr` the rest
-        key = f"{shapes} {deployed}"
-        if key not in self._templates:
-            self._templates[key] = _template(_with_distinct_values(deployed), shapes)
-        proto = onnx.ModelProto()
-        proto.CopyFrom(self._templates[key])
-        _fill_in(proto, deployed.state_dict())
+        deployed = deployed_model(model)
+        parts = parts_of(deployed, input_shapes)
+        self._trace(parts)
+        proto = _joined(deployed, parts, [self._traced[part.key] for part in parts], input_shapes)
         onnx.helper.set_model_props(proto, dict(metadata))
         onnx.checker.check_model(proto)
         onnx.save(proto, path)
 
+    def _trace(self, parts: Iterable[Part]) -> None:
+        missing = {part.key: part for part in parts if part.key not in self._traced}
+        if missing:
+            self._traced |= zip(missing, traced_parts(list(missing.values())), strict=True)
 
-def _template(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]]) -> onnx.ModelProto:
-    """The traced graph, optimized unless that merges values which differ from client to client.
 
-    A normalization right behind a convolution is folded into it; in an unoptimized graph both keep their names.
+def _joined(
+    model: Deployed, parts: Sequence[Part], traced: Sequence[TracedPart], input_shapes: InputShapes
+) -> onnx.ModelProto:
+    """Graph of a model from those of its parts, with the model's own values."""
+    graph = onnx.GraphProto(name="main_graph")
+    state = model.state_dict()
+    constants: list[onnx.TensorProto] = []
+    for part, one in zip(parts, traced, strict=True):
+        names = _names(part, one)
+        graph.initializer.extend(_tensor(names[name], state[names[name]]) for name in one.state)
+        constants += (_named(tensor, names) for tensor in one.constants)
+        graph.node.extend(_placed(node, part, names) for node in one.nodes)
+    graph.initializer.extend(constants)
+    _describe(graph, model, parts[-1].makes, input_shapes)
+    return onnx.helper.make_model(
+        graph,
+        producer_name="sheafedge",
+        opset_imports=[onnx.helper.make_opsetid("", traced[0].opset)],
+        ir_version=traced[0].ir_version,
+    )
+
+
+def _names(part: Part, traced: TracedPart) -> dict[str, str]:
+    """Name in the graph of a part -> name in the graph of the model.
+
+    Raises:
+        RuntimeError: a value of the part is not in its graph, so that the file would mix two clients.
     """
-    proto = _trace(model, shapes, optimize=True)
-    return proto if not _folded(proto, model.state_dict()) else _trace(model, shapes, optimize=False)
-
-
-def _trace(model: Deployed, shapes: Mapping[Modality, tuple[int, ...]], *, optimize: bool) -> onnx.ModelProto:
-    names: list[str] = list(shapes)
-    # a batch of two: the exporter would take a size of 1 for a constant
-    sample = [torch.zeros(2, *shape) for shape in shapes.values()]
-    if len(shapes) > 1:
-        names.append(PRESENT_NAME)
-        sample.append(torch.ones(2, len(shapes)))
-    with torch.no_grad():
-        outputs = [OUTPUT_NAME, ATTENTION_NAME][: 1 if model(*sample)[1] is None else 2]
-    batch = torch.export.Dim("batch", min=1)
-    with _quiet_exporter():
-        program = torch.onnx.export(
-            model,
-            tuple(sample),
-            dynamic_shapes=(tuple({0: batch} for _ in sample),),
-            input_names=names,
-            output_names=outputs,
-            dynamo=True,
-            optimize=optimize,
-            verbose=False,
-        )
-    assert program is not None
-    proto: onnx.ModelProto = program.model_proto
-    if len(shapes) > 1:
-        # one row for any batch: it is broadcast
-        everything = np.ones((1, len(shapes)), np.float32)
-        proto.graph.initializer.append(onnx.numpy_helper.from_array(everything, PRESENT_NAME))
-    return proto
-
-
-def _with_distinct_values(model: Deployed) -> Deployed:
-    """A copy whose values are all different: the exporter merges equal constants, and drops a division by 1."""
-    traced = copy.deepcopy(model)
-    draws = torch.Generator().manual_seed(0)  # never reaches a file; `_fill_in` replaces every value
-    for value in traced.state_dict().values():
-        if value.is_floating_point():
-            value.copy_(torch.rand(value.shape, generator=draws).add_(0.5))
-    return traced
-
-
-def _fill_in(proto: onnx.ModelProto, state: Mapping[str, Tensor]) -> None:
-    """Replace the traced client's values by this one's; a value not found would leave a file that mixes two clients."""
-    if folded := _folded(proto, state):
+    own = {
+        name: f"{part.holds[first]}{dot}{rest}"
+        for name in part.module.state_dict()
+        for first, dot, rest in [name.partition(".")]
+    }
+    if folded := sorted(own[name] for name in state_names(part.module).difference(traced.state)):
         raise RuntimeError(f"the traced graph folded {folded[0]!r} into another constant; export it by itself")
-    places = {tensor.name: tensor for tensor in proto.graph.initializer}
-    for name, value in state.items():
-        if value.is_floating_point():
-            places[name].CopyFrom(onnx.numpy_helper.from_array(value.numpy(), name))
+    made = [name for node in traced.nodes for name in node.output] + [tensor.name for tensor in traced.constants]
+    return {
+        **{name: f"{part.name}/{name}" for name in made},
+        **own,
+        **dict(zip(traced.inputs, part.reads, strict=True)),
+        **dict(zip(traced.outputs, part.makes, strict=True)),
+        "": "",  # an input that is left out
+    }
 
 
-def _folded(proto: onnx.ModelProto, state: Mapping[str, Tensor]) -> list[str]:
-    """Values that the graph does not hold under their own name."""
-    kept = {tensor.name for tensor in proto.graph.initializer}
-    return [name for name, value in state.items() if value.is_floating_point() and name not in kept]
+def _placed(node: onnx.NodeProto, part: Part, names: Mapping[str, str]) -> onnx.NodeProto:
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    made.name = f"{part.name}/{node.name}"
+    made.input[:] = [names[name] for name in node.input]
+    made.output[:] = [names[name] for name in node.output]
+    return made
 
 
-@contextmanager
-def _quiet_exporter() -> Iterator[None]:
-    """Torch's exporter warns of operators of packages that we do not use, and of a shared axis name that we intend."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        log.setLevel(level)
+def _named(tensor: onnx.TensorProto, names: Mapping[str, str]) -> onnx.TensorProto:
+    made = onnx.TensorProto()
+    made.CopyFrom(tensor)
+    made.name = names[tensor.name]
+    return made
+
+
+def _tensor(name: str, value: Tensor) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(value.numpy(), name)
+
+
+def _describe(graph: onnx.GraphProto, model: Deployed, outputs: Sequence[str], input_shapes: InputShapes) -> None:
+    """Names and shapes of what goes in and comes out."""
+    head = model.head if isinstance(model, DeployedModel) else model.shared.head
+    n = len(model.modalities)
+    shapes: dict[str, tuple[int, ...]] = {str(modality): input_shapes[modality] for modality in model.modalities}
+    if n > 1:
+        shapes[PRESENT_NAME] = (n,)
+        # one row for any batch: it is broadcast
+        everything = np.ones((1, n), np.float32)
+        graph.initializer.append(onnx.numpy_helper.from_array(everything, PRESENT_NAME))
+    graph.input.extend(_value(name, shape) for name, shape in shapes.items())
+    widths = {OUTPUT_NAME: head.out_features, ATTENTION_NAME: n}
+    graph.output.extend(_value(name, (widths[name],)) for name in outputs)
+
+
+def _value(name: str, shape: Sequence[int]) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [_BATCH, *shape])

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...emulator.contracts import Modality
 from ...models.client_model import ClientModel
-from ...models.export.onnx_export import Deployed, DeployedModel, DeployedTwins
+from ...models.export.deployed_model import Deployed, DeployedModel, DeployedTwins
 from ...models.twin_model import TwinModel
 from ..schema.scenario import Scenario
 from ..wiring.encoders import embedding_dim, make_encoder

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...emulator.contracts import Learner, NodeId
 from ...emulator.recorder import Recorder
 from ..tasks.task_spec import Answers, DiagnosedTask
 from ..wiring.client import Client
-from ..wiring.evaluation import predicted
+from ..wiring.predictions import Predictions
 from .run_player import PlayedRun
 
 
@@ -26,9 +25,8 @@ def run_diagnostics(run: PlayedRun) -> dict[str, Any]:
     if emulation.recorder.counts_edges:
         found["edges"] = _edges(emulation.recorder)
     if isinstance(task, DiagnosedTask):
-        learners = {learner.client_id: learner for learner in emulation.client_learners}
         members = emulation.groups_without(run.outside)
-        found["held_out"] = {group: _curves(task, clients, learners) for group, clients in members.items()}
+        found["held_out"] = {group: _curves(task, clients, run.predictions) for group, clients in members.items()}
     return found
 
 
@@ -37,13 +35,12 @@ def _edges(recorder: Recorder) -> list[dict[str, Any]]:
     return [{"sender": sender, "receiver": receiver, **one.as_dict()} for (sender, receiver), one in edges]
 
 
-def _curves(
-    task: DiagnosedTask, clients: Sequence[Client], learners: Mapping[NodeId, Learner]
-) -> dict[str, Mapping[str, Any]]:
+def _curves(task: DiagnosedTask, clients: Sequence[Client], predictions: Predictions) -> dict[str, Mapping[str, Any]]:
     """Model -> curves over the held-out samples of all clients of a group."""
     answers: dict[str, list[Answers]] = {}
+    found = predictions.of({client.client_id: client.data.test for client in clients})
     for client in clients:
         data = client.data
-        for model, logits in predicted(learners[client.client_id], data.test).items():
+        for model, logits in found[client.client_id].items():
             answers.setdefault(model, []).append(Answers(logits, data.test, data.rate_hz))
     return {model: task.diagnostics(of_model) for model, of_model in answers.items()}

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...emulator.contracts import Learner, Modality, SheafedgeError
+from ...emulator.contracts import Modality, SheafedgeError
 from ...emulator.edge.onnx_session import OnnxSession
+from ...emulator.nodes.compute_pool import ComputePool
+from ...models.client_model import ClientModel
 from ...models.export.onnx_export import OnnxExporter
+from ...models.twin_model import TwinModel
 from ..schema.scenario import Scenario
 from ..tasks.task_spec import InputDescription
 from ..wiring.client import Client
-from ..wiring.evaluation import in_pieces, predicted
+from ..wiring.evaluation import in_pieces
+from ..wiring.predictions import Predictions
+
+#: Samples that a file is asked about at once: activations of 32 windows of images stay in the cache of a core; more
+#: take the runtime half as long again, most of it for memory that it asks for.
+CHECKED_AT_ONCE = 32
 
 
 class ExportError(SheafedgeError):
@@ -25,19 +36,21 @@ class ExportError(SheafedgeError):
 def export_clients(
     scenario: Scenario,
     clients: Sequence[Client],
-    learners: Sequence[Learner],
+    predictions: Predictions,
     reported: Mapping[str, str],
     folder: Path,
+    pool: ComputePool,
     exported: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Export one model per client, and check each against torch.
 
     Args:
-        reported: group -> name of the model that it reports.
         scenario: scenario of the run.
         clients: clients whose models are exported.
-        learners: trained learners of these clients, in the same order.
+        predictions: answers of torch.
+        reported: group -> name of the model that it reports.
         folder: folder of the `.onnx` files, made if absent.
+        pool: writes and checks several files side by side.
         exported: called after every model with the number of models that are exported.
 
     Returns:
@@ -47,32 +60,69 @@ def export_clients(
         ExportError: a difference above `export.max_abs_error`.
     """
     folder.mkdir(exist_ok=True)
+    answers = predictions.of({client.client_id: client.data.test for client in clients})
+    wanted = [
+        _ToExport(scenario, client, reported[client.group], answers[client.client_id][reported[client.group]])
+        for client in clients
+    ]
     exporter = OnnxExporter()
-    rows = []
-    for client, learner in zip(clients, learners, strict=True):
-        name = reported[client.group]
-        model = client.answering(name)
-        path = folder / f"client-{client.client_id:02d}.onnx"
-        inputs = scenario.task_spec.input_descriptions(client.data.test, scenario.data_of(client.group))
-        described = {modality: inputs[modality] for modality in model.modalities}
-        shapes = {modality: described[modality].shape for modality in model.modalities}
-        exporter.export(model, shapes, path, _metadata(scenario, client, described))
-        session = OnnxSession(path, cuda=model.head.is_cuda)
-        error, largest = _largest_difference(session, client, learner, name)
-        if not error <= scenario.export.max_abs_error:  # NaN fails too
-            path.unlink()
-            raise ExportError(_too_different(client.client_id, error, largest, scenario.export.max_abs_error))
-        rows.append(
-            {
-                "client": client.client_id,
-                "path": f"{folder.name}/{path.name}",
-                "bytes": path.stat().st_size,
-                "max_abs_error": error,
-                "provider": session.provider,
-            }
-        )
-        exported(len(rows))
+    exporter.trace((one.model, one.shapes) for one in wanted)
+    tickets = [pool.submit(partial(_exported, one, exporter, folder)) for one in wanted]
+    rows: list[dict[str, Any]] = []
+    failed: list[ExportError] = []
+    for ticket in tickets:
+        try:
+            rows.append(ticket.result())
+            exported(len(rows))
+        except ExportError as error:  # the others are waited for, so that no file is left that was not checked
+            failed.append(error)
+    if failed:
+        raise failed[0]
     return rows
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _ToExport:
+    """A trained model, with what torch answers about the held-out samples of its client."""
+
+    scenario: Scenario
+    client: Client
+    name: str
+    answers: NDArray[np.floating[Any]]
+
+    @property
+    def model(self) -> ClientModel | TwinModel:
+        return self.client.answering(self.name)
+
+    @property
+    def inputs(self) -> dict[Modality, InputDescription]:
+        said = self.scenario.task_spec.input_descriptions(
+            self.client.data.test, self.scenario.data_of(self.client.group)
+        )
+        return {modality: said[modality] for modality in self.model.modalities}
+
+    @property
+    def shapes(self) -> dict[Modality, tuple[int, ...]]:
+        return {modality: said.shape for modality, said in self.inputs.items()}
+
+
+def _exported(one: _ToExport, exporter: OnnxExporter, folder: Path) -> dict[str, Any]:
+    """Row of one exported model; its file is gone again if it does not compute what torch computes."""
+    limit, me = one.scenario.export.max_abs_error, one.client.client_id
+    path = folder / f"client-{me:02d}.onnx"
+    exporter.export(one.model, one.shapes, path, _metadata(one.scenario, one.client, one.inputs))
+    session = OnnxSession(path, cuda=one.model.head.is_cuda)
+    error = _largest_difference(session, one)
+    if not error <= limit:  # NaN fails too
+        path.unlink()
+        raise ExportError(_too_different(me, error, float(np.abs(one.answers).max()), limit))
+    return {
+        "client": me,
+        "path": f"{folder.name}/{path.name}",
+        "bytes": path.stat().st_size,
+        "max_abs_error": error,
+        "provider": session.provider,
+    }
 
 
 def _too_different(client: int, error: float, largest: float, limit: float) -> str:
@@ -91,13 +141,13 @@ def _too_different(client: int, error: float, largest: float, limit: float) -> s
     )
 
 
-def _largest_difference(session: OnnxSession, client: Client, learner: Learner, name: str) -> tuple[float, float]:
-    """Largest absolute difference of two outputs, and largest absolute output of torch."""
-    test = client.data.test
-    expected = predicted(learner, test)[name]
-    pieces = [session.run({str(name): values for name, values in inputs.items()}) for inputs in in_pieces(test)]
+def _largest_difference(session: OnnxSession, one: _ToExport) -> float:
+    """Largest absolute difference of two outputs on held-out samples."""
+    test = one.client.data.test
+    pieces = in_pieces(test, CHECKED_AT_ONCE)
+    found = [session.run({str(name): values for name, values in inputs.items()}) for inputs in pieces]
     # Python's max would lose a NaN
-    return float(np.abs(np.concatenate(pieces) - expected).max()), float(np.abs(expected).max())
+    return float(np.abs(np.concatenate(found) - one.answers).max())
 
 
 def _metadata(scenario: Scenario, client: Client, described: Mapping[Modality, InputDescription]) -> dict[str, str]:

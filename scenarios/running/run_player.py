@@ -21,6 +21,7 @@ from ..wiring.data import LoadedData, load_data
 from ..wiring.emulation import Emulation, build, emulate, observe_resting
 from ..wiring.evaluation import Evaluator, best_model
 from ..wiring.pacing import Pacing
+from ..wiring.predictions import Predictions
 from ..workers.worker_pool import WorkerPool, collect_learners
 from .checkpoint import Checkpoint
 from .emulation_state import emulation_state, restore_emulation
@@ -39,6 +40,7 @@ class PlayedRun:
         emulation: emulation with trained learners.
         evaluator: evaluator with the scores of all clients.
         watch: watch over the stability of the coupling of heads.
+        predictions: answers of the trained models.
         outside: clients whose models were trained by outside processes, and are not in this one.
         n_workers: number of worker processes that ran the clients; 0: this process did.
         warnings: sentences about risks before the first round and instabilities after it.
@@ -51,6 +53,7 @@ class PlayedRun:
     emulation: Emulation
     evaluator: Evaluator
     watch: StabilityWatch
+    predictions: Predictions
     outside: frozenset[NodeId]
     n_workers: int
     warnings: tuple[str, ...]
@@ -144,6 +147,7 @@ class RunPlayer:
             emulation=self._emulation,
             evaluator=self._evaluator,
             watch=self._watch,
+            predictions=Predictions(self._emulation.client_learners, self._emulation.pool),
             outside=frozenset() if self._pacing is None else self._pacing.outside,
             n_workers=0 if self._pool is None else self._pool.n_workers,
             warnings=(*self._emulation.warnings, *self._worker_warnings, *refusals, *self._watch.warnings, *late),

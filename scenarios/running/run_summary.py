@@ -37,7 +37,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
     baselines = {client.client_id: baseline_scores(task, client) for client in emulation.clients}
     reported = {group: best_model(task, models) for group, models in groups.items()}
     value = value_of_prediction(
-        scenario, emulation.clients, emulation.client_learners, reported, run.data.recordings, run.outside
+        scenario, emulation.clients, run.predictions, reported, run.data.recordings, run.outside
     )
     valued_s = time.perf_counter()
     exports = _export(run, reported, folder, progress)
@@ -115,15 +115,15 @@ def _export(
     if not run.scenario.export.onnx:
         return []
     here = [client for client in run.emulation.clients if client.client_id not in run.outside]
-    learners = [learner for learner in run.emulation.client_learners if learner.client_id not in run.outside]
     progress.exporting(0, len(here))
     with folder.writing():
         return export_clients(
             run.scenario,
             here,
-            learners,
+            run.predictions,
             reported,
             folder.path / "models",
+            run.emulation.pool,
             lambda n_done: progress.exporting(n_done, len(here)),
         )
 

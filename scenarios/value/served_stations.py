@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...emulator.contracts import Learner, NodeId
+from ...emulator.contracts import NodeId
 from ...emulator.decisions.service import Service, arrivals_s
 from ...emulator.decisions.warning_events import WarningEvents
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.radio.waves import Array
 from ...models.client_model import forward_flops
 from ..wiring.client import Client
-from ..wiring.evaluation import predicted
+from ..wiring.predictions import Predictions
 from .user_links import ServedLink
 
 FLOAT32_BYTES = 4.0
@@ -74,26 +74,26 @@ class StationValue:
 
 def served_stations(
     clients: Sequence[Client],
-    learners: Sequence[Learner],
+    predictions: Predictions,
     reported: Mapping[str, str],
     links: Mapping[NodeId, ServedLink],
     devices: Mapping[NodeId, DeviceProfile],
 ) -> list[ServedStation]:
-    """Base stations with the answers of their reported models about all held-out frames, one by one.
+    """Base stations with the answers of their reported models about all held-out frames.
 
     Args:
         clients: clients whose models are in this process.
-        learners: learners of these clients, and possibly of others.
+        predictions: answers of their models.
         reported: group -> name of the model that it reports.
         links: client -> radio link of its user.
         devices: client -> profile of its device.
     """
-    learner_of = {learner.client_id: learner for learner in learners}
+    found = predictions.of({client.client_id: links[client.client_id].samples for client in clients})
     made = []
     for client in clients:
         me, name = client.client_id, reported[client.group]
         seconds = _answer_seconds(devices[me], client, name)
-        logits = predicted(learner_of[me], links[me].samples)[name]
+        logits = found[me][name]
         made.append(ServedStation(client, links[me], logits, _delays_s(links[me], seconds), devices[me].name, seconds))
     return made
 

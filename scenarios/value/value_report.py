@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...emulator.contracts import Learner, NodeId
+from ...emulator.contracts import NodeId
 from ...emulator.decisions.service import MS_PER_S, Service
 from ...emulator.decisions.warning_events import WarningEvents, together
 from ..schema.data_section import DataSection
@@ -21,6 +21,7 @@ from ..schema.scenario import Scenario
 from ..tasks.task_spec import SensorTask
 from ..wiring.client import Client
 from ..wiring.members import client_devices
+from ..wiring.predictions import Predictions
 from .played_decisions import play_beams, play_handovers
 from .served_stations import ServedStation, StationValue, served_stations
 from .user_links import served_links
@@ -57,7 +58,7 @@ DECISIONS: Mapping[str, Decision] = {
 def value_of_prediction(
     scenario: Scenario,
     clients: Sequence[Client],
-    learners: Sequence[Learner],
+    predictions: Predictions,
     reported: Mapping[str, str],
     recordings: Sequence[Path],
     absent: Collection[NodeId] = (),
@@ -67,7 +68,7 @@ def value_of_prediction(
     Args:
         scenario: scenario of the run.
         clients: all clients.
-        learners: trained learners of the clients.
+        predictions: answers of the trained models.
         reported: group -> name of the model that it reports.
         recordings: recordings of the base stations.
         absent: clients whose models are in other processes.
@@ -85,7 +86,7 @@ def value_of_prediction(
         return {"skipped": reason}
     links = served_links(present, recordings, scenario.links.settings_of("radio"), with_fades=decision.reads_fades)
     stations = served_stations(
-        present, learners, reported, links, client_devices(scenario.compute, scenario.clients, scenario.seed)
+        present, predictions, reported, links, client_devices(scenario.compute, scenario.clients, scenario.seed)
     )
     return value_of_stations(task, scenario.decision, stations, [group.name for group in scenario.clients.groups])
 

@@ -18,8 +18,9 @@ from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.encoders.normalize import RelativePower, StandardizePosition
-from sheafedge.models.export import onnx_export as export
-from sheafedge.models.export.onnx_export import DeployedModel, OnnxExporter
+from sheafedge.models.export import traced_parts as tracing
+from sheafedge.models.export.deployed_model import DeployedModel
+from sheafedge.models.export.onnx_export import OnnxExporter
 from sheafedge.models.flat import FlatModule
 from torch import nn
 
@@ -196,19 +197,19 @@ def test_attention_of_two_layers_leaves_as_a_file_too(tmp_path: Path) -> None:
         model, path = client(seed, fusion="attention_mlp"), tmp_path / f"{seed}.onnx"
         exporter.export(model, SHAPES, path, {})
         assert_allclose(OnnxSession(path).run(rows), logits_of(model, rows), atol=RUNTIMES, rtol=0.0)
-    assert len(exporter._templates) == 1
+    assert len(exporter._traced) == 3  # two encoders, and what reads them
 
 
 def test_an_architecture_is_traced_once(handout: Handout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise AssertionError("traced again")
 
-    monkeypatch.setattr(export, "_trace", refuse)
+    monkeypatch.setattr(tracing, "_traced", refuse)
     third = client(7)
     handout.exporter.export(third, SHAPES, tmp_path / "third.onnx", {})
     rows = physical_rows(2)
     assert_allclose(OnnxSession(tmp_path / "third.onnx").run(rows), logits_of(third, rows), atol=RUNTIMES, rtol=0.0)
-    for other in (client(7, fusion="mean"), client(7, ("gps",))):
+    for other in (client(7, fusion="mean"), client(7, ("gps",))):  # another fusion, and one of fewer modalities
         with pytest.raises(AssertionError, match="traced again"):
             handout.exporter.export(other, SHAPES, tmp_path / "other.onnx", {})
 
@@ -309,8 +310,8 @@ def test_what_the_optimizer_would_fold_is_exported_unoptimized(tmp_path: Path) -
 
 
 def test_a_value_that_cannot_be_found_in_the_graph_raises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trace = export._trace
-    monkeypatch.setattr(export, "_trace", lambda model, shapes, **_: trace(model, shapes, optimize=True))
+    trace = tracing._traced
+    monkeypatch.setattr(tracing, "_traced", lambda parts, **_: trace(parts, optimize=True))
     with pytest.raises(RuntimeError, match=r"'encoders\.gps\.extra'"):
         OnnxExporter().export(double_bias(0), SHAPES, tmp_path / "folded.onnx", {})
     assert not (tmp_path / "folded.onnx").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
 from sheafedge.scenarios.wiring.data import load_data
 from sheafedge.scenarios.wiring.emulation import Emulation, build, emulate
+from sheafedge.scenarios.wiring.predictions import Predictions
 
 #: One architecture, because tracing takes seconds.
 BOTH = [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}]
@@ -45,7 +46,7 @@ def handed_out(
 ) -> tuple[Path, list[dict[str, Any]]]:
     """The run folder, and what the summary will say."""
     folder = tmp_path_factory.mktemp("run")
-    rows = export_clients(scenario, emulation.clients, emulation.learners, {"both": "fused"}, folder / "models")
+    rows = exported(scenario, emulation, emulation.learners, folder / "models")
     return folder, rows
 
 
@@ -58,12 +59,22 @@ def _traced_once() -> Iterator[None]:
         yield
 
 
+def exported(scenario: Scenario, emulation: Emulation, learners: Sequence[Any], folder: Path) -> list[dict[str, Any]]:
+    """Rows of the clients of these learners."""
+    clients, predictions = emulation.clients[: len(learners)], Predictions(learners, emulation.pool)
+    return export_clients(scenario, clients, predictions, {"both": "fused"}, folder, emulation.pool)
+
+
 @dataclass
 class WrongBy:
     """A learner that says something else than its model computes."""
 
     learner: Learner
     offset: float
+
+    @property
+    def client_id(self) -> int:
+        return self.learner.client_id
 
     def predict(self, inputs: Mapping[Any, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         return {name: logits + np.float32(self.offset) for name, logits in self.learner.predict(inputs).items()}
@@ -121,14 +132,15 @@ def test_a_file_tells_a_stranger_what_it_is(
 def test_a_model_that_computes_something_else_is_not_handed_out(
     offset: float, said: str, scenario: Scenario, emulation: Emulation, tmp_path: Path
 ) -> None:
-    learners = [WrongBy(emulation.learners[0], offset)]
+    learners = [WrongBy(emulation.learners[0], offset), emulation.learners[1]]
     with pytest.raises(ExportError) as caught:
-        export_clients(scenario, emulation.clients[:1], learners, {"both": "fused"}, tmp_path / "models")  # type: ignore[arg-type]
+        exported(scenario, emulation, learners, tmp_path / "models")
     message = str(caught.value)
     assert f"client 0 differs from torch {said} on held-out rows" in message
     assert "export.max_abs_error = 0.0001" in message
     assert "raise that limit" in message
-    assert list((tmp_path / "models").iterdir()) == []
+    # what is right stays, as it would have if it had come first
+    assert [path.name for path in (tmp_path / "models").iterdir()] == ["client-01.onnx"]
 
 
 def test_outputs_too_large_for_the_limit_are_told_from_a_wrong_export(
@@ -136,7 +148,7 @@ def test_outputs_too_large_for_the_limit_are_told_from_a_wrong_export(
 ) -> None:
     learners = [WrongBy(emulation.learners[0], 1e9)]
     with pytest.raises(ExportError) as caught:
-        export_clients(scenario, emulation.clients[:1], learners, {"both": "fused"}, tmp_path / "models")  # type: ignore[arg-type]
+        exported(scenario, emulation, learners, tmp_path / "models")
     assert "outputs of client 0's trained model reach 1e+09, where float32 numbers are 64 apart" in str(caught.value)
     assert "probably diverged: lower its step sizes" in str(caught.value)
     assert list((tmp_path / "models").iterdir()) == []
@@ -146,7 +158,7 @@ def test_a_difference_inside_the_limit_passes(scenario: Scenario, emulation: Emu
     """The negative control of the test above."""
     generous = scenario.edited({"export.max_abs_error": 0.6})
     learners = [WrongBy(emulation.learners[0], 0.5)]
-    (row,) = export_clients(generous, emulation.clients[:1], learners, {"both": "fused"}, tmp_path / "models")  # type: ignore[arg-type]
+    (row,) = exported(generous, emulation, learners, tmp_path / "models")
     assert row["max_abs_error"] == pytest.approx(0.5, abs=FLOAT32_SUM)
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from sheafedge.datasets.windows.sensor_windows import BlockageWindows
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.network.channels.radio_settings import RadioSettings
+from sheafedge.emulator.nodes.compute_pool import SerialPool
 from sheafedge.scenarios.running.run import RunResult, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.terminal.run_console import print_result
@@ -28,6 +29,7 @@ from sheafedge.scenarios.value.value_report import value_of_prediction
 from sheafedge.scenarios.wiring.assembly import Assembly, assemble
 from sheafedge.scenarios.wiring.data import LoadedData, load_data
 from sheafedge.scenarios.wiring.members import client_devices
+from sheafedge.scenarios.wiring.predictions import Predictions
 
 SMALL: dict[str, Any] = {
     "rounds": 1,
@@ -69,6 +71,7 @@ class Trained:
         self.scenario = scenario
         self.data: LoadedData = load_data(scenario)
         self.assembly: Assembly = assemble(scenario, self.data.clients)
+        self.predictions = Predictions(self.assembly.learners, SerialPool())
         self.reported = {group.name: "fused" for group in scenario.clients.groups}
 
     def value(self, edits: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
@@ -76,7 +79,7 @@ class Trained:
         return value_of_prediction(
             self.scenario.edited(edits or {}),
             self.assembly.clients,
-            self.assembly.learners,
+            self.predictions,
             self.reported,
             self.data.recordings,
             **others,
@@ -90,7 +93,7 @@ class Trained:
         )
         return served_stations(
             clients,
-            self.assembly.learners,
+            self.predictions,
             self.reported,
             links,
             client_devices(scenario.compute, scenario.clients, scenario.seed),

@@ -1,0 +1,211 @@
+"""A client's model as a device runs it, and the parts that it is traced in.
+
+A client with several sensors can lose one. Its model has an input `present` [batch or 1, n_modalities] for that. Its
+second output, where the fusion weighs modalities, is the share of each [batch, n_modalities].
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ...emulator.contracts import PRESENT_NAME, Modality
+from ..client_model import ClientModel
+from ..fusion import Fusion
+from ..twin_model import TwinModel, blended
+
+#: Names of the outputs.
+OUTPUT_NAME = "logits"
+ATTENTION_NAME = "attention"
+
+#: Logits [batch, n_outputs], and the share of every modality [batch, n_modalities]; None where there is one modality,
+#: or the fusion has no shares.
+Answer = tuple[Tensor, Tensor | None]
+
+
+class DeployedModel(nn.Module):
+    """A client's model as a device runs it: positional inputs in canonical order, the head an ordinary linear layer.
+
+    Owns copies: moving, casting or freezing it leaves the client's model as it was.
+    """
+
+    def __init__(self, model: ClientModel) -> None:
+        super().__init__()
+        self.modalities = model.modalities
+        self.normalizers = copy.deepcopy(model.normalizers)
+        self.encoders = copy.deepcopy(model.encoders)
+        self.fusion: Fusion = copy.deepcopy(model.fusion)
+        n_outputs, width = model.layout.n_outputs, model.layout.width
+        head = model.head.detach()
+        self.head = nn.Linear(width, n_outputs, device=head.device, dtype=head.dtype)
+        with torch.no_grad():
+            # the flat head holds the weights row by row, then the biases
+            self.head.weight.copy_(head[: n_outputs * width].view(n_outputs, width))
+            self.head.bias.copy_(head[n_outputs * width :])
+
+    def forward(self, *inputs: Tensor) -> Answer:
+        """Logits and shares of inputs in physical units.
+
+        Args:
+            inputs: one tensor per modality, [batch, ...]; with several modalities one more, which of them are there,
+                [batch or 1, n_modalities] of 1 and 0.
+        """
+        n = len(self.modalities)
+        encoded = [
+            self.encoders[modality](self.normalizers[modality](tensor))
+            for modality, tensor in zip(self.modalities, inputs[:n], strict=True)
+        ]
+        return _read(self.fusion, self.head, (*encoded, *inputs[n:]))
+
+
+class DeployedTwins(nn.Module):
+    """Both models of a pair of twins and their mixture, as a device runs them."""
+
+    def __init__(self, model: TwinModel) -> None:
+        super().__init__()
+        self.modalities = model.modalities
+        self.shared, self.own = DeployedModel(model.shared), DeployedModel(model.own)
+        self.share = nn.Buffer(model.share.clone())
+        self.temperatures = nn.Buffer(model.temperatures.clone())
+
+    def forward(self, *inputs: Tensor) -> Answer:
+        """Logits and shares as of `DeployedModel`; shares of both models are mixed in the proportion of the models."""
+        (shared, shares), (own, own_shares) = self.shared(*inputs), self.own(*inputs)
+        both = () if shares is None else (shares, own_shares)
+        return _blend(self.share, self.temperatures, (shared, own, *both))
+
+
+Deployed = DeployedModel | DeployedTwins
+
+
+def deployed_model(model: ClientModel | TwinModel) -> Deployed:
+    """A copy of a trained model as a device runs it: float32, on the CPU, in evaluation mode."""
+    made = DeployedTwins(model) if isinstance(model, TwinModel) else DeployedModel(model)
+    return made.cpu().float().eval()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Part:
+    """A piece of a deployed model that is traced by itself, and its place in the model.
+
+    Clients of other groups have some parts in common, such as the encoder of a camera; twins have nearly all.
+
+    Attributes:
+        module: what it computes; takes and gives tensors [batch, ...], in order. Its layers are those of the model.
+        shapes: of one sample of every input.
+        reads: names of the values that it takes.
+        makes: names of the values that it gives.
+        holds: attribute of the module -> its name in the model; what it is the beginning of, it is in both.
+        name: of the part in the model.
+    """
+
+    module: nn.Module
+    shapes: tuple[tuple[int, ...], ...]
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    holds: Mapping[str, str]
+    name: str
+
+    @property
+    def key(self) -> str:
+        """Equal for parts that compute alike, whatever their values."""
+        # the text of a module names its layers with their sizes, and `extra_repr` the rest
+        return f"{self.shapes} {self.module}"
+
+
+def parts_of(model: Deployed, input_shapes: Mapping[Modality, tuple[int, ...]]) -> list[Part]:
+    """Parts of a model in the order of computing; they read the inputs by their names and make `OUTPUT_NAME`.
+
+    Args:
+        model: model to take apart; its parts share its layers.
+        input_shapes: modality -> shape of one sample.
+    """
+    if isinstance(model, DeployedModel):
+        return _parts(model, input_shapes, "")
+    shared, own = _parts(model.shared, input_shapes, "shared."), _parts(model.own, input_shapes, "own.")
+    makes = [part[-1].makes for part in (shared, own)]
+    reads = tuple(name for pair in zip(*makes, strict=True) for name in pair)
+    outputs = (OUTPUT_NAME, ATTENTION_NAME)[: len(makes[0])]
+    module = _Blending(model.share, model.temperatures)
+    n_outputs, n = model.shared.head.out_features, len(model.modalities)
+    shapes = ((n_outputs,), (n_outputs,), (n,), (n,))[: len(reads)]
+    here = {"share": "share", "temperatures": "temperatures"}
+    return [*shared, *own, Part(module, shapes, reads, outputs, here, "blending")]
+
+
+def _parts(model: DeployedModel, input_shapes: Mapping[Modality, tuple[int, ...]], within: str) -> list[Part]:
+    encodings = [
+        Part(
+            _Encoding(model.normalizers[modality], model.encoders[modality]),
+            (tuple(input_shapes[modality]),),
+            (str(modality),),
+            (f"{within}embedding.{modality}",),
+            {"normalizer": f"{within}normalizers.{modality}", "encoder": f"{within}encoders.{modality}"},
+            f"{within}{modality}",
+        )
+        for modality in model.modalities
+    ]
+    n, (_, embedding_dim) = len(model.modalities), model.fusion.blocks[0]
+    reads = tuple(name for part in encodings for name in part.makes)
+    shapes: tuple[tuple[int, ...], ...] = ((embedding_dim,),) * n
+    if n > 1:
+        reads, shapes = (*reads, PRESENT_NAME), (*shapes, (n,))
+    module = _Reading(model.fusion, model.head)
+    with torch.no_grad():
+        _, shares = module(*(torch.ones(1, *shape) for shape in shapes))
+    makes = (f"{within}{OUTPUT_NAME}", f"{within}{ATTENTION_NAME}")[: 1 if shares is None else 2]
+    holds = {"fusion": f"{within}fusion", "head": f"{within}head"}
+    return [*encodings, Part(module, shapes, reads, makes, holds, f"{within}reading")]
+
+
+class _Encoding(nn.Module):
+    """Embedding [batch, embedding_dim] of one modality in physical units [batch, ...]."""
+
+    def __init__(self, normalizer: nn.Module, encoder: nn.Module) -> None:
+        super().__init__()
+        self.normalizer, self.encoder = normalizer, encoder
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor]:
+        return (self.encoder(self.normalizer(inputs)),)
+
+
+class _Reading(nn.Module):
+    """Logits and shares of embeddings; see `_read`."""
+
+    def __init__(self, fusion: Fusion, head: nn.Linear) -> None:
+        super().__init__()
+        self.fusion, self.head = fusion, head
+
+    def forward(self, *inputs: Tensor) -> Answer:
+        return _read(self.fusion, self.head, inputs)
+
+
+class _Blending(nn.Module):
+    """Logits and shares of a mixture of two models; see `_blend`."""
+
+    def __init__(self, share: Tensor, temperatures: Tensor) -> None:
+        super().__init__()
+        self.share, self.temperatures = nn.Buffer(share), nn.Buffer(temperatures)
+
+    def forward(self, *inputs: Tensor) -> Answer:
+        return _blend(self.share, self.temperatures, inputs)
+
+
+def _read(fusion: Fusion, head: nn.Linear, inputs: tuple[Tensor, ...]) -> Answer:
+    """Logits and shares of embeddings [batch, embedding_dim]; if of several modalities, then `present` comes last."""
+    if len(inputs) == 1:
+        return head(fusion(torch.stack(inputs, dim=1))), None
+    *embeddings, present = inputs
+    fused, shares = fusion.masked(torch.stack(embeddings, dim=1), present)
+    return head(fused), shares
+
+
+def _blend(share: Tensor, temperatures: Tensor, inputs: tuple[Tensor, ...]) -> Answer:
+    """Logits and shares of a mixture: inputs are logits of the shared and of the own model, then shares of both."""
+    shared, own, *shares = inputs
+    mixed = share * shares[0] + (1.0 - share) * shares[1] if shares else None
+    return blended(shared, own, share, temperatures), mixed
