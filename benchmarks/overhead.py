@@ -1,6 +1,7 @@
 """What the emulator costs: wall time of a run over lossy ZeroMQ links, divided by bare loops of the same mathematics.
 
-    python benchmarks/overhead.py [--rounds N] [--repeats N] [--seed N] [--executors threads serial] [--threads N]
+    python benchmarks/overhead.py [--rounds N] [--repeats N] [--seed N] [--threads N]
+        [--executors batched threads serial]
 
 The run is the scenario beam_tracking: 20 base stations on simulated streets, Sheaf-DMFL-Att. Nobody is scored and
 nothing is exported; what is timed starts after everything is built and ends with the last round. The arms take turns.
@@ -36,10 +37,11 @@ ARMS = {
     "emulated": "the whole emulator: SimPy clock, base stations, recorder and trace hash, wire, ZeroMQ hub and worker"
     " over inproc, lossy links with retransmission and deadline; the learners' health is observed every round",
     "emulated_loss_free": "the same with a packet loss of 0: no partial encoders to average by mask",
-    "bare_learners": "a loop over the same learners' compute and absorb, phase by phase in the same pool; message"
-    " objects change hands in memory; no clock, recorder, wire, transport, links or losses",
-    "bare_torch": "the same equations in plain torch: nn.Sequential, fused Adam, averaged parameter vectors, tensors"
-    " handed over; of the project only FactoredMaps, BatchOrder and normalizers; the same pool",
+    "bare_learners": "a loop over the same learners' compute and absorb, phase by phase in the same pool, so that with"
+    " the executor 'batched' it is a batched loop; message objects change hands in memory; no clock, recorder, wire,"
+    " transport, links or losses",
+    "bare_torch": "the same equations in plain torch, client by client with every executor: nn.Sequential, fused Adam,"
+    " averaged parameter vectors, tensors handed over; of the project only FactoredMaps, BatchOrder and normalizers",
 }
 BARE = ("bare_learners", "bare_torch")
 #: Rounds after which the arms' models are compared.
@@ -250,8 +252,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=7, help="of every arm")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--clients", type=int, default=0, help="0: as many as the scenario has, 20")
-    parser.add_argument("--threads", type=int, default=2, help="of the executor 'threads'")
-    parser.add_argument("--executors", nargs="+", choices=("threads", "serial"), default=("threads", "serial"))
+    parser.add_argument("--threads", type=int, default=2, help="of the executors 'threads' and 'batched'")
+    executors = ("batched", "threads", "serial")
+    parser.add_argument("--executors", nargs="+", choices=executors, default=executors)
     return parser.parse_args(argv)
 
 

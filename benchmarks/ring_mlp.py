@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from sheafedge.benchmarks._repeats import Arm, Timing, interleaved, spread
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
-from sheafedge.emulator.contracts import Learner, Message, MessageKind, MessageSlot, Modality, NodeId, Phase, State
+from sheafedge.emulator.contracts import Learner, MessageKind, Modality, NodeId
 from sheafedge.emulator.edge.device_profiles import DEVICE_PROFILES
 from sheafedge.emulator.engine import Barrier, EmulatorEnvironment
 from sheafedge.emulator.network.channels.packet_channel import LinkSettings, PacketChannel
@@ -32,19 +32,24 @@ from sheafedge.emulator.network.network import Network
 from sheafedge.emulator.network.transport.wire import Wire
 from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
 from sheafedge.emulator.nodes.base_station import BaseStation, play_rounds
-from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
+from sheafedge.emulator.nodes.compute_pool import BatchedPool, ComputePool, SerialPool, ThreadPool
 from sheafedge.emulator.nodes.inbox import Inbox
 from sheafedge.emulator.nodes.learner_host import LocalHost
 from sheafedge.emulator.nodes.missing import Wait
 from sheafedge.emulator.nodes.station_context import StationContext
 from sheafedge.emulator.random_streams import named_stream
 from sheafedge.emulator.recorder import Recorder
-from sheafedge.emulator.saved_state import Parts, restore_whole
-from sheafedge.models.flat import FlatModule
+from sheafedge.emulator.saved_state import Parts
+from sheafedge.models.client_model import ClientModel
+from sheafedge.models.objectives import OBJECTIVES
+from sheafedge.models.settings import SheafSettings, TrainingSettings
+from sheafedge.models.sharing.chained_learner import ChainedLearner, ChainPhase
 from sheafedge.models.sharing.gossip import metropolis_hastings_weights
-from sheafedge.models.sharing.vector_gossip import VectorGossip, shared_encoders
-from sheafedge.models.state.module_state import ModulePart
-from sheafedge.models.training.minibatches import BatchOrder
+from sheafedge.models.sharing.vector_gossip import SharedVector, VectorGossip
+from sheafedge.models.training.client_setup import ClientSetup
+from sheafedge.models.training.training_rows import RowsInMemory
+from sheafedge.models.training.whole_model import WholeModel
+from sheafedge.scenarios.wiring.torch_setup import torch_threads
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -53,11 +58,13 @@ N_SAMPLES, N_FEATURES, N_HIDDEN, N_CLASSES = 256, 64, 128, 10
 BATCH_SIZE, STEP_SIZE = 32, 0.1
 STEPS_PER_EPOCH = N_SAMPLES // BATCH_SIZE
 MIX = "mix"
-#: The whole model travels as the encoder of one modality: what is classified here are 64 numbers, like beam powers.
+#: What is classified are 64 numbers, like beam powers.
 WHOLE: Modality = "rf"
-KINDS = frozenset({MessageKind.ENCODER})
+KINDS = frozenset({MessageKind.MODEL})
 
 ARMS = {
+    "emulated_batched": "the emulator with the steps of all clients computed together: SimPy clock, base stations,"
+    " ZeroMQ over inproc, links with rate and delay but no loss; one torch thread",
     "emulated_threads": "the emulator with jobs on threads: SimPy clock, base stations, ZeroMQ over inproc, links with"
     " rate and delay but no loss; models are flat vectors, so a step of SGD is one call; one torch thread per job",
     "emulated_serial": "the same with every job on the engine's thread",
@@ -121,51 +128,41 @@ class LastStates:
         return float((self.by_arm[arm] - start).abs().max())
 
 
-class RingDpsgd:
+def ring_learner(client_id: NodeId, problem: Problem) -> tuple[WholeModel, Learner]:
     """Decentralized SGD for the emulator: an epoch, then the average of whole models."""
-
-    def __init__(self, client_id: NodeId, problem: Problem) -> None:
-        self.client_id = client_id
-        self._model = problem.model()
-        self.flat = FlatModule(self._model)
-        self._inputs, self._labels = problem.inputs[client_id], problem.labels[client_id]
-        self._order = BatchOrder(N_SAMPLES, BATCH_SIZE, problem.batches(client_id))
-        self._parts = Parts(model=ModulePart(self._model), order=self._order)
-        self._gossip = VectorGossip(
-            client_id, shared_encoders({WHOLE: self.flat}, {WHOLE: problem.neighbors(client_id)})
-        )
-        self._flops = 6.0 * N_SAMPLES * (N_FEATURES * N_HIDDEN + N_HIDDEN * N_CLASSES)
-
-    def phases(self, round_index: int) -> tuple[Phase, ...]:
-        return (Phase(MIX, self._flops),)
-
-    def compute(self, phase: str, round_index: int) -> Sequence[Message]:
-        for _ in range(STEPS_PER_EPOCH):
-            batch = torch.from_numpy(self._order.next(N_SAMPLES))
-            self.flat.gradient.zero_()
-            loss = functional.cross_entropy(self._model(self._inputs[batch]), self._labels[batch])
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.flat.trainable.sub_(self.flat.gradient, alpha=STEP_SIZE)
-        return self._gossip.messages(phase, round_index)
-
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        return self._gossip.expected(phase, round_index)
-
-    def absorb(self, phase: str, round_index: int, arrived: Sequence[Message]) -> None:
-        self._gossip.absorb(arrived)
-
-    def predict(self, inputs: Mapping[Modality, NDArray[np.floating[Any]]]) -> Mapping[str, NDArray[np.floating[Any]]]:
-        with torch.no_grad():
-            return {WHOLE: self._model(torch.as_tensor(inputs[WHOLE])).numpy()}
-
-    def health(self) -> Mapping[str, float]:
-        return {}
-
-    def state(self) -> State:
-        return self._parts.state()
-
-    def restore(self, state: State) -> None:
-        restore_whole(self._parts, state)
+    start = problem.model()
+    first, second = start[0], start[2]
+    model = ClientModel(
+        {WHOLE: nn.Identity()},
+        {WHOLE: nn.Sequential(first, nn.ReLU())},
+        fusion="mean",
+        embedding_dim=N_HIDDEN,
+        n_outputs=N_CLASSES,
+    )
+    model.head.data.copy_(parameters_to_vector(second.parameters()).detach())
+    inputs, labels = problem.inputs[client_id].numpy(), problem.labels[client_id].numpy()
+    setup = ClientSetup(
+        client_id=client_id,
+        group="all",
+        models={"fused": model},
+        rows=RowsInMemory({WHOLE: inputs}, labels),
+        objective=OBJECTIVES["cross_entropy"],
+        batch_draws={"fused": problem.batches(client_id)},
+        training=TrainingSettings(local_steps=STEPS_PER_EPOCH, batch_size=BATCH_SIZE, model_step_size=STEP_SIZE),
+        sheaf=SheafSettings(),
+    )
+    training = WholeModel(setup, "fused")
+    shared = SharedVector(MessageKind.MODEL, None, training.vector, problem.neighbors(client_id))
+    gossip = VectorGossip(client_id, [shared])
+    phase = ChainPhase(MIX, [gossip], work=training.train, flops=lambda: STEPS_PER_EPOCH * training.flops_per_step)
+    learner = ChainedLearner(
+        client_id,
+        [phase],
+        parts=Parts(training=training, gossip=gossip),
+        models=lambda inputs: {"fused": training.predict(inputs)},
+        figures=dict,
+    )
+    return training, learner
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -175,6 +172,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     problem = _problem(options)
     states = LastStates()
     arms: dict[str, Arm] = {
+        "emulated_batched": lambda: _emulated(problem, _batched_pool(problem), "emulated_batched", states),
         "emulated_threads": lambda: _emulated(problem, ThreadPool(problem.pool_threads), "emulated_threads", states),
         "bare": lambda: _bare(problem, 1, "bare", states),
         "emulated_serial": lambda: _emulated(problem, SerialPool(), "emulated_serial", states),
@@ -195,19 +193,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     print_report("ring_mlp", machine, figures)
 
 
+def _batched_pool(problem: Problem) -> BatchedPool:
+    return BatchedPool(SerialPool(), partial(torch_threads, problem.pool_threads))
+
+
 @contextmanager
 def _emulated(problem: Problem, pool: ComputePool, name: str, states: LastStates) -> Iterator[Callable[[], None]]:
-    learners = [RingDpsgd(client, problem) for client in range(len(problem.inputs))]
+    trainings, learners = zip(*(ring_learner(client, problem) for client in range(len(problem.inputs))), strict=True)
     env = EmulatorEnvironment(problem.seed)
     transport = ZmqTransport(Wire(KINDS))
     stations = _stations(problem, env, transport, pool, learners)
-    with _torch_threads(1):
+    with torch_threads(1):
         try:
             yield partial(play_rounds, env, stations, range(problem.rounds))
         finally:
             pool.close()
             transport.close()
-    states.by_arm[name] = torch.stack([learner.flat.vector for learner in learners])
+    states.by_arm[name] = torch.stack([training.vector for training in trainings])
 
 
 def _stations(
@@ -215,7 +217,7 @@ def _stations(
     env: EmulatorEnvironment,
     transport: ZmqTransport,
     pool: ComputePool,
-    learners: Sequence[RingDpsgd],
+    learners: Sequence[Learner],
 ) -> list[BaseStation]:
     """Clock, loss-free links and base stations around the learners."""
     recorder = Recorder(KINDS, lambda *_: None)
@@ -245,7 +247,7 @@ def _observe(learner: Learner, _round_index: int) -> Mapping[str, Any]:
 @contextmanager
 def _bare(problem: Problem, n_threads: int, name: str, states: LastStates) -> Iterator[Callable[[], None]]:
     models = [problem.model() for _ in problem.inputs]
-    with _torch_threads(n_threads):
+    with torch_threads(n_threads):
         yield partial(_bare_loop, problem, models)
     states.by_arm[name] = torch.stack([parameters_to_vector(model.parameters()).detach() for model in models])
 
@@ -270,16 +272,6 @@ def _bare_loop(problem: Problem, models: Sequence[nn.Sequential]) -> None:
                 for peer, weight in neighbors[client].items():
                     mixed.add_(vectors[peer], alpha=weight)
                 vector_to_parameters(mixed, model.parameters())
-
-
-@contextmanager
-def _torch_threads(n_threads: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(n_threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _ratios(timings: Mapping[str, Sequence[Timing]]) -> dict[str, Any]:

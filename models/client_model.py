@@ -59,6 +59,10 @@ class ClientModel(nn.Module):
         """[batch, n_modalities, embedding_dim], in canonical order of the client's modalities."""
         return torch.stack([self.encoders[m](self.normalizers[m](inputs[m])) for m in self.modalities], dim=1)
 
+    def normalized(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Modality -> what its encoder gets, of inputs in physical units."""
+        return {str(m): self.normalizers[m](inputs[m]) for m in self.modalities}
+
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Logits [batch, n_outputs] of inputs in physical units, one tensor per modality."""
         return self.answer(self.embeddings(inputs))

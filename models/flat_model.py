@@ -57,6 +57,14 @@ class FlatModel:
         for parameter in (*self.model.fusion.parameters(), self.model.head):
             parameter.grad = None
 
+    def take_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Have these gradients, each flat, in the order of `parameters`, as if a backward pass had filled them."""
+        of_encoders, behind = gradients[: len(self.encoders)], gradients[len(self.encoders) :]
+        for flat, gradient in zip(self.encoders.values(), of_encoders, strict=True):
+            flat.gradient.copy_(gradient)
+        for parameter, gradient in zip((*self.model.fusion.parameters(), self.model.head), behind, strict=True):
+            parameter.grad = gradient.reshape(parameter.shape).clone()
+
     def pull(self, places: Sequence[Tensor], strength: float) -> None:
         """Add the gradient of strength / 2 * |parameters - places|^2 to the gradients of the last backward pass."""
         for gradient, own, place in zip(self.gradients, self.parameters, places, strict=True):

@@ -35,8 +35,9 @@ class Arrows:
 CONTRACTS = ("emulator.contracts", "emulator.modalities")
 #: Who reads files of others opens them as the emulator does.
 FILES = (*CONTRACTS, "emulator.regular_file")
-#: Models also read saved states: one reader serves checkpoints of learners and of links.
-VOCABULARY = (*CONTRACTS, "emulator.saved_state")
+#: Models also read saved states: one reader serves checkpoints of learners and of links. And they say what part of
+#: their work can be computed together with that of others.
+VOCABULARY = (*CONTRACTS, "emulator.saved_state", "emulator.turns")
 EMULATOR = frozenset({"numpy", "simpy", "networkx", "zmq", "msgpack", "xxhash"})
 LEARNING = frozenset({"torch", "numpy", "onnx", "onnxscript"})
 #: The longest path that matches a file decides.
@@ -50,6 +51,7 @@ ALLOWED = {
     "emulator/modalities.py": Arrows(frozenset({"numpy"}), own_package=False),
     "emulator/saved_state.py": Arrows(frozenset({"numpy"}), ours=CONTRACTS, own_package=False),
     "emulator/regular_file.py": Arrows(frozenset(), own_package=False),
+    "emulator/turns.py": Arrows(frozenset({"greenlet"}), own_package=False),
     "models": Arrows(LEARNING, ours=VOCABULARY),
     "models/export/quantize.py": Arrows(LEARNING | {"onnxruntime"}, ours=VOCABULARY),  # its tools for graphs are there
     "models/export/onnx_facts.py": Arrows(LEARNING | {"onnxruntime"}, ours=VOCABULARY),
@@ -250,6 +252,7 @@ WHOLE = {
     "models use the vocabulary": ("models/algorithms/dsgd.py", "from ...emulator.contracts import Message"),
     "models read states": ("models/head.py", "from ..emulator.saved_state import SavedState"),
     "or the vocabulary as a module": ("models/algorithms/dsgd.py", "from ...emulator import contracts"),
+    "models play turns": ("models/joint/turns.py", "from ...emulator.turns import play"),
     "contracts build on modalities": ("emulator/contracts.py", "from .modalities import Modality"),
     "siblings and parents": ("emulator/network/zmq_hub.py", "import zmq\nfrom . import wire\nfrom ..engine import E"),
     "an onnxruntime session at the edge": ("emulator/edge/session.py", "import onnxruntime"),

@@ -15,11 +15,13 @@ from ...emulator.contracts import Learner, Modality, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..flat import FlatModule
+from ..joint.prediction_turn import predict_at_rest
 from ..sharing.chained_learner import ChainedLearner, ChainPhase
 from ..state.module_state import module_state, optimizer_state, restore_module, restore_optimizer
 from ..state.tensors import restore_tensor, to_array
 from ..training.client_setup import ClientSetup
-from ..training.local_training import encoder_optimizer, predict_at_rest, refuse_diverged
+from ..training.divergence import refuse_diverged
+from ..training.local_training import encoder_optimizer
 from ..training.minibatches import Minibatches
 
 #: A phase without work: it ends when the last round of all clients was observed, and only then may the model change.

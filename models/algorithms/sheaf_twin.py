@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from ...emulator.saved_state import Parts
+from ..joint.prediction_turn import predict
 from ..rules.sgd import LocalSgd
 from ..sharing.chained_learner import ChainedLearner, Inputs, Logits
 from ..training.client_setup import ClientSetup
-from ..training.local_training import predict
 from ..training.minibatches import class_weights
 from ..training.training_rows import PartlyPrivateRows, TrainingRows
 from ..twin_model import TwinModel, blended
@@ -67,5 +67,5 @@ def _choose_share(twin: TwinModel, private: TrainingRows, setup: ClientSetup) ->
     inputs, labels = private.inputs(np.arange(len(label))), torch.from_numpy(label)
     shared, own = (torch.from_numpy(predict(model, inputs)) for model in (twin.shared, twin.own))
     balanced = setup.training.class_weights == "balanced"
-    weights = class_weights(label, setup.objective, shared) if balanced else None
+    weights = class_weights(label, setup.objective, shared.shape[1], shared) if balanced else None
     twin.choose_share(shared, own, lambda logits: setup.objective(logits, labels, weights))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -36,11 +38,15 @@ class SeededDropout(nn.Module):
         """[...] -> same shape."""
         if not self.training or self.p == 0.0:
             return values
+        return values * self.factors(values.shape, values)
+
+    def factors(self, shape: Sequence[int], like: Tensor) -> Tensor:
+        """Draw the factors of inputs of this shape: 0 or 1 / (1 - p), of the type and on the device of `like`."""
         # not empty_like: the order of draws must not follow how the input lies in memory
-        kept = torch.empty(values.shape, device=values.device, dtype=values.dtype)
-        kept.bernoulli_(1.0 - self.p, generator=self._generator_on(values.device))
+        kept = torch.empty(tuple(shape), device=like.device, dtype=like.dtype)
+        kept.bernoulli_(1.0 - self.p, generator=self._generator_on(like.device))
         # scaled in training, so that evaluation needs no factor
-        return values * kept.div_(1.0 - self.p)
+        return kept.div_(1.0 - self.p)
 
     def state(self) -> State:
         """State of its random stream."""

@@ -11,7 +11,6 @@ from ..sharing.vector_gossip import SharedVector, Weights, shared_model
 from ..training.client_setup import ClientSetup
 from ..training.local_training import local_training
 from .local_rule import GLOBAL, PERSONAL
-from .prox import proximal_steps
 from .received_model import ReceivedModel
 
 
@@ -37,7 +36,7 @@ class Ditto:
     def train(self, round_index: int) -> None:
         self._shared.train(round_index)
         n_steps, strength = self._settings.personal_steps, self._settings.attraction
-        proximal_steps(self._own, n_steps, self._received.parameters, strength, round_index)
+        self._own.train_near(self._received.parameters, strength, n_steps, round_index)
 
     def received(self) -> None:
         self._received.note()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from torch import Tensor
+from collections.abc import Mapping
 
 from ...emulator.contracts import State
 from ...emulator.saved_state import Parts, SavedState
 from ..sharing.chained_learner import Inputs, Logits
 from ..sharing.vector_gossip import SharedVector, Weights, shared_model
 from ..training.client_setup import ClientSetup
-from ..training.local_training import LocalTraining, local_training
+from ..training.local_training import local_training
 from .received_model import ReceivedModel
 
 
@@ -35,7 +33,7 @@ class Prox:
 
     def train(self, round_index: int) -> None:
         n_steps = self._training.settings.local_steps
-        proximal_steps(self._training, n_steps, self._received.parameters, self._strength, round_index)
+        self._training.train_near(self._received.parameters, self._strength, n_steps, round_index)
 
     def received(self) -> None:
         self._received.note()
@@ -52,19 +50,3 @@ class Prox:
 
     def restore(self, saved: SavedState) -> None:
         self._parts.restore(saved)
-
-
-def proximal_steps(
-    training: LocalTraining, n_steps: int, places: Sequence[Tensor], strength: float, round_index: int
-) -> None:
-    """Local steps on the own loss plus strength / 2 * |parameters - places|^2.
-
-    Raises:
-        DivergedError: numbers have left the finite ones.
-    """
-    for _ in range(n_steps):
-        loss = training.backward()
-        if strength > 0.0:
-            training.flat.pull(places, strength)
-        training.step()
-    training.check_finite(loss, round_index)

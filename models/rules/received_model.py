@@ -9,9 +9,9 @@ from torch import Tensor
 from ...emulator.contracts import State
 from ...emulator.saved_state import SavedState
 from ..flat_model import FlatModel, assign, copies
+from ..joint.prediction_turn import predict
 from ..sharing.chained_learner import Inputs
 from ..state.tensors import restore_tensor, to_array
-from ..training.local_training import predict
 
 
 class ReceivedModel:

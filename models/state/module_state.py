@@ -77,6 +77,15 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, saved: SavedState) -> No
         optimizer.state[vector] = {name: restored_tensor(part, like.get(name, vector)) for name, part in kept.items()}
 
 
+def adam_moments(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
+    """Of every vector of a fused Adam: number of steps and moments, as they are or as its first step finds them."""
+    for vector in _vectors(optimizer):
+        if vector not in optimizer.state:
+            moments = {name: torch.zeros_like(vector.detach()) for name in ("exp_avg", "exp_avg_sq")}
+            optimizer.state[vector] = {"step": torch.zeros((), device=vector.device), **moments}
+    return [optimizer.state[vector] for vector in _vectors(optimizer)]
+
+
 def _values(module: nn.Module) -> dict[str, Tensor]:
     return dict(itertools.chain(module.named_parameters(), module.named_buffers()))
 

@@ -3,51 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import DivergedError, Modality, NodeId, State
+from ...emulator.contracts import Modality, NodeId, State
 from ...emulator.saved_state import SavedState
+from ...emulator.turns import play
 from ..client_model import ClientModel
 from ..flat import FlatModule
 from ..flat_model import FlatModel
+from ..joint.architecture import architecture_of
+from ..joint.joint_step import JointStep
+from ..joint.joint_turns import GradientTurn, StepsTurn
+from ..joint.model_stack import ModelStack
+from ..joint.prediction_turn import predict
 from ..objectives import Objective
 from ..settings import TrainingSettings
-from ..state.module_state import optimizer_state, restore_optimizer
+from ..state.module_state import adam_moments, optimizer_state, restore_optimizer
 from .client_setup import ClientSetup
+from .divergence import refuse_diverged
 from .minibatches import Minibatches, PassedBatch
 from .training_rows import TrainingRows
-
-#: Rows of one forward pass of a prediction: a window of images has a quarter of a megabyte.
-PREDICTED_AT_ONCE = 128
-#: A mean loss that no training comes back from. Float32 numbers of this size are 65,536 apart, so that it says nothing
-#: about classes, or about values of which one standard deviation is 1.
-DIVERGED_LOSS = 1e12
-
-
-def predict(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Logits [n, n_outputs] of a model on rows in physical units, in pieces, in evaluation mode."""
-    # dropout must not draw here, or an evaluation would move the streams of training
-    model.eval()
-    logits = predict_at_rest(model, inputs)
-    model.train()
-    return logits
-
-
-def predict_at_rest(model: ClientModel, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
-    """Logits [n, n_outputs] of a model that is in evaluation mode already, so that several threads may share it."""
-    n_rows = len(inputs[model.modalities[0]])
-    with torch.no_grad():
-        pieces = [
-            model(model.tensors({m: inputs[m][first : first + PREDICTED_AT_ONCE] for m in model.modalities}))
-            for first in range(0, n_rows, PREDICTED_AT_ONCE)
-        ]
-        logits: NDArray[np.float32] = torch.cat(pieces).cpu().numpy()
-    return logits
 
 
 def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -> torch.optim.Optimizer:
@@ -57,40 +38,6 @@ def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -
     if settings.encoder_optimizer == "adam":
         return torch.optim.Adam(vectors, lr=settings.encoder_step_size, fused=True)  # one kernel, on CPU too
     return torch.optim.SGD(vectors, lr=settings.encoder_step_size)
-
-
-def refuse_diverged(
-    who: str,
-    round_index: int,
-    loss: float,
-    vectors: Iterable[Tensor],
-    settings: TrainingSettings,
-    reason: Callable[[], str] | None = None,
-    step_sizes: Sequence[str] = ("head_step_size", "encoder_step_size"),
-) -> None:
-    """Stop a run whose numbers have left the finite ones, or whose loss is beyond `DIVERGED_LOSS`.
-
-    Args:
-        who: has diverged.
-        round_index: of this round.
-        loss: last one.
-        vectors: what was trained.
-        settings: of training.
-        reason: where vectors are coupled: gives the known cause, as a part of a sentence; None: nothing is coupled.
-        step_sizes: fields of the settings that this training goes by.
-
-    Raises:
-        DivergedError: naming who, the round, the reason where one is known, and the step sizes.
-    """
-    if not math.isfinite(loss + sum(float(vector.sum()) for vector in vectors)):
-        found = f"left the finite numbers in round {round_index} (loss {loss:g})"
-    elif loss > DIVERGED_LOSS:
-        found = f"training has diverged, loss {loss:.3g} in round {round_index} is beyond {DIVERGED_LOSS:g}"
-    else:
-        return
-    fields = ", ".join(f"training.{name} ({getattr(settings, name):g})" for name in step_sizes)
-    cause, coupling = ("", "") if reason is None else (reason(), " or sheaf.coupling")
-    raise DivergedError(f"{who}: {found}{cause}; lower {fields}{coupling}")
 
 
 class LocalTraining:
@@ -117,13 +64,13 @@ class LocalTraining:
         penalty: Callable[[PassedBatch], Tensor] | None = None,
     ) -> None:
         self.client_id, self.model, self.settings = client_id, model, settings
-        self._minibatches, self._penalty = Minibatches(rows, objective, settings, draws), penalty
+        self.minibatches, self.penalty = Minibatches(rows, objective, settings, draws), penalty
         self.flat = FlatModel(model, share_buffers=not settings.local_statistics)
         self._optimizer = encoder_optimizer(list(self.encoders.values()), settings)
         # work is proportional to rows, so one is counted and scaled
-        self.flops_per_step = model.training_flops(model.tensors(rows.inputs(np.arange(1)))) * min(
-            settings.batch_size, len(rows.label)
-        )
+        row = model.tensors(rows.inputs(np.arange(1)))
+        self.flops_per_step = model.training_flops(row) * min(settings.batch_size, len(rows.label))
+        self.architecture = architecture_of(model, lambda: model.normalized(row))
         self.loss = math.nan
 
     @property
@@ -149,7 +96,7 @@ class LocalTraining:
 
     def draw(self) -> NDArray[np.int64]:
         """Rows [batch] of the next minibatch."""
-        return self._minibatches.draw()
+        return self.minibatches.draw()
 
     def backward(self, batch: NDArray[np.int64] | None = None) -> Tensor:
         """Mean loss [] of a minibatch, with all gradients filled.
@@ -157,9 +104,15 @@ class LocalTraining:
         Args:
             batch: its rows; None: those of the next one.
         """
+        turn = GradientTurn(self, self.draw() if batch is None else batch)
+        play(turn)
+        return turn.loss
+
+    def backward_alone(self, batch: NDArray[np.int64]) -> Tensor:
+        """As `backward`, never together with other clients."""
         self.flat.clear_gradients()
-        passed = self._minibatches.passed(self.model, self.draw() if batch is None else batch)
-        whole = passed.loss if self._penalty is None else passed.loss + self._penalty(passed)
+        passed = self.minibatches.passed(self.model, batch)
+        whole = passed.loss if self.penalty is None else passed.loss + self.penalty(passed)
         whole.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return passed.loss.detach()
 
@@ -176,10 +129,31 @@ class LocalTraining:
         Raises:
             DivergedError: numbers have left the finite ones.
         """
-        for _ in range(self.settings.local_steps):
-            loss = self.backward()
-            self.step(step_head)
-        self.check_finite(loss, round_index, reason)
+        turn = StepsTurn(self, self.settings.local_steps, partial(self.step, step_head), step_head)
+        play(turn)
+        self.check_finite(turn.loss, round_index, reason)
+
+    def train_near(self, places: Sequence[Tensor], strength: float, n_steps: int, round_index: int) -> None:
+        """A round of local steps on the own loss plus strength / 2 * |parameters - places|^2.
+
+        Args:
+            places: in the order of `FlatModel.parameters`.
+            strength: of the pull.
+            n_steps: number of steps.
+            round_index: of this round.
+
+        Raises:
+            DivergedError: numbers have left the finite ones.
+        """
+
+        def step() -> None:
+            if strength > 0.0:
+                self.flat.pull(places, strength)
+            self.step()
+
+        turn = StepsTurn(self, n_steps, step, places=places if strength > 0.0 else None, strength=strength)
+        play(turn)
+        self.check_finite(turn.loss, round_index)
 
     def step(self, step_head: Callable[[], None] | None = None) -> None:
         """One step of all parts by the last gradients: encoders, attention and head; arguments as of `train`."""
@@ -200,6 +174,40 @@ class LocalTraining:
     def step_head(self) -> None:
         """Gradient step of a head without coupling."""
         self.set_head(self.head - self.settings.head_step_size * self.head_gradient)
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """All that steps change, as views, in the order of the parameters."""
+        return self.flat.parameters
+
+    @property
+    def trains_fusion(self) -> bool:
+        """Whether the parameters of the fusion are among `parts`."""
+        return True
+
+    def take_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Have these gradients, each flat, in the order of `parts`."""
+        self.flat.take_gradients(gradients)
+
+    def take_head_gradient(self, gradient: Tensor) -> None:
+        """Have this gradient [d_i] of the head."""
+        self.model.head.grad = gradient
+
+    @property
+    def moments(self) -> list[dict[str, Tensor]]:
+        """Of every encoder with parameters, in order: what Adam keeps for it; nothing for plain SGD."""
+        return adam_moments(self._optimizer)
+
+    def step_key(self) -> Hashable:
+        """Equal where `joint_step` does the same."""
+        settings = self.settings
+        sizes = settings.encoder_step_size, settings.attention_step_size, settings.head_step_size
+        return settings.encoder_optimizer, sizes
+
+    def joint_step(self, stack: ModelStack, turns: Sequence[StepsTurn]) -> Callable[[], None]:
+        """Function that takes a step of all members of a stack, as `step` takes one of this client."""
+        members = [turn.trained for turn in turns if isinstance(turn.trained, LocalTraining)]
+        return JointStep(stack, turns, members, len(self.encoders))
 
     def check_finite(self, loss: Tensor, round_index: int, reason: Callable[[], str] | None = None) -> None:
         """Keep the round's last loss, and stop a run whose numbers have left the finite ones.
@@ -225,7 +233,7 @@ class LocalTraining:
         return {
             "model": self.model.state(),
             "optimizer": optimizer_state(self._optimizer),
-            "minibatches": self._minibatches.state(),
+            "minibatches": self.minibatches.state(),
             "loss": self.loss,
         }
 
@@ -233,7 +241,7 @@ class LocalTraining:
         parts = saved.parts("model", "optimizer", "minibatches", "loss")
         self.model.restore(parts["model"])
         restore_optimizer(self._optimizer, parts["optimizer"])
-        self._minibatches.restore(parts["minibatches"])
+        self.minibatches.restore(parts["minibatches"])
         self.loss = parts["loss"].number()
 
 

@@ -34,13 +34,17 @@ class BatchOrder:
 
     def next(self, n_rows: int) -> NDArray[np.int64]:
         """Row indices [batch] of the next minibatch, of the rows that there are now."""
-        size = min(self._batch_size, n_rows)
+        size = self.size(n_rows)
         # rows have grown, or too few are left for a whole batch
         if len(self._order) != n_rows or self._at + size > n_rows:
             self._order, self._at = self._draws.permutation(n_rows), 0
         batch = self._order[self._at : self._at + size]
         self._at += size
         return batch
+
+    def size(self, n_rows: int) -> int:
+        """Rows of a minibatch of so many rows."""
+        return min(self._batch_size, n_rows)
 
     def state(self) -> State:
         """Order and position of the epoch, and position of the stream."""
@@ -84,12 +88,15 @@ class Minibatches:
         objective: of training.
         settings: batch size and class weights.
         draws: of the order.
+
+    Attributes:
+        objective: as given.
     """
 
     def __init__(
         self, rows: TrainingRows, objective: Objective, settings: TrainingSettings, draws: np.random.Generator
     ) -> None:
-        self._rows, self._objective = rows, objective
+        self._rows, self.objective = rows, objective
         self._balanced = settings.class_weights == "balanced"
         self._class_weights: Tensor | None = None
         self._n_weighted = 0
@@ -105,14 +112,34 @@ class Minibatches:
 
     def passed(self, model: ClientModel, batch: NDArray[np.int64]) -> PassedBatch:
         """These rows [batch] through this model."""
-        label = self._rows.label
-        embeddings = model.embeddings(model.tensors(self._rows.inputs(batch)))
+        embeddings = model.embeddings(self.inputs(model, batch))
         fused = model.fusion(embeddings)
         logits = model.read(fused)
-        labels = torch.from_numpy(label[batch]).to(logits.device)
-        # of all rows, not of the minibatch: the loss would otherwise change from batch to batch
-        weights = self._weights(label, logits)
-        return PassedBatch(embeddings, fused, logits, labels, weights, self._objective(logits, labels, weights))
+        labels, weights = self.labels(batch, logits), self.weights(logits.shape[1], logits)
+        return PassedBatch(embeddings, fused, logits, labels, weights, self.objective(logits, labels, weights))
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a minibatch, of the rows that there are now."""
+        return self._order.size(len(self._rows.label))
+
+    def inputs(self, model: ClientModel, rows: NDArray[np.int64]) -> dict[str, Tensor]:
+        """Modality -> [n, ...] inputs of these rows [n] in physical units, for this model."""
+        return model.tensors(self._rows.inputs(rows))
+
+    def labels(self, rows: NDArray[np.int64], like: Tensor) -> Tensor:
+        """[n] labels of these rows [n], on a device."""
+        return torch.from_numpy(self._rows.label[rows]).to(like.device)
+
+    def weights(self, n_outputs: int, like: Tensor) -> Tensor | None:
+        """[n_classes] weights of classes of the rows that there are now, for so many logits; or None."""
+        # of all rows, not of the minibatch: the loss would otherwise change from batch to batch;
+        # counted again only where rows have grown: it is a pass over all labels
+        label = self._rows.label
+        if self._balanced and self._n_weighted != len(label):
+            self._class_weights = class_weights(label, self.objective, n_outputs, like)
+            self._n_weighted = len(label)
+        return self._class_weights
 
     def state(self) -> State:
         """State of the order; class weights follow from the rows."""
@@ -121,15 +148,13 @@ class Minibatches:
     def restore(self, saved: SavedState) -> None:
         self._order.restore(saved)
 
-    def _weights(self, label: Labels, logits: Tensor) -> Tensor | None:
-        """[n_classes] of the rows that there are now, or None."""
-        # counted again only where rows have grown: it is a pass over all labels
-        if self._balanced and self._n_weighted != len(label):
-            self._class_weights = class_weights(label, self._objective, logits)
-            self._n_weighted = len(label)
-        return self._class_weights
 
+def class_weights(label: Labels, objective: Objective, n_outputs: int, like: Tensor) -> Tensor:
+    """[n_classes] weights by which all classes among these classes count alike, for logits [..., n_outputs].
 
-def class_weights(label: Labels, objective: Objective, logits: Tensor) -> Tensor:
-    """[n_classes] weights by which all classes among these classes count alike, for logits [batch, n_outputs]."""
-    return torch.from_numpy(balanced_weights(label, n_classes(objective, logits.shape[1]))).to(logits)
+    Args:
+        label: [n] classes.
+        objective, n_outputs: of the model.
+        like: tensor of the wanted type and device.
+    """
+    return torch.from_numpy(balanced_weights(label, n_classes(objective, n_outputs))).to(like)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,16 @@ from torch import Tensor, nn
 
 from ...emulator.contracts import Modality, State
 from ...emulator.saved_state import SavedState
+from ...emulator.turns import play
 from ..client_model import ClientModel
 from ..flat import FlatModule
+from ..joint.architecture import architecture_of
+from ..joint.joint_turns import StepsTurn
+from ..joint.model_stack import ModelStack
+from ..joint.prediction_turn import predict
 from .client_setup import ClientSetup
-from .local_training import predict, refuse_diverged
-from .minibatches import Minibatches
+from .divergence import refuse_diverged
+from .minibatches import Minibatches, PassedBatch
 
 
 class WholeModel:
@@ -34,19 +39,23 @@ class WholeModel:
         settings: of training.
         vector: [d] encoders in canonical order, fusion, head; see `ModelLayout`. Change it in place only.
         weight_decay: as given.
+        minibatches: of its rows.
+        penalty: None; nothing is added to the loss of a minibatch but the decay's part.
+        architecture: of the model.
         flops_per_step: floating-point operations of one minibatch.
         loss: of the last minibatch of a round, without the decay's part.
     """
+
+    penalty: Callable[[PassedBatch], Tensor] | None = None
 
     def __init__(self, setup: ClientSetup, name: str, weight_decay: float = 0.0) -> None:
         self.model, self.settings, self.weight_decay = setup.models[name], setup.training, weight_decay
         self._client_id = setup.client_id
         self._flat = FlatModule(trained_part(self.model), share_buffers=False)
-        self._minibatches = Minibatches(setup.rows, setup.objective, setup.training, setup.batch_draws[name])
-        n_rows = min(setup.training.batch_size, len(setup.rows.label))
-        self.flops_per_step = n_rows * self.model.training_flops(
-            self.model.tensors(setup.rows.inputs(np.arange(1)))  # work is proportional to rows
-        )
+        self.minibatches = Minibatches(setup.rows, setup.objective, setup.training, setup.batch_draws[name])
+        row = self.model.tensors(setup.rows.inputs(np.arange(1)))  # work is proportional to rows
+        self.flops_per_step = self.minibatches.batch_size * self.model.training_flops(row)
+        self.architecture = architecture_of(self.model, lambda: self.model.normalized(row))
         self.loss = math.nan
 
     @property
@@ -62,10 +71,24 @@ class WholeModel:
         """Replace the values of the vector [d]."""
         self.vector.copy_(vector)
 
-    def backward(self) -> Tensor:
-        """Mean loss [] of the next minibatch, with the gradient filled."""
+    @property
+    def parts(self) -> list[Tensor]:
+        """The vector."""
+        return [self.vector]
+
+    @property
+    def trains_fusion(self) -> bool:
+        """Whether the parameters of the fusion are in the vector."""
+        return len(self.model.modalities) > 1
+
+    def draw(self) -> NDArray[np.int64]:
+        """Rows [batch] of the next minibatch."""
+        return self.minibatches.draw()
+
+    def backward_alone(self, batch: NDArray[np.int64]) -> Tensor:
+        """Mean loss [] of these rows [batch], with the gradient filled."""
         self.gradient.zero_()
-        loss = self._minibatches.next(self.model).loss
+        loss = self.minibatches.passed(self.model, batch).loss
         loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         if self.weight_decay > 0.0:
             self.gradient.add_(self.vector, alpha=self.weight_decay)
@@ -88,12 +111,35 @@ class WholeModel:
         Raises:
             DivergedError: numbers have left the finite ones.
         """
-        for _ in range(self.settings.local_steps):
-            loss = self.backward()
-            (step or self.step)()
-        self.loss = float(loss)
+        turn = StepsTurn(self, self.settings.local_steps, step or self.step, step)
+        play(turn)
+        self.loss = float(turn.loss)
         who = f"client {self._client_id}"
         refuse_diverged(who, round_index, self.loss, [self.vector], self.settings, reason, ["model_step_size"])
+
+    def take_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Have this gradient [d] of the vector, the only one, without the decay's part."""
+        self.gradient.copy_(gradients[0]).add_(self.vector, alpha=self.weight_decay)
+
+    def step_key(self) -> Hashable:
+        """Equal where `joint_step` does the same."""
+        return self.settings.model_step_size, self.weight_decay
+
+    def joint_step(self, stack: ModelStack, turns: Sequence[StepsTurn]) -> Callable[[], None]:
+        """Function that takes a step of all members of a stack, as `step` takes one of this client."""
+
+        def step() -> None:
+            if turns[0].own_step is None:
+                gradients = stack.gradients.add(stack.values, alpha=self.weight_decay)
+                stack.values.sub_(gradients, alpha=self.settings.model_step_size)
+                return
+            for turn, gradient in zip(turns, stack.gradients, strict=True):
+                turn.trained.take_gradients([gradient])
+                assert turn.own_step is not None
+                turn.own_step()
+            stack.take(0)
+
+        return step
 
     def predict(self, inputs: Mapping[Modality, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Logits [n, n_outputs] on rows in physical units."""
@@ -101,12 +147,12 @@ class WholeModel:
 
     def state(self) -> State:
         """Model, place in the epoch, last loss."""
-        return {"model": self.model.state(), "minibatches": self._minibatches.state(), "loss": self.loss}
+        return {"model": self.model.state(), "minibatches": self.minibatches.state(), "loss": self.loss}
 
     def restore(self, saved: SavedState) -> None:
         parts = saved.parts("model", "minibatches", "loss")
         self.model.restore(parts["model"])
-        self._minibatches.restore(parts["minibatches"])
+        self.minibatches.restore(parts["minibatches"])
         self.loss = parts["loss"].number()
 
 

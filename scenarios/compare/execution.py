@@ -14,7 +14,7 @@ from ..workers.ray_cluster import Engine
 from .jobs import Job, JobOutcome, JobQueue, run_job
 from .parallel_jobs import JobProcesses, RayJobs
 from .plan import PlannedRun
-from .stored_runs import stored_state
+from .stored_runs import ONE_BY_ONE, stored_state
 
 
 class ComparisonProgress(Protocol):
@@ -106,8 +106,10 @@ def execute(
 
 def _with_share_of_processors(run: PlannedRun, jobs: int, engine: Engine) -> PlannedRun:
     threads = max(1, (os.cpu_count() or 1) // jobs) if engine == "processes" else 1  # a Ray task gets one processor
-    executor = "threads" if threads > 1 else "serial"
-    # the run keeps its name: neither field can change a result
+    executor = run.scenario.compute.executor
+    if executor in ONE_BY_ONE:
+        executor = "threads" if threads > 1 else "serial"
+    # the run keeps its name: neither change can change a result
     scenario = run.scenario.edited({"compute.executor": executor, "compute.threads": threads})
     return replace(run, scenario=scenario)
 

@@ -28,6 +28,8 @@ from ..wiring.taking_part import n_observed
 #: Fields that cannot change a result, of the scenario and of its section `compute`; plugins count by their sources.
 WITHOUT_EFFECT = ("name", "summary", "plugins", "export")
 WITHOUT_EFFECT_IN_COMPUTE = ("executor", "threads")
+#: Executors that compute every client by itself, and give the same result to the bit.
+ONE_BY_ONE = ("serial", "threads")
 
 
 def run_name(scenario: Scenario) -> str:
@@ -45,7 +47,9 @@ def deciding_tables(scenario: Scenario) -> dict[str, Any]:
     tables: dict[str, Any] = scenario.model_dump(mode="json", exclude_defaults=True)
     decides = {key: value for key, value in tables.items() if key not in WITHOUT_EFFECT}
     compute = {key: value for key, value in tables.get("compute", {}).items() if key not in WITHOUT_EFFECT_IN_COMPUTE}
-    return {**decides, "compute": compute}
+    # batches round differently, and "auto" may choose them
+    alone = {"executor": "one_by_one"} if scenario.compute.executor in ONE_BY_ONE else {}
+    return {**decides, "compute": {**compute, **alone}}
 
 
 class StoredState(NamedTuple):

@@ -13,6 +13,7 @@ import torch
 from ...emulator.source_hash import PACKAGE, source_hash
 from ...version import __version__
 from ..schema.scenario import Scenario
+from ..wiring.executors import Executor
 from ..wiring.torch_setup import choose_device
 
 #: Code that decides the figures of a run; what starts, compares, serves or replays runs does not.
@@ -43,7 +44,7 @@ def run_plugins(scenario: Scenario) -> dict[str, str]:
     return {plugin.name: plugin.digest[:16] for plugin in scenario.used_plugins}
 
 
-def run_environment(scenario: Scenario) -> dict[str, Any]:
+def run_environment(scenario: Scenario, executor: Executor) -> dict[str, Any]:
     """Content of `environment` in `summary.json`, without the number of workers.
 
     `commit` is there where the package lies in a git repository; it ends in `-dirty` if files differ from the commit.
@@ -61,9 +62,7 @@ def run_environment(scenario: Scenario) -> dict[str, Any]:
         "processor": processor_name(),
         "cpus": os.cpu_count(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "executor": f"{compute.executor}, {compute.threads} threads"
-        if compute.executor == "threads"
-        else compute.executor,
+        "executor": str(executor),
     }
 
 

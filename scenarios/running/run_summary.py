@@ -70,7 +70,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
         **({"sheaf": sheaf} if (sheaf := run.watch.summary()) else {}),
         **run.pacing,
         "warnings": list(run.warnings),
-        "environment": {**run_environment(scenario), "workers": run.n_workers},
+        "environment": {**run_environment(scenario, emulation.executor), "workers": run.n_workers},
     }
 
 

@@ -29,7 +29,10 @@ class ComputeSection(Section):
 
     Attributes:
         device: torch device; "auto" takes a GPU where there is one.
-        executor, threads: kind and size of the pool of the real work; every job's arithmetic runs on one thread.
+        executor: how the real work of clients is computed: "batched", equal models by one call; "threads", a client per
+            thread; "serial", one client after the other. "auto" takes batches of small models, and threads where an
+            encoder convolves or workers train. Threads change no bit of a result; batches round differently.
+        threads: number of threads of the pool, or of a batched call.
         map_memory_gb: most that dense restriction maps of all clients may hold, in gigabytes; those of large models
             are refused before they are drawn.
         lost_worker: with --workers, when one dies: "stop" with a sentence, or "restart" them from the last checkpoint.
@@ -40,7 +43,7 @@ class ComputeSection(Section):
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    executor: Literal["threads", "serial"] = "threads"
+    executor: Literal["auto", "batched", "threads", "serial"] = "auto"
     threads: Annotated[int, Field(ge=1)] = 2
     map_memory_gb: Annotated[float, Field(gt=0.0, le=1e6)] = 4.0
     lost_worker: Literal["stop", "restart"] = "stop"

@@ -19,7 +19,7 @@ from ...emulator.network.transport.wire_transport import MemoryTransport
 from ...emulator.network.transport.zmq_transport import ZmqTransport
 from ...emulator.nodes.asynchronous_station import AsynchronousStation, play_at_own_pace
 from ...emulator.nodes.base_station import BaseStation, Station, play_rounds
-from ...emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
+from ...emulator.nodes.compute_pool import ComputePool
 from ...emulator.nodes.inbox import Inbox, Mailbox
 from ...emulator.nodes.learner_host import LearnerHost, LocalHost
 from ...emulator.nodes.missing import MISSING_POLICIES
@@ -31,6 +31,7 @@ from ..schema.scenario import Scenario
 from .assembly import Assembly, assemble
 from .client import Client
 from .data import ClientData
+from .executors import Executor, choose_executor
 from .links import LinkEnd, make_links, radio_of
 from .live import LiveRows
 from .pacing import Pacing
@@ -61,6 +62,7 @@ class Emulation:
         inboxes: node -> inbox of a station in step.
         network: network that carries messages over links and transport.
         transport: transport of their bytes.
+        executor: kind of the pool.
         pool: pool that runs the real computations.
         warnings: sentences about risky step sizes.
         notes: sentences about the coupling of whole models, for the head of the run.
@@ -82,6 +84,7 @@ class Emulation:
     inboxes: Mapping[NodeId, Inbox]
     network: Network
     transport: Transport
+    executor: Executor
     pool: ComputePool
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
@@ -200,7 +203,8 @@ def _connect(
         scenario.links, scenario.link, graph, env, ends, radio, cell, until_delivered=policy.waits, run_s=run_s
     )
     transport = make_transport(scenario.network, Wire(algorithm.kinds))
-    pool: ComputePool = SerialPool() if scenario.compute.executor == "serial" else ThreadPool(scenario.compute.threads)
+    executor = choose_executor(scenario.compute, clients, in_step=in_step, here=hosts_of is None)
+    pool = executor.pool()
     context = StationContext(
         env=env,
         network=Network(env, transport, links, deliver, recorder, assembly.faults),
@@ -234,6 +238,7 @@ def _connect(
         inboxes=inboxes,
         network=context.network,
         transport=transport,
+        executor=executor,
         pool=pool,
         warnings=assembly.warnings,
         notes=assembly.notes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
@@ -21,11 +21,16 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
+def one_torch_thread() -> AbstractContextManager[None]:
     """Context in which torch uses one thread: the pool runs jobs in parallel, and nested threads would wait."""
+    return torch_threads(1)
+
+
+@contextmanager
+def torch_threads(n_threads: int) -> Iterator[None]:
+    """Context in which torch computes an operation on so many threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(n_threads)
     try:
         yield
     finally:

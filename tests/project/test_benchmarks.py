@@ -46,8 +46,8 @@ MEMORY_EDITS = json.dumps(
     }
 )
 SMALL = {
-    "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads"],
-    "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_serial"],
+    "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads", "batched"],
+    "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_batched"],
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
     "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
     "hub": ["--peers", "5", "--messages", "20", "--repeats", "2", "--kilobytes", "1"],
@@ -114,12 +114,12 @@ def test_overhead_compares_the_emulator_with_loops_of_the_same_mathematics(capsy
     assert printed["traffic_per_round"]["messages"] > 0
     assert printed["traffic_per_round"]["retransmissions"] > 0, "the links of the emulated arm lose packets"
     arms = printed["arms"].keys()
-    assert printed["executors"].keys() == {"threads"}
-    figures = printed["executors"]["threads"]
-    assert figures["seconds_per_round"].keys() == figures["cpu_seconds_per_round"].keys() == arms
-    for ratio in ("emulated/bare_learners", "emulated/bare_torch", "emulated_loss_free/bare_learners"):
-        assert_spread(figures["overhead"][ratio])
-        assert_spread(figures["cpu_overhead"][ratio])
+    assert printed["executors"].keys() == {"threads", "batched"}
+    for figures in printed["executors"].values():
+        assert figures["seconds_per_round"].keys() == figures["cpu_seconds_per_round"].keys() == arms
+        for ratio in ("emulated/bare_learners", "emulated/bare_torch", "emulated_loss_free/bare_learners"):
+            assert_spread(figures["overhead"][ratio])
+            assert_spread(figures["cpu_overhead"][ratio])
 
 
 def test_memory_tells_what_grows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,20 +1,28 @@
-"""Both pools do the same work and hand over the same results and errors; threads do it side by side."""
+"""All pools do the same work and hand over the same results and errors; threads do it side by side."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from sheafedge.emulator.contracts import DivergedError
-from sheafedge.emulator.nodes.compute_pool import ComputePool, SerialPool, ThreadPool
+from sheafedge.emulator.nodes.compute_pool import BatchedPool, ComputePool, SerialPool, ThreadPool
 
 GIVE_UP_S = 20.0  # only a broken pool ever waits so long
 
 
-@pytest.fixture(params=[0, 1, 3], ids=["serial", "1 thread", "3 threads"])
+POOLS: dict[str, Callable[[], ComputePool]] = {
+    "serial": SerialPool,
+    "1 thread": lambda: ThreadPool(1),
+    "3 threads": lambda: ThreadPool(3),
+    "batched": lambda: BatchedPool(SerialPool()),
+}
+
+
+@pytest.fixture(params=list(POOLS))
 def pool(request: pytest.FixtureRequest) -> Iterator[ComputePool]:
-    made: ComputePool = ThreadPool(request.param) if request.param else SerialPool()
+    made = POOLS[request.param]()
     yield made
     made.close()
 

@@ -16,7 +16,8 @@ from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.mlp import window_mlp
 from sheafedge.models.objectives import cross_entropy
 from sheafedge.models.settings import TrainingSettings
-from sheafedge.models.training.local_training import DIVERGED_LOSS, LocalTraining
+from sheafedge.models.training.divergence import DIVERGED_LOSS
+from sheafedge.models.training.local_training import LocalTraining
 from sheafedge.models.training.minibatches import BatchOrder
 from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn

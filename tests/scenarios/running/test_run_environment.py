@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sheafedge.scenarios.running.run_environment import processor_name, run_environment, source_commit
 from sheafedge.scenarios.schema.scenario import Scenario
+from sheafedge.scenarios.wiring.executors import Executor
 
 
 def git(folder: Path, *words: str) -> str:
@@ -45,7 +46,7 @@ def test_the_processor_is_named_or_at_least_its_architecture(tmp_path: Path, tin
     told.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: other\n", encoding="utf-8")
     assert processor_name(told) == "Some CPU @ 2 GHz"
     told.write_text("Features: fp\n", encoding="utf-8")
-    environment = run_environment(tiny)
+    environment = run_environment(tiny, Executor("serial", 1))
     assert processor_name(told) == environment["machine"]
     assert processor_name(tmp_path / "none")
     assert environment["processor"] == processor_name()
