@@ -33,6 +33,7 @@ class ComputeSection(Section):
             thread; "serial", one client after the other. "auto" takes batches of small models, and threads where an
             encoder convolves or workers train. Threads change no bit of a result; batches round differently.
         threads: number of threads of the pool, or of a batched call.
+        tf32: let a GPU round factors of float32 products to 10 bits, which is faster; convolutions too.
         map_memory_gb: most that dense restriction maps of all clients may hold, in gigabytes; those of large models
             are refused before they are drawn.
         lost_worker: with --workers, when one dies: "stop" with a sentence, or "restart" them from the last checkpoint.
@@ -45,6 +46,7 @@ class ComputeSection(Section):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     executor: Literal["auto", "batched", "threads", "serial"] = "auto"
     threads: Annotated[int, Field(ge=1)] = 2
+    tf32: bool = False
     map_memory_gb: Annotated[float, Field(gt=0.0, le=1e6)] = 4.0
     lost_worker: Literal["stop", "restart"] = "stop"
     profile: str = "edge_cpu"

@@ -35,3 +35,22 @@ def torch_threads(n_threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def set_float32_products(*, tf32: bool) -> None:
+    """Have products of float32 matrices, convolutions included, rounded as float32, or as TF32 on devices that have it.
+
+    Torch takes TF32 for convolutions on a GPU unless it is told otherwise, which costs three decimal digits.
+    """
+    torch.backends.fp32_precision = "tf32" if tf32 else "ieee"
+
+
+@contextmanager
+def float32_products(*, tf32: bool) -> Iterator[None]:
+    """Context of `set_float32_products`."""
+    before = torch.backends.fp32_precision, torch.backends.cudnn.conv.fp32_precision
+    set_float32_products(tf32=tf32)
+    try:
+        yield
+    finally:
+        torch.backends.fp32_precision, torch.backends.cudnn.conv.fp32_precision = before

@@ -9,6 +9,8 @@ import pytest
 import torch
 from sheafedge.scenarios.running.run import RunResult, run_scenario
 from sheafedge.scenarios.schema.scenario import load_scenario
+from sheafedge.scenarios.wiring.torch_setup import float32_products
+from torch.nn import functional
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,6 +24,7 @@ EDITS: dict[str, Any] = {"rounds": 10, "world.duration_s": 700, "export.pictures
 
 def run_on(device: str, folder: Path, **more: Any) -> RunResult:
     scenario = load_scenario("beam_tracking").edited({**EDITS, "compute.device": device, **more})
+    folder.mkdir(exist_ok=True)
     return run_scenario(scenario, folder / device)
 
 
@@ -42,3 +45,30 @@ def test_models_trained_on_a_gpu_are_exported_and_agree(tmp_path: Path) -> None:
     summary = run_on("cuda", tmp_path).summary
     assert len(summary["exports"]) == summary["clients"]
     assert all(row["max_abs_error"] <= 1e-4 for row in summary["exports"])
+
+
+def test_clients_computed_together_on_a_gpu_are_those_computed_one_by_one(tmp_path: Path) -> None:
+    short = {"rounds": 3, "export.onnx": False}
+    alone, together = (
+        run_on("cuda", tmp_path / name, **short, **{"compute.executor": name}).summary["groups"]
+        for name in ("serial", "batched")
+    )
+    for group, scores in alone.items():
+        assert together[group]["top3"] == pytest.approx(scores["top3"], abs=SCORE_TOLERANCE), group
+
+
+def test_products_are_not_rounded_to_tf32_unless_asked_for() -> None:
+    draws = torch.Generator(device="cuda").manual_seed(0)
+    one = torch.rand(256, 256, generator=draws, device="cuda")
+    images, kernels = torch.rand(4, 64, 16, 16, device="cuda"), torch.rand(64, 64, 3, 3, device="cuda")
+
+    def error() -> float:
+        exact = functional.conv2d(images.double(), kernels.double())
+        of_products = ((one @ one) - (one.double() @ one.double())).abs().max() / 256
+        return float(of_products + (functional.conv2d(images, kernels) - exact).abs().max() / exact.abs().max())
+
+    with float32_products(tf32=False):
+        exact = error()
+    with float32_products(tf32=True):
+        rounded = error()
+    assert exact < 1e-5 < rounded
