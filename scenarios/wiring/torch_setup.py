@@ -42,15 +42,16 @@ def set_float32_products(*, tf32: bool) -> None:
 
     Torch takes TF32 for convolutions on a GPU unless it is told otherwise, which costs three decimal digits.
     """
-    torch.backends.fp32_precision = "tf32" if tf32 else "ieee"
+    # not `fp32_precision`, the newer switch: torch's own exporter asks for this one, and refuses a mixture
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
 
 
 @contextmanager
 def float32_products(*, tf32: bool) -> Iterator[None]:
     """Context of `set_float32_products`."""
-    before = torch.backends.fp32_precision, torch.backends.cudnn.conv.fp32_precision
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     set_float32_products(tf32=tf32)
     try:
         yield
     finally:
-        torch.backends.fp32_precision, torch.backends.cudnn.conv.fp32_precision = before
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before

@@ -7,17 +7,16 @@ import torch
 from sheafedge.scenarios.wiring.torch_setup import float32_products, torch_threads
 
 
-def precisions() -> tuple[str, str, str]:
-    backends = torch.backends
-    return backends.fp32_precision, backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision
+def allowed() -> tuple[bool, bool]:
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
 
-@pytest.mark.parametrize(("tf32", "expected"), [(False, "ieee"), (True, "tf32")])
-def test_tf32_is_for_who_asks(tf32: bool, expected: str) -> None:
-    before = precisions()
+@pytest.mark.parametrize("tf32", [False, True])
+def test_tf32_is_for_who_asks(tf32: bool) -> None:
+    before = allowed()
     with float32_products(tf32=tf32):
-        assert precisions() == (expected,) * 3
-    assert precisions() == before
+        assert allowed() == (tf32, tf32)
+    assert allowed() == before
 
 
 def test_threads_are_given_back() -> None:
