@@ -2,11 +2,12 @@
 
     python benchmarks/hub.py [--peers 100] [--kilobytes 8] [--messages 1000] [--repeats 15] [--addresses inproc ipc tcp]
 
-Workers send one after another; the hub receives every message, whose header it expects as the ZeroMQ transport does,
-and forwards it to the worker of its receiver. Only the hub's part is timed. It has a `Wire` of its own, as it would in
-a process of its own: it has seen none of the headers before. The arm *relay* is a bare ROUTER that receives three
-frames, sends three and reads none of them: the limit of Python and ZeroMQ here. The arms take turns. Seconds are those
-that the hub's thread was busy, so that other work on the machine does not count; wall time is printed beside them.
+Workers send one after another, each message in an envelope of its own; the hub receives every envelope, whose head it
+expects as the ZeroMQ transport does, and forwards it to the worker of its receiver. Only the hub's part is timed. It
+has a `Wire` of its own, as it would in a process of its own: it has seen none of the heads before. The arm *relay* is a
+bare ROUTER that receives three frames, sends three and reads none of them: the limit of Python and ZeroMQ here. The
+arms take turns. Seconds are those that the hub's thread was busy, so that other work on the machine does not count;
+wall time is printed beside them.
 """
 
 from __future__ import annotations
@@ -31,8 +32,6 @@ from sheafedge.emulator.network.transport.wire import Wire
 
 TIMEOUT_S = 30.0
 KINDS = frozenset({MessageKind.PROJECTION})
-NOTHING_LOST = np.zeros(0, dtype=np.int64)
-PACKET_BYTES = 1200
 #: Sockets of a process that are not workers.
 SPARE_SOCKETS = 64
 
@@ -42,12 +41,12 @@ class Relay(Protocol):
 
     address: str
 
-    def receive(self, header: bytes) -> None:
-        """Receive the message with this header; its worker is connected then."""
+    def receive(self, head: bytes) -> None:
+        """Receive the envelope with this head; its worker is connected then."""
         ...
 
-    def relay(self, header: bytes) -> None:
-        """Receive the message with this header, and send it on."""
+    def relay(self, head: bytes) -> None:
+        """Receive the envelope with this head, and send it on."""
         ...
 
     def close(self) -> None:
@@ -60,15 +59,17 @@ class HubRelay:
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: str, n_peers: int) -> None:
         self._names = [_name(peer) for peer in range(n_peers)]
-        self._hub = Hub(context, address, Wire(KINDS), frozenset(self._names), TIMEOUT_S)
+        self._wire = Wire(KINDS)
+        self._hub = Hub(context, address, self._wire, frozenset(self._names), TIMEOUT_S)
         self.address = self._hub.address
 
-    def receive(self, header: bytes) -> None:
-        self._hub.receive(header)
+    def receive(self, head: bytes) -> None:
+        self._hub.receive(head, 1)
 
-    def relay(self, header: bytes) -> None:
-        in_flight = self._hub.receive(header)
-        self._hub.forward(self._names[in_flight.receiver], in_flight, NOTHING_LOST, PACKET_BYTES)
+    def relay(self, head: bytes) -> None:
+        (in_flight,) = self._hub.receive(head, 1)
+        (envelope,) = self._wire.envelopes([in_flight.frames])
+        self._hub.forward(self._names[in_flight.receiver], envelope)
 
     def close(self) -> None:
         self._hub.close()
@@ -84,10 +85,10 @@ class BareRelay:
         self._socket.bind(address)
         self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
-    def receive(self, header: bytes) -> None:
+    def receive(self, head: bytes) -> None:
         self._socket.recv_multipart()
 
-    def relay(self, header: bytes) -> None:
+    def relay(self, head: bytes) -> None:
         worker, found, payload = self._socket.recv_multipart(copy=False)
         self._socket.send_multipart([self._next[worker.bytes], found, payload], copy=False)
 
@@ -186,15 +187,16 @@ def _figures(busy_s: Sequence[float], wall_s: Sequence[float], n_messages: int) 
 
 
 def _burst(options: argparse.Namespace, n_messages: int, round_index: int) -> list[tuple[bytes, bytes]]:
-    """Message i from worker i to the next, and around; no two are of one phase, so that no two headers are the same."""
+    """Message i from worker i to the next, and around; no two are of one phase, so that no two heads are the same."""
     wire = Wire(KINDS)
     payload = np.random.default_rng(0).normal(size=int(1024 * options.kilobytes) // 4).astype(np.float32)
     burst = []
     for index in range(n_messages):
         sender, phase = index % options.peers, f"phase {index // options.peers}"
         receiver = (sender + 1) % options.peers
-        frames = wire.encode(Message(MessageKind.PROJECTION, sender, receiver, round_index, phase, payload))
-        burst.append((frames.header, bytes(frames.payload)))
+        message = Message(MessageKind.PROJECTION, sender, receiver, round_index, phase, payload)
+        (envelope,) = wire.envelopes([wire.encode(message)])
+        burst.append((envelope.head, bytes(envelope.payloads[0])))
     return burst
 
 

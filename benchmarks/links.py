@@ -4,7 +4,7 @@
 
 Nodes on a ring with four neighbors each offer messages in bursts, one to every neighbor, so that queues form; 5 % of
 the packets are lost and repeated once. The first part asks links alone, on the clock, from the offer to the arrival,
-with each kind of queue and medium. The second sends real messages through `Network` over the memory transport: encoded,
+with each kind of queue and medium. The second sends real bursts through `Network` over the memory transport: encoded,
 checksummed, recorded, decoded. Seconds are those that a core was busy, so that
 other work on the machine does not count; the best of some repeats.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import networkx as nx
@@ -162,10 +162,15 @@ def through_network(n_nodes: int, n_messages: int, size_bytes: int, arm: str) ->
     schedule = list(islice(offers(env, edges, size_bytes, arm), n_messages))
 
     def offering() -> Iterator[simpy.Event]:
-        for number, (at_s, edge) in enumerate(schedule):
+        for at_s, burst in groupby(enumerate(schedule), key=lambda one: one[1][0]):
             if at_s > env.now:
                 yield env.timeout(at_s - env.now)
-            network.send(Message(MessageKind.PROJECTION, *edge, number // len(edges), "project", payload))
+            network.send(
+                [
+                    Message(MessageKind.PROJECTION, *edge, number // len(edges), "project", payload)
+                    for number, (_, edge) in burst
+                ]
+            )
 
     begin_s = time.process_time()
     env.process(offering())

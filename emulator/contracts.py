@@ -316,15 +316,24 @@ class Transport(Protocol):
     """Carrier of bytes that decides nothing. All transports give the same trajectory bit for bit.
 
     A message crosses twice, as it does between hosts: from its sender to the hub, and, when the link has let it
-    through, from the hub to its receiver.
+    through, from the hub to its receiver. Messages that cross at the same time are handed over together.
+
+    Attributes:
+        forwards_ahead: it has copied what it was given, so that messages may cross to their receivers' worker before
+            their simulated arrival, together with others; otherwise each crosses when it arrives.
     """
 
-    def submit(self, message: Message) -> InFlight:
-        """Carry the message from its sender's worker to the hub, and hand over what the hub received."""
+    @property
+    def forwards_ahead(self) -> bool:
+        """See the class."""
         ...
 
-    def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
-        """Carry what survived from the hub to the receiver's worker, and return what is read there."""
+    def submit(self, messages: Sequence[Message]) -> list[InFlight]:
+        """Carry messages from their senders' worker to the hub, and hand over what the hub received, in order."""
+        ...
+
+    def forward(self, arrivals: Sequence[Arrival]) -> list[Message]:
+        """Carry what survived from the hub to the receivers' worker, and return what is read there, in order."""
         ...
 
     def packed(self, in_flight: InFlight) -> tuple[bytes, bytes]:
@@ -335,9 +344,7 @@ class Transport(Protocol):
         """A message of a checkpoint, at the hub again."""
         ...
 
-    def forward_damaged(
-        self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
-    ) -> Message:
+    def forward_damaged(self, arrival: Arrival, flipped_bits: NDArray[np.int64]) -> Message:
         """As `forward`, after these bits of what survived were flipped on their way to the receiver.
 
         Raises:
@@ -365,3 +372,17 @@ class InFlight(NamedTuple):
     size_bytes: int
     checksum: int
     frames: Any
+
+
+class Arrival(NamedTuple):
+    """What a link lets through of a message at the hub.
+
+    Attributes:
+        in_flight: the message.
+        lost_packets: [n_lost] indices of packets that do not arrive, ascending; empty when all do.
+        packet_bytes: size of its packets.
+    """
+
+    in_flight: InFlight
+    lost_packets: NDArray[np.int64]
+    packet_bytes: int

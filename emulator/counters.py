@@ -73,6 +73,16 @@ class Transfers:
     total_s: float = 0.0
     largest_s: float = 0.0
 
+    def decided(self, size_bytes: int, delay_s: float, *, delivered: bool) -> None:
+        """Count a message of this size that took so long, if it arrived."""
+        self.messages += 1
+        self.bytes += size_bytes
+        if delivered:
+            self.total_s += delay_s
+            self.largest_s = max(self.largest_s, delay_s)
+        else:
+            self.lost_messages += 1
+
     def restore(self, saved: SavedState) -> None:
         """Continue from a state."""
         parts = saved.parts(*(one.name for one in fields(self)))
@@ -141,7 +151,7 @@ class EdgeTraffic:
     def decided(self, size_bytes: int, delivery: Delivery, delay_s: float, *, delivered: bool) -> None:
         """Count the fate of a message of this size that took so long, if it arrived."""
         self.packets += delivery.n_packets
-        self.lost_packets += len(delivery.lost_packets)
+        self.lost_packets += delivery.lost_packets.size
         if not delivery.dropped:
             self.sent_bytes += size_bytes
             self.airtime_s += delivery.airtime_s

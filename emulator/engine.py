@@ -5,6 +5,7 @@ Nothing here is global: two environments live side by side in one process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heappush
 
 import numpy as np
@@ -17,6 +18,15 @@ from .saved_state import SavedState
 
 #: Behind SimPy's own priorities, urgent (0) and normal (1).
 _LAST = EventPriority(2)
+
+
+class _Moment(simpy.Event):
+    """Event that waits in the queue for its instant, as a timeout does: it cannot fail."""
+
+    _ok, _value = True, None
+
+    def __init__(self, env: simpy.Environment, callbacks: list[Callable[[simpy.Event], None]]) -> None:
+        self.env, self.callbacks = env, callbacks
 
 
 class EmulatorEnvironment(simpy.Environment):
@@ -57,16 +67,18 @@ class EmulatorEnvironment(simpy.Environment):
 
     def at(self, instant_s: float) -> simpy.Event:
         """Event that fires at exactly this instant, or now if that is past; a timeout would round it."""
-        event = self.event()
+        event = _Moment(self, [])
         # SimPy schedules by delay, and now + (instant - now) is not always the instant: the queue is filled directly.
-        event._ok, event._value = True, None  # as a timeout is: it cannot fail, and waits in the queue
         heappush(self._queue, (max(instant_s, self._now), NORMAL, next(self._eid), event))
         return event
 
+    def call_at(self, instant_s: float, what: Callable[[simpy.Event], None]) -> None:
+        """Call a function at exactly this instant, or later in this one if that is past."""
+        heappush(self._queue, (max(instant_s, self._now), NORMAL, next(self._eid), _Moment(self, [what])))
+
     def end_of_instant(self) -> simpy.Event:
         """Event that fires at this instant, after everything else that happens in it without taking time."""
-        event = self.event()
-        event._ok, event._value = True, None
+        event = _Moment(self, [])
         heappush(self._queue, (self._now, _LAST, next(self._eid), event))
         return event
 

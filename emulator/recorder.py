@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from .contracts import Delivery, InFlight, Message, MessageKind, MessageSlot, NodeId, State
 from .counters import EdgeTraffic, KindTraffic, NodeTimes, Staleness, Traffic, Transfers
@@ -18,6 +19,24 @@ UNTRACED = frozenset({"residuals", "consensus_distance", "held_out_loss", "train
 
 #: Called with every observation: client, round, simulated instant, values.
 ObservationSink = Callable[[NodeId, int, float, Mapping[str, Any]], None]
+
+
+class Fate(NamedTuple):
+    """Fate of a message.
+
+    Attributes:
+        offered_s: simulated instant at which it was offered to its link.
+        in_flight: the message.
+        delivery: decision of its link.
+        delivered: whether it will arrive, whole or in part.
+        by_fault: whether a fault lost it, and not its link.
+    """
+
+    offered_s: float
+    in_flight: InFlight
+    delivery: Delivery
+    delivered: bool
+    by_fault: bool = False
 
 
 class Recorder:
@@ -90,52 +109,48 @@ class Recorder:
             self.down.restore(of_server["down"])
         self._trace = bytes.fromhex(saved.part("trace").text())
 
-    def offered(self, in_flight: InFlight) -> None:
-        """Count a message that is offered to its link."""
-        kind = self.traffic.by_kind[str(in_flight.slot.kind)]
-        self.traffic.messages += 1
-        self.traffic.waiting_messages += 1
-        self.traffic.bytes += in_flight.size_bytes
-        kind.messages += 1
-        kind.bytes += in_flight.size_bytes
-        self.bytes_sent[in_flight.slot.sender] += in_flight.size_bytes
-        edge = self.edges[in_flight.slot.sender, in_flight.receiver]
-        edge.messages += 1
-        edge.bytes += in_flight.size_bytes
+    def offered(self, in_flights: Sequence[InFlight]) -> None:
+        """Count messages that are offered to their links."""
+        traffic = self.traffic
+        traffic.messages += len(in_flights)
+        traffic.waiting_messages += len(in_flights)
+        for slot, receiver, size_bytes, _, _ in in_flights:
+            kind = traffic.by_kind[slot.kind]
+            traffic.bytes += size_bytes
+            kind.messages += 1
+            kind.bytes += size_bytes
+            self.bytes_sent[slot.sender] += size_bytes
+            edge = self.edges[slot.sender, receiver]
+            edge.messages += 1
+            edge.bytes += size_bytes
 
-    def message(
-        self, offered_s: float, in_flight: InFlight, delivery: Delivery, delivered: bool, *, by_fault: bool = False
-    ) -> None:
-        """Record the fate of a message that was `offered` at this instant; `by_fault`: not its link lost it."""
-        slot, n_lost = in_flight.slot, len(delivery.lost_packets)
-        self.traffic.waiting_messages -= 1
-        self.traffic.lost_packets += n_lost
-        self.traffic.retransmissions += delivery.n_retransmissions
-        self.traffic.lost_messages += not delivered
-        self.traffic.dropped_messages += delivery.dropped
-        self.traffic.dropped_by_faults += by_fault
-        self.traffic.partial_messages += delivered and n_lost > 0
-        self.traffic.by_kind[str(slot.kind)].lost_messages += not delivered
-        delay_s = delivery.arrival_s - offered_s
-        self.edges[slot.sender, in_flight.receiver].decided(
-            in_flight.size_bytes, delivery, delay_s, delivered=delivered
-        )
-        self._times[slot.sender].airtime_s += delivery.airtime_s
-        if self._server is not None:
-            way = self.down if slot.sender == self._server else self.up
-            way.messages += 1
-            way.bytes += in_flight.size_bytes
-            way.lost_messages += not delivered
-            if delivered:
-                way.total_s += delay_s
-                way.largest_s = max(way.largest_s, delay_s)
-        self._happened(  # field by field: a dataclass's own repr costs more than the hash
-            f"{offered_s!r} {slot.round_index} {slot.phase} {slot.sender} {slot.kind} {slot.modality}"
-            f" {in_flight.receiver} {in_flight.size_bytes} {in_flight.checksum}"
-            f" {delivery.arrival_s!r} {delivered} {n_lost}/{delivery.n_packets} {delivery.n_retransmissions} "
-            f"{'dropped ' if delivery.dropped else ''}".encode()
-            + delivery.lost_packets.tobytes()
-        )
+    def decided(self, fates: Sequence[Fate]) -> None:
+        """Record the fates of messages that were `offered`, in order."""
+        traffic, trace = self.traffic, self._trace
+        traffic.waiting_messages -= len(fates)
+        slot, offered_s, sender, begin, times = None, math.nan, -1, "", NodeTimes()
+        for fate in fates:
+            sent_s, (now_slot, receiver, size_bytes, checksum, _), delivery, delivered, _ = fate
+            arrival_s, lost_packets, n_packets, n_retransmissions, airtime_s, dropped = delivery
+            n_lost = lost_packets.size
+            if n_lost or n_retransmissions or not delivered:
+                self._count_losses(fate, n_lost)
+            # Messages of a broadcast have their slot in common, and a phase is sent at one instant.
+            if now_slot != slot or sent_s != offered_s:
+                slot, offered_s, sender = now_slot, sent_s, now_slot.sender
+                times = self._times[sender]
+                begin = f"{sent_s!r} {slot.round_index} {slot.phase} {sender} {slot.kind} {slot.modality}"
+            self.edges[sender, receiver].decided(size_bytes, delivery, arrival_s - sent_s, delivered=delivered)
+            times.airtime_s += airtime_s
+            if self._server is not None:
+                way = self.down if sender == self._server else self.up
+                way.decided(size_bytes, arrival_s - sent_s, delivered=delivered)
+            what = (  # field by field: a dataclass's own repr costs more than the hash
+                f"{begin} {receiver} {size_bytes} {checksum} {arrival_s!r} {delivered} {n_lost}/{n_packets}"
+                f" {n_retransmissions} {'dropped ' if dropped else ''}"
+            ).encode()
+            trace = _next_link(trace, what + lost_packets.tobytes() if n_lost else what)
+        self._trace = trace
 
     def refused(self, in_flight: InFlight) -> None:
         """Record a message that arrived damaged and was refused by its receiver."""
@@ -199,8 +214,26 @@ class Recorder:
             return {}
         return {"server": {"busy_s": self.busy_s[self._server], "up": asdict(self.up), "down": asdict(self.down)}}
 
+    def _count_losses(self, fate: Fate, n_lost: int) -> None:
+        """Count what a message lost on its way, packets or all of it."""
+        traffic, delivery = self.traffic, fate.delivery
+        traffic.lost_packets += n_lost
+        traffic.retransmissions += delivery.n_retransmissions
+        traffic.dropped_messages += delivery.dropped
+        traffic.dropped_by_faults += fate.by_fault
+        if fate.delivered:
+            traffic.partial_messages += n_lost > 0
+        else:
+            traffic.lost_messages += 1
+            traffic.by_kind[fate.in_flight.slot.kind].lost_messages += 1
+
     def _happened(self, what: bytes) -> None:
-        self._trace = hashlib.blake2b(self._trace + what, digest_size=16).digest()
+        self._trace = _next_link(self._trace, what)
+
+
+def _next_link(trace: bytes, what: bytes) -> bytes:
+    """Next link of the chain of hashes."""
+    return hashlib.blake2b(trace + what, digest_size=16).digest()
 
 
 def _slot_text(slot: MessageSlot) -> str:

@@ -86,11 +86,15 @@ class FaultPlan:
 
         The way begins when the message is offered: whatever waits in a queue of a node that goes off is lost.
         """
+        if not self.nodes and not self.edges:  # asked of every message of a run
+            return False
         edge = self.edges.get(edge_of(sender, receiver), _ALWAYS_ON)
         return any(part.touches(offered_s, arrival_s) for part in (edge, self._node(sender), self._node(receiver)))
 
     def flipped_bits(self, in_flight: InFlight, arrival_s: float) -> NDArray[np.int64] | None:
         """Numbers of the bits that a message arrives with wrong, counted modulo its length; None: it is sound."""
+        if not self.corruptions:
+            return None
         edge = edge_of(in_flight.slot.sender, in_flight.receiver)
         for corruption in self.corruptions:
             if corruption.concerns(edge, arrival_s):

@@ -35,6 +35,12 @@ NO_PACKETS: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 NO_PACKETS.flags.writeable = False
 
 
+#: The fate of a single transmission.
+_LOST: NDArray[np.bool_] = np.ones(1, dtype=np.bool_)
+_ARRIVED: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
+_LOST.flags.writeable = _ARRIVED.flags.writeable = False
+
+
 class Lossless:
     """Loss process that loses nothing."""
 
@@ -74,6 +80,8 @@ class IidLoss:
 
     def lost(self, n_transmissions: int) -> NDArray[np.bool_]:
         """[n_transmissions] True where lost. `random()` lies in [0, 1), so 0 and 1 are exact."""
+        if n_transmissions == 1:  # the same number as an array of one, in a third of the time
+            return _LOST if self._draws.random() < self._probability else _ARRIVED
         return self._draws.random(n_transmissions) < self._probability
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ..contracts import ConfigError, State
@@ -46,11 +46,6 @@ class Medium(Protocol):
         ...
 
 
-def call_at(env: EmulatorEnvironment, instant_s: float, what: Callable[[], None]) -> None:
-    """Call a function at a simulated instant."""
-    env.at(instant_s).callbacks.append(lambda _: what())
-
-
 class OwnMedium:
     """Medium of a single sender: a transmission takes its airtime."""
 
@@ -71,7 +66,7 @@ class OwnMedium:
 
     def _carry_until(self, end_s: float, sender: Sender) -> None:
         self._ends_s[sender] = end_s
-        call_at(self._env, end_s, lambda: self._ended(sender))
+        self._env.call_at(end_s, lambda _: self._ended(sender))
 
     def _ended(self, sender: Sender) -> None:
         del self._ends_s[sender]
@@ -124,7 +119,7 @@ class ProcessorSharing:
         self._alarm += 1
         alarm = self._alarm
         wait_s = max(0.0, (self._ends[0][0] - self._served_s) * len(self._ends))
-        call_at(self._env, self._since_s + wait_s, lambda: self._ring(alarm))
+        self._env.call_at(self._since_s + wait_s, lambda _: self._ring(alarm))
 
     def _ring(self, alarm: int) -> None:
         if alarm != self._alarm:
@@ -187,7 +182,7 @@ class RoundRobin:
 
     def _wait_for_slot(self) -> None:
         assert self._slot is not None
-        call_at(self._env, self._slot * self._slot_s, self._begin_slot)
+        self._env.call_at(self._slot * self._slot_s, lambda _: self._begin_slot())
 
     def _begin_slot(self) -> None:
         ending, self._ending = self._ending, []

@@ -57,8 +57,7 @@ class AsynchronousStation:
         staleness: list[int] = []
         for phase in host.phases(round_index):
             output = yield from self._work(arrived, phase, round_index)
-            for message in output.messages:
-                self._context.network.send(message)
+            self._context.network.send(output.messages)
             yield env.end_of_instant()  # messages without delay that are sent in this instant arrive in it
             messages = self._mailbox.take(output.expected)
             # Below 0 where the sender is ahead, which no barrier prevents.

@@ -95,8 +95,7 @@ class BaseStation:
         self._spend(busy_s)
         yield env.timeout(busy_s)
         output = self._among_neighbors(ticket.result())
-        for message in output.messages:
-            self._context.network.send(message)
+        self._context.network.send(output.messages)
         sent_s = env.now
         messages = yield from self._inbox.gather(
             round_index, phase.name, output.expected, self._until(started_s, off_s)

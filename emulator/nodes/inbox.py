@@ -49,8 +49,9 @@ class Inbox:
 
     def put(self, message: Message) -> None:
         """Take a message that has arrived now."""
-        slot = message.slot
-        if self._is_over(slot):
+        slot, now = message.slot, self._round_index
+        # Over is what belongs to a round before, or to a phase of this one that has ended.
+        if slot.round_index < now or (slot.round_index == now and slot.phase in self._ended):
             self._recorder.late(message)
             self._policy.late(message)
             return
@@ -88,10 +89,6 @@ class Inbox:
         messages = self._policy.complete(expected, arrived)
         # Sums of floats depend on their order, and a set has none: without sorting, runs would not repeat.
         return sorted(messages, key=lambda m: (m.sender, m.kind, m.modality or ""))
-
-    def _is_over(self, slot: MessageSlot) -> bool:
-        before = slot.round_index < self._round_index
-        return before or (slot.round_index == self._round_index and slot.phase in self._ended)
 
 
 class Mailbox:

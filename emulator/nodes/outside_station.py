@@ -67,8 +67,7 @@ class OutsideStation:
             answered_s = clock.now
             # Its device is not emulated: what it takes to answer is all that is known of its work.
             self._context.recorder.computed(place.client_id, answered_s - asked_s, 0.0)
-            for message in messages:
-                self._context.network.send(message)
+            self._context.network.send(messages)
             # From the place and not from the reply, so that a client that is late still receives from its neighbors.
             expected = place.expected(phase.name, round_index)
             messages = yield from self._inbox.gather(round_index, phase.name, expected, deadline_s)

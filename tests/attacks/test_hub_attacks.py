@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from attacks.conftest import Tally
 from attacks.engine_attacks import Attackers, ResidentPeak
+from doubles.carried import forwarded, submitted
 from doubles.remote_workers import (
     GIVE_UP_S,
     RELEASE,
@@ -190,7 +191,7 @@ def attack_transport(tally: Tally, n_times: int, n_crowd: int) -> None:
         while attackers.are_busy:
             payload = np.full(1000, n_messages, np.float32)
             message = Message(MessageKind.HEAD, 1, 2, n_messages, "mix", payload)
-            if (transport.forward(transport.submit(message), NOTHING, 1200).payload != payload).any():
+            if (forwarded(transport, submitted(transport, message), NOTHING, 1200).payload != payload).any():
                 tally.lose(f"message {n_messages} changed")
             n_messages += 1
     transport.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from doubles.carried import forwarded, submitted
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import InFlight, Message, MessageKind, Transport
 from sheafedge.emulator.network.transport.errors import TransportError, WireError
@@ -63,10 +64,10 @@ def test_the_message_that_goes_in_comes_out(transport: Transport, n: int) -> Non
     for kind, dtype in product(MessageKind, ["<f2", "<f4", "<f8", "<u8"]):
         modality = "rf" if kind is MessageKind.ENCODER else None
         message = encoder_message(n, dtype, kind=kind, modality=modality)
-        in_flight = transport.submit(message)
+        in_flight = submitted(transport, message)
         assert (in_flight.slot, in_flight.receiver) == (message.slot, message.receiver)
         assert in_flight.size_bytes == message_bytes(kind, "mix", modality, n, dtype)
-        out = transport.forward(in_flight, NOTHING, PACKET_BYTES)
+        out = forwarded(transport, in_flight, NOTHING, PACKET_BYTES)
         assert_same(out, message)
         assert not out.payload.flags.writeable
         assert out.payload.flags.aligned
@@ -75,7 +76,7 @@ def test_the_message_that_goes_in_comes_out(transport: Transport, n: int) -> Non
 @pytest.mark.parametrize("lost", [[0], [3], [0, 1, 3], [0, 1, 2, 3]])
 def test_lost_packets_leave_gaps(transport: Transport, lost: list[int]) -> None:
     message = encoder_message(1000)  # 4000 bytes: packets 0 to 2 of 300 numbers, packet 3 of 100 and the header
-    out = transport.forward(transport.submit(message), np.array(lost), PACKET_BYTES)
+    out = forwarded(transport, submitted(transport, message), np.array(lost), PACKET_BYTES)
     received = ~np.isin(np.arange(1000) // 300, lost)
     assert_array_equal(out.received, received)
     assert_array_equal(out.payload, np.where(received, message.payload, 0))
@@ -83,38 +84,41 @@ def test_lost_packets_leave_gaps(transport: Transport, lost: list[int]) -> None:
 
 def test_a_lost_packet_that_held_only_the_header_takes_nothing_away(transport: Transport) -> None:
     message = encoder_message(300)
-    assert_same(transport.forward(transport.submit(message), np.array([1]), PACKET_BYTES), message)
+    assert_same(forwarded(transport, submitted(transport, message), np.array([1]), PACKET_BYTES), message)
 
 
 def test_messages_in_flight_may_arrive_in_any_order(transport: Transport) -> None:
     """The link decides who is first: ten are under way before the last of them is forwarded first."""
     messages = [encoder_message(50 + 5000 * (k % 3), receiver=k) for k in range(10)]
-    flights = [transport.submit(message) for message in messages]
+    flights = [submitted(transport, message) for message in messages]
     assert [flight.receiver for flight in flights] == list(range(10))
     for message, flight in reversed(list(zip(messages, flights, strict=True))):
-        assert_same(transport.forward(flight, NOTHING, PACKET_BYTES), message)
+        assert_same(forwarded(transport, flight, NOTHING, PACKET_BYTES), message)
 
 
 def test_one_array_sent_to_many_neighbors_arrives_everywhere(transport: Transport) -> None:
     message = encoder_message(5000)
-    outs = [transport.forward(transport.submit(replace(message, receiver=k)), NOTHING, PACKET_BYTES) for k in range(5)]
+    outs = [
+        forwarded(transport, submitted(transport, replace(message, receiver=k)), NOTHING, PACKET_BYTES)
+        for k in range(5)
+    ]
     assert [out.receiver for out in outs] == list(range(5))
     assert all(out.payload.tobytes() == message.payload.tobytes() for out in outs)
 
 
 def test_payloads_outlive_the_transport(transport: Transport) -> None:
     message = encoder_message(41_250)
-    out = transport.forward(transport.submit(message), NOTHING, PACKET_BYTES)
+    out = forwarded(transport, submitted(transport, message), NOTHING, PACKET_BYTES)
     transport.close()
     assert_same(out, message)
 
 
 def test_losing_a_packet_of_class_means_is_refused(transport: Transport) -> None:
-    in_flight = transport.submit(encoder_message(kind=MessageKind.PROTOTYPES, modality=None))
+    in_flight = submitted(transport, encoder_message(kind=MessageKind.PROTOTYPES, modality=None))
     with pytest.raises(WireError, match="cannot lose packets"):
-        transport.forward(in_flight, np.array([0]), PACKET_BYTES)
+        forwarded(transport, in_flight, np.array([0]), PACKET_BYTES)
     message = encoder_message()
-    assert_same(transport.forward(transport.submit(message), NOTHING, PACKET_BYTES), message)  # and life goes on
+    assert_same(forwarded(transport, submitted(transport, message), NOTHING, PACKET_BYTES), message)  # and life goes on
 
 
 @pytest.mark.parametrize("name", TRANSPORTS)
@@ -122,21 +126,21 @@ def test_undeclared_kinds_are_refused_and_the_next_message_passes(name: str, soc
     transport = TRANSPORTS[name](Wire(frozenset({MessageKind.ENCODER})), socket_folder)
     try:
         with pytest.raises(WireError, match="did not declare"):
-            transport.submit(encoder_message(kind=MessageKind.PROJECTION))
+            submitted(transport, encoder_message(kind=MessageKind.PROJECTION))
         message = encoder_message()
-        assert_same(transport.forward(transport.submit(message), NOTHING, PACKET_BYTES), message)
+        assert_same(forwarded(transport, submitted(transport, message), NOTHING, PACKET_BYTES), message)
     finally:
         transport.close()
 
 
 def test_closing_twice_is_safe_and_a_closed_transport_carries_nothing(transport: Transport) -> None:
-    in_flight = transport.submit(encoder_message())
+    in_flight = submitted(transport, encoder_message())
     transport.close()
     transport.close()
     with pytest.raises(TransportError, match="transport is closed"):
-        transport.submit(encoder_message())
+        submitted(transport, encoder_message())
     with pytest.raises(TransportError, match="transport is closed"):
-        transport.forward(in_flight, NOTHING, PACKET_BYTES)
+        forwarded(transport, in_flight, NOTHING, PACKET_BYTES)
 
 
 def test_all_transports_agree_bit_for_bit(socket_folder: Path) -> None:
@@ -155,8 +159,8 @@ def test_all_transports_agree_bit_for_bit(socket_folder: Path) -> None:
     records = {}
     for name, build in TRANSPORTS.items():
         transport = build(Wire(ALL_KINDS), socket_folder)
-        flights = [transport.submit(message) for message in messages]
-        outs = [transport.forward(f, lost, PACKET_BYTES) for f, lost in zip(flights, losses, strict=True)]
+        flights = [submitted(transport, message) for message in messages]
+        outs = [forwarded(transport, f, lost, PACKET_BYTES) for f, lost in zip(flights, losses, strict=True)]
         transport.close()
         records[name] = [trace(flight, out) for flight, out in zip(flights, outs, strict=True)]
     assert any(received is not None for *_, received in records["memory"])  # the losses were not all empty

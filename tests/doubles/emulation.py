@@ -12,6 +12,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import (
+    Arrival,
     Delivery,
     InFlight,
     Message,
@@ -53,12 +54,18 @@ def quiet_recorder() -> Recorder:
 class DirectTransport:
     """Hands messages over as they are; lost packets leave zeros and a mask, as on the wire."""
 
-    def submit(self, message: Message) -> InFlight:
-        payload = message.payload
-        size = payload.nbytes + HEADER_BYTES
-        return InFlight(message.slot, message.receiver, size, zlib.crc32(payload.tobytes()), message)
+    forwards_ahead = True
 
-    def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
+    def submit(self, messages: Sequence[Message]) -> list[InFlight]:
+        return [
+            InFlight(one.slot, one.receiver, one.payload.nbytes + HEADER_BYTES, zlib.crc32(one.payload.tobytes()), one)
+            for one in messages
+        ]
+
+    def forward(self, arrivals: Sequence[Arrival]) -> list[Message]:
+        return [self._left(*arrival) for arrival in arrivals]
+
+    def _left(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
         sent: Message = in_flight.frames
         if not lost_packets.size:
             return sent

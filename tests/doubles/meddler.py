@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import zmq
@@ -13,7 +13,7 @@ PATIENCE_MS = 20_000
 
 
 class Meddler:
-    """A proxy that throws frames in both directions, before and after every real message.
+    """A proxy that throws frames in both directions, before and after every real envelope.
 
     To the hub it is the worker, under its name; to the worker it is the hub.
 
@@ -21,8 +21,8 @@ class Meddler:
         context: of the transport.
         hub_address: where the real hub listens.
         identity: of the worker.
-        bad_frames: makes something bad of header and payload.
-        n_each: thrown per real message and direction.
+        bad_frames: makes something bad of the frames of an envelope.
+        n_each: thrown per real envelope that goes to the hub, and to the worker.
 
     Attributes:
         address: where the worker has to connect.
@@ -34,8 +34,8 @@ class Meddler:
         context: zmq.Context[Any],
         hub_address: str,
         identity: bytes,
-        bad_frames: Callable[[bytes, bytes], Sequence[bytes]],
-        n_each: int,
+        bad_frames: Callable[[Sequence[bytes]], Sequence[bytes]],
+        n_each: Mapping[str, int],
     ) -> None:
         self._bad_frames, self._n_each = bad_frames, n_each
         self.n_thrown = {"hub": 0, "worker": 0}
@@ -69,27 +69,24 @@ class Meddler:
             while not self._stop.is_set():
                 for socket, _ in poller.poll(50):
                     if socket is self._to_worker:
-                        _, header, payload = self._to_worker.recv_multipart()
-                        self._pass_on("hub", self._to_hub, [], header, payload)
+                        _, *frames = self._to_worker.recv_multipart()
+                        self._pass_on("hub", self._to_hub, [], frames)
                     else:
-                        header, payload = self._to_hub.recv_multipart()
-                        self._pass_on("worker", self._to_worker, [self._identity], header, payload)
+                        self._pass_on("worker", self._to_worker, [self._identity], self._to_hub.recv_multipart())
         finally:
             self._to_worker.close()
             self._to_hub.close()
 
-    def _pass_on(self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes) -> None:
-        if not header:  # the worker's greeting, which is there before anybody could meddle
-            socket.send_multipart([*first, header, payload])
+    def _pass_on(self, end: str, socket: zmq.Socket[Any], first: list[bytes], frames: Sequence[bytes]) -> None:
+        if not frames[0]:  # the worker's greeting, which is there before anybody could meddle
+            socket.send_multipart([*first, *frames])
             return
         # Most of them before, where the other end is waiting; what comes behind piles up until it waits again.
-        self._throw(end, socket, first, header, payload, self._n_each - 1)
-        socket.send_multipart([*first, header, payload])
-        self._throw(end, socket, first, header, payload, 1)
+        self._throw(end, socket, first, frames, self._n_each[end] - 1)
+        socket.send_multipart([*first, *frames])
+        self._throw(end, socket, first, frames, 1)
 
-    def _throw(
-        self, end: str, socket: zmq.Socket[Any], first: list[bytes], header: bytes, payload: bytes, n: int
-    ) -> None:
+    def _throw(self, end: str, socket: zmq.Socket[Any], first: list[bytes], frames: Sequence[bytes], n: int) -> None:
         for _ in range(n):
-            socket.send_multipart([*first, *self._bad_frames(header, payload)])
+            socket.send_multipart([*first, *self._bad_frames(frames)])
             self.n_thrown[end] += 1

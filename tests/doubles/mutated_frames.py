@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 
 import msgpack
 import numpy as np
 import xxhash
+from sheafedge.emulator.network.transport.envelope import ENVELOPE_VERSION, unpack_head
 
 Frames = list[bytes]
 _INTEGERS = (0, 1, 7, 8, 2**31, 2**32 - 1, 2**53, 2**63, 2**64 - 1)
@@ -41,7 +43,10 @@ class Mutator:
     def next(self, header: bytes, payload: bytes) -> Frames:
         """Something bad made of these frames, or of those that were captured."""
         while True:
-            made = self._ways[self._draws.integers(len(self._ways))](header, payload)
+            try:
+                made = self._ways[self._draws.integers(len(self._ways))](header, payload)
+            except (ValueError, KeyError, TypeError):  # no header that can be forged
+                continue
             if made != [header, payload]:  # the message itself, sent twice, would be a good one
                 return made
 
@@ -123,6 +128,83 @@ class Mutator:
 
     def _noise(self, header: bytes, payload: bytes) -> Frames:
         return [self._draws.bytes(int(size)) for size in self._draws.integers(0, 300, size=2)]
+
+
+class EnvelopeMutator:
+    """An endless source of bad envelopes: with a bad message in a sound envelope, or bad themselves.
+
+    Args:
+        captured: frames of real envelopes, in the order in which a run sends them.
+        seed: of the attacker.
+    """
+
+    def __init__(self, captured: Sequence[Sequence[bytes]], seed: int) -> None:
+        self._captured = [list(frames) for frames in captured]
+        self._draws = np.random.default_rng(seed)
+        self._messages = Mutator([one for frames in captured for one in _messages_in(frames)], seed)
+        self._ways: tuple[Callable[[Frames], Frames], ...] = (
+            self._bad_message,
+            self._bad_message,
+            self._bad_head,
+            self._other_frames,
+            self._other_places,
+            self._replayed,
+        )
+
+    def next(self, frames: Sequence[bytes]) -> Frames:
+        """Something bad made of these frames, or of those that were captured."""
+        while True:
+            made = self._ways[self._draws.integers(len(self._ways))](list(frames))
+            if made != list(frames):  # the envelope itself, sent twice, would be a good one
+                return made
+
+    def of_the_captured(self) -> Frames:
+        """Something bad made of any real envelope."""
+        return self.next(self._captured[self._draws.integers(len(self._captured))])
+
+    def _bad_message(self, frames: Frames) -> Frames:
+        headers, places = unpack_head(frames[0])
+        payloads, index = frames[1:], int(self._draws.integers(len(headers)))
+        made = self._messages.next(headers[index], payloads[places[index]])
+        if len(made) != 2:
+            return made
+        headers[index], payloads[places[index]] = made
+        return [_head(headers, places), *payloads]
+
+    def _bad_head(self, frames: Frames) -> Frames:
+        made = self._messages.next(frames[0], frames[1])
+        return [*made, *frames[2:]]
+
+    def _other_frames(self, frames: Frames) -> Frames:
+        choices: tuple[Frames, ...] = (
+            frames[:1],
+            frames[:-1],
+            [*frames, b""],
+            frames[::-1],
+            [b"", *frames],
+            frames * 5,
+        )
+        return choices[self._draws.integers(len(choices))]
+
+    def _other_places(self, frames: Frames) -> Frames:
+        headers, places = unpack_head(frames[0])
+        index = int(self._draws.integers(len(places)))
+        places[index] = (0, 1, places[index] + 1, 2**32 - 1)[self._draws.integers(4)]
+        return [_head(headers, places), *frames[1:]]
+
+    def _replayed(self, frames: Frames) -> Frames:
+        return list(self._captured[self._draws.integers(len(self._captured))])
+
+
+def _messages_in(frames: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    headers, places = unpack_head(frames[0])
+    return [(header, frames[1 + place]) for header, place in zip(headers, places, strict=True)]
+
+
+def _head(headers: Sequence[bytes], places: Sequence[int]) -> bytes:
+    """A head of any headers and places, whether they fit each other or not."""
+    table = b"".join(struct.pack(">II", len(header), place) for header, place in zip(headers, places, strict=True))
+    return struct.pack(">BI", ENVELOPE_VERSION, len(headers)) + table + b"".join(headers)
 
 
 def forged(header: bytes, **changes: object) -> bytes:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from doubles.emulation import message, quiet_recorder
+from hypothesis import given
+from hypothesis import strategies as st
 from sheafedge.emulator.contracts import ConfigError, Delivery, InFlight, MessageKind, MessageSlot
-from sheafedge.emulator.recorder import Recorder
+from sheafedge.emulator.recorder import Fate, Recorder
 from sheafedge.emulator.saved_state import SavedState
 
 SLOT = MessageSlot(0, "mix", 3, MessageKind.ENCODER, "gps")
@@ -40,8 +42,8 @@ def seen(now_s: float = 2.0, node: int = 3, round_index: int = 0, **values: Any)
 
 def tell(recorder: Recorder, offered: InFlight, fate: Delivery, delivered: bool, now_s: float = 0.0) -> None:
     """A message, and what became of it."""
-    recorder.offered(offered)
-    recorder.message(now_s, offered, fate, delivered)
+    recorder.offered([offered])
+    recorder.decided([Fate(now_s, offered, fate, delivered)])
 
 
 def test_every_message_is_counted_once_in_total_and_once_by_kind() -> None:
@@ -143,10 +145,10 @@ def fates_of_an_edge() -> Recorder:
     recorder = quiet_recorder()
     tell(recorder, OFFERED, ARRIVED, True, now_s=1.0)
     tell(recorder, OFFERED, losing(1), True, now_s=0.5)
-    recorder.offered(OFFERED)
-    recorder.message(1.0, OFFERED, ARRIVED, False, by_fault=True)
+    recorder.offered([OFFERED])
+    recorder.decided([Fate(1.0, OFFERED, ARRIVED, delivered=False, by_fault=True)])
     tell(recorder, OFFERED, losing(0, 1, 2, 3)._replace(airtime_s=0.0, dropped=True), False)
-    recorder.offered(OFFERED)
+    recorder.offered([OFFERED])
     return recorder
 
 
@@ -199,6 +201,61 @@ def test_order_and_lateness_change_the_hash() -> None:
     assert trace(first, second) != trace(second, first)
     assert trace(first) != trace(first, lambda recorder: recorder.late(message()))
     assert trace(lambda r: r.late(message(sender=1))) != trace(lambda r: r.late(message(sender=2)))
+
+
+fates = st.builds(
+    Fate,
+    offered_s=st.sampled_from([0.5, 0.1 + 0.2]),
+    in_flight=st.builds(
+        InFlight,
+        slot=st.builds(
+            MessageSlot,
+            st.integers(0, 1),
+            st.sampled_from(["mix", "project"]),
+            st.integers(3, 4),
+            st.sampled_from([MessageKind.ENCODER, MessageKind.PROJECTION]),
+            st.sampled_from([None, "gps"]),
+        ),
+        receiver=st.integers(5, 6),
+        size_bytes=st.integers(0, 99),
+        checksum=st.integers(0, 2**64 - 1),
+        frames=st.none(),
+    ),
+    delivery=st.builds(
+        Delivery,
+        arrival_s=st.floats(1.0, 2.0),
+        lost_packets=st.lists(st.integers(0, 9), unique=True).map(lambda lost: np.array(sorted(lost), dtype=np.int64)),
+        n_packets=st.just(10),
+        n_retransmissions=st.integers(0, 3),
+        airtime_s=st.floats(0.0, 0.3),
+        dropped=st.booleans(),
+    ),
+    delivered=st.booleans(),
+    by_fault=st.booleans(),
+)
+
+
+@given(told=st.lists(fates, max_size=8), server=st.sampled_from([None, 3, 5]))
+def test_messages_told_of_together_leave_what_they_leave_one_by_one(told: list[Fate], server: int | None) -> None:
+    kinds = frozenset({MessageKind.ENCODER, MessageKind.PROJECTION})
+    together, one_by_one = (Recorder(kinds, lambda *_: None, server) for _ in range(2))
+    together.offered([fate.in_flight for fate in told])
+    together.decided(told)
+    for fate in told:
+        one_by_one.offered([fate.in_flight])
+        one_by_one.decided([fate])
+    assert together.state() == one_by_one.state()
+
+
+def test_the_chain_of_hashes_is_that_of_every_version_before() -> None:
+    """Of a message in time, one in part with repeats, one that a queue refused, and one of another phase."""
+    recorder = quiet_recorder()
+    other = OFFERED._replace(slot=SLOT._replace(phase="project", kind=MessageKind.PROJECTION, modality=None))
+    tell(recorder, OFFERED, ARRIVED, True, now_s=0.1 + 0.2)
+    tell(recorder, OFFERED, losing(1, 3, n_retransmissions=2), True, now_s=0.1 + 0.2)
+    tell(recorder, OFFERED, losing(0, 1, 2, 3)._replace(dropped=True), False, now_s=1.0)
+    tell(recorder, other, ARRIVED, True, now_s=1.0)
+    assert recorder.trace_hash == "994a692c59bb8e228de2e7c0fbd7cf46"
 
 
 #: What became of a message outside of the usual line -> hash after that alone, by version 0.1.

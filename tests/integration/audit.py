@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,14 @@ class RecordingTransport(MemoryTransport):
         super().__init__(wire)
         self._seen = seen
 
-    def submit(self, message: Message) -> InFlight:
-        in_flight = super().submit(message)
-        frames = in_flight.frames
-        assert in_flight.size_bytes == len(frames.header) + frames.payload.nbytes
-        self._seen.append((message, bytes(frames.header), np.frombuffer(bytes(frames.payload), message.payload.dtype)))
-        return in_flight
+    def submit(self, messages: Sequence[Message]) -> list[InFlight]:
+        in_flights = super().submit(messages)
+        for message, in_flight in zip(messages, in_flights, strict=True):
+            frames = in_flight.frames
+            assert in_flight.size_bytes == len(frames.header) + frames.payload.nbytes
+            numbers = np.frombuffer(bytes(frames.payload), message.payload.dtype)
+            self._seen.append((message, bytes(frames.header), numbers))
+        return in_flights
 
 
 def runs(values: NDArray[Any]) -> set[bytes]:

@@ -50,6 +50,7 @@ SMALL = {
     "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_batched"],
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
     "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
+    "messages": ["--nodes", "10", "--degree", "4", "--rounds", "2", "--repeats", "1", "--floats", "8", "2000"],
     "hub": ["--peers", "5", "--messages", "20", "--repeats", "2", "--kilobytes", "1"],
     "scale": [
         "--clients",
@@ -104,6 +105,17 @@ def test_links_are_asked_with_every_queue_and_lose_what_they_should(capsys: pyte
         assert figures["messages_per_s"] > 0
         assert 0.0 < figures["repeats_per_packet"] < 0.2
         assert 0.9 < figures["arrived_share"] <= 1.0
+
+
+def test_a_message_is_timed_from_its_sender_to_the_inbox_of_its_receiver(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = report("messages", capsys)["microseconds_per_message"]
+    assert printed.keys() == {"8 floats, lossy", "8 floats, clean", "2000 floats, lossy", "2000 floats, clean"}
+    for of_load in printed.values():
+        assert of_load.keys() == {"memory", "zmq"}
+        for figures in of_load.values():
+            assert all(figures[part] > 0.0 for part in ("all_in", "network", "transport", "links"))
+            rest = figures["network"] - figures["transport"] - figures["links"]
+            assert figures["trace_counters_and_clock"] == pytest.approx(rest)
 
 
 @pytest.mark.slow

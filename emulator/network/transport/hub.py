@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import zmq
-from numpy.typing import NDArray
 
 from ...contracts import InFlight
 from .connection_descriptors import KERNEL_BYTES
+from .envelope import MAX_HEAD_BYTES, Envelope
 from .errors import TransportError, WireError
 from .intake import Intake
 from .single_connection import SingleConnection
 from .sockets import allow_connections, open_socket, send_frames
-from .wire import Wire, WireFrames
-from .wire_header import MAX_HEADER_BYTES
+from .wire import Wire
 from .wire_transport import in_flight_of
 
 #: The first message of a worker, for which the hub waits: two frames without content.
@@ -23,9 +21,9 @@ JOIN_FRAMES = (b"", b"")
 
 
 class Hub:
-    """Receives messages of known workers, and forwards what survived; refuses everything else and goes on.
+    """Receives envelopes of known workers, and forwards what survived; refuses everything else and goes on.
 
-    What it takes is whole: the payload fits its checksum, so that no link carries what its receiver could not read.
+    What it takes is whole: payloads fit their checksums, so that no link carries what its receiver could not read.
 
     Args:
         context: owner of the socket.
@@ -55,7 +53,7 @@ class Hub:
             allow_connections(len(workers))
         self._socket = open_socket(context, zmq.ROUTER, timeout_s, wire.max_frame_bytes)
         self._socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a vanished worker is an error, not silence
-        self._socket.setsockopt(zmq.RCVHWM, 0)  # see `RpcSocket`; the worker sends one message at a time
+        self._socket.setsockopt(zmq.RCVHWM, 0)  # see `RpcSocket`; the worker sends one envelope at a time
         self._socket.setsockopt(zmq.RCVBUF, KERNEL_BYTES)
         self._connection = None if address.startswith("inproc://") else SingleConnection(context, self._socket)
         try:
@@ -67,11 +65,11 @@ class Hub:
                 f"hub cannot listen at {address!r} ({error}); use inproc://NAME, ipc://FILE or tcp://HOST:PORT"
             ) from None
         self.address = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
-        self._intake = Intake(self._socket, 3, f"hub at {self.address} got no message", timeout_s)
+        self._intake = Intake(self._socket, 1, f"hub at {self.address} got no message", timeout_s)
 
     @property
     def n_refused(self) -> int:
-        """Number of messages that were dropped: malformed, unexpected, or of an unknown worker."""
+        """Number of envelopes that were dropped: malformed, unexpected, or of an unknown worker."""
         return self._intake.n_refused
 
     @property
@@ -90,39 +88,32 @@ class Hub:
         Raises:
             TransportError: it did not come in time.
         """
-        parts = self._intake.next(lambda parts: _check_join(parts, worker))
+        parts = self._intake.next(len(JOIN_FRAMES), lambda parts: _check_join(parts, worker))
         if self._connection is not None:
             self._connection.keep(parts[-1])
 
-    def receive(self, expected: bytes) -> InFlight:
-        """The message of a worker with this header; whatever else arrives before it is counted and dropped.
+    def receive(self, head: bytes, n_payloads: int) -> list[InFlight]:
+        """The messages of an envelope with this head; whatever else arrives before it is counted and dropped.
 
         Args:
-            expected: header of the message that comes next; a replayed message has another one.
+            head: head of the envelope that comes next; that of a replayed one is another.
+            n_payloads: number of its payloads.
 
         Raises:
-            TransportError: no message came in time.
+            TransportError: it did not come in time.
         """
-        return self._intake.next(lambda parts: self._take(parts, expected))
+        return self._intake.next(1 + n_payloads, lambda parts: self._take(parts, head))
 
-    def forward(self, worker: bytes, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> bytes:
-        """Send on what survived to the worker that plays the receiver.
-
-        Returns:
-            The header that it was sent with.
+    def forward(self, worker: bytes, envelope: Envelope) -> None:
+        """Send what survived of messages on to the worker that plays their receivers.
 
         Raises:
-            WireError: the message is damaged, or of no use unless whole.
-            TransportError: the worker is gone, or does not take the message in time.
+            TransportError: the worker is gone, or does not take the envelope in time.
         """
-        frames: WireFrames = in_flight.frames
-        left = self._wire.without_packets(frames, lost_packets, packet_bytes)
-        payload = left.payload if left.carrier is None else left.carrier  # an untouched frame is not copied
         try:
-            send_frames(self._socket, [worker, left.header, payload])
+            send_frames(self._socket, [worker, envelope.head, *envelope.payloads])
         except zmq.ZMQError as error:
             raise TransportError(f"hub cannot reach worker {worker!r} ({error}); is it still running?") from None
-        return left.header
 
     def close(self) -> None:
         """Free the socket, and the file of an `ipc://` address, which ZeroMQ leaves behind; safe to call twice."""
@@ -137,15 +128,15 @@ class Hub:
             self._connection.close()
         self._socket.close(linger=0)
 
-    def _take(self, parts: list[zmq.Frame], expected: bytes) -> InFlight:
-        worker, header, payload = parts
+    def _take(self, parts: list[zmq.Frame], expected: bytes) -> list[InFlight]:
+        worker, head, *carriers = parts
         if worker.bytes not in self._workers:
             raise WireError(f"unknown worker {worker.bytes!r}")
-        frames = WireFrames(header_content(header), payload.buffer, payload)
-        # The whole header is compared, round and checksum included, so that a replayed message is refused.
-        if frames.header != expected:
-            raise WireError(f"worker {worker.bytes!r} sent something else than the message that was to come")
-        return in_flight_of(self._wire.read_verified(frames.header, frames.payload), frames)
+        # The whole head is compared, rounds and checksums included, so that a replayed message is refused.
+        if head_content(head) != expected:
+            raise WireError(f"worker {worker.bytes!r} sent something else than the messages that were to come")
+        frames = self._wire.opened(expected, [carrier.buffer for carrier in carriers], carriers)
+        return [in_flight_of(one) for one in frames]
 
 
 def _check_join(parts: list[zmq.Frame], worker: bytes) -> list[zmq.Frame]:
@@ -156,14 +147,14 @@ def _check_join(parts: list[zmq.Frame], worker: bytes) -> list[zmq.Frame]:
     return parts
 
 
-def header_content(frame: zmq.Frame) -> bytes:
-    """Bytes of a header, not copied where no header can be so long.
+def head_content(frame: zmq.Frame) -> bytes:
+    """Bytes of an envelope's head, not copied where no head can be so long.
 
     Raises:
-        WireError: the frame is longer than any header.
+        WireError: the frame is longer than any head.
     """
-    if len(frame) > MAX_HEADER_BYTES:
-        raise WireError(f"header of {len(frame)} bytes is longer than {MAX_HEADER_BYTES}, which no header is")
+    if len(frame) > MAX_HEAD_BYTES:
+        raise WireError(f"head of {len(frame)} bytes is longer than {MAX_HEAD_BYTES}, which no head is")
     return frame.bytes
 
 

@@ -19,7 +19,7 @@ class Intake:
 
     Args:
         socket: socket whose receives give up after `timeout_s`.
-        n_frames: number of frames of a message as this socket sees it.
+        n_of_sender: number of frames that the socket itself puts before each message, such as the name of its sender.
         silence: begins the sentence about a wait in vain, such as "worker got nothing from the hub".
         timeout_s: longest wait for a message that can be taken; with frames that cannot, at most twice that.
 
@@ -28,17 +28,18 @@ class Intake:
         last_refusal: why the latest of them was; empty when none was.
     """
 
-    def __init__(self, socket: zmq.Socket[bytes], n_frames: int, silence: str, timeout_s: float) -> None:
-        self._socket, self._n_frames = socket, n_frames
+    def __init__(self, socket: zmq.Socket[bytes], n_of_sender: int, silence: str, timeout_s: float) -> None:
+        self._socket, self._n_of_sender = socket, n_of_sender
         self._silence, self._timeout_s = silence, timeout_s
         self.n_refused = 0
         self.last_refusal = ""
 
-    def next(self, take: Callable[[list[zmq.Frame]], _Taken]) -> _Taken:
+    def next(self, n_frames: int, take: Callable[[list[zmq.Frame]], _Taken]) -> _Taken:
         """The first of the coming messages that `take` does not refuse.
 
         Args:
-            take: function of `n_frames` frames; refuses them with a `WireError`.
+            n_frames: number of frames that the message was sent as.
+            take: function of these frames, behind those of the socket; refuses them with a `WireError`.
 
         Raises:
             TransportError: none came in time, or the socket is gone.
@@ -46,7 +47,7 @@ class Intake:
         deadline_s = time.monotonic() + self._timeout_s
         while True:
             try:
-                frames = self._received()
+                frames = self._received(n_frames)
             except zmq.Again:
                 raise self._timeout_error() from None
             except zmq.ZMQError as error:
@@ -60,19 +61,22 @@ class Intake:
             if time.monotonic() > deadline_s:
                 raise self._timeout_error()
 
-    def _received(self) -> list[zmq.Frame]:
+    def _received(self, n_sent: int) -> list[zmq.Frame]:
         """Frames of the next message that has as many as it should."""
+        n_wanted = self._n_of_sender + n_sent
         while True:
             frames = [self._socket.recv(copy=False)]
             n_found = 1
             while frames[-1].more:
                 frame = self._socket.recv(copy=False)
                 n_found += 1
-                frames = [*frames, frame] if n_found <= self._n_frames else [frame]  # a million of them are not kept
-            if n_found == self._n_frames:
+                if n_found <= n_wanted:
+                    frames.append(frame)
+                else:
+                    frames = [frame]  # a million of them are not kept
+            if n_found == n_wanted:
                 return frames
-            of_sender = self._n_frames - 2  # the identity that a ROUTER puts before what was sent
-            self._refuse(f"a message has two frames, got {n_found - of_sender}")
+            self._refuse(f"{n_sent} frames were to come, got {n_found - self._n_of_sender}")
 
     def _refuse(self, reason: str) -> None:
         self.n_refused += 1

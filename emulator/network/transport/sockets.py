@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import zmq
 
@@ -13,9 +14,9 @@ if sys.platform != "win32":
     import resource
 
 _QUEUED_MESSAGES = 1000  # bound on what waits in a socket
-# Below this pyzmq copies what it sends. Handing the memory over costs a bookkeeping thread about 15 us a frame,
-# more than copying 160 KB (measured 17 against 30 us); far larger frames are better not copied.
-_COPY_BELOW_BYTES = 1 << 20
+#: Below this pyzmq copies what it sends. Handing the memory over costs a bookkeeping thread about 15 us a frame,
+#: more than copying 160 KB (measured 17 against 30 us); far larger frames are better not copied.
+COPY_BELOW_BYTES = 1 << 20
 _MORE = int(zmq.SNDMORE)  # a plain number: pyzmq's own flags are enumerations, and putting two together costs 1 us
 #: Open files of a process that are no connections: torch, data, logs, ZeroMQ's own.
 _OTHER_FILES = 256
@@ -63,11 +64,11 @@ def open_socket(
         (zmq.MAXMSGSIZE, max_frame_bytes),
     ):
         socket.setsockopt(option, value)
-    socket.copy_threshold = _COPY_BELOW_BYTES
+    socket.copy_threshold = COPY_BELOW_BYTES
     return socket
 
 
-def send_frames(socket: zmq.Socket[bytes], frames: Sequence[bytes | memoryview | zmq.Frame]) -> None:
+def send_frames(socket: zmq.Socket[bytes], frames: Sequence[Any]) -> None:
     """Send one message of these frames; `send_multipart` takes twice as long.
 
     Raises:

@@ -16,7 +16,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from ...contracts import MODALITIES, Message, MessageKind, MessageSlot, Modality, NodeId
+from ...contracts import MODALITIES, MessageKind, MessageSlot, Modality, NodeId
 from .errors import WireError
 from .packed_limits import unpack_limited
 
@@ -57,7 +57,8 @@ class Header(NamedTuple):
     """Description of a payload, for the hub and the receiver.
 
     Attributes:
-        kind, sender, receiver, round_index, phase, modality: as of `Message`.
+        slot: slot under which the receiver files the message.
+        receiver: as of `Message`.
         dtype: type of the payload's numbers, a key of `DTYPES`.
         n_elements: length of the vector that was sent, lost coordinates included.
         payload_checksum: xxh3_64 of the payload frame that travels with this header.
@@ -65,22 +66,13 @@ class Header(NamedTuple):
         lost_packets: [n_lost] ascending indices of packets that are missing in the payload frame.
     """
 
-    kind: MessageKind
-    sender: NodeId
+    slot: MessageSlot
     receiver: NodeId
-    round_index: int
-    phase: str
-    modality: Modality | None
     dtype: str
     n_elements: int
     payload_checksum: int
-    packet_bytes: int
-    lost_packets: NDArray[np.int64]
-
-    @property
-    def slot(self) -> MessageSlot:
-        """Slot under which the receiver files the message."""
-        return MessageSlot(self.round_index, self.phase, self.sender, self.kind, self.modality)
+    packet_bytes: int = 0
+    lost_packets: NDArray[np.int64] = NOTHING_LOST
 
     @property
     def full_bytes(self) -> int:
@@ -88,17 +80,9 @@ class Header(NamedTuple):
         return self.n_elements * DTYPES[self.dtype].itemsize
 
 
-def describe(message: Message, dtype: str, payload_checksum: int) -> Header:
-    """Header of a message that has not lost anything yet."""
-    return Header(
-        message.kind, message.sender, message.receiver, message.round_index, message.phase, message.modality,
-        dtype, message.payload.size, payload_checksum, 0, NOTHING_LOST,
-    )  # fmt: skip
-
-
 def header_bytes(kind: MessageKind, phase: str, modality: Modality | None = None) -> int:
     """Length of the header frame of any message of this kind, phase and modality that has lost no packet."""
-    return len(pack_header(Header(kind, 0, 0, 0, phase, modality, "<f4", 0, 0, 0, NOTHING_LOST)))
+    return len(pack_header(Header(MessageSlot(0, phase, 0, kind, modality), 0, "<f4", 0, 0)))
 
 
 def pack_header(header: Header) -> bytes:
@@ -107,27 +91,47 @@ def pack_header(header: Header) -> bytes:
     Raises:
         WireError: an id, the round or a packet index does not fit its field, or there are too many of the latter.
     """
-    try:
-        body = (
-            _static_part(header.kind, header.phase, header.modality, header.dtype)
-            + _COUNTS.pack(
-                _KEY["sender"], _UINT64, header.sender,
-                _KEY["receiver"], _UINT64, header.receiver,
-                _KEY["round"], _UINT64, header.round_index,
-                _KEY["n_elements"], _UINT64, header.n_elements,
-                _KEY["payload_checksum"], _UINT64, header.payload_checksum,
-                _KEY["packet_bytes"], _UINT64, header.packet_bytes,
-            )
-            + _indices(header.lost_packets)
-        )  # fmt: skip
-    except (struct.error, ValueError, TypeError, OverflowError) as error:
-        raise WireError(f"message from {header.sender!r} to {header.receiver!r} has no header: {error}") from None
+    body = _body(header)
     if len(body) + 8 > MAX_HEADER_BYTES:
         raise WireError(
-            f"{header.kind} from {header.sender} lost {header.lost_packets.size} packets, more than its header can "
-            "list; raise link.packet_bytes"
+            f"{header.slot.kind} from {header.slot.sender} lost {header.lost_packets.size} packets, more than its"
+            " header can list; raise link.packet_bytes"
         )
-    return body + struct.pack(">Q", xxhash.xxh3_64_intdigest(body))
+    return body + xxhash.xxh3_64_digest(body)
+
+
+class HeaderForm:
+    """Headers of the messages of a broadcast, which differ in their receivers only.
+
+    Args:
+        header: that of any of them; nothing was lost.
+
+    Raises:
+        WireError: an id or the round does not fit its field.
+    """
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        body = _body(header)
+        at = len(body) - len(_NOTHING_LOST_PART) - _COUNTS.size + _RECEIVER_AT
+        self._before, self._behind = body[:at], body[at + 8 :]
+
+    def of(self, receiver: NodeId) -> Header:
+        """The header for this receiver."""
+        slot, _, dtype, n_elements, payload_checksum, _, _ = self.header
+        return Header(slot, receiver, dtype, n_elements, payload_checksum)
+
+    def packed(self, receiver: NodeId) -> bytes:
+        """What `pack_header` makes for this receiver.
+
+        Raises:
+            WireError: the receiver does not fit its field.
+        """
+        try:
+            body = self._before + _RECEIVER.pack(receiver) + self._behind
+        except struct.error as error:
+            raise _without_header(self.header.slot.sender, receiver, error) from None
+        return body + xxhash.xxh3_64_digest(body)
 
 
 def unpack_header(frame: bytes) -> Header:
@@ -148,12 +152,14 @@ def unpack_map(frame: bytes) -> Header:
     if int.from_bytes(frame[-8:], "big") != xxhash.xxh3_64_intdigest(frame[:-8]):
         raise WireError("header does not match its checksum; it was changed or cut on its way")
     header = Header(
-        kind=_kind(fields["kind"]),
-        sender=_count(fields, "sender"),
+        slot=MessageSlot(
+            round_index=_count(fields, "round"),
+            phase=fields["phase"],
+            sender=_count(fields, "sender"),
+            kind=_kind(fields["kind"]),
+            modality=_modality(fields["modality"]),
+        ),
         receiver=_count(fields, "receiver"),
-        round_index=_count(fields, "round"),
-        phase=fields["phase"],
-        modality=_modality(fields["modality"]),
         dtype=_dtype(fields["dtype"]),
         n_elements=_count(fields, "n_elements"),
         payload_checksum=_count(fields, "payload_checksum"),
@@ -183,7 +189,7 @@ def unpack_usual(frame: bytes) -> Header | None:
     kind, phase, modality, dtype = first
     sender, receiver, round_index, n_elements, checksum, packet_bytes = counts[2::3]
     return Header(
-        kind, sender, receiver, round_index, phase, modality, dtype, n_elements, checksum, packet_bytes, NOTHING_LOST
+        MessageSlot(round_index, phase, sender, kind, modality), receiver, dtype, n_elements, checksum, packet_bytes
     )
 
 
@@ -274,6 +280,30 @@ def _static_part(kind: MessageKind, phase: str, modality: Modality | None, dtype
     return bytes([0x80 | len(_FIELDS)]) + pairs  # a msgpack map of this many pairs
 
 
+def _body(header: Header) -> bytes:
+    """A header without its checksum."""
+    slot = header.slot
+    try:
+        return (
+            _static_part(slot.kind, slot.phase, slot.modality, header.dtype)
+            + _COUNTS.pack(
+                _KEY["sender"], _UINT64, slot.sender,
+                _KEY["receiver"], _UINT64, header.receiver,
+                _KEY["round"], _UINT64, slot.round_index,
+                _KEY["n_elements"], _UINT64, header.n_elements,
+                _KEY["payload_checksum"], _UINT64, header.payload_checksum,
+                _KEY["packet_bytes"], _UINT64, header.packet_bytes,
+            )
+            + _indices(header.lost_packets)
+        )  # fmt: skip
+    except (struct.error, ValueError, TypeError, OverflowError) as error:
+        raise _without_header(slot.sender, header.receiver, error) from None
+
+
+def _without_header(sender: object, receiver: object, error: Exception) -> WireError:
+    return WireError(f"message from {sender!r} to {receiver!r} has no header: {error}")
+
+
 def _indices(lost_packets: NDArray[np.int64]) -> bytes:
     """Lost packets, and the key of the checksum that ends the header."""
     packed = lost_packets.astype(_INDEX).tobytes() if lost_packets.size else b""
@@ -281,6 +311,9 @@ def _indices(lost_packets: NDArray[np.int64]) -> bytes:
 
 
 _NOTHING_LOST_PART = _indices(NOTHING_LOST)
+_RECEIVER = struct.Struct(">Q")
+#: Of the receiver's number, in the part of the header that counts.
+_RECEIVER_AT = sum(len(_KEY[name]) + 1 for name in ("sender", "receiver")) + 8
 _USUAL_END = _COUNTS.size + len(_NOTHING_LOST_PART) + 8
 _COUNTED_KEYS = tuple(_KEY[name] for name in _COUNTED)
 _COUNTED_MARKERS = (_UINT64,) * len(_COUNTED)

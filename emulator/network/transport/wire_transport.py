@@ -6,12 +6,14 @@ over ZeroMQ.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ...contracts import InFlight, Message
+from ...contracts import Arrival, InFlight, Message
 from .errors import TransportError
-from .wire import Header, Wire, WireFrames
+from .wire import Wire, WireFrames, messages_of
 
 
 class WireTransport:
@@ -34,19 +36,15 @@ class WireTransport:
 
     def unpacked(self, header: bytes, payload: bytes) -> InFlight:
         """The message of a checkpoint, at the hub again."""
-        frames = WireFrames(header, memoryview(payload))
-        return in_flight_of(self._wire.read_header(header, len(payload)), frames)
+        return in_flight_of(WireFrames(header, memoryview(payload), self._wire.read_header(header, len(payload))))
 
-    def forward_damaged(
-        self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int, flipped_bits: NDArray[np.int64]
-    ) -> Message:
+    def forward_damaged(self, arrival: Arrival, flipped_bits: NDArray[np.int64]) -> Message:
         """Message as the receiver reads it after bits of its payload were flipped behind the hub.
 
         No socket carries it, because a receiver does not report what it refuses.
 
         Args:
-            in_flight: the message at the hub.
-            lost_packets, packet_bytes: losses beside the flipped bits, see `Wire.without_packets`.
+            arrival: the message at the hub, and losses beside the flipped bits.
             flipped_bits: [n] numbers of bits, counted modulo the length of what is left of the payload.
 
         Raises:
@@ -55,26 +53,28 @@ class WireTransport:
         """
         self._check_open()
         # Bits are flipped behind the hub, so that the checksum of what is left is right and the receiver has to notice.
-        left = self._wire.without_packets(in_flight.frames, lost_packets, packet_bytes)
+        (left,) = self._left(arrival)
         return self._wire.decode(left.header, with_flipped_bits(left.payload, flipped_bits))
 
     def close(self) -> None:
         """Refuse further messages; safe to call twice."""
         self._is_closed = True
 
+    def _left(self, *arrivals: Arrival) -> Iterator[WireFrames]:
+        """What survived of messages, one after the other as they are asked for."""
+        for in_flight, lost_packets, packet_bytes in arrivals:
+            frames: WireFrames = in_flight.frames
+            yield self._wire.without_packets(frames, lost_packets, packet_bytes) if lost_packets.size else frames
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise TransportError("transport is closed; build a new one for another run")
 
 
-def in_flight_of(header: Header, frames: WireFrames) -> InFlight:
-    """A message at the hub: what its link may know about it, and the frames to forward.
-
-    Args:
-        header: header of the frames, checked.
-        frames: frames of the message, as received.
-    """
-    return InFlight(header.slot, header.receiver, frames.size_bytes, header.payload_checksum, frames)
+def in_flight_of(frames: WireFrames) -> InFlight:
+    """A message at the hub: what its link may know about it, and the frames to forward."""
+    found = frames.found
+    return InFlight(found.slot, found.receiver, frames.size_bytes, found.payload_checksum, frames)
 
 
 def with_flipped_bits(payload: memoryview, flipped_bits: NDArray[np.int64]) -> bytes:
@@ -94,18 +94,20 @@ class MemoryTransport(WireTransport):
         wire: wire format, with the kinds of messages that may cross.
     """
 
-    def submit(self, message: Message) -> InFlight:
-        """Encode the message as its sender would, and read its header as the hub would.
+    #: What it hands over is checked when it arrives: a sender must not have changed it by then.
+    forwards_ahead = False
+
+    def submit(self, messages: Sequence[Message]) -> list[InFlight]:
+        """Encode messages as their senders would.
 
         Raises:
-            WireError: the message must not cross.
+            WireError: a message must not cross; none of them has.
             TransportError: the transport was closed.
         """
         self._check_open()
-        frames = self._wire.encode(message)
-        return in_flight_of(self._wire.read_header(frames.header, frames.payload.nbytes), frames)
+        return [in_flight_of(frames) for frames in self._wire.encode_all(messages)]
 
-    def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
+    def forward(self, arrivals: Sequence[Arrival]) -> list[Message]:
         """Remove the lost packets as the hub would, and decode the rest as the receiver would.
 
         Raises:
@@ -113,5 +115,4 @@ class MemoryTransport(WireTransport):
             TransportError: the transport was closed.
         """
         self._check_open()
-        frames = self._wire.without_packets(in_flight.frames, lost_packets, packet_bytes)
-        return self._wire.decode(frames.header, frames.payload)
+        return messages_of([self._wire.verified(frames) for frames in self._left(*arrivals)])

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-import numpy as np
 import zmq
-from numpy.typing import NDArray
 
-from ...contracts import ConfigError, InFlight, Message
+from ...contracts import Arrival, ConfigError, InFlight, Message
+from .envelope import Envelope
 from .errors import TransportError, WireError
-from .hub import JOIN_FRAMES, Hub, header_content
+from .hub import JOIN_FRAMES, Hub, head_content
 from .intake import Intake
-from .sockets import open_socket, send_frames
-from .wire import Wire
+from .sockets import COPY_BELOW_BYTES, open_socket, send_frames
+from .wire import Wire, WireFrames, messages_of
 from .wire_transport import WireTransport
-
-_SHARED_ABOVE_BYTES = 1 << 15  # below, one copy per message costs less than looking for a frame to share
 
 
 class ZmqTransport(WireTransport):
@@ -78,25 +76,36 @@ class ZmqTransport(WireTransport):
             raise
         self.address = self.hub.address
 
-    def submit(self, message: Message) -> InFlight:
-        """Send the message from the worker, and receive it at the hub.
+    #: Its frames are copies of what senders hold.
+    forwards_ahead = True
+
+    def submit(self, messages: Sequence[Message]) -> list[InFlight]:
+        """Send messages from the worker, and receive them at the hub.
 
         Raises:
-            WireError: the message must not cross.
-            TransportError: it did not come through in time, or the transport was closed.
+            WireError: a message must not cross; none of them has.
+            TransportError: they did not come through in time, or the transport was closed.
         """
         self._check_open()
-        return self.hub.receive(self.worker.send(message))
+        in_flights: list[InFlight] = []
+        for envelope in self.worker.envelopes(messages):
+            self.worker.send(envelope)
+            in_flights += self.hub.receive(envelope.head, len(envelope.payloads))
+        return in_flights
 
-    def forward(self, in_flight: InFlight, lost_packets: NDArray[np.int64], packet_bytes: int) -> Message:
+    def forward(self, arrivals: Sequence[Arrival]) -> list[Message]:
         """Send what survived from the hub, and receive it at the worker.
 
         Raises:
             WireError: the frames are damaged, or of no use unless whole.
-            TransportError: it did not come through in time, or the transport was closed.
+            TransportError: they did not come through in time, or the transport was closed.
         """
         self._check_open()
-        return self.worker.receive(self.hub.forward(self._identity, in_flight, lost_packets, packet_bytes))
+        messages: list[Message] = []
+        for envelope in self._wire.envelopes(self._left(*arrivals)):
+            self.hub.forward(self._identity, envelope)
+            messages += self.worker.receive(envelope.head, len(envelope.payloads))
+        return messages
 
     def close(self) -> None:
         """Free the sockets, and the context unless it is shared; safe to call twice."""
@@ -144,9 +153,8 @@ class Worker:
     ) -> None:
         self._wire = wire
         self._timeout_s = timeout_s
-        self._broadcast: tuple[Message, zmq.Frame] | None = None  # the last large payload, as a frame
         self._socket = open_socket(context, zmq.DEALER, timeout_s, wire.max_frame_bytes)
-        self._intake = Intake(self._socket, 2, "worker got nothing from the hub", timeout_s)
+        self._intake = Intake(self._socket, 0, "worker got nothing from the hub", timeout_s)
         self._socket.setsockopt(zmq.IDENTITY, identity)
         try:
             self._socket.connect(address)
@@ -156,7 +164,7 @@ class Worker:
 
     @property
     def n_refused(self) -> int:
-        """Number of messages that were dropped because they were malformed or unexpected."""
+        """Number of envelopes that were dropped because they were malformed or unexpected."""
         return self._intake.n_refused
 
     @property
@@ -172,61 +180,63 @@ class Worker:
         """
         self._send(JOIN_FRAMES)
 
-    def send(self, message: Message) -> bytes:
-        """Encode a message and hand it to the hub.
-
-        Returns:
-            Its header.
+    def envelopes(self, messages: Sequence[Message]) -> Iterator[Envelope]:
+        """Messages of its nodes as envelopes; each is to be sent, and read, before the next is made.
 
         Raises:
-            WireError: the message must not cross.
+            WireError: a message must not cross.
+        """
+        return self._wire.envelopes(_owned(self._wire.encode_all(messages)))
+
+    def send(self, envelope: Envelope) -> None:
+        """Hand an envelope to the hub.
+
+        Raises:
             TransportError: the hub does not take it in time.
         """
-        frames = self._wire.encode(message)
-        self._send([frames.header, self._payload_frame(message, frames.payload)])
-        return frames.header
+        self._send([envelope.head, *envelope.payloads])
 
-    def receive(self, expected: bytes) -> Message:
-        """The message with this header; its payload is a read-only view of the frame.
+    def receive(self, head: bytes, n_payloads: int) -> list[Message]:
+        """The messages of an envelope with this head; their payloads are read-only views of its frames.
 
         Whatever else arrives before it is counted and dropped.
 
         Args:
-            expected: header of the message that comes next, as `Hub.forward` returns it.
+            head: head of the envelope that comes next.
+            n_payloads: number of its payloads.
 
         Raises:
-            TransportError: no message came in time.
+            TransportError: it did not come in time.
         """
-        return self._intake.next(lambda frames: self._take(frames, expected))
+        return self._intake.next(1 + n_payloads, lambda frames: self._take(frames, head))
 
-    def _send(self, frames: Sequence[bytes | memoryview | zmq.Frame]) -> None:
+    def _send(self, frames: Sequence[Any]) -> None:
         try:
             send_frames(self._socket, frames)
         except zmq.ZMQError as error:
             raise TransportError(f"worker could not send to the hub within {self._timeout_s} s ({error})") from None
 
-    def _take(self, frames: list[zmq.Frame], expected: bytes) -> Message:
-        header = header_content(frames[0])
-        if header != expected:
-            raise WireError("the hub sent something else than the message that was to come")
-        return self._wire.decode(header, frames[1].buffer)
-
-    def _payload_frame(self, message: Message, payload: memoryview) -> memoryview | zmq.Frame:
-        """Frame to send; the messages of a broadcast share one frame, so that a large payload is copied once."""
-        if payload.nbytes < _SHARED_ABOVE_BYTES:
-            return payload
-        if self._broadcast is not None:
-            last, frame = self._broadcast
-            if last.payload is message.payload and (last.round_index, last.phase) == (
-                message.round_index,
-                message.phase,
-            ):
-                return frame
-        frame = zmq.Frame(payload, copy=True)  # the sender may use its array again once the phase is over
-        self._broadcast = (message, frame)
-        return frame
+    def _take(self, frames: list[zmq.Frame], expected: bytes) -> list[Message]:
+        head, *carriers = frames
+        if head_content(head) != expected:
+            raise WireError("the hub sent something else than the messages that were to come")
+        return messages_of(self._wire.opened(expected, [carrier.buffer for carrier in carriers], carriers))
 
     def close(self) -> None:
         """Free the socket; safe to call twice."""
-        self._broadcast = None
         self._socket.close(linger=0)
+
+
+def _owned(frames: Sequence[WireFrames]) -> Iterator[WireFrames]:
+    """The same frames, large payloads as copies: pyzmq copies what is smaller, and sends the rest from its memory.
+
+    The sender may use its array again once the phase is over. Messages of a broadcast share the copy.
+    """
+    copies: dict[int, zmq.Frame] = {}
+    for one in frames:
+        if one.payload.nbytes < COPY_BELOW_BYTES:
+            yield one
+            continue
+        if id(one.payload) not in copies:
+            copies[id(one.payload)] = zmq.Frame(one.payload, copy=True)
+        yield one._replace(carrier=copies[id(one.payload)])

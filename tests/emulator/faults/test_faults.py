@@ -9,9 +9,10 @@ import math
 
 import numpy as np
 import pytest
+from doubles.carried import submitted
 from doubles.emulation import message
 from doubles.stations import HEAVY, LIGHT, Stations, out, plan
-from sheafedge.emulator.contracts import MessageKind
+from sheafedge.emulator.contracts import Arrival, MessageKind
 from sheafedge.emulator.faults.fault_plan import Corruption, FaultPlan
 from sheafedge.emulator.network.transport.errors import WireError
 from sheafedge.emulator.network.transport.wire import Wire
@@ -159,12 +160,12 @@ def test_a_receiver_notices_every_single_bit_that_was_flipped(make: type[MemoryT
     transport = make(Wire(frozenset({MessageKind.ENCODER})))
     try:
         sent = message(values=np.linspace(0.0, 1.0, 6))
-        in_flight = transport.submit(sent)
+        in_flight = submitted(transport, sent)
         n_bits = 8 * (sent.payload.nbytes - 16 * lost.size)
         for bit in range(n_bits):
             with pytest.raises(WireError, match="checksum"):
-                transport.forward_damaged(in_flight, lost, 16, np.array([bit]))
-        sound = transport.forward_damaged(in_flight, lost, 16, np.zeros(0, dtype=np.int64))  # the control
+                transport.forward_damaged(Arrival(in_flight, lost, 16), np.array([bit]))
+        sound = transport.forward_damaged(Arrival(in_flight, lost, 16), np.zeros(0, dtype=np.int64))  # the control
         assert sound.payload[2:].tolist() == sent.payload[2:].tolist()
     finally:
         transport.close()
@@ -182,7 +183,7 @@ def corrupting(share: float, seed: int = 0, edges: frozenset[tuple[int, int]] | 
 
 def n_hit(plan_: FaultPlan, at_s: float = 3.0, receiver: int = 1) -> int:
     transport = MemoryTransport(Wire(frozenset({MessageKind.ENCODER})))
-    sent = [transport.submit(message(receiver=receiver, round_index=index)) for index in range(N_MESSAGES)]
+    sent = [submitted(transport, message(receiver=receiver, round_index=index)) for index in range(N_MESSAGES)]
     return sum(plan_.flipped_bits(one, at_s) is not None for one in sent)
 
 
@@ -202,7 +203,7 @@ def test_only_messages_of_its_time_and_its_edges_are_hit() -> None:
 
 def test_which_messages_are_hit_depends_on_the_seed_and_on_no_other_message() -> None:
     transport = MemoryTransport(Wire(frozenset({MessageKind.ENCODER})))
-    sent = [transport.submit(message(round_index=index)) for index in range(100)]
+    sent = [submitted(transport, message(round_index=index)) for index in range(100)]
 
     def hit(plan_: FaultPlan, order: range) -> list[int]:
         return sorted(index for index in order if plan_.flipped_bits(sent[index], 3.0) is not None)

@@ -167,6 +167,11 @@ def test_as_many_fates_as_transmissions(n: int) -> None:
         assert process.lost(n).dtype == np.bool_
 
 
+def test_transmissions_one_by_one_are_lost_as_those_of_one_message() -> None:
+    one_by_one, together = (IidLoss(0.2, draws()) for _ in range(2))
+    assert [bool(one_by_one.lost(1)[0]) for _ in range(500)] == together.lost(500).tolist()
+
+
 @pytest.mark.parametrize("make", [lambda d: IidLoss(0.2, d), lambda d: GilbertElliottLoss(*NOISY, d)])
 def test_the_same_seed_loses_the_same_and_another_seed_others(make) -> None:  # type: ignore[no-untyped-def]
     first, again, other = (record(make(draws(seed)), 5000) for seed in (1, 1, 2))

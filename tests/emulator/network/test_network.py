@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from doubles.emulation import HEADER_BYTES, DirectTransport, ScriptedLink, message, quiet_recorder
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from sheafedge.emulator.contracts import Message, MessageKind, TopologyError
+from sheafedge.emulator.contracts import Arrival, Link, Message, MessageKind, Modality, TopologyError, Transport
 from sheafedge.emulator.engine import EmulatorEnvironment
+from sheafedge.emulator.faults.fault_plan import NO_FAULTS, Corruption, FaultPlan
+from sheafedge.emulator.faults.outages import Outage, ScheduledOutages, Timetable
+from sheafedge.emulator.network.channels.packet_channel import IdealChannel, LinkSettings, PacketChannel
+from sheafedge.emulator.network.fifo import Fifo
+from sheafedge.emulator.network.loss import IidLoss
+from sheafedge.emulator.network.medium import ProcessorSharing
 from sheafedge.emulator.network.network import Network
+from sheafedge.emulator.network.port import Port
+from sheafedge.emulator.network.transport.wire import Wire
+from sheafedge.emulator.network.transport.wire_transport import MemoryTransport
+from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
 from sheafedge.emulator.saved_state import SavedState
 
 PAYLOAD_PACKETS, HEADER_PACKET = (0, 1), 2  # of a default message: four float64 in two packets, and the header
@@ -34,8 +49,7 @@ class Site:
         return lambda arriving: self.arrived.append((self.env.now, node, arriving))
 
     def send(self, *messages: Message) -> None:
-        for each in messages:
-            self.network.send(each)
+        self.network.send(messages)
         self.env.run()
 
 
@@ -107,7 +121,7 @@ def test_traffic_is_counted_in_total_by_kind_and_by_sender() -> None:
 
 def test_a_link_that_decides_later_is_asked_once_and_heard_when_it_knows() -> None:
     site = Site(delay_s=3.0, decides_after_s=2.0)
-    site.network.send(message(0, 1))
+    site.network.send([message(0, 1)])
     traffic = site.recorder.traffic
     assert (traffic.messages, traffic.waiting_messages) == (1, 1)
     site.env.run(until=2.5)
@@ -134,9 +148,9 @@ def test_messages_after_a_restore_get_numbers_that_none_of_those_that_wait_has()
     transport = Keeping()
     before, after = (Site(transport, decides_after_s=2.0) for _ in range(2))
     for _ in range(2):
-        before.network.send(message(0, 1))
+        before.network.send([message(0, 1)])
     assert list(after.network.restore(SavedState(before.network.state()))) == [0, 1]
-    after.network.send(message(0, 1))
+    after.network.send([message(0, 1)])
     offers = SavedState(after.network.state()).part("offers").listed()
     assert [offer.part("number").count() for offer in offers] == [0, 1, 2]
 
@@ -153,6 +167,124 @@ def test_a_refused_message_is_lost_and_counted_as_dropped() -> None:
     assert site.arrived == []
     traffic = site.recorder.traffic
     assert (traffic.messages, traffic.lost_messages, traffic.dropped_messages) == (1, 1, 1)
+
+
+class Switch:
+    """Nodes 0 to 2 in a triangle with lossy links over a transport, and all that a run leaves of their messages."""
+
+    def __init__(self, wire_transport: Transport, queue: str, faults: FaultPlan = NO_FAULTS) -> None:
+        env, self.recorder = EmulatorEnvironment(seed=3), quiet_recorder()
+        self.env, self.transport, medium = env, wire_transport, ProcessorSharing(env)
+        settings = LinkSettings(1e6, 0.001, 0.0, packet_bytes=16, retry_limit=1, retry_interval_s=0.002)
+        self.arrived: list[tuple[Any, ...]] = []
+        self.links: dict[tuple[int, int], Link] = {}
+        for node in range(3):
+            sender: Fifo | Port = Fifo(env, 900) if queue == "fifo" else Port(env, medium, has_classes=True)
+            for peer in {0, 1, 2} - {node}:
+                loss = IidLoss(0.3, env.stream("link", node, peer))
+                # Of one node without airtime: its messages arrive together, others meet them in the same instant.
+                channel = IdealChannel(16) if node == 2 else PacketChannel(settings, loss)
+                self.links[node, peer] = sender.link(channel)
+        deliver = {node: self._arrived_at(node) for node in range(3)}
+        self.network = Network(env, wire_transport, self.links, deliver, self.recorder, faults)
+
+    def _arrived_at(self, node: int) -> Callable[[Message], None]:
+        def take(one: Message) -> None:
+            lost = None if one.received is None else one.received.tobytes()
+            self.arrived.append((self.env.now, node, one.slot, one.receiver, one.payload.tobytes(), lost))
+
+        return take
+
+    def play(self, phases: Sequence[tuple[float, Sequence[Message]]], *, together: bool) -> tuple[Any, ...]:
+        """Messages by the instant at which they are sent: arrivals, trace and counters, and what is left half way."""
+        for at_s, messages in phases:
+            for batch in [messages] if together else [[one] for one in messages]:
+                self.env.call_at(at_s, lambda _, batch=batch: self.network.send(batch))
+        self.env.run(until=0.004)
+        half_way = self.network.state()
+        self.env.run()
+        self.transport.close()
+        return self.arrived, self.recorder.state(), plain(half_way), plain(self.env.state())
+
+
+def plain(state: Any) -> str:
+    """A state as text, arrays with all their bytes."""
+    return json.dumps(state, default=lambda array: array.tolist(), sort_keys=True)
+
+
+@st.composite
+def sendings(draw: st.DrawFn) -> list[tuple[float, list[Message]]]:
+    """What three nodes send, each at an instant of its own or of another, some of it broadcasts."""
+    made = []
+    for sender in draw(st.lists(st.integers(0, 2), min_size=1, max_size=4)):
+        peers = sorted({0, 1, 2} - {sender})
+        messages = []
+        for round_index in range(draw(st.integers(1, 4))):
+            values = np.arange(draw(st.integers(1, 20)), dtype=np.float64)
+            kind = draw(st.sampled_from([MessageKind.ENCODER, MessageKind.PROJECTION, MessageKind.PROTOTYPES]))
+            modality: Modality | None = "rf" if kind is MessageKind.ENCODER else None
+            phase = f"phase {len(made)}"
+            messages += [Message(kind, sender, peer, round_index, phase, values, modality) for peer in peers]
+        made.append((draw(st.sampled_from([0.0, 0.001, 0.003])), draw(st.permutations(messages))))
+    return made
+
+
+OUT = FaultPlan(
+    seed=1,
+    edges={(0, 1): Timetable([ScheduledOutages([Outage(0.002, 0.0035)])])},
+    corruptions=(Corruption(None, 0.3, Timetable([ScheduledOutages([Outage(0.0, math.inf)])]), "corrupted"),),
+)
+WIRE_TRANSPORTS: dict[str, Callable[[Wire], Transport]] = {"memory": MemoryTransport, "zmq": ZmqTransport}
+
+
+@pytest.mark.parametrize("faults", [NO_FAULTS, OUT], ids=["sound", "faults"])
+@pytest.mark.parametrize("queue", ["fifo", "port"])
+@settings(max_examples=25, deadline=None)
+@given(phases=sendings())
+def test_messages_sent_together_fare_as_one_by_one_over_any_transport(
+    queue: str, faults: FaultPlan, phases: list[tuple[float, list[Message]]]
+) -> None:
+    """Same fates, bytes, instants, order of arrivals, trace, draws, and same messages on air in a checkpoint."""
+    alone = Switch(MemoryTransport(Wire(frozenset(MessageKind))), queue, faults).play(phases, together=False)
+    for make in WIRE_TRANSPORTS.values():
+        switch = Switch(make(Wire(frozenset(MessageKind))), queue, faults)
+        assert switch.play(phases, together=True) == alone
+
+
+class Counting(DirectTransport):
+    """Counts how often, and how many messages cross."""
+
+    def __init__(self) -> None:
+        self.submitted: list[int] = []
+        self.forwarded: list[int] = []
+
+    def submit(self, messages: Sequence[Message]) -> list[Any]:
+        self.submitted.append(len(messages))
+        return super().submit(messages)
+
+    def forward(self, arrivals: Sequence[Arrival]) -> list[Message]:
+        self.forwarded.append(len(arrivals))
+        return super().forward(arrivals)
+
+
+@pytest.mark.parametrize(("ahead", "forwarded"), [(True, [3, 1]), (False, [1, 1, 1, 1])])
+def test_messages_cross_together_and_ahead_of_their_arrival_where_they_may(ahead: bool, forwarded: list[int]) -> None:
+    transport = Counting()
+    transport.forwards_ahead = ahead
+    site = Site(transport, delay_s=0.5)
+    site.network.send([message(), message(1, 0), message()])
+    site.env.run(until=0.25)
+    site.send(message(1, 0))  # while two of the three are on air
+    assert [(at_s, node) for at_s, node, _ in site.arrived] == [(0.0, 0), (0.25, 0), (0.5, 1), (0.5, 1)]
+    assert (transport.submitted, transport.forwarded) == ([3, 1], forwarded)
+
+
+def test_one_message_to_a_stranger_stops_all_that_are_sent_with_it() -> None:
+    site = Site()
+    with pytest.raises(TopologyError, match="node 0 sent to 2"):
+        site.send(message(), message(0, 2))
+    site.env.run()
+    assert (site.arrived, site.recorder.traffic.messages) == ([], 0)
 
 
 def trace_of(*messages: Message, start_s: float = 0.0, **link: Any) -> str:

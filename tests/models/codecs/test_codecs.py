@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from doubles.carried import forwarded, submitted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -117,7 +118,7 @@ def test_bytes_follow_the_formula_for_vectors_of_any_size(name: str, n: int, dty
     }
     assert payload.nbytes == formula[name]
     message = Message(MessageKind.ENCODER, 0, 1, 0, "mix", payload, "rf")
-    size = MemoryTransport(Wire(frozenset({MessageKind.ENCODER}))).submit(message).size_bytes
+    size = submitted(MemoryTransport(Wire(frozenset({MessageKind.ENCODER}))), message).size_bytes
     assert size == header_bytes(MessageKind.ENCODER, "mix", "rf") + formula[name]
     assert size == message_bytes(MessageKind.ENCODER, "mix", "rf", payload.size, payload.dtype.str)
     assert one.decode(payload, None, n).values.shape == (n,)
@@ -231,7 +232,7 @@ def test_a_lost_packet_loses_its_own_coordinates_only(name: str, packet_bytes: i
     transport = MemoryTransport(Wire(frozenset({MessageKind.ENCODER})))
     n_packets = -(-message.payload.nbytes // packet_bytes)
     lost = np.flatnonzero(draws.random(n_packets) < 0.4)
-    arrived = transport.forward(transport.submit(message), lost if lost.size else np.array([0]), packet_bytes)
+    arrived = forwarded(transport, submitted(transport, message), lost if lost.size else np.array([0]), packet_bytes)
     whole = one.decode(message.payload, None, N)
     said, known = one.decode(arrived.payload, arrived.received, N)
     assert known is not None

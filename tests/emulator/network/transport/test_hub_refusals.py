@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import zmq
+from doubles.carried import envelope_of, frames_of, only, passed_on, sent
 from doubles.mutated_frames import Mutator, forged
 from sheafedge.emulator.contracts import Message, MessageKind
+from sheafedge.emulator.network.transport.envelope import MAX_HEAD_BYTES
 from sheafedge.emulator.network.transport.errors import TransportError, WireError
 from sheafedge.emulator.network.transport.hub import Hub
 from sheafedge.emulator.network.transport.wire import Wire
-from sheafedge.emulator.network.transport.wire_header import MAX_HEADER_BYTES
 from sheafedge.emulator.network.transport.zmq_transport import Worker
 
-NOTHING = np.zeros(0, dtype=np.int64)
 LOOPBACK_S = 10.0
 AT_ONCE_S = 0.05
 
@@ -52,46 +52,58 @@ def ends() -> Iterator[Ends]:
     made.close()
 
 
-def silence(end: Hub | Worker, expected: bytes) -> str:
+def silence(end: Hub | Worker, head: bytes) -> str:
     with pytest.raises(TransportError, match="refused, last: ") as silent:
-        end.receive(expected)
+        end.receive(head, 1)
     return str(silent.value)
 
 
 def test_the_hub_forwards_no_damage(ends: Ends) -> None:
-    ends.one._socket.send_multipart([wire().encode(message()).header, bytes(40)])
-    assert "does not match its checksum" in silence(ends.hub, wire().encode(message()).header)
+    head = envelope_of(wire(), message()).head
+    ends.one._socket.send_multipart([head, bytes(40)])
+    assert "does not match its checksum" in silence(ends.hub, head)
 
 
 def test_what_is_not_expected_is_refused_whatever_it_is(ends: Ends) -> None:
-    expected = wire().encode(message(3)).header
     for other in (message(4), message(3, n=11)):
-        ends.one.send(other)
-    ends.one.send(message(3))
-    assert ends.hub.receive(expected).slot.round_index == 3
+        sent(ends.one, other)
+    assert only(ends.hub.receive(*sent(ends.one, message(3)))).slot.round_index == 3
     assert ends.hub.n_refused == 2
 
 
 def test_a_replayed_message_is_refused_at_both_ends(ends: Ends) -> None:
-    ends.hub.receive(ends.two.send(message(sender=2)))  # from now on the hub knows where the second worker is
-    earlier = ends.hub.receive(ends.one.send(message()))
-    ends.two.receive(ends.hub.forward(b"two", earlier, NOTHING, 1200))
-    ends.one.send(message())
-    later = ends.hub.receive(ends.one.send(message(1)))
+    ends.hub.receive(*sent(ends.two, message(sender=2)))  # from now on the hub knows where the second worker is
+    (earlier,) = ends.hub.receive(*sent(ends.one, message()))
+    ends.two.receive(*passed_on(ends.hub, wire(), b"two", earlier))
+    sent(ends.one, message())
+    (later,) = ends.hub.receive(*sent(ends.one, message(1)))
     assert (later.slot.round_index, ends.hub.n_refused) == (1, 1)
-    ends.hub.forward(b"two", earlier, NOTHING, 1200)
-    assert ends.two.receive(ends.hub.forward(b"two", later, NOTHING, 1200)).round_index == 1
+    passed_on(ends.hub, wire(), b"two", earlier)
+    assert only(ends.two.receive(*passed_on(ends.hub, wire(), b"two", later))).round_index == 1
     assert ends.two.n_refused == 1
+
+
+def test_messages_of_an_envelope_cannot_be_replayed_dropped_or_put_in_another_order(ends: Ends) -> None:
+    """The head is compared as a whole: which messages, in which order, and with which payloads."""
+    messages = [message(), message(n=11), message(n=12)]
+    right = envelope_of(wire(), *messages)
+    for others in ([*messages, messages[0]], messages[:2], messages[::-1], [messages[0], *messages[:2]]):
+        ends.one.send(envelope_of(wire(), *others))
+    head, *payloads = frames_of(right)
+    ends.one._socket.send_multipart([head, payloads[1], payloads[0], payloads[2]])
+    ends.one.send(right)
+    assert [one.frames.found.n_elements for one in ends.hub.receive(right.head, 3)] == [10, 11, 12]
+    assert ends.hub.n_refused == 5
 
 
 def test_a_million_frames_are_one_refusal(ends: Ends) -> None:
     ends.one._socket.send_multipart([b""] * 100_000)
-    assert "a message has two frames, got 100000" in silence(ends.hub, wire().encode(message()).header)
+    assert "2 frames were to come, got 100000" in silence(ends.hub, b"head")
 
 
-def test_a_header_as_long_as_a_book_is_refused_unread(ends: Ends) -> None:
-    ends.one._socket.send_multipart([bytes(MAX_HEADER_BYTES + 1), b""])
-    assert "which no header is" in silence(ends.hub, wire().encode(message()).header)
+def test_a_head_as_long_as_a_book_is_refused_unread(ends: Ends) -> None:
+    ends.one._socket.send_multipart([bytes(MAX_HEAD_BYTES + 1), b""])
+    assert "which no head is" in silence(ends.hub, b"head")
     assert len(ends.hub.last_refusal) < 400
 
 
@@ -127,7 +139,7 @@ def test_ten_thousand_bad_frames_are_messages_or_refusals_and_cost_no_memory() -
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert n_refused > 5_000
-    assert peak < 16 << 20  # headers of 4 KiB, 4096 of them at most, are remembered
+    assert peak < 1 << 20  # nothing of what was refused is kept
 
 
 def test_a_forged_header_that_says_the_truth_is_taken() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from attacks.raw_peer import RawPeer, zmtp_frame
+from doubles.carried import forwarded, submitted
 from sheafedge.emulator.contracts import Message, MessageKind
 from sheafedge.emulator.network.transport.wire import Wire
 from sheafedge.emulator.network.transport.zmq_transport import ZmqTransport
@@ -43,5 +44,5 @@ def test_the_worker_goes_on_while_others_come_and_go(transport: ZmqTransport) ->
     for round_index in range(20):
         n_bytes_taken(transport.address)
         message = Message(MessageKind.HEAD, 1, 2, round_index, "mix", np.arange(100, dtype=np.float32))
-        assert transport.forward(transport.submit(message), NOTHING, 1200).round_index == round_index
+        assert forwarded(transport, submitted(transport, message), NOTHING, 1200).round_index == round_index
     assert transport.hub.n_refused == 0

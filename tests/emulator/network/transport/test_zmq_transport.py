@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zmq
+from doubles.carried import envelope_of, forwarded, frames_of, passed_on, sent, submitted
 from sheafedge.emulator.contracts import ConfigError, Message, MessageKind
 from sheafedge.emulator.network.transport import sockets
 from sheafedge.emulator.network.transport.errors import TransportError
@@ -20,12 +21,11 @@ from sheafedge.emulator.network.transport.hub import Hub
 from sheafedge.emulator.network.transport.wire import Wire
 from sheafedge.emulator.network.transport.zmq_transport import Worker, ZmqTransport
 
-NOTHING = np.zeros(0, dtype=np.int64)
 AT_ONCE_S = 0.001  # limit on waits that are meant to end in silence
 LOOPBACK_S = 10.0  # limit on waits that are not
 NAMES = frozenset({b"known", b"worker-0"})
 OPEN_FILES = Path("/proc/self/fd")
-HEADER = b"of a message that never comes"
+HEAD = b"of an envelope that never comes"
 
 
 def wire() -> Wire:
@@ -54,10 +54,10 @@ def stranger(context: zmq.Context[zmq.Socket[bytes]], address: str, identity: by
 @pytest.mark.parametrize(
     ("frames", "reason"),
     [
-        ([b"hello"], "a message has two frames, got 1"),
-        ([b"a", b"b", b"c"], "a message has two frames, got 3"),
-        ([b"", b""], "something else than the message that was to come"),
-        ([b"\xc1" * 50, b"payload"], "something else than the message that was to come"),
+        ([b"hello"], "2 frames were to come, got 1"),
+        ([b"a", b"b", b"c"], "2 frames were to come, got 3"),
+        ([b"", b""], "something else than the messages that were to come"),
+        ([b"\xc1" * 50, b"payload"], "something else than the messages that were to come"),
     ],
 )
 def test_the_hub_refuses_malformed_frames_and_takes_the_next_message(
@@ -71,8 +71,8 @@ def test_the_hub_refuses_malformed_frames_and_takes_the_next_message(
     # inproc hands frames over at once, so the hub finds the rude ones first or between.
     rounds = itertools.count()
     while hub.n_refused < 3:
-        sent = replace(message(), round_index=next(rounds))
-        assert hub.receive(worker.send(sent)).slot == sent.slot
+        good = replace(message(), round_index=next(rounds))
+        assert [one.slot for one in hub.receive(*sent(worker, good))] == [good.slot]
     assert reason in hub.last_refusal
     for end in (hub, worker, rude):
         end.close()
@@ -81,10 +81,10 @@ def test_the_hub_refuses_malformed_frames_and_takes_the_next_message(
 def test_the_hub_does_not_listen_to_strangers(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     hub = Hub(context, "inproc://hub", wire(), NAMES, AT_ONCE_S)
     unknown = stranger(context, hub.address, b"unknown")
-    frames = wire().encode(message())
-    unknown.send_multipart([frames.header, bytes(frames.payload)])
+    frames = frames_of(envelope_of(wire(), message()))
+    unknown.send_multipart(frames)
     with pytest.raises(TransportError, match=r"got no message within 0.001 s; 1 refused, last: unknown worker"):
-        hub.receive(frames.header)
+        hub.receive(frames[0], 1)
     hub.close()
     unknown.close()
 
@@ -92,7 +92,7 @@ def test_the_hub_does_not_listen_to_strangers(context: zmq.Context[zmq.Socket[by
 def test_a_silent_worker_is_an_error_and_not_a_hang(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     hub = Hub(context, "inproc://hub", wire(), NAMES, AT_ONCE_S)
     with pytest.raises(TransportError, match=r"hub at inproc://hub got no message within 0.001 s$"):
-        hub.receive(HEADER)
+        hub.receive(HEAD, 1)
     hub.close()
 
 
@@ -100,7 +100,7 @@ def test_a_silent_hub_is_an_error_and_not_a_hang(context: zmq.Context[zmq.Socket
     hub = Hub(context, "inproc://hub", wire(), NAMES, AT_ONCE_S)
     worker = Worker(context, hub.address, wire(), b"worker-0", AT_ONCE_S)
     with pytest.raises(TransportError, match=r"worker got nothing from the hub within 0.001 s"):
-        worker.receive(HEADER)
+        worker.receive(HEAD, 1)
     worker.close()
     hub.close()
 
@@ -108,9 +108,9 @@ def test_a_silent_hub_is_an_error_and_not_a_hang(context: zmq.Context[zmq.Socket
 def test_forwarding_to_a_worker_that_is_gone_is_an_error(context: zmq.Context[zmq.Socket[bytes]]) -> None:
     hub = Hub(context, "inproc://hub", wire(), NAMES, LOOPBACK_S)
     worker = Worker(context, hub.address, wire(), b"worker-0", LOOPBACK_S)
-    in_flight = hub.receive(worker.send(message()))
+    (in_flight,) = hub.receive(*sent(worker, message()))
     with pytest.raises(TransportError, match=r"hub cannot reach worker b'known' .* is it still running"):
-        hub.forward(b"known", in_flight, NOTHING, 1200)
+        passed_on(hub, wire(), b"known", in_flight)
     worker.close()
     hub.close()
 
@@ -149,10 +149,10 @@ def test_two_transports_live_side_by_side_in_one_context(context: zmq.Context[zm
     one, other = ZmqTransport(wire(), context=context), ZmqTransport(wire(), context=context)
     assert one.address != other.address
     for transport in (one, other):
-        assert transport.forward(transport.submit(message()), NOTHING, 1200).receiver == 2
+        assert forwarded(transport, submitted(transport, message())).receiver == 2
     one.close()
     assert not context.closed  # a shared context belongs to others
-    assert other.forward(other.submit(message()), NOTHING, 1200).receiver == 2
+    assert forwarded(other, submitted(other, message())).receiver == 2
     other.close()
 
 
@@ -164,7 +164,7 @@ def test_closing_leaves_no_socket_no_context_and_no_file(kind: str) -> None:
 
         def run_once() -> None:
             transport = ZmqTransport(wire(), address, timeout_s=LOOPBACK_S)
-            transport.forward(transport.submit(message(400_000)), NOTHING, 1200)  # large enough to cross uncopied
+            forwarded(transport, submitted(transport, message(400_000)))  # large enough to cross uncopied
             transport.close()
 
         run_once()  # pyzmq keeps one bookkeeping thread for good
@@ -187,8 +187,8 @@ def test_a_transport_that_could_not_be_built_leaves_nothing_either() -> None:
 def test_memory_is_not_copied_on_its_way_through_the_hub() -> None:
     """The frame that the hub received is the one that the receiver reads."""
     transport = ZmqTransport(wire())
-    in_flight = transport.submit(message(40_000))
-    out = transport.forward(in_flight, NOTHING, 1200)
+    in_flight = submitted(transport, message(40_000))
+    out = forwarded(transport, in_flight)
     assert np.shares_memory(out.payload, np.frombuffer(in_flight.frames.carrier.buffer, dtype=np.uint8))
     transport.close()
 
