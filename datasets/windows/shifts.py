@@ -58,7 +58,8 @@ def at_night(inputs: Inputs, _sensors: Sensors, draws: np.random.Generator) -> I
     if "camera" in inputs:
         image = inputs["camera"]
         noise = draws.normal(0.0, MODALITY_SPECS["camera"].noise_sigma / 4.0, image.shape)
-        changed["camera"] = np.clip(NIGHT_LIGHT * image + noise, 0.0, 255.0).astype(np.float32)
+        noise += NIGHT_LIGHT * image  # in place: batches of images take a hundred megabytes
+        changed["camera"] = np.clip(noise, 0.0, 255.0, out=noise).astype(np.float32)
     return changed
 
 
@@ -94,12 +95,15 @@ SHIFTS: Mapping[str, tuple[Shift, frozenset[Modality]]] = {
 
 
 Batch = NDArray[np.float32]
-#: Values of a batch, standard normal draws of its shape, standard deviation and sensor -> the batch with noise.
+#: Values of a batch, standard normal draws of its shape, standard deviation and sensor -> the batch with noise. The
+#: draws may become the result: batches of images are large.
 Noise = Callable[[Batch, Batch, float, Sensor], Batch]
 
 
 def _noisy_levels(values: Batch, noise: Batch, sigma: float, _sensor: Sensor) -> Batch:
-    return np.clip(values + sigma * noise, 0.0, 255.0).astype(np.float32)
+    noise *= np.float32(sigma)
+    noise += values
+    return np.clip(noise, 0.0, 255.0, out=noise)
 
 
 def _noisy_decibels(values: Batch, noise: Batch, sigma: float, _sensor: Sensor) -> Batch:

@@ -78,7 +78,7 @@ def answers(session: OnnxSession, samples: Samples, specs: Sequence[InputSpec], 
         # in the order of the model's inputs, so that perturbations draw in one order
         inputs: dict[Modality, NDArray[np.float32]] = {name: gathered[name] for name in sensors}
         for condition, changed in _conditions(inputs, sensors, draws):
-            pieces.setdefault(condition, []).append(session.run(changed))
+            pieces.setdefault(condition, []).append(session.run_all(changed))
     return {condition: np.concatenate(piece) for condition, piece in pieces.items()}
 
 

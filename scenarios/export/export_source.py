@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,7 +61,10 @@ class ExportSource:
 def export_sources(
     run: FinishedRun, clients: Sequence[NodeId], recording: Progress | None = None, note: Note | None = None
 ) -> Iterator[ExportSource]:
-    """Clients of a finished run with their samples, one by one.
+    """Clients of a finished run with their samples, in this order; the next ones are answered for meanwhile.
+
+    What models answer under every condition takes nearly all the time of an export, and neither numpy's draws nor the
+    ONNX runtime hold the interpreter while they compute.
 
     Raises:
         DataError: the data are not those of the run any more, or a model cannot be read.
@@ -77,8 +81,11 @@ def export_sources(
             f"run {run.folder} held out {run.summary.test_windows} samples, but its data give {n_held_out} now; the"
             " recordings have changed, run the scenario again"
         )
-    for client in clients:
-        yield _source(run, members[client], rows[client], files[client])
+    pool = ThreadPoolExecutor(scenario.compute.threads, thread_name_prefix="export")
+    try:
+        yield from pool.map(lambda client: _source(run, members[client], rows[client], files[client]), clients)
+    finally:
+        pool.shutdown(cancel_futures=True)  # where one is refused, the others are not waited for
 
 
 def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> ExportSource:

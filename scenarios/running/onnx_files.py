@@ -24,10 +24,6 @@ from ..wiring.client import Client
 from ..wiring.evaluation import in_pieces
 from ..wiring.predictions import Predictions
 
-#: Samples that a file is asked about at once: activations of 32 windows of images stay in the cache of a core; more
-#: take the runtime half as long again, most of it for memory that it asks for.
-CHECKED_AT_ONCE = 32
-
 
 class ExportError(SheafedgeError):
     """The outputs of an exported model differ too much from those of torch."""
@@ -144,8 +140,7 @@ def _too_different(client: int, error: float, largest: float, limit: float) -> s
 def _largest_difference(session: OnnxSession, one: _ToExport) -> float:
     """Largest absolute difference of two outputs on held-out samples."""
     test = one.client.data.test
-    pieces = in_pieces(test, CHECKED_AT_ONCE)
-    found = [session.run({str(name): values for name, values in inputs.items()}) for inputs in pieces]
+    found = [session.run_all({str(name): rows for name, rows in inputs.items()}) for inputs in in_pieces(test)]
     # Python's max would lose a NaN
     return float(np.abs(np.concatenate(found) - one.answers).max())
 

@@ -89,16 +89,10 @@ def some_of(samples: Samples) -> Samples:
     return samples.take(np.linspace(0, len(samples) - 1, MOST_TRAINED).astype(np.int64))
 
 
-def in_pieces(samples: Samples, at_once: int | None = None) -> Iterator[Mapping[Modality, NDArray[np.float32]]]:
-    """Inputs of all samples in order, a piece at a time: memory does not grow with the samples.
-
-    Args:
-        samples: any.
-        at_once: samples of a piece; None: `GATHERED_AT_ONCE`.
-    """
-    step = at_once or GATHERED_AT_ONCE
-    for first in range(0, len(samples), step):
-        yield samples.inputs(slice(first, first + step))
+def in_pieces(samples: Samples) -> Iterator[Mapping[Modality, NDArray[np.float32]]]:
+    """Inputs of all samples in order, a piece at a time: memory does not grow with the samples."""
+    for first in range(0, len(samples), GATHERED_AT_ONCE):
+        yield samples.inputs(slice(first, first + GATHERED_AT_ONCE))
 
 
 def predicted(learner: Learner, samples: Samples) -> dict[str, NDArray[np.floating[Any]]]:

@@ -68,6 +68,7 @@ SMALL = {
     ],
     "memory": ["--rounds", "4", "--every", "2", "--edits", MEMORY_EDITS],
     "devices": ["--seconds", "0.1", "--small"],
+    "export": ["--scenarios", "beam_tracking", "--repeats", "1", "--edits", MEMORY_EDITS],
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
     "round": [
         *("--repeats", "1", "--batch", "2", "--width", "0.125"),
@@ -95,6 +96,15 @@ def assert_spread(figures: dict[str, float]) -> None:
 def test_every_benchmark_is_tried_here() -> None:
     scripts = {path.stem for path in BENCHMARKS.glob("[!_]*.py")} - {"machine"}
     assert scripts == SMALL.keys()
+
+
+def test_an_export_traces_what_torch_computes(capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = report("export", capsys)["scenarios"].values()
+    assert found["models"] == 3
+    assert 0.0 <= found["largest_difference"] < ROUNDING
+    assert found["seconds"].keys() == {"plain", "predictions", "traces", "export"}
+    for figures in (*found["seconds"].values(), found["plain_over_export"], found["plain_over_export_cpu"]):
+        assert_spread(figures)
 
 
 def test_links_are_asked_with_every_queue_and_lose_what_they_should(capsys: pytest.CaptureFixture[str]) -> None:

@@ -301,6 +301,16 @@ def test_a_model_that_scores_otherwise_is_refused(copied: Path, tmp_path: Path) 
     assert not (tmp_path / "bundles").exists()
 
 
+def test_clients_come_in_the_order_that_was_asked_for_and_with_their_own_models(run: FinishedRun) -> None:
+    """They are answered for side by side."""
+    for wanted in ([1, 0], [0, 1]):
+        sources = list(export_sources(run, wanted))
+        assert [source.member.client_id for source in sources] == wanted
+        for source in sources:
+            kept = {prop.key: prop.value for prop in source.model.metadata_props}
+            assert kept["client"] == str(source.member.client_id)
+
+
 def test_a_bundle_that_fails_on_loading_is_not_left_behind(
     run: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
