@@ -52,7 +52,7 @@ def _written_out(
         _through(encoder, values, f"encoders.{modality}", inputs[str(modality)])
         for modality, encoder in network.encoders.items()
     ]
-    embeddings = torch.stack(encoded, dim=2)
+    embeddings = encoded[0].unsqueeze(2) if len(encoded) == 1 else torch.stack(encoded, dim=2)
     fused = _fused(network.fusion, values, embeddings)
     n_outputs, head = network.n_outputs, values["head"]
     n_weights = n_outputs * fused.shape[-1]
@@ -83,7 +83,7 @@ def _linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 def _fused(fusion: Fusion, values: Values, embeddings: Tensor) -> Tensor:
     """As `Fusion.forward` of each model, [n_models, batch, n_modalities, embedding_dim] -> [n_models, batch, width]."""
-    if isinstance(fusion, ConcatFusion):
+    if isinstance(fusion, ConcatFusion) or embeddings.shape[2] == 1:  # all of the weight is on the only modality
         return embeddings.flatten(start_dim=2)
     if isinstance(fusion, MeanFusion):
         return embeddings.mean(dim=2)

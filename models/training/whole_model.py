@@ -130,7 +130,9 @@ class WholeModel:
 
         def step() -> None:
             if turns[0].own_step is None:
-                gradients = stack.gradients.add(stack.values, alpha=self.weight_decay)
+                gradients, decay = stack.gradients, self.weight_decay
+                if decay > 0.0:
+                    gradients = gradients.add(stack.values, alpha=decay)
                 stack.values.sub_(gradients, alpha=self.settings.model_step_size)
                 return
             for turn, gradient in zip(turns, stack.gradients, strict=True):
