@@ -13,7 +13,14 @@ import simpy
 from simpy.events import NORMAL, EventPriority
 
 from .contracts import State
-from .random_streams import named_stream, restore_stream, stream_state
+from .random_streams import (
+    PACKED_BYTES,
+    named_stream,
+    packed_stream,
+    restore_stream,
+    stream_state,
+    unpack_stream,
+)
 from .saved_state import SavedState
 
 #: Behind SimPy's own priorities, urgent (0) and normal (1).
@@ -46,6 +53,7 @@ class EmulatorEnvironment(simpy.Environment):
         super().__init__(initial_time=start_s)
         self.seed = seed
         self._streams: dict[str, np.random.Generator] = {}
+        self._resting: dict[str, bytes] = {}
 
     def stream(self, *name: object) -> np.random.Generator:
         """`named_stream` of this run's seed; it is given out once, and the caller keeps it."""
@@ -55,15 +63,47 @@ class EmulatorEnvironment(simpy.Environment):
         self._streams[label] = draws = named_stream(self.seed, *name)
         return draws
 
+    def rest(self, *name: object) -> None:
+        """Take a stream back from its component, and remember where it is."""
+        label = "/".join(map(str, name))
+        self._resting[label] = packed_stream(self._streams.pop(label))
+
+    def resume(self, *name: object) -> None:
+        """Let a stream that was given out again go on from where it was, if it rested.
+
+        Its component is made first, as at the start of the run: some draw from the stream while they are made.
+        """
+        label = "/".join(map(str, name))
+        if (packed := self._resting.pop(label, None)) is not None:
+            unpack_stream(self._streams[label], packed)
+
     def state(self) -> State:
         """Simulated instant and states of all streams."""
-        return {"now_s": self.now, "streams": {name: stream_state(draws) for name, draws in self._streams.items()}}
+        resting = {
+            "names": "\n".join(self._resting),
+            "states": np.frombuffer(b"".join(self._resting.values()), np.uint8),
+        }
+        return {
+            "now_s": self.now,
+            "streams": {name: stream_state(draws) for name, draws in self._streams.items()},
+            **({"resting": resting} if self._resting else {}),
+        }
 
     def restore(self, saved: SavedState) -> None:
         """Let the streams go on from there; the clock was started at that instant."""
         streams = saved.part("streams")
         for name, draws in self._streams.items():
             restore_stream(draws, streams.part(name))
+        if "resting" in saved.named():
+            resting = saved.part("resting").parts("names", "states")
+            names = resting["names"].text().split("\n")
+            states = resting["states"].array(np.dtype(np.uint8), len(names) * PACKED_BYTES).reshape(-1, PACKED_BYTES)
+            self._resting = {name: one.tobytes() for name, one in zip(names, states, strict=True)}
+        for name, one in streams.named().items():
+            if name not in self._streams:  # its component is not there yet
+                draws = np.random.default_rng(0)
+                restore_stream(draws, one)
+                self._resting[name] = packed_stream(draws)
 
     def at(self, instant_s: float) -> simpy.Event:
         """Event that fires at exactly this instant, or now if that is past; a timeout would round it."""

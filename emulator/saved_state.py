@@ -41,17 +41,17 @@ class SavedState:
 
     def parts(self, *names: str, added: Collection[str] = ()) -> dict[str, SavedState]:
         """The parts of exactly these names, in this order; then those of `added`, which states of before may lack."""
-        found = self.named()
-        if strange := [name for name in found if name not in {*names, *added}]:
+        found, known = self._table(), {*names, *added}
+        if strange := [str(name) for name in found if name not in known]:
             self.refuse(f"have no part {strange[0][:40]!r}", "one")
         return {name: self.part(name) for name in (*names, *(name for name in added if name in found))}
 
     def part(self, name: str) -> SavedState:
         """The part of this name; others may stand beside it."""
-        found = self.named()
+        found = self._table()
         if name not in found:
             self.refuse(f"have a part {name!r}", "none of this name")
-        return found[name]
+        return self._child(found[name], name)
 
     def prefixed(self, prefix: str) -> SavedState:
         """The parts whose names begin with this and a dot, as a part of their own: some trees are flat."""
@@ -61,9 +61,7 @@ class SavedState:
 
     def named(self) -> dict[str, SavedState]:
         """All parts, under whatever names."""
-        if not isinstance(self.state, dict):
-            self.refuse("be a set of named parts", _kind(self.state))
-        return {str(name): self._child(part, str(name)) for name, part in self.state.items()}
+        return {str(name): self._child(part, str(name)) for name, part in self._table().items()}
 
     def listed(self, n_parts: int | None = None) -> list[SavedState]:
         """The parts of a list of this length, or of any."""
@@ -122,6 +120,11 @@ class SavedState:
             f"state of {self.owner}: {self.path or 'the whole'} must {wanted}, got {found}; restore a state only into"
             " the client and scenario that it was taken from"
         )
+
+    def _table(self) -> dict[Any, State]:
+        if not isinstance(self.state, dict):
+            self.refuse("be a set of named parts", _kind(self.state))
+        return self.state
 
     def _child(self, part: State, step: str) -> SavedState:
         path = f"{self.path}{step}" if step.startswith("[") else f"{self.path}.{step}".lstrip(".")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...emulator.contracts import Learner, MessageKind
+from ...emulator.contracts import Learner, MessageKind, NodeId
 
 if TYPE_CHECKING:
     from ..training.client_setup import ClientSetup
@@ -37,6 +37,8 @@ class Algorithm:
         pull: field of `[personalization]` by which local steps pull a model to the shared one; empty: they do not.
         pooled: all clients share one model and one trainer: they train in step, and live in one process.
         links_groups: members of a group are linked with each other, whatever the graph.
+        server_alone: makes the learner of the server without those of the clients, given the first client of every
+            group and the members of all; None: `learners` is the only way.
         server: clients exchange with a server alone, a node of its own behind them; its learner is the last.
     """
 
@@ -58,6 +60,7 @@ class Algorithm:
     pull: str = ""
     pooled: bool = False
     server: bool = False
+    server_alone: Callable[[Sequence[ClientSetup], Mapping[str, Sequence[NodeId]]], Learner] | None = None
     private_share: float = 0.0
 
     @property

@@ -5,10 +5,10 @@ Scenarios are checked against this table before torch is needed, so every maker 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ...emulator.contracts import Learner, MessageKind
+from ...emulator.contracts import Learner, MessageKind, NodeId
 from .algorithm import Algorithm
 
 if TYPE_CHECKING:
@@ -127,6 +127,33 @@ def _with_server(rule: str) -> Callable[[Sequence[ClientSetup]], list[Learner]]:
         return with_server(setups, RULES[rule], setups[0].personalization.server_mixing)
 
     return learners
+
+
+def _server_alone(rule: str) -> Callable[[Sequence[ClientSetup], Mapping[str, Sequence[NodeId]]], Learner]:
+    """Makes the server of clients with this local rule, a name of `RULES`, and none of the clients."""
+
+    def learner(setups: Sequence[ClientSetup], members: Mapping[str, Sequence[NodeId]]) -> Learner:
+        from ..rules.rule_table import RULES
+        from ..sharing.server_learner import server_alone
+
+        return server_alone(setups, members, RULES[rule], setups[0].personalization.server_mixing)
+
+    return learner
+
+
+def _served(
+    rule: str, kinds: frozenset[MessageKind], summary: str, pull: str = "", *, personal: bool = False
+) -> Algorithm:
+    """The row of a rule, a name of `RULES`, whose clients exchange with a server."""
+    return Algorithm(
+        _with_server(rule),
+        kinds,
+        summary,
+        pull=pull,
+        personal=personal,
+        server=True,
+        server_alone=_server_alone(rule),
+    )
 
 
 _ENCODERS = frozenset({MessageKind.ENCODER})
@@ -262,45 +289,21 @@ ALGORITHMS: dict[str, Algorithm] = {
     "local_unimodal": Algorithm(
         _local, frozenset(), "no communication, best unimodal model", unimodal=True, only_averages=True
     ),
-    "fedavg": Algorithm(
-        _with_server("sgd"), _MODELS, "whole models averaged by a server, by their clients' rows", server=True
+    "fedavg": _served("sgd", _MODELS, "whole models averaged by a server, by their clients' rows"),
+    "fedprox": _served("prox", _MODELS, "fedavg, local steps held near the server's model", "proximal"),
+    "fedper": _served("fedper", _ENCODERS, "fedavg of encoders, fusion and head personal"),
+    "lg_fedavg": _served("lg_fedavg", _MODELS - _ENCODERS, "fedavg of fusion and head, encoders personal"),
+    "ditto": _served(
+        "ditto", _MODELS, "fedavg, and a personal model drawn to the server's", "attraction", personal=True
     ),
-    "fedprox": Algorithm(
-        _with_server("prox"), _MODELS, "fedavg, local steps held near the server's model", server=True, pull="proximal"
-    ),
-    "fedper": Algorithm(_with_server("fedper"), _ENCODERS, "fedavg of encoders, fusion and head personal", server=True),
-    "lg_fedavg": Algorithm(
-        _with_server("lg_fedavg"), _MODELS - _ENCODERS, "fedavg of fusion and head, encoders personal", server=True
-    ),
-    "ditto": Algorithm(
-        _with_server("ditto"),
-        _MODELS,
-        "fedavg, and a personal model drawn to the server's",
-        pull="attraction",
-        personal=True,
-        server=True,
-    ),
-    "pfedme": Algorithm(
-        _with_server("pfedme"),
+    "pfedme": _served(
+        "pfedme",
         _MODELS,
         "a server's model that follows personal ones, by Moreau envelopes",
-        pull="attraction",
+        "attraction",
         personal=True,
-        server=True,
     ),
-    "per_fedavg": Algorithm(
-        _with_server("per_fedavg"),
-        _MODELS,
-        "a server's model that one own step makes personal",
-        personal=True,
-        server=True,
-    ),
-    "apfl": Algorithm(
-        _with_server("apfl"),
-        _MODELS,
-        "fedavg, and a learned mixture of the server's and an own model",
-        personal=True,
-        server=True,
-    ),
+    "per_fedavg": _served("per_fedavg", _MODELS, "a server's model that one own step makes personal", personal=True),
+    "apfl": _served("apfl", _MODELS, "fedavg, and a learned mixture of the server's and an own model", personal=True),
     "centralized": Algorithm(_centralized, frozenset(), "all rows in one place, a reference", pooled=True),
 }

@@ -33,6 +33,15 @@ def metropolis_hastings_weights(adjacency: NDArray[np.bool_]) -> NDArray[np.floa
     return weights
 
 
+def edge_weight(degree: int, other_degree: int) -> float:
+    """The entry of `metropolis_hastings_weights` of an edge between nodes of these degrees.
+
+    >>> edge_weight(1, 3)
+    0.25
+    """
+    return 1.0 / (1.0 + max(degree, other_degree))
+
+
 def distance_to_mean(own: Tensor, arrived: Sequence[tuple[Tensor, Tensor | None]]) -> float:
     """Norm of the difference between the own vector and the mean of those that arrived.
 

@@ -36,7 +36,6 @@ def receiving(
     """
 
     def expected(phase: str, round_index: int) -> frozenset[MessageSlot]:
-        among = senders(round_index)
-        return frozenset(slot for slot in vectors.expected(phase, round_index) if slot.sender in among)
+        return vectors.expected(phase, round_index, senders(round_index))
 
     return FunctionExchange(vectors.kinds, lambda _phase, _round: (), expected, absorb or vectors.absorb)

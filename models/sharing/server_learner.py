@@ -36,8 +36,27 @@ def with_server(
     learners: list[Learner] = [_client(*parts) for parts in zip(setups, rules, shared, strict=True)]
     participation = _participation(setups[0])
     if len(setups) == len(participation.n_rows):
-        learners.append(_server(setups, shared, participation, mixing))
+        members: dict[str, list[NodeId]] = {}
+        for setup in setups:
+            members.setdefault(setup.group, []).append(setup.client_id)
+        learners.append(_server(setups, shared, members, mixing))
     return learners
+
+
+def server_alone(
+    setups: Sequence[ClientSetup],
+    members: Mapping[str, Sequence[NodeId]],
+    rule_of: Callable[[ClientSetup], LocalRule],
+    mixing: float = 1.0,
+) -> Learner:
+    """The learner of a server whose clients are made elsewhere, or later; equal to the one that `with_server` makes.
+
+    Args:
+        setups: of the first client of every group, by number.
+        members: group -> all of its clients.
+        rule_of, mixing: as for `with_server`.
+    """
+    return _server(setups, [rule_of(setup).shared(_server_weights(setup)) for setup in setups], members, mixing)
 
 
 def _participation(setup: ClientSetup) -> Participation:
@@ -90,10 +109,11 @@ def _client(setup: ClientSetup, rule: LocalRule, shared: Sequence[SharedVector])
 def _server(
     setups: Sequence[ClientSetup],
     shared: Sequence[Sequence[SharedVector]],
-    participation: Participation,
+    members: Mapping[str, Sequence[NodeId]],
     mixing: float,
 ) -> ChainedLearner:
-    server = ServerVectors(setups, shared, participation, mixing)
+    participation = _participation(setups[0])
+    server = ServerVectors(setups, shared, members, mixing)
 
     def averaged_before(round_index: int) -> bool:
         return round_index > 0 and bool(participation.opening(round_index))
@@ -121,9 +141,9 @@ class ServerVectors:
     other groups have others.
 
     Args:
-        setups: of all clients.
+        setups: of the first client of every group at least, by number.
         shared: their shared vectors, in the same order; the first client that has one gives it its start.
-        participation: what clients weigh.
+        members: group -> all of its clients.
         mixing: see `server_average`.
     """
 
@@ -131,11 +151,13 @@ class ServerVectors:
         self,
         setups: Sequence[ClientSetup],
         shared: Sequence[Sequence[SharedVector]],
-        participation: Participation,
+        members: Mapping[str, Sequence[NodeId]],
         mixing: float,
     ) -> None:
+        participation = _participation(setups[0])
         self.vectors: dict[str, SharedVector] = {}
         weights: dict[str, dict[NodeId, float]] = {}
+        groups: dict[str, set[str]] = {}
         for setup, vectors in zip(setups, shared, strict=True):
             # a personal encoder has no weights, not even that of the server
             for one in (one for one in vectors if one.weights):
@@ -145,7 +167,10 @@ class ServerVectors:
                 if name not in self.vectors:
                     start, label = one.vector.detach().clone(), str(len(self.vectors))
                     self.vectors[name] = SharedVector(one.kind, one.modality, start, of_vector, label)
-                of_vector[setup.client_id] = float(participation.n_rows[setup.client_id])
+                groups.setdefault(name, set()).add(setup.group)
+        for name, of_vector in weights.items():
+            clients = sorted(client for group in groups[name] for client in members[group])
+            of_vector.update((client, float(participation.n_rows[client])) for client in clients)
         sharing = replace(setups[0].sharing, every=1)
         self.exchanged = VectorGossip(
             participation.server, list(self.vectors.values()), sharing, combine=server_average(mixing)

@@ -158,7 +158,7 @@ class VectorGossip:
             return []
         sent = []
         for each in self._averaged:
-            neighbors = [neighbor for neighbor in each.weights if among is None or neighbor in among]
+            neighbors = _among(each.weights, among)
             if not neighbors:  # not even encoded: codecs remember what was sent
                 continue
             # encoded once for all neighbors: a codec with error feedback changes its state every time
@@ -169,14 +169,14 @@ class VectorGossip:
             ]
         return sent
 
-    def expected(self, phase: str, round_index: int) -> frozenset[MessageSlot]:
-        """Every shared vector from every neighbor that has it too."""
+    def expected(self, phase: str, round_index: int, among: Collection[NodeId] | None = None) -> frozenset[MessageSlot]:
+        """Every shared vector from every neighbor that has it too, or from those among these."""
         if not self._sharing.in_round(round_index):
             return frozenset()
         return frozenset(
             MessageSlot(round_index, phase, neighbor, each.one.kind, each.one.modality)
             for each in self._averaged
-            for neighbor in each.weights
+            for neighbor in _among(each.weights, among)
         )
 
     def absorb(self, arrived: Sequence[Message]) -> None:
@@ -214,6 +214,13 @@ class VectorGossip:
 
     def _codec_state(self) -> dict[str, NDArray[Any]]:
         return {f"{each.name}.{name}": values for each in self._averaged for name, values in each.codec.state().items()}
+
+
+def _among(weights: Mapping[NodeId, float], among: Collection[NodeId] | None) -> list[NodeId]:
+    """Neighbors by number, all of them or those among these: what a round costs a server goes with its participants."""
+    if among is None:
+        return list(weights)
+    return [node for node in sorted(among) if node in weights]
 
 
 def consensus_figures(gossips: Iterable[VectorGossip]) -> dict[str, float]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Hashable
+from functools import cache
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -92,7 +95,14 @@ def _values(module: nn.Module) -> dict[str, Tensor]:
 
 def _drawing(module: nn.Module) -> dict[str, Stateful]:
     """Submodules with a random stream: the only state of a network that is no tensor."""
-    return {name: part for name, part in module.named_modules() if isinstance(part, Stateful)}
+    # by type: whether an object keeps a protocol takes longer to find out than its state
+    drawing = ((name, part) for name, part in module.named_modules() if _has_state(cast("Hashable", type(part))))
+    return {name: cast("Stateful", part) for name, part in drawing}
+
+
+@cache
+def _has_state(kind: Hashable) -> bool:
+    return callable(getattr(kind, "state", None)) and callable(getattr(kind, "restore", None))
 
 
 def _vectors(optimizer: torch.optim.Optimizer) -> list[Tensor]:

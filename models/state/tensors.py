@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,17 @@ def restore_tensor(tensor: Tensor, saved: SavedState) -> None:
     Raises:
         ConfigError: the saved array has another type or shape.
     """
-    tensor.detach().copy_(restored_tensor(saved, tensor))
+    tensor.detach().copy_(torch.from_numpy(saved.array(numpy_type(tensor), *tensor.shape)))
 
 
 def numpy_type(tensor: Tensor) -> np.dtype[Any]:
     """The numpy type of a tensor's elements."""
-    dtype: np.dtype[Any] = torch.empty(0, dtype=tensor.dtype).numpy().dtype
+    return _numpy_type(tensor.dtype)
+
+
+@cache
+def _numpy_type(kind: torch.dtype) -> np.dtype[Any]:
+    dtype: np.dtype[Any] = torch.empty(0, dtype=kind).numpy().dtype
     return dtype
 
 

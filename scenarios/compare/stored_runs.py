@@ -27,7 +27,7 @@ from ..wiring.taking_part import n_observed
 
 #: Fields that cannot change a result, of the scenario and of its section `compute`; plugins count by their sources.
 WITHOUT_EFFECT = ("name", "summary", "plugins", "export")
-WITHOUT_EFFECT_IN_COMPUTE = ("executor", "threads")
+WITHOUT_EFFECT_IN_COMPUTE = ("executor", "threads", "awake_clients")
 #: Executors that compute every client by itself, and give the same result to the bit.
 ONE_BY_ONE = ("serial", "threads")
 

@@ -14,6 +14,13 @@ from ..wiring.emulation import Emulation
 
 def emulation_state(emulation: Emulation) -> State:
     """State tree of clock and streams, counters, messages in queues and on air, links, inboxes and learners."""
+    if emulation.nodes is not None:
+        return {
+            "clock": emulation.env.state(),
+            "recorder": emulation.recorder.state(),
+            "network": emulation.network.state(),
+            "nodes": emulation.nodes.state(),
+        }
     senders = _senders(emulation.links.values())
     ports = [sender for sender in senders if isinstance(sender, Port)]
     # objects cannot be stored: a message on air names its queue by number
@@ -44,6 +51,11 @@ def restore_emulation(emulation: Emulation, saved: SavedState, next_round: int) 
     """
     emulation.env.restore(saved.part("clock"))
     emulation.recorder.restore(saved.part("recorder"))
+    if emulation.nodes is not None:
+        # before what is on air, which is delivered to their inboxes
+        emulation.nodes.restore(saved.part("nodes"), next_round)
+        emulation.network.restore(saved.part("network"))
+        return
     channels, inboxes = saved.part("channels"), saved.part("inboxes")
     for ends, link in emulation.links.items():
         restore_optional(_channel(link), channels.part(_edge_name(*ends)))

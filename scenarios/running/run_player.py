@@ -131,7 +131,7 @@ class RunPlayer:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
         # after the last checkpoint: a run that trains on from there has not made these observations
         self._rounds_are_over = True
-        observe_resting(self._emulation, self._scenario.rounds - 1)
+        observe_resting(self._emulation, self._scenario.rounds - 1, self._observe)
         if self._in_columns and (rows := self._incomplete.pop(self._scenario.rounds - 1, [])):
             folder.add_round(rows, n_clients, resting=True)
         self._write_link_states()

@@ -36,6 +36,8 @@ class ComputeSection(Section):
         tf32: let a GPU round factors of float32 products to 10 bits, which is faster; convolutions too.
         map_memory_gb: most that dense restriction maps of all clients may hold, in gigabytes; those of large models
             are refused before they are drawn.
+        awake_clients: with `clients.sampled`, most clients of which all are kept as they are; of more, those that take
+            no part in a round are put away as their states. The results are the same.
         lost_worker: with --workers, when one dies: "stop" with a sentence, or "restart" them from the last checkpoint.
         profile: emulated device that simulated compute time comes from; the name of one, or a file that
             `sheafedge bench --save-profile` wrote.
@@ -48,6 +50,7 @@ class ComputeSection(Section):
     threads: Annotated[int, Field(ge=1)] = 2
     tf32: bool = False
     map_memory_gb: Annotated[float, Field(gt=0.0, le=1e6)] = 4.0
+    awake_clients: Annotated[int, Field(ge=0)] = 2000
     lost_worker: Literal["stop", "restart"] = "stop"
     profile: str = "edge_cpu"
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.random_streams import named_stream
 from ...models.algorithms.algorithm import Algorithm
+from ...models.client_model import ClientModel
 from ...models.objectives import OBJECTIVES
 from ...models.rules.local_rule import GLOBAL, PERSONAL
 from ...models.sheaf.map_starts import MapStart
@@ -25,8 +26,9 @@ from ...models.training.participation import Participation
 from ...models.training.whole_model import trained_part
 from ...models.twin_model import TwinModel
 from ..schema.learning_rules import coupled_graph, coupling_strength
-from ..schema.neighborhood import neighborhood_of
+from ..schema.neighborhood import members_by_group, neighborhood_of
 from ..schema.scenario import Scenario
+from ..sleeping.learner_table import Awake, LearnerTable, ModelsOnDemand, clients_sleep
 from .client import Client
 from .coupling_notes import coupling_notes
 from .coupling_watch import coupling_warnings, limit_warnings
@@ -55,18 +57,20 @@ class Assembly(NamedTuple):
         warnings: sentences about risky step sizes.
         notes: sentences about the coupling of whole models.
         server: number of the server; None: the algorithm has none.
+        table: the learners, where clients sleep; else None.
     """
 
     algorithm: Algorithm
     graph: nx.Graph[NodeId]
     clients: tuple[Client, ...]
-    learners: tuple[Learner, ...]
+    learners: Sequence[Learner]
     devices: Mapping[NodeId, DeviceProfile]
     faults: FaultPlan
     moving: MovingNeighbors | None
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     server: NodeId | None = None
+    table: LearnerTable | None = None
 
 
 def assemble(
@@ -75,12 +79,23 @@ def assemble(
     *,
     dtype: torch.dtype = torch.float32,
     only: Collection[NodeId] | None = None,
+    may_sleep: bool = False,
 ) -> Assembly:
-    """Assembly of a scenario with learners of all clients, or only of some; errors as of `build`."""
+    """Assembly of a scenario with learners of all clients, or only of some; errors as of `build`.
+
+    Args:
+        scenario: to assemble.
+        data: of every client.
+        dtype: of models and messages.
+        only: clients that get a learner; None: all.
+        may_sleep: whether learners may be a table, where the scenario draws few of many clients.
+    """
     algorithm = scenario.algorithm_spec
     device = choose_device(scenario.compute.device)
     devices = node_devices(scenario)
-    clients = make_clients(scenario, algorithm, data, device, dtype)
+    if only is None and may_sleep and clients_sleep(scenario):
+        return _asleep(scenario, data, device, dtype)
+    clients, _ = make_clients(scenario, algorithm, data, device, dtype)
     neighborhood = neighborhood_of(scenario)
     graph = neighborhood.graph
     warnings = coupling_warnings(*coupling_strength(scenario, coupled_graph(neighborhood)))
@@ -134,9 +149,21 @@ def coupled_vector(algorithm: Algorithm, client: Client) -> Tensor:
 
 
 def make_clients(
-    scenario: Scenario, algorithm: Algorithm, data: list[ClientData], device: torch.device, dtype: torch.dtype
-) -> tuple[Client, ...]:
-    """Clients with their groups and initial models."""
+    scenario: Scenario,
+    algorithm: Algorithm,
+    data: list[ClientData],
+    device: torch.device,
+    dtype: torch.dtype,
+    models_of: Callable[[NodeId], Mapping[str, ClientModel]] | None = None,
+) -> tuple[tuple[Client, ...], Callable[[NodeId], Mapping[str, ClientModel]]]:
+    """Clients with their groups and initial models, and what makes such models of a client anew.
+
+    Args:
+        scenario, algorithm: of the run.
+        data: of every client.
+        device, dtype: of the models.
+        models_of: gives the models of a client when they are asked for; None: every client is given its own now.
+    """
     members = members_of(scenario)
     # only aligned maps compare outputs by identity; otherwise heads are drawn per layout
     all_outputs = None
@@ -146,17 +173,30 @@ def make_clients(
         ]
         all_outputs = sorted({output for own in designed for output in own})
     initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs)
-    clients = []
-    for member, rows in zip(members, data, strict=True):
+
+    counted: dict[tuple[str, str], dict[tuple[tuple[int, ...], ...], float]] = {}
+
+    def fresh(client_id: NodeId) -> Mapping[str, ClientModel]:
+        member, rows = members[client_id], data[client_id]
         models = {
             name: initial.model(member, owned, rows).to(device=device, dtype=dtype)
             for name, owned in _model_names(algorithm, member).items()
         }
+        for name, model in models.items():  # members of a group have one architecture, whose work is counted once
+            model.forward_flops = counted.setdefault((member.group, name), model.forward_flops)
+        return models
+
+    clients = []
+    for member, rows in zip(members, data, strict=True):
+        if models_of is None:
+            models = fresh(member.client_id)
+        else:
+            models = ModelsOnDemand(_model_names(algorithm, member), partial(models_of, member.client_id))
         client = Client(
             member.client_id, member.group, member.modalities, rows, models, member.outputs(rows.test), train=rows.train
         )
         clients.append(_with_twin(algorithm, initial, member, client))
-    return tuple(clients)
+    return tuple(clients), fresh
 
 
 def _model_names(algorithm: Algorithm, member: Member) -> Mapping[str, tuple[Modality, ...]]:
@@ -203,30 +243,67 @@ def make_learners(
     setups = []
     for client in (client for client in clients if only is None or client.client_id in only):
         me = client.client_id
-        setup = ClientSetup(
-            client_id=me,
-            group=client.group,
-            models=client.models,
-            rows=client.train,
-            objective=OBJECTIVES[scenario.task_spec.objective],
-            batch_draws={name: named_stream(scenario.seed, "batches", me, name) for name in client.models},
-            training=scenario.training,
-            sheaf=scenario.sheaf,
-            sharing=scenario.sharing,
-            personalization=scenario.personalization,
-            mixing=weights[me].encoders,
-            private=client.private,
-            private_rounds=(scenario.rounds + 1) // 2,
-            twin=client.twin,
-            head_mixing=weights[me].everything,
-            group_mixing=weights[me].group,
+        setup = replace(
+            _setup(scenario, client, client.models, weights[me], participation),
             map_starts=starts.get(me, {}),
             sheaf_decay=decay.get(me, 0.0),
             redrawn_maps=maps.redrawn(me, sorted(graph[me])) if scenario.sheaf.rotate_index else None,
-            participation=participation,
         )
         setups.append(setup)
     return tuple(algorithm.learners(setups))
+
+
+def _setup(
+    scenario: Scenario,
+    client: Client,
+    models: Mapping[str, ClientModel],
+    weights: MixingWeights,
+    participation: Participation | None,
+) -> ClientSetup:
+    """A client without maps before its first round."""
+    return ClientSetup(
+        client_id=client.client_id,
+        group=client.group,
+        models=models,
+        rows=client.train,
+        objective=OBJECTIVES[scenario.task_spec.objective],
+        batch_draws={name: named_stream(scenario.seed, "batches", client.client_id, name) for name in models},
+        training=scenario.training,
+        sheaf=scenario.sheaf,
+        sharing=scenario.sharing,
+        personalization=scenario.personalization,
+        mixing=weights.encoders,
+        private=client.private,
+        private_rounds=(scenario.rounds + 1) // 2,
+        twin=client.twin,
+        head_mixing=weights.everything,
+        group_mixing=weights.group,
+        participation=participation,
+    )
+
+
+def _asleep(scenario: Scenario, data: list[ClientData], device: torch.device, dtype: torch.dtype) -> Assembly:
+    """Assembly whose learners are a table: of many clients, of which a round has few."""
+    algorithm, server = scenario.algorithm_spec, scenario.server_id
+
+    def build(client_id: NodeId) -> Awake:
+        setup = _setup(scenario, clients[client_id], fresh(client_id), weights[client_id], participation)
+        (learner,) = algorithm.learners([setup])
+        return Awake(learner, setup.models)
+
+    table = LearnerTable(scenario.clients.n_clients, build)
+    clients, fresh = make_clients(scenario, algorithm, data, device, dtype, table.models)
+    neighborhood = neighborhood_of(scenario)
+    links, participation = neighborhood.links, _participation(scenario, clients)
+    weights = all_weights(clients, scenario.training.personal_encoders, neighborhood.graph, links)
+    if algorithm.server_alone is not None:
+        members = members_by_group(neighborhood.groups)
+        first = sorted(of_group[0] for of_group in members.values())
+        setups = [_setup(scenario, clients[one], fresh(one), weights[one], participation) for one in first]
+        table.server = algorithm.server_alone(setups, members)
+    faults = fault_plan(scenario.faults, scenario.seed, links, server)
+    devices = node_devices(scenario)
+    return Assembly(algorithm, links, clients, table, devices, faults, None, (), (), server, table)
 
 
 def _participation(scenario: Scenario, clients: tuple[Client, ...]) -> Participation | None:

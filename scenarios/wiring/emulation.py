@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -21,24 +22,28 @@ from ...emulator.nodes.asynchronous_station import AsynchronousStation, play_at_
 from ...emulator.nodes.base_station import BaseStation, Station, play_rounds
 from ...emulator.nodes.compute_pool import ComputePool
 from ...emulator.nodes.inbox import Inbox, Mailbox
-from ...emulator.nodes.learner_host import LearnerHost, LocalHost
+from ...emulator.nodes.learner_host import LearnerHost, LocalHost, report_round
 from ...emulator.nodes.missing import MISSING_POLICIES
 from ...emulator.nodes.sensing import SensorClock, sensing
 from ...emulator.nodes.station_context import RoundPace, StationContext
 from ...emulator.recorder import ObservationSink, Recorder
 from ..schema.network_section import NetworkSection
 from ..schema.scenario import Scenario
+from ..sleeping.learner_table import LearnerTable
+from ..sleeping.sleeping_nodes import Deliveries, LinksOnDemand, SleepingNodes
 from .assembly import Assembly, assemble
 from .client import Client
 from .data import ClientData
 from .executors import Executor, choose_executor
-from .links import LinkEnd, make_links, radio_of
+from .links import LinkEnd, LinkMaker, make_links, radio_of
 from .live import LiveRows
 from .pacing import Pacing
 from .radio_links import RadioLinks
 from .senders import Cell
 from .taking_part import TakingPart, taking_part
 
+#: Clients that sleep and are woken together to be observed.
+AWAKE_AT_ONCE = 256
 #: Hosts of learners that run in other processes, given what was built here.
 Hosts = Callable[[Assembly], Sequence[LearnerHost]]
 
@@ -69,15 +74,17 @@ class Emulation:
         radio: band of all radio links; None where there are none.
         server: number of the server; None: the algorithm has none.
         taking_part: round -> nodes that take part in it; None: all nodes take part in all rounds.
+        nodes: stations, inboxes and links of clients that sleep while they take no part, which then are not in
+            `hosts` and `inboxes`; None: all are awake.
     """
 
     env: EmulatorEnvironment
     graph: nx.Graph[NodeId]
     group_names: tuple[str, ...]
     clients: tuple[Client, ...]
-    learners: tuple[Learner, ...]
+    learners: Sequence[Learner]
     hosts: tuple[LearnerHost, ...]
-    stations: tuple[Station, ...]
+    stations: Sequence[Station]
     own_pace: tuple[AsynchronousStation, ...]
     recorder: Recorder
     links: Mapping[tuple[NodeId, NodeId], Link]
@@ -91,9 +98,10 @@ class Emulation:
     radio: RadioLinks | None = None
     server: NodeId | None = None
     taking_part: TakingPart | None = None
+    nodes: SleepingNodes | None = None
 
     @property
-    def client_learners(self) -> tuple[Learner, ...]:
+    def client_learners(self) -> Sequence[Learner]:
         """Learners of the clients, in their order."""
         return self.learners[: len(self.clients)]
 
@@ -144,10 +152,13 @@ def build(
     Raises:
         ConfigError: unknown names, an unstable coupling, or a graph that cannot carry the run.
     """
-    assembly = assemble(scenario, data, dtype=dtype)
+    # learners in workers, and clients that outside processes play, are where they are
+    assembly = assemble(scenario, data, dtype=dtype, may_sleep=hosts is None and pacing is None)
     if start_s is None:
         start_s = scenario.live.warm_up_s if scenario.data.mode == "live" else 0.0
     env = EmulatorEnvironment(scenario.seed, start_s) if pacing is None else pacing.clock(scenario.seed, start_s)
+    if assembly.table is not None:
+        return _connect_sleeping(scenario, env, assembly, assembly.table, observe, on_observation)
     return _connect(scenario, env, assembly, observe, on_observation, hosts, pacing)
 
 
@@ -248,6 +259,66 @@ def _connect(
     )
 
 
+def _connect_sleeping(
+    scenario: Scenario,
+    env: EmulatorEnvironment,
+    assembly: Assembly,
+    table: LearnerTable,
+    observe: Callable[[Learner, int], Mapping[str, Any]],
+    on_observation: ObservationSink,
+) -> Emulation:
+    """Emulation whose clients have links, inboxes and stations in the rounds in which they take part."""
+    recorder = Recorder(assembly.algorithm.kinds, on_observation, assembly.server)
+    policy, playing = MISSING_POLICIES[scenario.network.missing], taking_part(scenario)
+    assert playing is not None, "some take no part, or nobody could sleep"
+    ends = {client.client_id: LinkEnd(client.group, client.data.blocked) for client in assembly.clients}
+    cell = None if assembly.server is None else Cell(assembly.server, scenario.server)
+    maker = LinkMaker(scenario.links, scenario.link, env, ends, cell=cell, until_delivered=policy.waits)
+    links = LinksOnDemand(env, assembly.graph, maker)
+    transport = make_transport(scenario.network, Wire(assembly.algorithm.kinds))
+    # members of a group have one architecture
+    architectures = {client.group: client for client in reversed(assembly.clients)}
+    executor = choose_executor(scenario.compute, architectures.values(), in_step=True, here=True)
+    pool = executor.pool()
+
+    def host(node: NodeId) -> LearnerHost:
+        return LocalHost(table.wake(node), pool, observe)
+
+    nodes = SleepingNodes(table, links, host, assembly.devices, policy, recorder, playing)
+    nodes.context = context = StationContext(
+        env=env,
+        network=Network(env, transport, links, Deliveries(nodes), recorder, assembly.faults),
+        barrier=Barrier(env, 0),
+        recorder=recorder,
+        deadline_s=None if policy.waits else scenario.network.deadline_s,
+        faults=assembly.faults,
+        neighbors_at=_neighbors_at(assembly, playing),
+        taking_part=playing,
+    )
+    return Emulation(
+        env=env,
+        graph=assembly.graph,
+        group_names=tuple(group.name for group in scenario.clients.groups),
+        clients=assembly.clients,
+        learners=table,
+        hosts=(),
+        stations=nodes,
+        own_pace=(),
+        recorder=recorder,
+        links=links,
+        inboxes={},
+        network=context.network,
+        transport=transport,
+        pool=pool,
+        executor=executor,
+        warnings=assembly.warnings,
+        notes=assembly.notes,
+        server=assembly.server,
+        taking_part=playing,
+        nodes=nodes,
+    )
+
+
 def _neighbors_at(
     assembly: Assembly, playing: TakingPart | None
 ) -> Callable[[NodeId, int, float], frozenset[NodeId]] | None:
@@ -306,22 +377,41 @@ def emulate(
 
     Base stations that go at their own pace are played to their ends at once.
     """
+
+    def ended(round_index: int) -> None:
+        if emulation.nodes is not None:
+            emulation.nodes.put_away(round_index)
+        round_ended(round_index)
+
     gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
     try:
         if emulation.in_step:
             played = range(first_round, rounds)
-            play_rounds(emulation.env, emulation.stations, played, round_ended, emulation.taking_part)
+            play_rounds(emulation.env, emulation.stations, played, ended, emulation.taking_part)
         else:
             play_at_own_pace(emulation.env, emulation.own_pace, rounds)
     finally:
         gc.unfreeze()
 
 
-def observe_resting(emulation: Emulation, round_index: int) -> None:
+def observe_resting(
+    emulation: Emulation, round_index: int, observe: Callable[[Learner, int], Mapping[str, Any]]
+) -> None:
     """Observe the nodes that took no part in this round, as they stand, in their order; nothing where all did."""
     if emulation.taking_part is None:
         return
-    present = emulation.taking_part(round_index)
+    present, recorder, now_s = emulation.taking_part(round_index), emulation.recorder, emulation.env.now
+    if (nodes := emulation.nodes) is not None:
+        resting = [node for node in range(len(nodes)) if node not in present]
+        for first in range(0, len(resting), AWAKE_AT_ONCE):
+            few = resting[first : first + AWAKE_AT_ONCE]
+            seen = [
+                emulation.pool.submit(partial(report_round, emulation.learners[node], observe, None, round_index))
+                for node in few
+            ]
+            for node, ticket in zip(few, seen, strict=True):
+                recorder.observation(now_s, node, round_index, ticket.result())
+        return
     reports = [(host, host.report(None, round_index)) for host in emulation.hosts if host.client_id not in present]
     for host, report in reports:
-        emulation.recorder.observation(emulation.env.now, host.client_id, round_index, report.result())
+        recorder.observation(now_s, host.client_id, round_index, report.result())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ def embedding_dim(encoders: Sequence[nn.Module], settings: ModelSettings) -> int
     return int(getattr(encoders[0], "embedding_dim", settings.embedding_dim))
 
 
+@lru_cache(maxsize=4096)  # asked again for every client that starts equal
 def torch_seed(seed: int, *name: object) -> int:
     """Seed of a torch generator, from the stream of this name."""
     return int(named_stream(seed, *name).integers(2**63))

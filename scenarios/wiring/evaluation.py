@@ -49,7 +49,7 @@ class Evaluator:
         self._tests = {client.client_id: client.data.test for client in clients}
         # live rows are left out: which of them there are changes from round to round
         rows = {client.client_id: client.data.train for client in clients}
-        self._trained = {client: some_of(train) for client, train in rows.items() if not isinstance(train, LiveRows)}
+        self._trained = {client: train for client, train in rows.items() if not isinstance(train, LiveRows)}
         self._rounds, self._every = rounds, every
         self.latest: dict[NodeId, NamedScores] = {}
 
@@ -65,7 +65,7 @@ class Evaluator:
         if (round_index + 1) % self._every == 0 or round_index + 1 == self._rounds:
             seen["models"], seen["held_out_loss"] = self._scored(learner, self._tests[learner.client_id])
             if (rows := self._trained.get(learner.client_id)) is not None:
-                seen["train_models"], seen["train_loss"] = self._scored(learner, rows)
+                seen["train_models"], seen["train_loss"] = self._scored(learner, some_of(rows))
         return seen
 
     def see(self, client: NodeId, seen: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,6 +64,7 @@ class _Shared:
         radio: band of all edges with the model "radio"; None where there is none.
         until_delivered: whether lost packets are repeated without limit.
         run_s: simulated length of the run in s; None: not known.
+        streams: names of the streams that the channel of a direction was given, while it is made.
     """
 
     env: EmulatorEnvironment
@@ -72,6 +73,7 @@ class _Shared:
     radio: RadioLinks | None
     until_delivered: bool
     run_s: float | None
+    streams: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class _Direction:
         return self.shared.until_delivered
 
     def stream(self, name: str) -> np.random.Generator:
+        self.shared.streams.append(name)
         return self.shared.env.stream(name, self.sender, self.receiver)
 
     def blocked(self, clear: LossProcess) -> LossProcess:
@@ -166,8 +169,34 @@ def make_links(
     """(Sender, receiver) -> link; one per direction of every edge, each with its own random streams.
 
     Args:
-        links, link: sections with the settings of the links.
         graph: graph whose edges get links.
+        others: as for `LinkMaker`.
+
+    Raises:
+        ConfigError, DataError: as `LinkMaker.made`.
+    """
+    maker = LinkMaker(links, link, env, ends, radio, cell, until_delivered=until_delivered, run_s=run_s)
+    # the order decides in which order senders are made, so it is that of checkpoints
+    return {ends: maker.made(*ends).link for ends in sorted([*graph.edges, *((b, a) for a, b in graph.edges)])}
+
+
+class MadeLink(NamedTuple):
+    """A link, and what to put away with it.
+
+    Attributes:
+        link: one direction of an edge.
+        streams: names of the random streams of its channel.
+    """
+
+    link: Link
+    streams: tuple[str, ...]
+
+
+class LinkMaker:
+    """Maker of the links of a run, in any order.
+
+    Args:
+        links, link: sections with the settings of the links.
         env: clock and streams.
         ends: client -> its end of links.
         cell: the server; None: there is none.
@@ -175,22 +204,42 @@ def make_links(
         until_delivered: whether lost packets are repeated without limit.
         run_s: simulated length of the run, which traces can be stretched to; None: not known.
 
-    Raises:
-        ConfigError: losses are to follow blockages, but a recording does not say when the line of sight is blocked.
-        DataError: a trace that cannot be read.
+    Attributes:
+        senders: queues before the channels.
     """
-    senders = Senders(env, links, cell)
-    shared = _Shared(env, ends, TraceFiles(), radio, until_delivered, run_s)
-    made: dict[tuple[NodeId, NodeId], Link] = {}
-    # the order decides in which order senders are made, so it is that of checkpoints
-    for sender, receiver in sorted([*graph.edges, *((b, a) for a, b in graph.edges)]):
+
+    def __init__(
+        self,
+        links: LinksSection,
+        link: LinkSection,
+        env: EmulatorEnvironment,
+        ends: Mapping[NodeId, LinkEnd],
+        radio: RadioLinks | None = None,
+        cell: Cell | None = None,
+        *,
+        until_delivered: bool,
+        run_s: float | None = None,
+    ) -> None:
+        self.senders = Senders(env, links, cell)
+        self._links, self._link, self._ends, self._cell = links, link, ends, cell
+        self._shared = _Shared(env, ends, TraceFiles(), radio, until_delivered, run_s)
+
+    def made(self, sender: NodeId, receiver: NodeId) -> MadeLink:
+        """The link of one direction of an edge.
+
+        Raises:
+            ConfigError: losses are to follow blockages, but a recording does not say when the line of sight is blocked.
+            DataError: a trace that cannot be read.
+        """
+        links, cell = self._links, self._cell
         if cell is not None and cell.server in (sender, receiver):
-            edge = edge_model(links, link, cell.section.link)
+            edge = edge_model(links, self._link, cell.section.link)
         else:
-            edge = edge_model(links, link, _exception(links, ends, sender, receiver))
-        channel = edge.model.channel(edge.settings, _Direction(sender, receiver, edge, shared))
-        made[sender, receiver] = senders.of(sender, receiver, is_wired=edge.model.is_wired).link(channel)
-    return made
+            edge = edge_model(links, self._link, _exception(links, self._ends, sender, receiver))
+        self._shared.streams.clear()
+        channel = edge.model.channel(edge.settings, _Direction(sender, receiver, edge, self._shared))
+        link = self.senders.of(sender, receiver, is_wired=edge.model.is_wired).link(channel)
+        return MadeLink(link, tuple(self._shared.streams))
 
 
 def _exception(links: LinksSection, ends: Mapping[NodeId, LinkEnd], one: NodeId, other: NodeId) -> EdgeSection | None:

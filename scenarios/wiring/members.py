@@ -104,6 +104,8 @@ def _numbering(beam_order: str, n_clients: int, seed: int, client_id: NodeId, n_
         # among all clients, so that exactly half of them are mirrored
         upside_down = named_stream(seed, "beam_order").permutation(n_clients)[: n_clients // 2]
         return designed[::-1] if client_id in upside_down else designed
+    if beam_order == "same":
+        return designed
     draws = named_stream(seed, "beam_order", client_id)
     if beam_order == "rotated":
         return np.roll(designed, -int(draws.integers(n_outputs)))

@@ -18,7 +18,7 @@ from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.network.topology import MovingGraph, modality_subgraph
 from ...emulator.random_streams import named_stream
 from ...emulator.world.wandering import Wanderer, distances_m
-from ...models.sharing.gossip import metropolis_hastings_weights
+from ...models.sharing.gossip import edge_weight
 from ..schema.neighborhood import members_by_group
 from ..schema.network_section import MobilitySection
 from .client import Client
@@ -60,10 +60,11 @@ def mixing_weights(
 
 def neighbor_weights(graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:
     """Metropolis-Hastings weights of every node towards its neighbors."""
-    nodes = sorted(graph)
-    row = {node: index for index, node in enumerate(nodes)}
-    weights = metropolis_hastings_weights(nx.to_numpy_array(graph, nodes, dtype=np.bool_, weight=None))
-    return {node: {peer: float(weights[row[node], row[peer]]) for peer in sorted(graph[node])} for node in nodes}
+    # edge by edge: a matrix of 10,000 nodes would take 0.8 GB
+    degree = dict(graph.degree)
+    return {
+        node: {peer: edge_weight(degree[node], degree[peer]) for peer in sorted(graph[node])} for node in sorted(graph)
+    }
 
 
 def group_weights(clients: tuple[Client, ...], graph: nx.Graph[NodeId]) -> dict[NodeId, dict[NodeId, float]]:

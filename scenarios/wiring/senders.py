@@ -56,6 +56,10 @@ class Senders:
             self._radios[sender] = self._new(medium)
         return self._radios[sender]
 
+    def forget(self, sender: NodeId) -> None:
+        """Drop the queue of a radio; where it is needed again it is a new one."""
+        self._radios.pop(sender, None)
+
     def _medium(self, sender: NodeId, receiver: NodeId) -> Medium:
         """Medium of a radio."""
         of_cell = None
