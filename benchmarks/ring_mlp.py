@@ -64,7 +64,7 @@ KINDS = frozenset({MessageKind.MODEL})
 
 ARMS = {
     "emulated_batched": "the emulator with the steps of all clients computed together: SimPy clock, base stations,"
-    " ZeroMQ over inproc, links with rate and delay but no loss; one torch thread",
+    " ZeroMQ over inproc, links with rate and delay but no loss; one torch thread per batch",
     "emulated_threads": "the emulator with jobs on threads: SimPy clock, base stations, ZeroMQ over inproc, links with"
     " rate and delay but no loss; models are flat vectors, so a step of SGD is one call; one torch thread per job",
     "emulated_serial": "the same with every job on the engine's thread",
@@ -172,7 +172,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     problem = _problem(options)
     states = LastStates()
     arms: dict[str, Arm] = {
-        "emulated_batched": lambda: _emulated(problem, _batched_pool(problem), "emulated_batched", states),
+        "emulated_batched": lambda: _emulated(
+            problem, BatchedPool(ThreadPool(problem.pool_threads)), "emulated_batched", states
+        ),
         "emulated_threads": lambda: _emulated(problem, ThreadPool(problem.pool_threads), "emulated_threads", states),
         "bare": lambda: _bare(problem, 1, "bare", states),
         "emulated_serial": lambda: _emulated(problem, SerialPool(), "emulated_serial", states),
@@ -194,7 +196,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _batched_pool(problem: Problem) -> BatchedPool:
-    return BatchedPool(SerialPool(), partial(torch_threads, problem.pool_threads))
+    return BatchedPool(ThreadPool(problem.pool_threads))
 
 
 @contextmanager

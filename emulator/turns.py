@@ -7,9 +7,11 @@ the turn is computed at once, so that no algorithm knows of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol
 
 from greenlet import getcurrent, greenlet
@@ -24,6 +26,11 @@ class Turn(Protocol):
     @property
     def key(self) -> Hashable:
         """Turns that may be computed together have equal keys; None: it is always computed alone."""
+        ...
+
+    @property
+    def at_once(self) -> int:
+        """Most turns of this key that one call computes."""
         ...
 
     def run(self) -> None:
@@ -59,17 +66,12 @@ def play(turn: Turn) -> None:
         turn.run()
 
 
-def run_jobs(
-    jobs: Iterable[Callable[[], None]],
-    submit: Submit,
-    together: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> None:
+def run_jobs(jobs: Iterable[Callable[[], None]], submit: Submit) -> None:
     """Run jobs to their ends, with turns of equal keys computed together.
 
     Args:
         jobs: raise nothing. They may play turns; between two turns they run one after the other, on this thread.
-        submit: computes turns without equals.
-        together: makes the context in which turns are computed together.
+        submit: computes turns, those that are computed together as one.
 
     >>> run_jobs([lambda: print("first"), lambda: print("second")], submit=lambda _: Future())
     first
@@ -80,7 +82,7 @@ def run_jobs(
         _go_on(job, waiting)
     while waiting:
         parked, waiting = waiting, []
-        failed = _compute([turn for _, turn in parked], submit, together)
+        failed = _compute([turn for _, turn in parked], submit)
         for job, turn in parked:
             _go_on(job, waiting, failed.get(id(turn)))
 
@@ -92,23 +94,20 @@ def _go_on(job: _Job, waiting: list[tuple[_Job, Turn]], error: BaseException | N
         waiting.append((job, turn))
 
 
-def _compute(
-    turns: Sequence[Turn], submit: Submit, together: Callable[[], AbstractContextManager[None]]
-) -> dict[int, BaseException]:
+def _compute(turns: Sequence[Turn], submit: Submit) -> dict[int, BaseException]:
     """Compute turns, in groups of equal type and key; returns id of a turn -> what it has raised."""
-    groups: dict[Hashable, list[Turn]] = {}
+    equal: dict[Hashable, list[Turn]] = {}
     for turn in turns:
         key = turn.key
-        groups.setdefault(id(turn) if key is None else (type(turn), key), []).append(turn)
-    failed: dict[int, BaseException] = {}
-    alone = [(group[0], submit(group[0].run)) for group in groups.values() if len(group) == 1]
-    for turn, ticket in alone:
-        if (found := ticket.exception()) is not None:
-            failed[id(turn)] = found
-    for first, *others in (group for group in groups.values() if len(group) > 1):
-        try:
-            with together():
-                first.run_with(others)
-        except Exception as error:  # noqa: BLE001 - goes to the jobs that it belongs to
-            failed.update((id(turn), error) for turn in (first, *others))
-    return failed
+        equal.setdefault(id(turn) if key is None else (type(turn), key), []).append(turn)
+    groups = [group for of_key in equal.values() for group in _pieces(of_key)]
+    tickets = [submit(partial(group[0].run_with, group[1:]) if len(group) > 1 else group[0].run) for group in groups]
+    raised = [(group, ticket.exception()) for group, ticket in zip(groups, tickets, strict=True)]
+    return {id(turn): error for group, error in raised if error is not None for turn in group}
+
+
+def _pieces(turns: Sequence[Turn]) -> Iterator[Sequence[Turn]]:
+    """Turns of one key in groups of about one size, whatever the number of threads, because sizes decide rounding."""
+    n_groups = 1 if len(turns) == 1 else math.ceil(len(turns) / turns[0].at_once)
+    ends = [len(turns) * number // n_groups for number in range(n_groups + 1)]
+    return (turns[first:last] for first, last in pairwise(ends))

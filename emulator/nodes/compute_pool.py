@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -70,8 +69,7 @@ class BatchedPool:
     long their devices take; where jobs come one by one, as in asynchronous mode, each is computed alone.
 
     Args:
-        alone: computes turns that have no equals.
-        together: makes the context in which turns are computed together, such as one with more threads per operation.
+        inner: computes turns, those that are computed together as one job.
 
     >>> pool = BatchedPool(SerialPool())
     >>> first, second = pool.submit(lambda: 6), pool.submit(lambda: 7)
@@ -79,8 +77,8 @@ class BatchedPool:
     (False, 7, True)
     """
 
-    def __init__(self, alone: ComputePool, together: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-        self._alone, self._together = alone, together
+    def __init__(self, inner: ComputePool) -> None:
+        self._inner = inner
         self._waiting: list[Callable[[], None]] = []
 
     def submit(self, job: Callable[[], Result]) -> Future[Result]:
@@ -90,11 +88,11 @@ class BatchedPool:
 
     def close(self) -> None:
         self._waiting.clear()
-        self._alone.close()
+        self._inner.close()
 
     def _compute(self) -> None:
         waiting, self._waiting = self._waiting, []
-        run_jobs(waiting, self._alone.submit, self._together)
+        run_jobs(waiting, self._inner.submit)
 
 
 class _Ticket(Future[Result]):

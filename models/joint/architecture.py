@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import local
 from weakref import WeakKeyDictionary
 
 import torch
@@ -14,25 +16,48 @@ from .joint_network import JointNetwork, is_convolutional, signature, values_of
 from .joint_pass import JointPass, joint_pass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Architecture:
     """What all models of one signature have in common.
 
-    Attributes:
+    Args:
         key: of the models and of the shapes of their inputs.
-        network: of the models.
-        joint_pass: of several of them.
+        pattern: joint network of the models.
         convolutional: whether an encoder convolves.
+        row: modality -> [1, ...] one normalized input.
+
+    Attributes:
+        key, convolutional: as given.
         row_size: numbers of one input, over all modalities.
         refusal: why several models cannot be passed by one call; None: they can.
     """
 
-    key: Hashable
-    network: JointNetwork
-    joint_pass: JointPass
-    convolutional: bool
-    row_size: int
-    refusal: str | None
+    def __init__(self, key: Hashable, pattern: JointNetwork, row: Mapping[str, Tensor], *, convolutional: bool) -> None:
+        self.key, self.convolutional = key, convolutional
+        self.row_size = sum(each.numel() for each in row.values())
+        self.refusal = _refusal(pattern, row)
+        self._pattern, self._of_thread = pattern, local()
+
+    @property
+    def network(self) -> JointNetwork:
+        """Joint network of this thread: while it is passed, it holds factors of dropouts, and may be in evaluation."""
+        found: JointNetwork | None = getattr(self._of_thread, "network", None)
+        if found is None:
+            found = self._of_thread.network = copy.deepcopy(self._pattern)
+        return found
+
+    @property
+    def joint_pass(self) -> JointPass:
+        """Pass of several models by the network of this thread."""
+        return joint_pass(self.network)
+
+    @contextmanager
+    def in_evaluation(self) -> Iterator[None]:
+        """Context in which passes are those of evaluation."""
+        network = self.network.eval()
+        try:
+            yield
+        finally:
+            network.train()
 
 
 _KNOWN: dict[Hashable, Architecture] = {}
@@ -61,15 +86,7 @@ def _known(model: ClientModel, row: Mapping[str, Tensor]) -> Architecture:
     key = signature(model), tuple((m, tuple(row[m].shape[1:])) for m in model.modalities)
     found = _KNOWN.get(key)
     if found is None:
-        network = JointNetwork(model)
-        found = Architecture(
-            key,
-            network,
-            joint_pass(network),
-            is_convolutional(model),
-            sum(each.numel() for each in row.values()),
-            _refusal(network, row),
-        )
+        found = Architecture(key, JointNetwork(model), row, convolutional=is_convolutional(model))
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
         _KNOWN[key] = found

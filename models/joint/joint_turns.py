@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .fed_rows import FedRows
 from .model_stack import ModelStack, Trained
-from .pieces import pieces
+from .pieces import at_once
 
 
 class Stepped(Trained, Protocol):
@@ -62,15 +62,19 @@ class GradientTurn:
     def run(self) -> None:
         self.loss = self.trained.backward_alone(self.batch)
 
+    @property
+    def at_once(self) -> int:
+        return at_once(size_of(self.trained))
+
     def run_with(self, others: Sequence[GradientTurn]) -> None:
-        for turns in pieces([self, *others], size_of(self.trained)):
-            stack = ModelStack([turn.trained for turn in turns])
-            rows = FedRows(stack.members, [[turn.batch] for turn in turns])
-            losses = stack.backward(*rows.of_step(0))
-            stack.give_statistics()
-            for turn, loss, row in zip(turns, losses, stack.gradients, strict=True):
-                turn.loss = loss
-                turn.trained.take_gradients([row[columns] for columns in stack.columns])
+        turns = [self, *others]
+        stack = ModelStack([turn.trained for turn in turns])
+        rows = FedRows(stack.members, [[turn.batch] for turn in turns])
+        losses = stack.backward(*rows.of_step(0))
+        stack.give_statistics()
+        for turn, loss, row in zip(turns, losses, stack.gradients, strict=True):
+            turn.loss = loss
+            turn.trained.take_gradients([row[columns] for columns in stack.columns])
 
 
 class StepsTurn:
@@ -113,21 +117,25 @@ class StepsTurn:
             self.loss = self.trained.backward_alone(self.trained.draw())
             self._alone()
 
+    @property
+    def at_once(self) -> int:
+        return at_once(size_of(self.trained))
+
     def run_with(self, others: Sequence[StepsTurn]) -> None:
-        for turns in pieces([self, *others], size_of(self.trained)):
-            stack = ModelStack([turn.trained for turn in turns])
-            rows = FedRows(stack.members, [[turn.trained.draw() for _ in range(self._n_steps)] for turn in turns])
-            step = self.trained.joint_step(stack, turns)
-            places = self._stacked_places(turns)
-            for number in range(self._n_steps):
-                losses = stack.backward(*rows.of_step(number))
-                if places is not None:
-                    stack.gradients.add_(stack.values - places, alpha=self._strength)
-                step()
-            stack.give()
-            stack.give_statistics()
-            for turn, loss in zip(turns, losses, strict=True):
-                turn.loss = loss
+        turns = [self, *others]
+        stack = ModelStack([turn.trained for turn in turns])
+        rows = FedRows(stack.members, [[turn.trained.draw() for _ in range(self._n_steps)] for turn in turns])
+        step = self.trained.joint_step(stack, turns)
+        places = self._stacked_places(turns)
+        for number in range(self._n_steps):
+            losses = stack.backward(*rows.of_step(number))
+            if places is not None:
+                stack.gradients.add_(stack.values - places, alpha=self._strength)
+            step()
+        stack.give()
+        stack.give_statistics()
+        for turn, loss in zip(turns, losses, strict=True):
+            turn.loss = loss
 
     @staticmethod
     def _stacked_places(turns: Sequence[StepsTurn]) -> Tensor | None:

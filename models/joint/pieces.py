@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
-
-#: Parameters in one stack: those of more clients, with gradients and activations, are fetched from memory in every
-#: step. Measured: 100 clients of 9,610 parameters in one stack take 1.9 times as long as in five.
-PARAMETERS_AT_ONCE = 400_000
-#: Clients in one stack, whatever their size: nothing is left by then of what a call costs beside its arithmetic.
-MEMBERS_AT_ONCE = 64
-
-Member = TypeVar("Member")
+#: Parameters in one stack: those of more clients, with gradients and activations, do not stay near the processor
+#: from one step to the next, and several stacks are computed side by side.
+PARAMETERS_AT_ONCE = 100_000
+#: Fewest and most clients of a stack, if there are so many. Below, what a call costs beside its arithmetic is shared by
+#: too few; above, nothing of it is left to share.
+FEWEST_AT_ONCE, MOST_AT_ONCE = 8, 64
 
 
-def pieces(members: Sequence[Member], size: int) -> Iterator[Sequence[Member]]:
-    """Members in groups that one stack holds. The groups do not depend on how many threads there are.
+def at_once(n_values: int) -> int:
+    """Clients of one stack, each with so many values.
 
-    Args:
-        members: in order.
-        size: values of one.
-
-    >>> [len(piece) for piece in pieces(range(50), 9_610)]
-    [41, 9]
+    >>> at_once(100), at_once(9_610), at_once(1_000_000)
+    (64, 10, 8)
     """
-    at_once = max(1, min(MEMBERS_AT_ONCE, PARAMETERS_AT_ONCE // max(size, 1)))
-    for first in range(0, len(members), at_once):
-        yield members[first : first + at_once]
+    return max(FEWEST_AT_ONCE, min(MOST_AT_ONCE, PARAMETERS_AT_ONCE // max(n_values, 1)))

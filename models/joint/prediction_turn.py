@@ -14,8 +14,8 @@ from ...emulator.contracts import Modality
 from ...emulator.turns import play
 from ..client_model import ClientModel
 from .architecture import Architecture, architecture_of
-from .joint_network import values_in, values_of
-from .pieces import pieces
+from .joint_network import values_in
+from .pieces import at_once
 
 #: Rows of one forward pass of a prediction: a window of images has a quarter of a megabyte.
 PREDICTED_AT_ONCE = 128
@@ -53,15 +53,14 @@ class PredictionTurn:
     def run(self) -> None:
         self.logits = predict_at_rest(self.model, self.inputs)
 
+    @property
+    def at_once(self) -> int:
+        return at_once(sum(values.numel() for values in values_in(self.model).values()))
+
     def run_with(self, others: Sequence[PredictionTurn]) -> None:
-        architecture = self._architecture()
-        network = architecture.network.eval()
-        try:
-            with torch.no_grad():
-                for turns in pieces([self, *others], sum(values.numel() for values in values_of(network).values())):
-                    _predict(architecture, turns)
-        finally:
-            network.train()
+        architecture, turns = self._architecture(), [self, *others]
+        with architecture.in_evaluation(), torch.no_grad():
+            _predict(architecture, turns)
 
     def rows(self, first: int, last: int) -> dict[str, Tensor]:
         """Modality -> [at most last - first, ...] normalized inputs."""

@@ -32,7 +32,7 @@ class ComputeSection(Section):
         executor: how the real work of clients is computed: "batched", equal models by one call; "threads", a client per
             thread; "serial", one client after the other. "auto" takes batches of small models, and threads where an
             encoder convolves or workers train. Threads change no bit of a result; batches round differently.
-        threads: number of threads of the pool, or of a batched call.
+        threads: number of threads that compute clients, or batches of them.
         tf32: let a GPU round factors of float32 products to 10 bits, which is faster; convolutions too.
         map_memory_gb: most that dense restriction maps of all clients may hold, in gigabytes; those of large models
             are refused before they are drawn.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from ...emulator.nodes.compute_pool import BatchedPool, ComputePool, SerialPool, ThreadPool
 from ...models.joint.joint_network import is_convolutional
 from ..schema.compute_section import ComputeSection
 from .client import Client
-from .torch_setup import torch_threads
 
 Kind = Literal["batched", "threads", "serial"]
 
@@ -23,7 +21,7 @@ class Executor:
     Attributes:
         kind: "batched": equal work of several clients by one call; "threads": a client per thread; "serial": one client
             after the other.
-        threads: of the pool, or of the operations of a batched call.
+        threads: on which clients, or batches of them, are computed side by side.
 
     >>> str(Executor("batched", 2)), str(Executor("serial", 2))
     ('batched, 2 threads', 'serial')
@@ -43,7 +41,7 @@ class Executor:
             return SerialPool()
         if self.kind == "threads":
             return ThreadPool(self.threads)
-        return BatchedPool(SerialPool(), partial(torch_threads, self.threads))
+        return BatchedPool(ThreadPool(self.threads) if self.threads > 1 else SerialPool())
 
 
 def choose_executor(section: ComputeSection, clients: Iterable[Client], *, in_step: bool, here: bool) -> Executor:

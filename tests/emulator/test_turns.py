@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 
 import pytest
 from sheafedge.emulator.nodes.compute_pool import BatchedPool, SerialPool, ThreadPool
@@ -13,6 +12,8 @@ from sheafedge.emulator.turns import play, run_jobs
 
 class Noted:
     """A turn that notes with whom it was computed."""
+
+    at_once = 3
 
     def __init__(self, name: str, key: Hashable, seen: list[tuple[str, ...]], error: Exception | None = None) -> None:
         self.name, self.key, self._seen, self._error = name, key, seen, error
@@ -56,6 +57,14 @@ def test_turns_of_equal_type_and_key_are_computed_together_in_the_order_of_their
     assert sorted(seen) == [("a", "d"), ("b", "g"), ("c",), ("e",), ("f",)]
 
 
+@pytest.mark.parametrize(("n_turns", "sizes"), [(1, [1]), (3, [3]), (4, [2, 2]), (7, [2, 2, 3]), (9, [3, 3, 3])])
+def test_many_turns_are_computed_in_groups_of_about_one_size(n_turns: int, sizes: list[int]) -> None:
+    seen: list[tuple[str, ...]] = []
+    run_jobs([lambda n=n: play(Noted(str(n), 1, seen)) for n in range(n_turns)], at_once)
+    assert [len(names) for names in seen] == sizes
+    assert [name for names in seen for name in names] == [str(n) for n in range(n_turns)]
+
+
 def test_jobs_that_come_to_another_turn_are_gathered_again() -> None:
     seen: list[tuple[str, ...]] = []
     ended: list[str] = []
@@ -89,14 +98,7 @@ def test_an_error_of_a_turn_is_raised_in_every_job_that_it_was_computed_for_and_
 @pytest.mark.parametrize("alone", [SerialPool, lambda: ThreadPool(2)])
 def test_a_pool_computes_what_waits_when_the_first_result_is_asked_for(alone: Callable[[], SerialPool]) -> None:
     seen: list[tuple[str, ...]] = []
-    inside: list[int] = []
-
-    @contextmanager
-    def together() -> Iterator[None]:
-        inside.append(len(seen))
-        yield
-
-    pool = BatchedPool(alone(), together)
+    pool = BatchedPool(alone())
 
     def job(turn: Noted, answer: int) -> int:
         play(turn)
@@ -108,7 +110,6 @@ def test_a_pool_computes_what_waits_when_the_first_result_is_asked_for(alone: Ca
     assert all(ticket.done() for ticket in tickets)
     assert [ticket.result() for ticket in tickets] == [0, 10, 20, 30, 40]
     assert sorted(seen) == [("0", "2", "4"), ("1", "3")]
-    assert inside == [0, 1]
     late = pool.submit(lambda: job(Noted("late", 1, seen), 7))
     assert late.result() == 7
     assert seen[-1] == ("late",)

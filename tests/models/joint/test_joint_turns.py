@@ -13,7 +13,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from sheafedge.emulator.contracts import DivergedError, Modality
-from sheafedge.emulator.nodes.compute_pool import BatchedPool, SerialPool
+from sheafedge.emulator.nodes.compute_pool import BatchedPool, SerialPool, ThreadPool
 from sheafedge.emulator.turns import Turn
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders import beam_map, camera_encoder, drone_camera, lidar_encoder, radar_encoder
@@ -21,7 +21,6 @@ from sheafedge.models.encoders.mlp import position_mlp, window_mlp
 from sheafedge.models.encoders.row_scale import AsColumns
 from sheafedge.models.encoders.small_cnn import CNN_SIZES, SmallCnn
 from sheafedge.models.fusion import FUSIONS
-from sheafedge.models.joint import pieces as joint_pieces
 from sheafedge.models.joint.joint_turns import StepsTurn
 from sheafedge.models.joint.prediction_turn import PredictionTurn
 from sheafedge.models.objectives import OBJECTIVES, Objective, binary_cross_entropy, cross_entropy, squared_error
@@ -285,20 +284,24 @@ def test_the_client_whose_numbers_diverge_is_named_and_the_others_go_on() -> Non
     tickets[2].result()
 
 
-def test_many_clients_are_trained_in_several_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_pieces, "MEMBERS_AT_ONCE", 2)
+def test_many_clients_are_trained_in_several_stacks(monkeypatch: pytest.MonkeyPatch, computed: dict[str, int]) -> None:
+    monkeypatch.setattr(StepsTurn, "at_once", 2)
     train_both_ways(Case({"rf": "perceptron"}), n_clients=5, rounds=1)
+    assert computed["alone"] == 5 + 5 + 1  # alone, and one of the five of the first stack
 
 
-def test_what_a_client_gets_does_not_depend_on_the_number_of_torch_threads() -> None:
+@pytest.mark.parametrize("encoder", ["perceptron", "lidar"])
+def test_what_a_client_gets_does_not_depend_on_the_number_of_threads(
+    encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stacks of one architecture, with dropouts of their own, are computed side by side."""
+    monkeypatch.setattr(StepsTurn, "at_once", 2)
     found = []
-    for n_threads in (1, 2):
-        before = torch.get_num_threads()
-        torch.set_num_threads(n_threads)
-        try:
-            trainings = [Case({"gps": "position", "rf": "perceptron"}).training(seed) for seed in range(4)]
-            gathered([partial(training.train, 0) for training in trainings])
-            found.append([training.head.numpy().tobytes() for training in trainings])
-        finally:
-            torch.set_num_threads(before)
+    for inner in (SerialPool(), ThreadPool(3)):
+        trainings = [Case({"rf": encoder}).training(seed) for seed in range(8)]
+        pool = BatchedPool(inner)
+        for ticket in [pool.submit(partial(training.train, 0)) for training in trainings]:
+            ticket.result()
+        pool.close()
+        found.append([training.head.numpy().tobytes() for training in trainings])
     assert found[0] == found[1]
