@@ -64,7 +64,18 @@ def assert_same(ours: Walk, theirs: Walk) -> None:
     assert ours.emulation.recorder.traffic.as_dict() == theirs.emulation.recorder.traffic.as_dict()
 
 
-@pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "centralized"])
+#: One of each way to come to turns: steps of parts, of whole models, steps near a place, gradients, other models.
+QUICK = {"sheaf_dmfl_att", "sheaf_fmtl", "ditto_decentralized", "apfl", "dmml_kd", "fedavg"}
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in ALGORITHMS
+        if name != "centralized"
+    ],
+)
 def test_every_algorithm(algorithm: str, together: list[int]) -> None:
     """With plain SGD: where Adam divides a gradient that is all rounding, pFedMe's pull makes much of it."""
     edits = {**PLAIN_SGD, **LOSSY, **MIXED, "algorithm": algorithm}
