@@ -12,7 +12,7 @@ from torch import Tensor
 from .model_stack import Trained
 
 #: Numbers that are fetched ahead for one client: steps on large images fetch theirs step by step.
-_NUMBERS_AHEAD = 2**20
+NUMBERS_AHEAD = 2**20
 
 
 class FedRows:
@@ -36,7 +36,7 @@ class FedRows:
         ]
         self._labels = torch.stack(labels)  # [n_members, n_steps * batch]
         row = members[0].architecture.row_size
-        self._ahead = max(1, _NUMBERS_AHEAD // max(1, row * self._batch))  # steps
+        self._ahead = max(1, NUMBERS_AHEAD // max(1, row * self._batch))  # steps
         self._inputs: dict[str, Tensor] = {}
         self._first = -1
 

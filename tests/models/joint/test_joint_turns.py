@@ -21,6 +21,7 @@ from sheafedge.models.encoders.mlp import position_mlp, window_mlp
 from sheafedge.models.encoders.row_scale import AsColumns
 from sheafedge.models.encoders.small_cnn import CNN_SIZES, SmallCnn
 from sheafedge.models.fusion import FUSIONS
+from sheafedge.models.joint import fed_rows
 from sheafedge.models.joint.joint_turns import StepsTurn
 from sheafedge.models.joint.prediction_turn import PredictionTurn
 from sheafedge.models.objectives import OBJECTIVES, Objective, binary_cross_entropy, cross_entropy, squared_error
@@ -185,6 +186,12 @@ def test_every_objective_optimizer_and_class_weight(objective: Objective, optimi
         local_steps=4, batch_size=8, encoder_optimizer=optimizer, class_weights=class_weights, encoder_step_size=0.01
     )
     train_both_ways(Case({"rf": "perceptron"}, objective=objective, settings=settings))
+
+
+@pytest.mark.parametrize("n_ahead", [1, 8 * 6 * 2])
+def test_rows_that_are_large_are_fetched_few_steps_at_a_time(n_ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fed_rows, "NUMBERS_AHEAD", n_ahead)
+    train_both_ways(Case({"rf": "perceptron"}))
 
 
 def test_a_tiny_set_is_one_batch_together_too() -> None:
