@@ -34,7 +34,7 @@ attack: $(STAMP)  ## attack processes, ports and files for long, and print what 
 
 test-ray: $(STAMP)  ## installs Ray (the extra [ray]) and runs the tests that need it
 	$(VENV)/bin/python -m pip install -q -c constraints.txt -e '.[dev,ray]'
-	$(VENV)/bin/pytest -m "slow and not gpu" tests/scenarios/workers/test_ray.py tests/scenarios/plugins $(ARGS)
+	$(VENV)/bin/pytest -m "slow and not gpu" tests/scenarios/workers/test_ray.py tests/scenarios/workers/test_two_hosts.py tests/scenarios/plugins $(ARGS)
 
 lint: $(STAMP)  ## style, likely bugs and formatting
 	$(VENV)/bin/ruff check .

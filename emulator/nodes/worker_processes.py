@@ -15,10 +15,10 @@ class WorkerProcesses:
     """Worker processes of a run, one per seat. They hold the other end of a pipe, which ends with this process.
 
     Args:
-        command: seat -> command line of its process.
+        command: seat and address of the engine -> command line of its process.
     """
 
-    def __init__(self, command: Callable[[int], Sequence[str]]) -> None:
+    def __init__(self, command: Callable[[int, str], Sequence[str]]) -> None:
         self._command = command
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -27,12 +27,12 @@ class WorkerProcesses:
         """Seat -> process id."""
         return {seat: process.pid for seat, process in self._processes.items()}
 
-    def start(self, seat: int) -> None:
-        """Start the process of a seat; one that is still there is ended first."""
+    def start(self, seat: int, address: str) -> None:
+        """Start the process of a seat, which joins at this address; one that is still there is ended first."""
         if before := self._processes.pop(seat, None):
             _end([before], 0.0)
         self._processes[seat] = subprocess.Popen(  # noqa: S603 - our own program
-            self._command(seat),
+            self._command(seat, address),
             # Never written to: the pipe ends when this process does, however it ends.
             stdin=subprocess.PIPE,
             # Standard error stays, so that a traceback of a worker is seen.

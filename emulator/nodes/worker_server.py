@@ -52,6 +52,11 @@ class WorkerServer:
         self._server = SeatServer(address, self._seats, self._policy, limits.beat_s, keys, "worker server")
 
     @property
+    def address(self) -> str:
+        """Address in use, with the port that it got."""
+        return self._server.socket.endpoint
+
+    @property
     def starts(self) -> Mapping[NodeId, str]:
         """Client -> digest of the state in which its worker has built it; empty where the worker gives none."""
         return self._policy.starts

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...emulator.ownership import owned
 from ...emulator.whole_file import write_whole
-from ..workers.ray_cluster import Engine
+from ..workers.ray_cluster import Engine, RayShare
 from .comparison import Comparison
 from .comparison_report import ELSEWHERE, write_figures, write_tables, writing
 from .differences import with_differences
@@ -25,6 +25,7 @@ def run_comparison(
     engine: Engine = "processes",
     *,
     keep_stale: bool = False,
+    share: RayShare | None = None,
 ) -> dict[str, Any]:
     """Makes the missing runs of a comparison, and writes results, tables and figures.
 
@@ -35,6 +36,7 @@ def run_comparison(
         progress: called when runs and recordings end; None: no progress.
         engine: what starts parallel runs: "processes" or "ray".
         keep_stale: do not repeat complete runs that other code, or another torch, made.
+        share: what Ray gives to every run; None: one processor.
 
     Returns:
         Content of `results.json`.
@@ -50,7 +52,7 @@ def run_comparison(
         with writing(folder):
             (folder / "runs").mkdir(exist_ok=True)
             write_whole(folder / "comparison.toml", comparison.text())
-        failed = execute(runs, folder / "runs", jobs, progress, engine, keep_stale=keep_stale)
+        failed = execute(runs, folder / "runs", jobs, progress, engine, keep_stale=keep_stale, share=share)
         results = with_differences(results_of(comparison, runs, folder / "runs", failed))
         with writing(folder):
             write_whole(folder / "results.json", json.dumps(results, indent=2) + "\n")

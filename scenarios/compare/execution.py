@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Protocol
 
 from ...emulator.contracts import ConfigError
-from ..workers.ray_cluster import Engine
+from ..workers.ray_cluster import Engine, RayShare
 from .jobs import Job, JobOutcome, JobQueue, run_job
-from .parallel_jobs import JobProcesses, RayJobs
+from .parallel_jobs import JobProcesses
 from .plan import PlannedRun
+from .ray_jobs import RayJobs
 from .stored_runs import ONE_BY_ONE, stored_state
 
 
@@ -58,6 +59,7 @@ def execute(
     engine: Engine = "processes",
     *,
     keep_stale: bool = False,
+    share: RayShare | None = None,
 ) -> dict[str, JobOutcome]:
     """Makes the runs that are not stored.
 
@@ -69,6 +71,7 @@ def execute(
         progress: callbacks; None: no progress.
         engine: "ray" makes every run a Ray task.
         keep_stale: complete runs of other code, or another torch, count as stored.
+        share: what Ray gives to every task; None: one processor.
 
     Returns:
         Name of a failed run -> its outcome.
@@ -90,11 +93,14 @@ def execute(
     progress.begun(len(different), len(possible) - len(missing), stale)
     # in this process the scenario keeps its own executor and threads
     here = not missing or (jobs == 1 and engine == "processes")  # no Ray and no pool where every run is stored
-    queue = JobQueue.of(missing if here else [_with_share_of_processors(run, jobs, engine) for run in missing], folder)
+    share, n_jobs = share or RayShare(), max(1, min(jobs, len(missing)))
+    threads = int(share.cpus) if engine == "ray" else (os.cpu_count() or 1) // jobs
+    queue = JobQueue.of(missing if here else [_with_threads(run, max(1, threads)) for run in missing], folder)
     failed = {run.name: JobOutcome(0.0, "ConfigError", run.refusal) for run in refused}
     for run in refused:
         progress.ended(run, folder / run.name, failed[run.name])
-    for job, outcome in _one_by_one(queue) if here else _in_parallel(queue, max(1, min(jobs, len(missing))), engine):
+    pool = RayJobs(n_jobs, share) if engine == "ray" else JobProcesses(n_jobs)
+    for job, outcome in _one_by_one(queue) if here else _in_parallel(queue, pool):
         if job.folder is None:
             progress.recorded(job.scenario.seed, outcome)
             continue
@@ -104,8 +110,7 @@ def execute(
     return failed
 
 
-def _with_share_of_processors(run: PlannedRun, jobs: int, engine: Engine) -> PlannedRun:
-    threads = max(1, (os.cpu_count() or 1) // jobs) if engine == "processes" else 1  # a Ray task gets one processor
+def _with_threads(run: PlannedRun, threads: int) -> PlannedRun:
     executor = run.scenario.compute.executor
     if executor in ONE_BY_ONE:
         executor = "threads" if threads > 1 else "serial"
@@ -121,8 +126,8 @@ def _one_by_one(queue: JobQueue) -> Iterator[tuple[Job, JobOutcome]]:
         yield job, outcome
 
 
-def _in_parallel(queue: JobQueue, jobs: int, engine: Engine) -> Iterator[tuple[Job, JobOutcome]]:
-    with RayJobs(jobs) if engine == "ray" else JobProcesses(jobs) as pool:
+def _in_parallel(queue: JobQueue, opened: JobProcesses | RayJobs) -> Iterator[tuple[Job, JobOutcome]]:
+    with opened as pool:
         while True:
             while pool.has_room and (job := queue.take()):
                 if outcome := queue.failed_recording(job):

@@ -1,4 +1,4 @@
-"""Jobs of a comparison in parallel: in processes of this host, or as Ray tasks on hosts that share the same folders."""
+"""Jobs of a comparison in parallel, in processes of this host."""
 
 from __future__ import annotations
 
@@ -7,22 +7,16 @@ import os
 import signal
 import sys
 import threading
-import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Self
-
-import tomli_w
+from types import TracebackType
+from typing import Self
 
 from ...emulator.contracts import SheafedgeError
-from ..plugins.loading import PluginSource, load_installed, load_source, loaded_sources
-from ..schema.scenario import validated
-from ..workers.ray_cluster import ray_running
+from ..plugins.loading import PluginSource, load_plugin_sources, loaded_sources
 from .jobs import Job, JobOutcome, run_job
 
 #: Time in s that a terminated process gets to rename the folder of its interrupted run.
@@ -110,7 +104,7 @@ class JobProcesses:
 
 def _work(connection: Connection, plugins: Sequence[PluginSource]) -> None:
     """Main loop of a process: run jobs until the parent ends or terminates it."""
-    _load(plugins)  # before the first job, whose scenario may hold a value of theirs
+    load_plugin_sources(plugins)  # before the first job, whose scenario may hold a value of theirs
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     # raised as KeyboardInterrupt, on which a run renames its unfinished folder before the process ends
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -153,104 +147,3 @@ def _ignoring_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _load(plugins: Sequence[PluginSource]) -> None:
-    """Load the plugins of the process that hands out jobs; it has loaded each of them itself."""
-    load_installed()
-    for source in plugins:
-        load_source(PluginSource(*source))
-
-
-def make_run(scenario: str, folder: str, world: str, plugins: Sequence[PluginSource] = ()) -> tuple[float, str, str]:
-    """Run a job that is described by plain text; returns the fields of `JobOutcome`.
-
-    Args:
-        scenario: scenario as TOML.
-        folder: run folder; empty: only record the world.
-        world: key of the recording that the job needs or makes; empty: none.
-        plugins: sources of plugins, three texts each.
-    """
-    try:
-        _load(plugins)
-    except SheafedgeError as error:  # an installed one of this host
-        return 0.0, type(error).__name__, str(error)
-    outcome = run_job(Job(validated(tomllib.loads(scenario)), Path(folder) if folder else None, world))
-    return outcome.seconds, outcome.error, outcome.sentence
-
-
-class RayJobs:
-    """Pool of Ray tasks with the interface of `JobProcesses`.
-
-    Args:
-        n_jobs: largest number of parallel tasks.
-
-    Raises:
-        SheafedgeError: Ray is not installed or does not start; on entering.
-    """
-
-    def __init__(self, n_jobs: int) -> None:
-        self._n_jobs = n_jobs
-        self._until = ExitStack()
-        self._ray: ModuleType | None = None
-        self._busy: dict[Any, Job] = {}
-
-    def __enter__(self) -> Self:
-        self._ray = self._until.enter_context(ray_running(self._n_jobs))
-        # no retries: a lost task is reported, and the same command continues with what is missing
-        self._task = self._ray.remote(num_cpus=1, max_retries=0)(make_run)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._ray is not None
-        with self._until:
-            for reference in self._busy:
-                self._ray.cancel(reference, force=True)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether another job can start."""
-        return len(self._busy) < self._n_jobs
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether any job is running."""
-        return bool(self._busy)
-
-    def begin(self, job: Job) -> None:
-        """Start a job; `has_room` must be true."""
-        # absolute: a task on another host has another working directory
-        folder = "" if job.folder is None else str(job.folder.absolute())
-        scenario = tomli_w.dumps(job.scenario.pinned_tables())
-        plugins = [tuple(source) for source in loaded_sources()]  # Ray pickles texts, and no class of ours
-        self._busy[self._task.remote(scenario, folder, job.world, plugins)] = job
-
-    def next_ended(self) -> Iterator[tuple[Job, JobOutcome]]:
-        """Wait until a job ends, and yield it with its outcome.
-
-        Raises:
-            SheafedgeError: Ray lost a task.
-        """
-        assert self._ray is not None
-        # one at a time: its slot is filled before the next one is awaited
-        ready, _ = self._ray.wait(list(self._busy), num_returns=1)
-        for one in ready:
-            job = self._busy.pop(one)
-            try:
-                outcome = JobOutcome(*self._ray.get(one))
-            except self._ray.exceptions.RayError as error:
-                raise SheafedgeError(
-                    f"Ray lost a run ({type(error).__name__}), perhaps because memory ran out; use fewer --jobs, the"
-                    " same command continues"
-                ) from None
-            yield job, _checked_here(job, outcome)
-
-
-def _checked_here(job: Job, outcome: JobOutcome) -> JobOutcome:
-    """The outcome, or a failure if another host wrote the run folder where this host cannot read it."""
-    if job.folder is None or outcome.error or (job.folder / "summary.json").exists():
-        return outcome
-    sentence = f"another host wrote {job.folder}, which this host cannot read; use an --out that all hosts share"
-    return JobOutcome(outcome.seconds, "DataError", sentence)

@@ -81,15 +81,19 @@ def stored_state(folder: Path, scenario: Scenario) -> StoredState:
     # one per round and node that took part in it, scored or not
     if n_rows != n_observed(scenario) or stored != deciding_tables(scenario):
         return StoredState("unusable")
-    now = {"sheafedge": __version__, "torch": torch.__version__, "code": run_code()}
     then = summary["environment"]
-    for name, value in now.items():
+    for name, value in run_software().items():
         if then.get(name) != value:
             return StoredState("stale", "other code" if name == "code" else f"{name} {then.get(name)}")
     plugins, plugins_then = run_plugins(scenario), then.get("plugins", {})
     if other := next((name for name in plugins if plugins_then.get(name) != plugins[name]), None):
         return StoredState("stale", f"another {other}")
     return StoredState("stored")
+
+
+def run_software() -> dict[str, str]:
+    """What else than its scenario and its plugins decides the figures of a run: releases, and the code of this one."""
+    return {"sheafedge": __version__, "torch": str(torch.__version__), "code": run_code()}
 
 
 def stored_summary(folder: Path) -> dict[str, Any]:
@@ -141,14 +145,13 @@ def replacing_run(folder: Path) -> Iterator[None]:
             _rename(folder, earlier)
     try:
         yield
-    # also KeyboardInterrupt: an interrupted run must not cost the earlier one
-    except BaseException:
-        if os.path.lexists(earlier) and not os.path.lexists(folder):
+    finally:  # also after KeyboardInterrupt: an interrupted run must not cost the earlier one
+        if os.path.lexists(folder):
+            _remove(earlier)
+        elif os.path.lexists(earlier):
             # the error of the run itself is the one to report
             with suppress(ConfigError):
                 _rename(earlier, folder)
-        raise
-    _remove(earlier)
 
 
 @contextmanager

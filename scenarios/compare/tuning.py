@@ -12,7 +12,7 @@ from ...emulator.contracts import ConfigError
 from ...emulator.ownership import owned
 from ...emulator.whole_file import write_whole
 from ..tasks.task_table import TASKS
-from ..workers.ray_cluster import Engine
+from ..workers.ray_cluster import Engine, RayShare
 from .comparison import Comparison, Edits, Tuning, loaded_tables, validated_comparison
 from .comparison_report import ELSEWHERE, writing
 from .execution import ComparisonProgress, execute
@@ -36,6 +36,7 @@ def tune(
     engine: Engine = "processes",
     *,
     keep_stale: bool = False,
+    share: RayShare | None = None,
 ) -> dict[str, Any]:
     """Grid search: tries every combination with every method and keeps the best on validation samples.
 
@@ -47,7 +48,7 @@ def tune(
         grid: dotted key -> values; the fields of a key "a+b" take the same value.
         seeds: seeds of the search.
         out: folder; None: `runs/tune-NAME`.
-        jobs, progress, engine, keep_stale: see `execute`.
+        jobs, progress, engine, keep_stale, share: see `execute`.
 
     Returns:
         Content of `tuning.json`. `tuned.toml` in the folder is the comparison with the chosen values.
@@ -67,7 +68,7 @@ def tune(
     with owned(folder, ELSEWHERE, inside=True):
         with writing(folder):
             (folder / "runs").mkdir(exist_ok=True)
-        failed = execute(runs, folder / "runs", jobs, progress, engine, keep_stale=keep_stale)
+        failed = execute(runs, folder / "runs", jobs, progress, engine, keep_stale=keep_stale, share=share)
         results = results_of(search, runs, folder / "runs", failed)
         methods = _tried(comparison, combinations, results)
         tuned = _with_chosen(comparison, {method: facts["chosen"] for method, facts in methods.items()}, searched)

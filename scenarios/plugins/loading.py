@@ -124,6 +124,17 @@ def load_plugins(named: Sequence[str] = (), listed: Sequence[str] = ()) -> None:
         load_plugin(listed_path(entry))
 
 
+def load_plugin_sources(sources: Sequence[PluginSource]) -> None:
+    """Load installed plugins, and those that the process that started this one has read.
+
+    Raises:
+        ConfigError: one of them cannot be loaded.
+    """
+    load_installed()
+    for source in sources:
+        load_source(source)
+
+
 def loaded_sources() -> list[PluginSource]:
     """Sources of the plugin files of this process, for others that it starts."""
     return [PluginSource(one.name, one.place, one.text) for one in LOADED.values() if one.text is not None]

@@ -17,11 +17,14 @@ from ...datasets.recordings.recording_layout import VERSION
 from ...emulator.contracts import DataError
 from ...emulator.ownership import OwnedError, owned
 from ...emulator.source_hash import source_hash
+from ...emulator.whole_file import replacing
 from ...version import __version__
 from ..schema.world_section import WorldFile, WorldSection
 from .record import Progress, record_world
 
 CACHE_VARIABLE = "SHEAFEDGE_CACHE"
+#: File name and content of a recording.
+Recording = tuple[str, bytes]
 #: Called with a sentence for the user.
 Note = Callable[[str], None]
 _PIECE_BYTES = 1 << 20
@@ -93,6 +96,27 @@ def cached_recording(
             note(f"cached recording {damaged} is damaged, and made again")
         _remove_leftovers(folder, name)
         return _recorded(section, seed, folder / name, progress, threads)
+
+
+def found_recording(section: WorldSection, seed: int) -> Path | None:
+    """Path of the recording of a world in the cache of this host; None: it is not there, or damaged."""
+    return _undamaged(default_cache_dir(), f"{section.kind}-{recording_key(section, seed)}")
+
+
+def keep_recording(recording: Recording) -> None:
+    """Put a recording that another host has made into the cache of this one.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    name, content = recording
+    path = default_cache_dir() / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as fresh:
+            fresh.write_bytes(content)
+    except OSError as error:
+        raise DataError(f"cannot write recording {path} ({error.strerror}); check the folder and the space") from error
 
 
 def _recorded(section: WorldSection, seed: int, path: Path, progress: Progress | None, threads: int) -> Path:

@@ -251,12 +251,20 @@ def check_run(scenario: Scenario, workers: Workers | None = None, real_time: Rea
         kinds = scenario.algorithm_spec.kinds
         checks: tuple[Callable[[], object], ...] = (
             lambda: choose_device(scenario.compute.device),
+            lambda: _check_gpus(scenario, workers),
             lambda: check_weights(scenario.model),
             lambda: _check_address(scenario.network, kinds),
         )
         found += [sentence for check in checks for sentence in _refused(check)]
     if found:
         raise ScenarioError(found)
+
+
+def _check_gpus(scenario: Scenario, workers: Workers | None) -> None:
+    if workers is not None and workers.share.gpus and scenario.compute.device == "cpu":
+        raise ConfigError(
+            "--ray-gpus takes GPUs that compute.device = 'cpu' does not use; leave it out, or use --device auto"
+        )
 
 
 def _check_address(network: NetworkSection, kinds: frozenset[MessageKind]) -> None:

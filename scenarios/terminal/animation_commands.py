@@ -9,7 +9,7 @@ import typer
 
 from ...emulator.contracts import ConfigError
 from .command_panels import RUN, examples
-from .plugin_options import PLUGIN, TRUST, load_wanted
+from .shared_options import PLUGIN, TRUST, load_wanted
 
 
 def add_animation_commands(app: typer.Typer) -> None:

@@ -20,11 +20,11 @@ from .completion import complete_assignment, complete_scenario
 from .export_commands import add_export_commands
 from .lookup_commands import add_lookup_commands
 from .machine_commands import add_edge_commands, add_worker_commands
-from .plugin_options import PLUGIN, TRUST, load_wanted
 from .recording_commands import add_recording_commands
 from .replay_commands import add_replay_commands
 from .report_commands import add_report_commands
 from .run_playing import one_line, play
+from .shared_options import CPUS, GPUS, PLACEMENT, PLUGIN, TRUST, load_wanted, wanted_engine
 
 if TYPE_CHECKING:
     from ..tracking.tracker_table import TrackerRequest
@@ -120,6 +120,9 @@ def run(
     engine: Annotated[
         str, typer.Option(help="How workers are started: processes (on this host) or ray (also on a cluster).")
     ] = "processes",
+    ray_cpus: Annotated[Optional[float], CPUS] = None,  # noqa: UP045
+    ray_gpus: Annotated[Optional[float], GPUS] = None,  # noqa: UP045
+    ray_placement: Annotated[Optional[str], PLACEMENT] = None,  # noqa: UP045
     worker_silence_s: Annotated[
         float, typer.Option(help="Seconds without a message after which a worker counts as lost.")
     ] = 6.0,
@@ -162,11 +165,11 @@ def run(
 
         paced = real_time_wanted(realtime, outside or [], workers, hub, keys)
     at_hub = (None, None) if outside else (hub, keys)  # with --outside, they belong to the outside clients
-    if (workers, *at_hub, engine) != (None, None, None, "processes"):
-        from ..workers.ray_cluster import checked_engine  # the next import loads ZeroMQ
+    started_by, share = wanted_engine(engine, ray_cpus, ray_gpus, ray_placement)
+    if (workers, *at_hub, started_by) != (None, None, None, "processes"):
         from ..workers.worker_options import workers_wanted
 
-        wanted = workers_wanted(workers, *at_hub, worker_silence_s, checked_engine(engine))
+        wanted = workers_wanted(workers, *at_hub, worker_silence_s, started_by, share)
     trackers: Sequence[TrackerRequest] = ()
     if tracker:
         from ..tracking.tracker_table import requested_trackers

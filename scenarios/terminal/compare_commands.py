@@ -11,7 +11,7 @@ import typer
 
 from .command_panels import COMPARE, examples
 from .completion import complete_algorithms, complete_assignment, complete_scenario
-from .plugin_options import PLUGIN, TRUST, load_wanted
+from .shared_options import CPUS, GPUS, PLACEMENT, PLUGIN, TRUST, load_wanted, wanted_engine
 
 if TYPE_CHECKING:
     from ..compare.comparison import Edits
@@ -31,7 +31,9 @@ _SET = typer.Option(
     "--set", metavar="KEY=VALUE", help="Set a field for all methods; repeatable.", autocompletion=complete_assignment
 )
 _JOBS = typer.Option(help="Number of parallel runs, each in its own process; 1: in this process.")
-_ENGINE = typer.Option(help="How the processes of --jobs are started: processes (on this host) or ray.")
+_ENGINE = typer.Option(
+    help="How the processes of --jobs are started: processes (on this host) or ray (also on a cluster)."
+)
 _KEEP_STALE = typer.Option(
     "--keep-stale", help="Do not repeat stored runs that other code or another torch made; default: make them again."
 )
@@ -65,6 +67,9 @@ def compare(
     seeds: Annotated[Optional[int], typer.Option(help="Number of seeds, starting at 0; default: 3.")] = None,  # noqa: UP045
     jobs: Annotated[int, _JOBS] = 1,
     engine: Annotated[str, _ENGINE] = "processes",
+    ray_cpus: Annotated[Optional[float], CPUS] = None,  # noqa: UP045
+    ray_gpus: Annotated[Optional[float], GPUS] = None,  # noqa: UP045
+    ray_placement: Annotated[Optional[str], PLACEMENT] = None,  # noqa: UP045
     set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
     vary: Annotated[
         Optional[str],  # noqa: UP045
@@ -111,17 +116,16 @@ def compare(
     from ...emulator.contracts import ConfigError
     from ..compare.comparing import default_folder, run_comparison
     from ..compare.tuning import with_tuned_settings
-    from ..workers.ray_cluster import checked_engine
     from .compare_console import ComparisonLines, print_results
     from .console_elements import standard_console
 
-    started_by = checked_engine(engine)
+    started_by, share = wanted_engine(engine, ray_cpus, ray_gpus, ray_placement)
     if tuned is not None:
         comparison = with_tuned_settings(comparison, tuned)
     console = standard_console()
     folder = out or default_folder(comparison)
     with ComparisonLines(console, keep_stale=keep_stale) as progress, _can_be_interrupted(progress):
-        results = run_comparison(comparison, folder, jobs, progress, started_by, keep_stale=keep_stale)
+        results = run_comparison(comparison, folder, jobs, progress, started_by, keep_stale=keep_stale, share=share)
     print_results(console, results, folder)
     # some failures are results; a comparison without any result is an error for scripts
     if not any(entry["n"] for entry in results["entries"]):
@@ -148,6 +152,9 @@ def tune(
     seeds: Annotated[int, typer.Option(help="Number of seeds, starting at 0.")] = 1,
     jobs: Annotated[int, _JOBS] = 1,
     engine: Annotated[str, _ENGINE] = "processes",
+    ray_cpus: Annotated[Optional[float], CPUS] = None,  # noqa: UP045
+    ray_gpus: Annotated[Optional[float], GPUS] = None,  # noqa: UP045
+    ray_placement: Annotated[Optional[str], PLACEMENT] = None,  # noqa: UP045
     set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -167,16 +174,24 @@ def tune(
     tried = parsed_grid(grid or ())
 
     from ..compare import tuning
-    from ..workers.ray_cluster import checked_engine
     from .compare_console import ComparisonLines, print_table
     from .console_elements import standard_console
 
-    started_by, wanted = checked_engine(engine), tried or tuning.DEFAULT_GRID
+    started_by, share = wanted_engine(engine, ray_cpus, ray_gpus, ray_placement)
+    wanted = tried or tuning.DEFAULT_GRID
     console = standard_console()
     folder = out or tuning.default_tuning_folder(comparison)
     with ComparisonLines(console, keep_stale=keep_stale) as progress, _can_be_interrupted(progress):
         found = tuning.tune(
-            comparison, wanted, first_seeds(seeds), folder, jobs, progress, started_by, keep_stale=keep_stale
+            comparison,
+            wanted,
+            first_seeds(seeds),
+            folder,
+            jobs,
+            progress,
+            started_by,
+            keep_stale=keep_stale,
+            share=share,
         )
     print_table(console, tuning.tuning_table(found))
     console.print(f"tuned    {folder / 'tuned.toml'}", soft_wrap=True, markup=False)

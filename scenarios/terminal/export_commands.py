@@ -11,7 +11,7 @@ import typer
 from ...emulator.contracts import ConfigError
 from ...emulator.edge.precisions import PRECISIONS, TRAINED, precision_named
 from .command_panels import EDGE, examples
-from .plugin_options import PLUGIN, TRUST, load_wanted
+from .shared_options import PLUGIN, TRUST, load_wanted
 
 
 def add_export_commands(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from .command_panels import RUN, examples
 from .completion import complete_algorithm, complete_assignment, complete_field, complete_scenario
-from .plugin_options import PLUGIN, TRUST, load_wanted
+from .shared_options import PLUGIN, TRUST, load_wanted
 
 if TYPE_CHECKING:
     from rich.console import Console

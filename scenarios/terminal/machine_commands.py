@@ -12,7 +12,7 @@ import typer
 from ...emulator.edge.commands.command_options import SUMMARIES
 from ...version import __version__
 from .command_panels import EDGE, RUN, examples
-from .plugin_options import PLUGIN, load_wanted
+from .shared_options import PLUGIN, load_wanted
 
 if TYPE_CHECKING:
     from ...emulator.edge.bench_bundles import Entry

@@ -9,7 +9,7 @@ import typer
 
 from ...emulator.contracts import DataError
 from .command_panels import EDGE, examples
-from .plugin_options import PLUGIN, TRUST, load_wanted
+from .shared_options import PLUGIN, TRUST, load_wanted
 
 
 def add_replay_commands(app: typer.Typer) -> None:

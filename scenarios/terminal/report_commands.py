@@ -10,7 +10,7 @@ import typer
 from ...emulator.contracts import ConfigError
 from ...emulator.regular_file import is_regular
 from .command_panels import COMPARE, examples
-from .plugin_options import PLUGIN, TRUST, load_wanted
+from .shared_options import PLUGIN, TRUST, load_wanted
 
 if TYPE_CHECKING:
     from rich.console import Console

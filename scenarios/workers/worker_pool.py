@@ -15,6 +15,7 @@ from typing import Protocol
 import tomli_w
 
 from ...emulator.contracts import Learner
+from ...emulator.network.transport.curve_keys import CurveKeys
 from ...emulator.nodes.learner_host import LearnerHost
 from ...emulator.nodes.remote_host import RemoteHost
 from ...emulator.nodes.worker_processes import WorkerProcesses
@@ -25,7 +26,7 @@ from ..plugins.loading import named_sources, write_sources
 from ..schema.scenario import Scenario
 from ..wiring.assembly import Assembly
 from ..wiring.emulation import Emulation
-from .ray_cluster import ray_running
+from .ray_cluster import is_cluster_given, own_address, ray_running
 from .ray_workers import RayWorkers
 from .worker_options import Workers
 
@@ -36,8 +37,8 @@ WORKER_MODULE = f"{__package__}.worker_run"
 class WorkerStarter(Protocol):
     """Starts and ends processes of workers; `WorkerProcesses` and `RayWorkers` are two."""
 
-    def start(self, seat: int) -> None:
-        """Start the worker of a seat; one that is still there is ended first."""
+    def start(self, seat: int, address: str) -> None:
+        """Start the worker of a seat, which joins at this address; one that is still there is ended first."""
         ...
 
     def ended(self, seat: int) -> str | None:
@@ -75,7 +76,7 @@ class WorkerPool:
         """Start a process for every vacant seat, unless workers are started on other hosts."""
         if self.starter is not None:
             for seat in self.server.vacant:
-                self.starter.start(seat)
+                self.starter.start(seat, self.server.address)
 
     def hosts(self, assembly: Assembly) -> Sequence[LearnerHost]:
         """Host of every client's learner in its worker, for `build`."""
@@ -136,15 +137,49 @@ def open_worker_pool(scenario: Scenario, workers: Workers | None) -> Iterator[Wo
     with ExitStack() as stack:
         # entered first, left last: SIGTERM raises KeyboardInterrupt until the workers have stopped
         stack.enter_context(_terminated_as_interrupted())
-        folder = _private_folder(stack) if workers.hub is None else None
-        address = workers.hub or f"ipc://{folder}/turns"
-        starter = _starter(workers, address, folder, stack)
+        address, keys, starter = (
+            _started_by_ray(workers, stack) if workers.engine == "ray" else _started(workers, stack)
+        )
         ended = starter.ended if starter is not None else lambda _: None
-        server = WorkerServer(address, seats, __version__, workers.limits, workers.curve_keys, ended)
+        server = WorkerServer(address, seats, __version__, workers.limits, keys, ended)
         pool = WorkerPool(tomli_w.dumps(scenario.pinned_tables()), server, starter)
         stack.callback(pool.stop)
         pool.start()
         yield pool
+
+
+#: Address of the hub, keys of the engine, and what starts the workers; None: they are started on other hosts.
+_Meeting = tuple[str, CurveKeys | None, WorkerStarter | None]
+
+
+def _started(workers: Workers, stack: ExitStack) -> _Meeting:
+    """Workers in processes of this host, or of others where there is a hub."""
+    if workers.hub is not None:
+        return workers.hub, workers.key_pairs[0], None
+    folder = _private_folder(stack)
+    # as they were when this process read them, also for workers that are started hours later
+    plugins = write_sources(folder, named_sources())
+    starter = WorkerProcesses(
+        lambda seat, address: [sys.executable, "-P", "-m", WORKER_MODULE, address, str(seat), "", *plugins]
+    )
+    stack.callback(starter.close)
+    return f"ipc://{folder}/turns", None, starter
+
+
+def _started_by_ray(workers: Workers, stack: ExitStack) -> _Meeting:
+    """Workers in processes of Ray, which hands them the address of the hub, and keys wherever other hosts reach it."""
+    ray = stack.enter_context(ray_running(workers.n_workers, workers.share))
+    if workers.hub is not None:
+        address = workers.hub
+    elif is_cluster_given():
+        address = f"tcp://{own_address(ray)}:*"
+    else:
+        address = f"ipc://{_private_folder(stack)}/turns"
+    # other users cannot open the file in a private folder
+    engine, worker = workers.key_pairs if address.startswith("tcp://") else (None, None)
+    starter = RayWorkers(ray, workers.n_workers, workers.share, worker, workers.limits.join_s)
+    stack.callback(starter.close)
+    return address, engine, starter
 
 
 def _private_folder(stack: ExitStack) -> Path:
@@ -152,23 +187,6 @@ def _private_folder(stack: ExitStack) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="sheafedge-"))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
-
-
-def _starter(workers: Workers, address: str, folder: Path | None, stack: ExitStack) -> WorkerStarter | None:
-    """Starter of the workers; None: they are started on other hosts."""
-    starter: WorkerStarter
-    if workers.engine == "ray":
-        starter = RayWorkers(stack.enter_context(ray_running(workers.n_workers)), address, workers.keys)
-    elif folder is not None:
-        # as they were when this process read them, also for workers that are started hours later
-        plugins = write_sources(folder, named_sources())
-        starter = WorkerProcesses(
-            lambda seat: [sys.executable, "-P", "-m", WORKER_MODULE, address, str(seat), "", *plugins]
-        )
-    else:
-        return None
-    stack.callback(starter.close)
-    return starter
 
 
 def collect_learners(emulation: Emulation) -> None:

@@ -18,7 +18,7 @@ from ...emulator.nodes.worker_calls import LearnerCalls
 from ...emulator.nodes.worker_client import EngineAddress, ParentGoneError, WorkerClient, forget_address, process_name
 from ...emulator.state_tree import state_digest
 from ...version import __version__
-from ..plugins.loading import load_plugins
+from ..plugins.loading import PluginSource, load_plugin_sources, load_plugins
 from ..schema.scenario import validated
 from ..wiring.assembly import assemble
 from ..wiring.data import load_data
@@ -62,13 +62,32 @@ def live(engine: EngineAddress, plugins: Sequence[str] = ()) -> NoReturn:
     os._exit(code)  # a step that is still being computed must not keep the process
 
 
+def served(engine: EngineAddress, plugins: Sequence[PluginSource]) -> str:
+    """Serve an engine until it is done; returns why that ended early, empty where the engine stopped this worker.
+
+    Args:
+        engine: where it is.
+        plugins: sources that the engine has read; they come by the way on which this process was started.
+    """
+    try:
+        load_plugin_sources(plugins)
+        _serve(engine)
+    except (TransportError, ConfigError) as error:
+        return str(error)
+    return ""
+
+
+def _serve(engine: EngineAddress) -> None:
+    with one_torch_thread():
+        WorkerClient(engine, build_learners).serve()
+
+
 def _worked(engine: EngineAddress, plugins: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     is_alone = engine.parent is None  # else the engine reports
     try:
         load_plugins(plugins)
-        with one_torch_thread():
-            WorkerClient(engine, build_learners).serve()
+        _serve(engine)
     except ParentGoneError:
         forget_address(engine.address, plugins)  # no other process can, and none reads a sentence
         return 2

@@ -13,7 +13,7 @@ from sheafedge.emulator.plugin_sources import LOADED, digest_of
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.scenarios.plugins.loading import load_plugin, load_plugins
 from sheafedge.scenarios.schema.scenario import Scenario, listed_plugins, load_scenario, stored_scenario, validated
-from sheafedge.scenarios.terminal.plugin_options import load_wanted
+from sheafedge.scenarios.terminal.shared_options import load_wanted
 
 
 def refused(path: Path) -> str:

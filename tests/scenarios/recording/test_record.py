@@ -26,7 +26,12 @@ from sheafedge.scenarios.recording import recording_cache
 from sheafedge.scenarios.recording.inspection import inspect_recording, plot_recording
 from sheafedge.scenarios.recording.record import CHUNK_FRAMES, RecordReport, record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.recording.recording_cache import cached_recording, recording_key
+from sheafedge.scenarios.recording.recording_cache import (
+    cached_recording,
+    found_recording,
+    keep_recording,
+    recording_key,
+)
 from sheafedge.scenarios.recording.site_sensors import SiteSensors
 from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection, load_world, parse_world
 from sheafedge.scenarios.terminal.cli import main
@@ -255,6 +260,19 @@ def test_a_cached_recording_is_made_once(tmp_path: Path) -> None:
     assert len(calls) == n_calls > 0
     recorded(world(), tmp_path / "plain.h5")
     assert (tmp_path / "plain.h5").read_bytes() == content
+
+
+def test_a_recording_of_another_host_is_found_as_one_of_this_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = cached_recording(world(), 3, tmp_path / "theirs")
+    monkeypatch.setenv("SHEAFEDGE_CACHE", str(tmp_path / "ours"))
+    assert found_recording(world(), 3) is None
+    keep_recording((theirs.name, theirs.read_bytes()))
+    assert found_recording(world(), 3) == tmp_path / "ours" / theirs.name
+    assert [path.name for path in (tmp_path / "ours").iterdir()] == [theirs.name]
+    keep_recording((theirs.name, theirs.read_bytes()[:-1]))
+    assert found_recording(world(), 3) is None, "its bytes are not those of its name"
 
 
 def cut(path: Path) -> None:

@@ -1,13 +1,18 @@
-"""Options `--plugin` and `--trust-plugins` of the commands that read a scenario or a run folder."""
+"""Options that several commands share: plugins, and what Ray gives to the processes that it starts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
+from ...emulator.contracts import ConfigError
 from ...emulator.regular_file import is_regular
+
+if TYPE_CHECKING:
+    from ..workers.ray_cluster import Engine, RayShare
 
 PLUGIN = typer.Option(
     "--plugin",
@@ -16,6 +21,11 @@ PLUGIN = typer.Option(
 )
 TRUST = typer.Option(
     "--trust-plugins", help="Load the plugins that the scenario or the run folder lists; their code runs."
+)
+CPUS = typer.Option("--ray-cpus", help="With --engine ray: processors for each process; default: 1.")
+GPUS = typer.Option("--ray-gpus", help="With --engine ray: GPU for each process; 0.25 lets four share one. Default: 0.")
+PLACEMENT = typer.Option(
+    "--ray-placement", help="With --engine ray: pack processes on few hosts, or spread them over many; default: pack."
 )
 
 
@@ -32,6 +42,33 @@ def load_wanted(named: Sequence[str] | None, *, trusted: str | Path | None = Non
     from ..plugins.loading import load_plugins
 
     load_plugins(named or (), [] if trusted is None else _listed(Path(trusted)))
+
+
+def wanted_engine(
+    name: str, cpus: float | None, gpus: float | None, placement: str | None
+) -> tuple[Engine, RayShare | None]:
+    """What starts processes, and what Ray gives to each; None: nothing was said about it.
+
+    Raises:
+        ConfigError: an unknown name, a value out of its range, or a share without Ray.
+    """
+    from ..workers.ray_cluster import RayShare, checked_engine, checked_placement
+
+    engine = checked_engine(name)
+    if (cpus, gpus, placement) == (None, None, None):
+        return engine, None
+    if engine != "ray":
+        raise ConfigError(
+            "--ray-cpus, --ray-gpus and --ray-placement say what Ray gives to a process; add --engine ray, or leave"
+            " them out"
+        )
+    usual = RayShare()
+    share = RayShare(
+        usual.cpus if cpus is None else cpus,
+        usual.gpus if gpus is None else gpus,
+        usual.placement if placement is None else checked_placement(placement),
+    )
+    return engine, share
 
 
 def _listed(path: Path) -> list[str]:
