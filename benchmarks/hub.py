@@ -2,12 +2,12 @@
 
     python benchmarks/hub.py [--peers 100] [--kilobytes 8] [--messages 1000] [--repeats 15] [--addresses inproc ipc tcp]
 
-Workers send one after another, each message in an envelope of its own; the hub receives every envelope, whose head it
-expects as the ZeroMQ transport does, and forwards it to the worker of its receiver. Only the hub's part is timed. It
-has a `Wire` of its own, as it would in a process of its own: it has seen none of the heads before. The arm *relay* is a
-bare ROUTER that receives three frames, sends three and reads none of them: the limit of Python and ZeroMQ here. The
-arms take turns. Seconds are those that the hub's thread was busy, so that other work on the machine does not count;
-wall time is printed beside them.
+Workers send envelopes one after another, each with the messages of a broadcast to some nodes of the next worker; the
+hub receives every envelope, whose head it expects as the ZeroMQ transport does, and forwards it to that worker. Only
+the hub's part is timed. It has a `Wire` of its own, as it would in a process of its own: it has seen none of the heads
+before. The arm *relay* is a bare ROUTER that receives three frames, sends three and reads none of them: the limit of
+Python and ZeroMQ here. The arms take turns. Seconds are those that the hub's thread was busy, so that other work on the
+machine does not count; wall time is printed beside them.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class HubRelay:
         self._hub.receive(head, 1)
 
     def relay(self, head: bytes) -> None:
-        (in_flight,) = self._hub.receive(head, 1)
-        (envelope,) = self._wire.envelopes([in_flight.frames])
-        self._hub.forward(self._names[in_flight.receiver], envelope)
+        in_flights = self._hub.receive(head, 1)
+        (envelope,) = self._wire.envelopes([in_flight.frames for in_flight in in_flights])
+        self._hub.forward(self._names[in_flights[0].receiver % len(self._names)], envelope)
 
     def close(self) -> None:
         self._hub.close()
@@ -112,12 +112,12 @@ class Peers:
             self._sockets.append(socket)
 
     def send(self, index: int, frames: tuple[bytes, bytes]) -> None:
-        """Send message number `index` of a burst: message i comes from worker i modulo their number."""
+        """Send envelope number `index` of a burst: envelope i comes from worker i modulo their number."""
         self._sockets[index % len(self._sockets)].send_multipart(frames)
 
-    def take(self, n_messages: int) -> None:
+    def take(self, n_envelopes: int) -> None:
         """What came, which must be so much."""
-        for index in range(n_messages):
+        for index in range(n_envelopes):
             self._sockets[(index + 1) % len(self._sockets)].recv_multipart(copy=False)
 
     def close(self) -> None:
@@ -153,18 +153,19 @@ def _measured(kind: str, options: argparse.Namespace) -> dict[str, Any]:
                     peers[name].send(index, frames)
                     relay.receive(frames[0])
             for repeat in range(options.repeats + 1):
-                burst = _burst(options, options.messages, 1 + repeat)
+                burst = _burst(options, options.messages // options.together, 1 + repeat)
                 for name, relay in arms.items():
                     busy, wall = _timed(relay, peers[name], burst)
-                    peers[name].take(options.messages)
+                    peers[name].take(len(burst))
                     if repeat:
                         busy_s[name].append(busy)
                         wall_s[name].append(wall)
         finally:
             for end in (*peers.values(), *arms.values()):
                 end.close()
-    say(f"{kind}: {options.messages / min(busy_s['hub']):.0f} messages per busy second")
-    return {name: _figures(busy_s[name], wall_s[name], options.messages) for name in RELAYS}
+    n_messages = len(burst) * options.together
+    say(f"{kind}: {n_messages / min(busy_s['hub']):.0f} messages per busy second")
+    return {name: _figures(busy_s[name], wall_s[name], n_messages) for name in RELAYS}
 
 
 def _timed(relay: Relay, peers: Peers, burst: Sequence[tuple[bytes, bytes]]) -> tuple[float, float]:
@@ -186,16 +187,17 @@ def _figures(busy_s: Sequence[float], wall_s: Sequence[float], n_messages: int) 
     }
 
 
-def _burst(options: argparse.Namespace, n_messages: int, round_index: int) -> list[tuple[bytes, bytes]]:
-    """Message i from worker i to the next, and around; no two are of one phase, so that no two heads are the same."""
+def _burst(options: argparse.Namespace, n_envelopes: int, round_index: int) -> list[tuple[bytes, bytes]]:
+    """Envelope i from worker i to the next, and around; no two are of one phase, so that no two heads are the same."""
     wire = Wire(KINDS)
     payload = np.random.default_rng(0).normal(size=int(1024 * options.kilobytes) // 4).astype(np.float32)
     burst = []
-    for index in range(n_messages):
+    for index in range(n_envelopes):
         sender, phase = index % options.peers, f"phase {index // options.peers}"
-        receiver = (sender + 1) % options.peers
-        message = Message(MessageKind.PROJECTION, sender, receiver, round_index, phase, payload)
-        (envelope,) = wire.envelopes([wire.encode(message)])
+        # Nodes whose number modulo that of the workers is a worker's are there.
+        receivers = [(sender + 1) % options.peers + node * options.peers for node in range(options.together)]
+        messages = [Message(MessageKind.PROJECTION, sender, one, round_index, phase, payload) for one in receivers]
+        (envelope,) = wire.envelopes(wire.encode_all(messages))
         burst.append((envelope.head, bytes(envelope.payloads[0])))
     return burst
 
@@ -224,6 +226,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--peers", type=int, default=100, help="workers, at least 2")
     parser.add_argument("--kilobytes", type=float, default=8.0, help="payload of a message")
     parser.add_argument("--messages", type=int, default=1000, help="of a burst, spread over the workers")
+    parser.add_argument("--together", type=int, default=8, help="messages of an envelope")
     parser.add_argument("--repeats", type=int, default=15, help="bursts")
     parser.add_argument("--addresses", nargs="+", choices=("inproc", "ipc", "tcp"), default=["inproc", "ipc", "tcp"])
     return parser.parse_args(argv)

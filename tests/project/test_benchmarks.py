@@ -51,7 +51,7 @@ SMALL = {
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
     "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
     "messages": ["--nodes", "10", "--degree", "4", "--rounds", "2", "--repeats", "1", "--floats", "8", "2000"],
-    "hub": ["--peers", "5", "--messages", "20", "--repeats", "2", "--kilobytes", "1"],
+    "hub": ["--peers", "5", "--messages", "20", "--together", "2", "--repeats", "2", "--kilobytes", "1"],
     "scale": [
         "--clients",
         "6",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from .errors import WireError
@@ -43,6 +43,8 @@ class Draft:
         places: [n_messages] frame of the payload of each, behind the head.
     """
 
+    __slots__ = ("_head_bytes", "_headers", "_parts", "_payloads_bytes", "_place_of", "places")
+
     def __init__(self) -> None:
         self.places: list[int] = []
         self._headers: list[bytes] = []
@@ -71,7 +73,7 @@ class Draft:
     def envelope(self) -> Envelope:
         """All that was put in."""
         n_messages = len(self._headers)
-        numbers = chain.from_iterable(zip(map(len, self._headers), self.places, strict=True))
+        numbers = [n for header, place in zip(self._headers, self.places, strict=True) for n in (len(header), place)]
         table = struct.pack(f">{2 * n_messages}I", *numbers)
         return Envelope(b"".join((_START.pack(ENVELOPE_VERSION, n_messages), table, *self._headers)), self._parts)
 
