@@ -38,7 +38,7 @@ class Workload:
     def bare(self, dtype: torch.dtype = torch.float32) -> list[BareSteps]:
         """The same clients without learners; nobody has touched their models."""
         algorithm = self.scenario.algorithm_spec
-        clients = make_clients(self.scenario, algorithm, self.data, torch.device("cpu"), dtype)
+        clients, _ = make_clients(self.scenario, algorithm, self.data, torch.device("cpu"), dtype)
         return [BareSteps(self.scenario, client) for client in clients]
 
 

@@ -144,7 +144,7 @@ def _bare_learners(workload: Workload, edits: Mapping[str, Any], rounds: int) ->
 @contextmanager
 def _bare_torch(workload: Workload, edits: Mapping[str, Any], rounds: int) -> Iterator[Callable[[], None]]:
     emulation = workload.emulation({**edits, "network.transport": "memory"})  # for its graph and its pool
-    clients = make_clients(
+    clients, _ = make_clients(
         workload.scenario,
         workload.scenario.algorithm_spec,
         workload.data,
@@ -162,7 +162,7 @@ def _agreement(workload: Workload) -> dict[str, float]:
     perfect = {"compute.executor": "serial", "link.loss_probability": 0.0, "network.missing": "wait"}
     emulated, learners = workload.emulation(perfect), workload.emulation(perfect)
     algorithm = workload.scenario.algorithm_spec
-    models = make_clients(workload.scenario, algorithm, workload.data, torch.device("cpu"), torch.float32)
+    models, _ = make_clients(workload.scenario, algorithm, workload.data, torch.device("cpu"), torch.float32)
     bare = bare_clients(workload.scenario, models, emulated.graph)
     try:
         emulate(emulated, AGREEMENT_ROUNDS)
