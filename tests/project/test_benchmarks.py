@@ -65,6 +65,7 @@ SMALL = {
         "--transports",
         "zmq",
         "memory",
+        *("--sampled", "4", "--of", "4", "12"),
     ],
     "memory": ["--rounds", "4", "--every", "2", "--edits", MEMORY_EDITS],
     "devices": ["--seconds", "0.1", "--small"],
@@ -267,6 +268,11 @@ def test_scale_measures_time_and_memory_per_client_at_every_size(capsys: pytest.
         assert figures["growth"]["6"] == {"median": 1.0, "min": 1.0, "max": 1.0}, "over the smallest crowd"
     assert printed["memory"]["regular"].keys() == {"6", "12"}
     assert printed["memory"]["regular"]["12"]["kib_per_client"] > 0
+    assert printed["sampled"].keys() == {"zmq", "memory"}
+    for figures in printed["sampled"].values():
+        assert figures["growth"].keys() == {"4", "12"}
+    assert "rows" not in printed["memory_of_sampled"]["4"], "all take part, and nobody sleeps"
+    assert printed["memory_of_sampled"]["12"]["bytes_per_row"] > 1000
 
 
 @pytest.mark.slow
