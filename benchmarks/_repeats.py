@@ -28,7 +28,7 @@ def interleaved(arms: Mapping[str, Arm], repeats: int, *, warm_up: bool = True) 
     timings: dict[str, list[Timing]] = {name: [] for name in arms}
     for repeat in range(-1 if warm_up else 0, repeats):
         for name, arm in arms.items():
-            timing = _timed(arm)
+            timing = timed(arm)
             say(f"{'warm-up' if repeat < 0 else f'repeat {repeat + 1}/{repeats}'}: {name} {timing.wall_s:.3f} s")
             if repeat >= 0:
                 timings[name].append(timing)
@@ -40,7 +40,8 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def _timed(arm: Arm) -> Timing:
+def timed(arm: Arm) -> Timing:
+    """One repeat: its set-up, the garbage of what ran before, and then the work on the clock."""
     with arm() as work:
         gc.collect()
         wall_s, cpu_s = time.perf_counter(), time.process_time()

@@ -169,16 +169,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     options = _options(argv)
     machine = machine_facts()
-    problem = _problem(options)
+    problem = ring_problem(options.seed, options.clients, options.rounds, options.threads)
     states = LastStates()
     arms: dict[str, Arm] = {
-        "emulated_batched": lambda: _emulated(
-            problem, BatchedPool(ThreadPool(problem.pool_threads)), "emulated_batched", states
-        ),
-        "emulated_threads": lambda: _emulated(problem, ThreadPool(problem.pool_threads), "emulated_threads", states),
-        "bare": lambda: _bare(problem, 1, "bare", states),
-        "emulated_serial": lambda: _emulated(problem, SerialPool(), "emulated_serial", states),
-        "bare_default_threads": lambda: _bare(problem, problem.default_threads, "bare_default_threads", states),
+        "emulated_batched": lambda: emulated_arm(problem, batched_pool(problem), "emulated_batched", states),
+        "emulated_threads": lambda: emulated_arm(problem, ThreadPool(problem.pool_threads), "emulated_threads", states),
+        "bare": lambda: bare_arm(problem, 1, "bare", states),
+        "emulated_serial": lambda: emulated_arm(problem, SerialPool(), "emulated_serial", states),
+        "bare_default_threads": lambda: bare_arm(problem, problem.default_threads, "bare_default_threads", states),
     }
     say(f"{len(problem.inputs)} clients, {problem.rounds} rounds")
     timings = interleaved({name: arms[name] for name in arms if name in options.arms}, options.repeats)
@@ -195,12 +193,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     print_report("ring_mlp", machine, figures)
 
 
-def _batched_pool(problem: Problem) -> BatchedPool:
+def batched_pool(problem: Problem) -> BatchedPool:
+    """All clients together, on this many threads."""
     return BatchedPool(ThreadPool(problem.pool_threads))
 
 
 @contextmanager
-def _emulated(problem: Problem, pool: ComputePool, name: str, states: LastStates) -> Iterator[Callable[[], None]]:
+def emulated_arm(problem: Problem, pool: ComputePool, name: str, states: LastStates) -> Iterator[Callable[[], None]]:
+    """The emulator, whose pool is closed in the end."""
     trainings, learners = zip(*(ring_learner(client, problem) for client in range(len(problem.inputs))), strict=True)
     env = EmulatorEnvironment(problem.seed)
     transport = ZmqTransport(Wire(KINDS))
@@ -247,7 +247,8 @@ def _observe(learner: Learner, _round_index: int) -> Mapping[str, Any]:
 
 
 @contextmanager
-def _bare(problem: Problem, n_threads: int, name: str, states: LastStates) -> Iterator[Callable[[], None]]:
+def bare_arm(problem: Problem, n_threads: int, name: str, states: LastStates) -> Iterator[Callable[[], None]]:
+    """The plain loop."""
     models = [problem.model() for _ in problem.inputs]
     with torch_threads(n_threads):
         yield partial(_bare_loop, problem, models)
@@ -285,17 +286,17 @@ def _ratios(timings: Mapping[str, Sequence[Timing]]) -> dict[str, Any]:
     }
 
 
-def _problem(options: argparse.Namespace) -> Problem:
+def ring_problem(seed: int, n_clients: int, rounds: int, pool_threads: int) -> Problem:
     """Ten clusters in 64 dimensions, shared out at random."""
-    draws = named_stream(options.seed, "samples")
+    draws = named_stream(seed, "samples")
     centers = draws.normal(size=(N_CLASSES, N_FEATURES))
-    labels = draws.integers(N_CLASSES, size=(options.clients, N_SAMPLES))
-    inputs = centers[labels] + draws.normal(scale=2.0, size=(options.clients, N_SAMPLES, N_FEATURES))
-    ring = nx.to_numpy_array(nx.cycle_graph(options.clients), dtype=bool)
+    labels = draws.integers(N_CLASSES, size=(n_clients, N_SAMPLES))
+    inputs = centers[labels] + draws.normal(scale=2.0, size=(n_clients, N_SAMPLES, N_FEATURES))
+    ring = nx.to_numpy_array(nx.cycle_graph(n_clients), dtype=bool)
     return Problem(
-        seed=options.seed,
-        rounds=options.rounds,
-        pool_threads=options.threads,
+        seed=seed,
+        rounds=rounds,
+        pool_threads=pool_threads,
         inputs=torch.from_numpy(inputs).float(),
         labels=torch.from_numpy(labels),
         weights=metropolis_hastings_weights(ring),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from doubles.bundles import tiny_bundle
 
 pytestmark = pytest.mark.checkout  # benchmarks are not shipped
@@ -48,6 +50,7 @@ MEMORY_EDITS = json.dumps(
 SMALL = {
     "overhead": ["--rounds", "1", "--repeats", "1", "--clients", "8", "--executors", "threads", "batched"],
     "ring_mlp": ["--rounds", "2", "--repeats", "1", "--clients", "4", "--arms", "emulated_threads", "emulated_batched"],
+    "peers": ["--rounds", "2", "--repeats", "1", "--clients", "4"],
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
     "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
     "messages": ["--nodes", "10", "--degree", "4", "--rounds", "2", "--repeats", "1", "--floats", "8", "2000"],
@@ -175,6 +178,68 @@ def test_ring_mlp_ends_with_the_models_of_the_bare_loop(capsys: pytest.CaptureFi
     assert printed["rounds_per_s"].keys() == printed["arms"].keys()
     assert_spread(printed["rounds_per_s"]["bare"])
     assert_spread(printed["speed_over_bare"]["emulated_threads/bare"])
+
+
+def test_peers_that_are_not_there_are_left_out_with_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SHEAFEDGE_PEER_FLOWER", str(tmp_path / "python"))
+    monkeypatch.delenv("SHEAFEDGE_PEER_GOSSIPY", raising=False)
+    printed = report("peers", capsys)
+    assert printed["rounds_per_s"].keys() == printed["arms"].keys() == {"emulated_batched", "bare"}
+    assert printed["speed_over_bare"].keys() == printed["speed_per_cpu_s_over_bare"].keys() == {"emulated_batched"}
+    assert_spread(printed["speed_over_bare"]["emulated_batched"])
+    accuracy = printed["accuracy_on_own_samples"]
+    assert accuracy["emulated_batched"] == pytest.approx(accuracy["bare"], abs=0.01)
+    assert accuracy["bare"] > 0.5, "models that stand still would agree too"
+    skipped = printed["skipped"]
+    assert skipped.keys() == printed["peers"].keys() == {"gossipy", "flower", "decentralizepy"}
+    assert f"{tmp_path / 'python'} cannot import flower (No such file or directory)" in skipped["flower"]
+    assert "no Python was named that has gossipy" in skipped["gossipy"]
+    assert "no driver" in skipped["decentralizepy"]
+    for name, sentence in skipped.items():
+        assert printed["peers"][name]["install"] in sentence
+
+
+@pytest.mark.slow
+def test_a_driver_answers_with_its_clock_and_models_and_a_failure_with_its_last_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The files that drivers share are tried by a driver that trains every client by itself."""
+    peer_runs, ring = (import_module(f"sheafedge.benchmarks.{name}") for name in ("_peer_runs", "ring_mlp"))
+    alone = tmp_path / "alone.py"
+    alone.write_text(
+        "import torch\n"
+        "from given import Clock, drive, read_given, train_an_epoch\n"
+        "def run(path):\n"
+        "    given, clock = read_given(path), Clock()\n"
+        "    models = [given.model() for _ in given.inputs]\n"
+        "    clock.start()\n"
+        "    for client, model in enumerate(models):\n"
+        "        train_an_epoch(model, given, client, torch.Generator().manual_seed(client))\n"
+        "    clock.stop()\n"
+        "    print('chatter', end='')\n"
+        "    return clock, models\n"
+        "drive(run, ['torch'])\n",
+        encoding="utf-8",
+    )
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise ValueError('too new a torch')\n", encoding="utf-8")
+    told = {name: getattr(peer_runs.PEERS["gossipy"], name) for name in peer_runs.Peer.__slots__}
+    peers = {path.stem: peer_runs.Peer(**{**told, "module": "json", "driver": str(path)}) for path in (alone, broken)}
+    monkeypatch.setattr(peer_runs, "PEERS", peers)
+    states = ring.LastStates()
+    runs = peer_runs.PeerRuns(dict.fromkeys(peers, sys.executable), 1, tmp_path, states)
+    problem = ring.ring_problem(0, 4, 1, 1)
+    runs.give(problem)
+    timing = runs.timing("alone")
+    assert timing.wall_s > 0.0
+    assert runs.versions["alone"].keys() == {"python", "torch"}
+    start = torch.nn.utils.parameters_to_vector(problem.model().parameters()).detach()
+    assert states.by_arm["alone"].shape == (4, len(start))
+    assert states.largest_move("alone", start) > 100 * ROUNDING
+    with pytest.raises(peer_runs.NotRunError, match=r"^broken was started and failed: ValueError: too new a torch$"):
+        runs.timing("broken")
 
 
 def test_maps_are_equal_in_both_storages_up_to_rounding(capsys: pytest.CaptureFixture[str]) -> None:
