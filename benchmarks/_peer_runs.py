@@ -179,7 +179,7 @@ class PeerRuns:
 def _answer(command: Sequence[str], variables: Mapping[str, str]) -> str:
     """What a command writes; our own import path is not handed on."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | dict(variables)
-    # Files, because daemons that a peer leaves behind, like those of Ray, would hold a pipe open.
+    # Files, because daemons that a peer may leave behind, like those of Ray, could hold a pipe open.
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complained:
         try:
             done = subprocess.run(  # noqa: S603
