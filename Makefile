@@ -13,7 +13,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow attack test-ray lint format types wheel-check benchmarks results federated edge docs release clean
+.PHONY: help run test test-slow test-pages attack test-ray lint format types wheel-check benchmarks results federated edge docs release clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ test: $(STAMP)  ## the test suite (ARGS="tests/models -x" to choose)
 
 test-slow: $(STAMP)  ## the long tests that `make test` leaves out (exit status 5: there are none)
 	$(VENV)/bin/pytest -n auto --dist loadfile --no-loadscope-reorder -m "slow and not gpu" $(ARGS) || test $$? -eq 5
+
+test-pages: $(STAMP)  ## type the commands of the pages, cut short, in the order in which they are printed
+	$(VENV)/bin/pytest -n auto --dist loadfile --no-loadscope-reorder -m "pages and not gpu" $(ARGS)
 
 attack: $(STAMP)  ## attack processes, ports and files for long, and print what was tried, survived and lost
 	@rm -f attack-report.jsonl

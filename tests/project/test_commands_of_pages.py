@@ -27,7 +27,7 @@ from doubles.plugin_page import write_examples
 from doubles.printed_commands import PAGES, ROOT, Printed, printed
 from sheafedge.scenarios.schema.scenario import load_scenario, shipped_scenarios
 
-pytestmark = [pytest.mark.checkout, pytest.mark.slow, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.checkout, pytest.mark.pages, pytest.mark.timeout(3000)]
 
 #: What makes runs of a scenario short, beside fewer rounds.
 SHORT: dict[str, dict[str, Any]] = {
