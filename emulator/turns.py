@@ -42,7 +42,7 @@ class Turn(Protocol):
         ...
 
 
-class _Job(greenlet):
+class _GatheredJob(greenlet):
     """A function on a stack of its own, which hands out the turns that it comes to."""
 
     ended = False
@@ -59,7 +59,7 @@ class _Job(greenlet):
 def play(turn: Turn) -> None:
     """Compute a turn, alone or with those of other jobs; returns when that is done, and raises what it raised."""
     current = getcurrent()
-    if isinstance(current, _Job):
+    if isinstance(current, _GatheredJob):
         assert current.parent is not None
         current.parent.switch(turn)
     else:
@@ -77,8 +77,8 @@ def run_jobs(jobs: Iterable[Callable[[], None]], submit: Submit) -> None:
     first
     second
     """
-    waiting: list[tuple[_Job, Turn]] = []
-    for job in map(_Job, jobs):
+    waiting: list[tuple[_GatheredJob, Turn]] = []
+    for job in map(_GatheredJob, jobs):
         _go_on(job, waiting)
     while waiting:
         parked, waiting = waiting, []
@@ -87,7 +87,7 @@ def run_jobs(jobs: Iterable[Callable[[], None]], submit: Submit) -> None:
             _go_on(job, waiting, failed.get(id(turn)))
 
 
-def _go_on(job: _Job, waiting: list[tuple[_Job, Turn]], error: BaseException | None = None) -> None:
+def _go_on(job: _GatheredJob, waiting: list[tuple[_GatheredJob, Turn]], error: BaseException | None = None) -> None:
     """Let a job run to its next turn, or to its end."""
     turn = job.switch() if error is None else job.throw(error)
     if not job.ended:

@@ -57,5 +57,5 @@ class FedRows:
         for member, batches in zip(self._members, self._batches, strict=True):
             rows = np.concatenate(batches[first : first + self._ahead])
             with torch.no_grad():
-                of_members.append(member.model.normalized(member.minibatches.inputs(member.model, rows)))
+                of_members.append(member.minibatches.normalized(member.model, rows))
         self._inputs = {m: torch.stack([each[m] for each in of_members]) for m in of_members[0]}

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .fed_rows import FedRows
-from .model_stack import ModelStack, Trained
-from .pieces import at_once
+from .model_stack import ModelStack, Trained, at_once
 
 
 class Stepped(Trained, Protocol):

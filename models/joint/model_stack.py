@@ -14,6 +14,13 @@ from ..training.minibatches import Minibatches, PassedBatch
 from .architecture import Architecture
 from .joint_network import JointNetwork, dropouts, values_in
 
+#: Parameters in one stack: those of more clients, with gradients and activations, do not stay near the processor
+#: from one step to the next, and several stacks are computed side by side.
+PARAMETERS_AT_ONCE = 100_000
+#: Fewest and most clients of a stack, if there are so many. Below, what a call costs beside its arithmetic is shared by
+#: too few; above, nothing of it is left to share.
+FEWEST_AT_ONCE, MOST_AT_ONCE = 8, 64
+
 
 class Trained(Protocol):
     """A model in training, as a row of a stack.
@@ -135,6 +142,15 @@ class ModelStack:
                 self._columns_of[name] = self.gradients[:, at:end]
             at = end
         return leaves
+
+
+def at_once(n_values: int) -> int:
+    """Clients of one stack, each with so many values.
+
+    >>> at_once(100), at_once(9_610), at_once(1_000_000)
+    (64, 10, 8)
+    """
+    return max(FEWEST_AT_ONCE, min(MOST_AT_ONCE, PARAMETERS_AT_ONCE // max(n_values, 1)))
 
 
 def _columns(parts: Sequence[Tensor]) -> list[slice]:

@@ -15,7 +15,7 @@ from ...emulator.turns import play
 from ..client_model import ClientModel
 from .architecture import Architecture, architecture_of
 from .joint_network import values_in
-from .pieces import at_once
+from .model_stack import at_once
 
 #: Rows of one forward pass of a prediction: a window of images has a quarter of a megabyte.
 PREDICTED_AT_ONCE = 128

@@ -17,7 +17,7 @@ from ...emulator.turns import play
 from ..client_model import ClientModel
 from ..flat import FlatModule
 from ..flat_model import FlatModel
-from ..joint.architecture import architecture_of
+from ..joint.architecture import Architecture, architecture_of
 from ..joint.joint_step import JointStep
 from ..joint.joint_turns import GradientTurn, StepsTurn
 from ..joint.model_stack import ModelStack
@@ -70,7 +70,6 @@ class LocalTraining:
         # work is proportional to rows, so one is counted and scaled
         row = model.tensors(rows.inputs(np.arange(1)))
         self.flops_per_step = model.training_flops(row) * min(settings.batch_size, len(rows.label))
-        self.architecture = architecture_of(model, lambda: model.normalized(row))
         self.loss = math.nan
 
     @property
@@ -174,6 +173,11 @@ class LocalTraining:
     def step_head(self) -> None:
         """Gradient step of a head without coupling."""
         self.set_head(self.head - self.settings.head_step_size * self.head_gradient)
+
+    @property
+    def architecture(self) -> Architecture:
+        """Of the model; found when it is first asked for, which is where clients are computed together."""
+        return architecture_of(self.model, lambda: self.minibatches.normalized(self.model, np.arange(1)))
 
     @property
     def parts(self) -> list[Tensor]:

@@ -127,6 +127,10 @@ class Minibatches:
         """Modality -> [n, ...] inputs of these rows [n] in physical units, for this model."""
         return model.tensors(self._rows.inputs(rows))
 
+    def normalized(self, model: ClientModel, rows: NDArray[np.int64]) -> dict[str, Tensor]:
+        """Modality -> [n, ...] what the encoders of this model get of these rows [n]."""
+        return model.normalized(self.inputs(model, rows))
+
     def labels(self, rows: NDArray[np.int64], like: Tensor) -> Tensor:
         """[n] labels of these rows [n], on a device."""
         return torch.from_numpy(self._rows.label[rows]).to(like.device)

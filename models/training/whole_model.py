@@ -14,7 +14,7 @@ from ...emulator.saved_state import SavedState
 from ...emulator.turns import play
 from ..client_model import ClientModel
 from ..flat import FlatModule
-from ..joint.architecture import architecture_of
+from ..joint.architecture import Architecture, architecture_of
 from ..joint.joint_turns import StepsTurn
 from ..joint.model_stack import ModelStack
 from ..joint.prediction_turn import predict
@@ -41,7 +41,6 @@ class WholeModel:
         weight_decay: as given.
         minibatches: of its rows.
         penalty: None; nothing is added to the loss of a minibatch but the decay's part.
-        architecture: of the model.
         flops_per_step: floating-point operations of one minibatch.
         loss: of the last minibatch of a round, without the decay's part.
     """
@@ -55,7 +54,6 @@ class WholeModel:
         self.minibatches = Minibatches(setup.rows, setup.objective, setup.training, setup.batch_draws[name])
         row = self.model.tensors(setup.rows.inputs(np.arange(1)))  # work is proportional to rows
         self.flops_per_step = self.minibatches.batch_size * self.model.training_flops(row)
-        self.architecture = architecture_of(self.model, lambda: self.model.normalized(row))
         self.loss = math.nan
 
     @property
@@ -70,6 +68,11 @@ class WholeModel:
     def assign(self, vector: Tensor) -> None:
         """Replace the values of the vector [d]."""
         self.vector.copy_(vector)
+
+    @property
+    def architecture(self) -> Architecture:
+        """Of the model; found when it is first asked for, which is where clients are computed together."""
+        return architecture_of(self.model, lambda: self.minibatches.normalized(self.model, np.arange(1)))
 
     @property
     def parts(self) -> list[Tensor]:
