@@ -28,7 +28,7 @@ test-slow: $(STAMP)  ## the long tests that `make test` leaves out (exit status 
 	$(VENV)/bin/pytest -n auto --dist loadfile --no-loadscope-reorder -m "slow and not gpu" $(ARGS) || test $$? -eq 5
 
 test-pages: $(STAMP)  ## type the commands of the pages, cut short, in the order in which they are printed
-	$(VENV)/bin/pytest -n auto --dist loadfile --no-loadscope-reorder -m "pages and not gpu" $(ARGS)
+	$(VENV)/bin/pytest -n auto --dist loadgroup -m "pages and not gpu" $(ARGS)
 
 attack: $(STAMP)  ## attack processes, ports and files for long, and print what was tried, survived and lost
 	@rm -f attack-report.jsonl

@@ -126,6 +126,12 @@ def runnable(page: Path) -> Iterator[Printed]:
             yield one
 
 
+def of_page(page: Path) -> Any:
+    """A page as a parameter; those whose commands listen at fixed ports are of one group, which one worker takes."""
+    listens = any(one.words[0] == "serve" or "--outside" in one.words for one in runnable(page))
+    return pytest.param(page, id=page.name, marks=[pytest.mark.xdist_group("listening")] if listens else [])
+
+
 def without_numbers(text: str) -> str:
     """How far a run came depends on its length."""
     return re.sub(r"\d+", "N", text)
@@ -153,7 +159,7 @@ def data(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[], None]:
     return put
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(runnable(page))], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [of_page(page) for page in PAGES if any(runnable(page))])
 def test_the_commands_of_a_page_run_in_their_order(
     page: Path,
     shortened: Path,
