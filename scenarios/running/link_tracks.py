@@ -16,11 +16,11 @@ from ...emulator.network.channels.air import Direction
 from ...emulator.network.channels.link_state import LinkState
 from ...emulator.network.channels.recorded_blockage import BlockedTimes
 from ...emulator.world.scene import Array, Kind, Scene, blockers
+from ..links.radio_links import RadioLinks
 from ..recording.pictures import save_picture
 from ..recording.recorded_site import RecordedSite
 from ..schema.world_section import WorldFile
 from ..wiring.data import ClientData
-from ..wiring.radio_links import RadioLinks
 from .link_pictures import Blocker, LinkTrack, draw_links
 from .link_states import read_link_states
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ...models.rules.local_rule import GLOBAL
+from ..links.radio_links import RadioLinks
 from ..recording.inspection import plot_recording
 from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
 from ..wiring.emulation import Emulation
 from ..wiring.evaluation import baseline_scores, best_model, by_group, over_clients
-from ..wiring.radio_links import RadioLinks
 from .interrupted_run import LINKS
 from .onnx_files import export_clients
 from .progress import RunProgress

@@ -17,9 +17,9 @@ from ...emulator.contracts import Learner, NodeId, State
 from ...emulator.saved_state import SavedState
 from ...emulator.state_tree import packed_tree, unpacked_tree
 from ...models.client_model import ClientModel
+from ..links.senders import Cell, link_models
 from ..schema.link_models import LINK_MODELS
 from ..schema.scenario import Scenario
-from ..wiring.senders import Cell, link_models
 
 
 def clients_sleep(scenario: Scenario) -> bool:

@@ -18,7 +18,7 @@ from ...emulator.nodes.missing import MissingPolicy
 from ...emulator.nodes.station_context import StationContext
 from ...emulator.recorder import Recorder
 from ...emulator.saved_state import SavedState, optional_state, restore_optional
-from ..wiring.links import LinkMaker, MadeLink
+from ..links.link_maker import LinkMaker, MadeLink
 from ..wiring.taking_part import TakingPart
 from .learner_table import LearnerTable
 

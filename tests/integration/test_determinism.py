@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sheafedge.datasets.windows.samples import Samples
 from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.engine import EmulatorEnvironment
+from sheafedge.scenarios.links.link_maker import LinkEnd, make_links
 from sheafedge.scenarios.running.run import RunResult, run_scenario
-from sheafedge.scenarios.wiring.links import LinkEnd, make_links
 from sheafedge.scenarios.wiring.live import LiveRows
 
 LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0, "network.missing": "stale"}

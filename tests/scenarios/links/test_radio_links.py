@@ -18,12 +18,12 @@ from sheafedge.emulator.network.channels.radio_settings import RadioSettings
 from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes
 from sheafedge.emulator.saved_state import SavedState
 from sheafedge.emulator.world.scene import Kind
+from sheafedge.scenarios.links.radio_links import LinkStateLog, RadioLinks, make_radio_links
 from sheafedge.scenarios.recording.pictures import save_picture
 from sheafedge.scenarios.running.link_pictures import Blocker, LinkTrack, draw_links
 from sheafedge.scenarios.running.link_tracks import faded_links
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
-from sheafedge.scenarios.wiring.radio_links import LinkStateLog, RadioLinks, make_radio_links
 
 PNG_BEGINS_WITH = b"\x89PNG\r\n"
 #: Of 5 s: the third is blocked.

@@ -8,9 +8,9 @@ import networkx as nx
 import pytest
 from sheafedge.emulator.contracts import Delivery
 from sheafedge.emulator.engine import EmulatorEnvironment
+from sheafedge.scenarios.links.link_maker import LinkEnd, make_links
+from sheafedge.scenarios.links.senders import Cell
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.wiring.links import LinkEnd, make_links
-from sheafedge.scenarios.wiring.senders import Cell
 
 N_CLIENTS, SERVER = 4, 4
 #: 10,000 bytes at 1 Mbit/s.

@@ -1,43 +1,25 @@
-"""From `[link]`, `[links]` and `[server]` of a scenario to channels, and to replays of their traces."""
+"""From `[link]`, `[links]` and `[server]` of a scenario to links."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
-from ...datasets.traces.link_traces import (
-    DelayTrace,
-    RateTrace,
-    ReceptionTraces,
-    read_cicv5g,
-    read_mahimahi,
-    read_pensieve,
-    read_receptions,
-)
-from ...emulator.contracts import Channel, ConfigError, DataError, Link, NodeId
+from ...emulator.contracts import Channel, ConfigError, Link, NodeId
 from ...emulator.engine import EmulatorEnvironment
-from ...emulator.network.channels.packet_channel import Latency, LinkSettings, Pace, PacketChannel
+from ...emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from ...emulator.network.channels.recorded_blockage import BlockedTimes, ShadowedLoss
-from ...emulator.network.channels.traces import RecordedDelay, RecordedLoss, RecordedOpportunities, RecordedRate
 from ...emulator.network.loss import IidLoss, LossProcess
 from ..schema.link_numbers import LinkSection, TraceSection
 from ..schema.link_section import EdgeModel, EdgeSection, LinksSection, edge_model
+from .link_replays import TraceFiles
 from .radio_links import RadioLinks, make_radio_links
 from .senders import Cell, Senders, link_models
-
-_READERS: dict[str, Callable[[Path], Any]] = {
-    "mahimahi": read_mahimahi,
-    "pensieve": read_pensieve,
-    "cicv5g": read_cicv5g,
-    "reception": read_receptions,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,63 +228,3 @@ def _exception(links: LinksSection, ends: Mapping[NodeId, LinkEnd], one: NodeId,
     """Last entry of `[[links.edges]]` that names this edge; None: there is none."""
     groups = sorted((ends[one].group, ends[other].group)) if links.edges else []
     return next((edge for edge in reversed(links.edges) if edge.joins(frozenset((one, other)), groups)), None)
-
-
-class Replay(NamedTuple):
-    """Recorded properties of a link; None: the trace does not have this one.
-
-    Attributes:
-        pace: rate at which it sends.
-        latency: delay of messages beyond fixed delays.
-        loss: losses of its transmissions.
-    """
-
-    pace: Pace | None = None
-    latency: Latency | None = None
-    loss: LossProcess | None = None
-
-
-class TraceFiles:
-    """Trace files, each read once."""
-
-    def __init__(self) -> None:
-        self._read: dict[tuple[str, str], Any] = {}
-
-    def replay(self, section: TraceSection, stretch_to_s: float | None, draws: np.random.Generator) -> Replay:
-        """Replay of one direction of an edge.
-
-        Args:
-            section: section with the files and the rules of replay.
-            stretch_to_s: simulated duration of one replay in s; None: as recorded.
-            draws: random stream of the direction; draws its file, its row and its starting point.
-
-        Raises:
-            DataError: a file that cannot be read.
-        """
-        file = section.files[int(draws.integers(len(section.files)))]
-        offset = float(draws.random()) if section.random_start else 0.0
-        trace = self._trace(section.format, file)
-        if isinstance(trace, ReceptionTraces):
-            return Replay(loss=_losses(Path(file), trace, draws, offset))
-        if isinstance(trace, DelayTrace):
-            # traces of delays hold round trips; links need one direction
-            one_way_s = trace.round_trip_s * section.one_way_share
-            return Replay(latency=RecordedDelay(trace.time_s, one_way_s, stretch_to_s, offset))
-        if isinstance(trace, RateTrace):
-            return Replay(pace=RecordedRate(*trace, stretch_to_s, offset))
-        return Replay(pace=RecordedOpportunities(trace, stretch_to_s, offset))
-
-    def _trace(self, kind: str, file: str) -> NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces:
-        if (kind, file) not in self._read:
-            self._read[kind, file] = _READERS[kind](Path(file))
-        trace: NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces = self._read[kind, file]
-        return trace
-
-
-def _losses(file: Path, traces: ReceptionTraces, draws: np.random.Generator, offset: float) -> RecordedLoss:
-    """Losses of one of the recorded links on which at least one packet arrived."""
-    alive = np.flatnonzero(traces.received.any(axis=1))
-    if not alive.size:
-        raise DataError(f"{file}: received is false in every row; a link needs one on which a packet arrived")
-    received = traces.received[alive[int(draws.integers(alive.size))]]
-    return RecordedLoss(received, first=int(offset * len(received)))

@@ -17,9 +17,9 @@ from sheafedge.emulator.network.channels.recorded_blockage import BlockedTimes
 from sheafedge.emulator.network.fifo import FifoLink
 from sheafedge.emulator.network.port import PortLink
 from sheafedge.emulator.random_streams import named_stream
+from sheafedge.scenarios.links.link_maker import LinkEnd, make_links, radio_of
 from sheafedge.scenarios.schema.link_models import LINK_MODELS
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.wiring.links import LinkEnd, make_links, radio_of
 
 STANDARD_ERRORS = 5.0  # beyond them once in two million tests
 ROUNDING = 1e-9  # seconds
