@@ -91,7 +91,9 @@ class MessageKind(StrEnum):
     REPROJECTION = "reprojection"  # [d_ij], or [d_ij + 1] with the head's squared norm: the same after the head step
     ENCODER = "encoder"  # [n_parameters] all parameters of one modality's encoder
     HEAD = "head"  # [d_i] the head itself
-    MODEL = "model"  # [d] all parameters of a client's model as one vector
+    MODEL = "model"  # [d] all parameters of a client's model as one vector; all but its head where a server makes it
+    UPDATE = "update"  # [d] what local steps have changed a client's model by since it was received
+    EMBEDDING = "embedding"  # [width] mean over a client's training rows of what its head reads
     ATTENTION = "attention"  # [n_parameters] all that the fusion learns, such as scoring vectors [n_modalities * l]
     CLASSIFIER = "classifier"  # [n_parameters] a classifier that all modalities and clients have in common
     PROTOTYPES = "prototypes"  # [n_classes * (n_features + 1)] mean features of every class, then rows per class
@@ -108,6 +110,7 @@ DIVISIBLE_KINDS = frozenset(
         MessageKind.ENCODER,
         MessageKind.HEAD,
         MessageKind.MODEL,
+        MessageKind.UPDATE,
         MessageKind.ATTENTION,
         MessageKind.CLASSIFIER,
     }

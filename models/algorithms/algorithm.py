@@ -39,6 +39,8 @@ class Algorithm:
         links_groups: members of a group are linked with each other, whatever the graph.
         server_alone: makes the learner of the server without those of the clients, given the first client of every
             group and the members of all; None: `learners` is the only way.
+        generates: the server makes its clients' models by a network, by the settings of `[hyper]`.
+        embeds: it knows clients by embeddings that they send, and draws a graph of them; else by their numbers.
         server: clients exchange with a server alone, a node of its own behind them; its learner is the last.
     """
 
@@ -59,6 +61,8 @@ class Algorithm:
     links_groups: bool = False
     pull: str = ""
     pooled: bool = False
+    generates: bool = False
+    embeds: bool = False
     server: bool = False
     server_alone: Callable[[Sequence[ClientSetup], Mapping[str, Sequence[NodeId]]], Learner] | None = None
     private_share: float = 0.0

@@ -69,6 +69,7 @@ class ChainPhase:
         work: done before messages are computed, given the round.
         finish: done when everything was absorbed, given the round.
         flops: floating-point operations of the phase in the next round.
+        more_flops: those that only some rounds have, given the round.
         in_round: whether a round has this phase.
         active: whether the client works in it in a round; else it neither works nor finishes, and spends nothing.
     """
@@ -78,6 +79,7 @@ class ChainPhase:
     work: Callable[[int], None] = _no_work
     finish: Callable[[int], None] = _no_work
     flops: Callable[[], float] = lambda: 0.0
+    more_flops: Callable[[int], float] = lambda _round_index: 0.0
     in_round: Callable[[int], bool] = lambda _round_index: True
     active: Callable[[int], bool] = lambda _round_index: True
 
@@ -112,7 +114,7 @@ class ChainedLearner:
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return tuple(
-            Phase(phase.name, phase.flops() if phase.active(round_index) else 0.0)
+            Phase(phase.name, phase.flops() + phase.more_flops(round_index) if phase.active(round_index) else 0.0)
             for phase in self.chain
             if phase.in_round(round_index)
         )

@@ -8,8 +8,9 @@ Source: Ghalkha et al. 2025, (1), (2), (7), (11), (12); each undirected edge cou
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from torch import Tensor
 from ...emulator.contracts import ConfigError
 from ..head import HeadLayout, shared_coordinates
 from ..model_layout import Layout, ModelLayout, common_coordinates
+
+#: Stalks of all nodes, in whatever form the maps of a sheaf know them.
+Stalks = TypeVar("Stalks")
 
 
 def edge_stalk_dim(
@@ -129,6 +133,29 @@ def _drawn_rows(
 ) -> tuple[Tensor, Tensor]:
     chosen = np.sort(draws.choice(len(own_at), size=n_rows, replace=False))
     return torch.from_numpy(own_at[chosen]), torch.from_numpy(peer_at[chosen])
+
+
+def sheaf_laplacian(
+    stalks: Stalks, images: Callable[[Stalks], tuple[Tensor, Tensor]], pulled: Callable[[Tensor, Tensor], Stalks]
+) -> Stalks:
+    """L_F x = delta^T delta x edge by edge, for any maps on any graph; L_F itself is never built.
+
+    (L_F x)_i = sum_j P_ij^T (P_ij x_i - P_ji x_j), whichever end of an edge is called the first one.
+
+    Args:
+        stalks: x.
+        images: gives P_ij x_i and P_ji x_j, the images of both ends of all edges, of equal shapes.
+        pulled: takes what the first and the second ends differ by, and gives the sum over edges of P_ij^T of it.
+
+    >>> gap = sheaf_laplacian(
+    ...     torch.tensor([1.0, 4.0]), lambda x: (x[:1], x[1:]), lambda first, second: torch.cat([first, second])
+    ... )
+    >>> gap
+    tensor([-3.,  3.])
+    """
+    first, second = images(stalks)
+    residual = first - second  # the coboundary
+    return pulled(residual, -residual)
 
 
 def coupled_step(vector: Tensor, gradient: Tensor, pull: Tensor, *, step_size: float, coupling: float) -> Tensor:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ...emulator.contracts import NodeId
+from .equations import sheaf_laplacian
 from .map_starts import MapStart, add_pull, frobenius_sq, norm_sq_bound, project_start
 from .restriction_maps import RestrictionMaps
 
@@ -61,14 +62,22 @@ def sheaf_laplacian_norm(
     sizes = [head_dims[client] for client in clients]
     edges = [(i, j) for i in sorted(starts) for j in sorted(starts[i]) if i < j]
 
-    def laplacian(stacked: Tensor) -> Tensor:
+    def images(stacked: Tensor) -> tuple[Tensor, Tensor]:
         heads = dict(zip(clients, torch.split(stacked, sizes), strict=True))
-        pulls = {client: torch.zeros_like(head) for client, head in heads.items()}
-        for i, j in edges:
-            residual = project_start(starts[i][j], heads[i]) - project_start(starts[j][i], heads[j])
-            add_pull(pulls[i], starts[i][j], residual)
-            add_pull(pulls[j], starts[j][i], -residual)
+        first = [project_start(starts[i][j], heads[i]) for i, j in edges]
+        second = [project_start(starts[j][i], heads[j]) for i, j in edges]
+        return torch.cat(first), torch.cat(second)
+
+    def pulled(first: Tensor, second: Tensor) -> Tensor:
+        pulls = {client: first.new_zeros(head_dims[client]) for client in clients}
+        n_rows = [len(starts[i][j]) for i, j in edges]
+        for (i, j), at_i, at_j in zip(edges, torch.split(first, n_rows), torch.split(second, n_rows), strict=True):
+            add_pull(pulls[i], starts[i][j], at_i)
+            add_pull(pulls[j], starts[j][i], at_j)
         return torch.cat([pulls[client] for client in clients])
+
+    def laplacian(stacked: Tensor) -> Tensor:
+        return sheaf_laplacian(stacked, images, pulled)
 
     return largest_eigenvalue(laplacian, sum(sizes), tolerance=tolerance) if edges else 0.0
 

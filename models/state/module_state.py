@@ -25,8 +25,13 @@ def module_state(module: nn.Module) -> State:
     """Parameters, buffers such as running statistics, and positions of the streams that its dropouts draw from."""
     return {
         "values": {name: to_array(values) for name, values in _values(module).items()},
-        "dropout": {name: dropout.state() for name, dropout in _drawing(module).items()},
+        "dropout": stream_states(module),
     }
+
+
+def stream_states(module: nn.Module) -> State:
+    """Positions of the streams that its dropouts draw from, by name."""
+    return {name: dropout.state() for name, dropout in _drawing(module).items()}
 
 
 def restore_module(module: nn.Module, saved: SavedState) -> None:

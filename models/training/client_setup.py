@@ -9,6 +9,7 @@ import numpy as np
 
 from ...emulator.contracts import Modality, NodeId
 from ..client_model import ClientModel
+from ..hyper_settings import HyperSettings
 from ..objectives import Objective
 from ..personalization_settings import PersonalizationSettings
 from ..settings import SharingSettings, SheafSettings, TrainingSettings
@@ -42,7 +43,7 @@ class ClientSetup:
         sheaf_decay: weight decay that the coupling through such maps comes to in expectation, see `drawn_maps`.
         redrawn_maps: round -> the same for a later round, where maps are drawn anew every round; else None.
         participation: the server and who takes part when, for algorithms that have one; else None.
-        training, sheaf, sharing, personalization: settings of the scenario.
+        training, sheaf, sharing, personalization, hyper: settings of the scenario.
     """
 
     client_id: NodeId
@@ -55,6 +56,7 @@ class ClientSetup:
     sheaf: SheafSettings
     sharing: SharingSettings = field(default_factory=SharingSettings)
     personalization: PersonalizationSettings = field(default_factory=PersonalizationSettings)
+    hyper: HyperSettings = field(default_factory=HyperSettings)
     mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
     head_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     group_mixing: Mapping[NodeId, float] = field(default_factory=dict)

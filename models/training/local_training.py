@@ -164,6 +164,10 @@ class LocalTraining:
         """Equation (15)."""
         self._optimizer.step()
 
+    def forget_moments(self) -> None:
+        """Let the optimizer of the encoders begin anew; plain SGD remembers nothing anyway."""
+        self._optimizer.state.clear()
+
     def step_attention(self) -> None:
         """Equation (17); nothing to do for fusions without scores."""
         for scoring in self.model.fusion.parameters():

@@ -20,6 +20,8 @@ class Participation:
         n_rows: client -> its training rows, which is what it weighs in averages.
         drawn: number of an exchange, from 0 -> the clients in it.
         every: rounds of an exchange.
+        late: clients that are drawn for no exchange, because they join later in their own way.
+        seed: of what the server draws by itself.
 
     >>> pairs = Participation(2, {0: 10, 1: 30}, lambda exchange: frozenset({exchange % 2}), every=2)
     >>> [(sorted(pairs.opening(r)), sorted(pairs.clients(r)), sorted(pairs.closing(r))) for r in range(3)]
@@ -30,6 +32,8 @@ class Participation:
     n_rows: Mapping[NodeId, int]
     drawn: Callable[[int], frozenset[NodeId]]
     every: int = 1
+    late: frozenset[NodeId] = frozenset()
+    seed: int = 0
 
     def clients(self, round_index: int) -> frozenset[NodeId]:
         """Clients that train in this round."""

@@ -78,6 +78,8 @@ def _trained(row: Algorithm) -> str:
         return "one model per modality, of which the best is reported"
     if row.personal:
         return "a shared and a personal model; the personal one is reported"
+    if row.generates:
+        return "one model of all modalities, of which a server generates all but the head"
     if row.private_share:
         return f"two models, weighed on {row.private_share:.0%} of the training rows"
     return "one model of all modalities"
@@ -94,6 +96,8 @@ def _fields(row: Algorithm) -> Iterator[str]:
         yield f"personalization.{row.pull}"
     elif row.personal:
         yield "personalization"
+    if row.generates:
+        yield "hyper"
     if row.server:
         yield "server"
     if row.needs_classes and any(kind.value == "prototypes" for kind in row.kinds):

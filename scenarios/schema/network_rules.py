@@ -156,6 +156,47 @@ NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
         lambda s: ({"kind": fault.kind} for fault in s.faults if fault.names_server and fault.spec.shown is not None),
         "faults: {kind!r} is about sensors, and the server has none; name clients",
     ),
+    # --- servers that generate models ---
+    Rule(
+        "network.missing",
+        lambda s: s.algorithm_spec.generates and s.network.missing == "stale",
+        "algorithm {s.algorithm!r} learns from what local steps have changed, which network.missing = 'stale' would use"
+        " twice; set it to 'skip' or 'wait'",
+    ),
+    Rule(
+        "sharing.codec",
+        lambda s: s.algorithm_spec.generates and s.sharing.codec == "top_k",
+        "algorithm {s.algorithm!r} sends what local steps have changed, and sharing.codec = 'top_k' sends values, the"
+        " largest changes of them; set it to 'int8', 'float16' or 'float32'",
+    ),
+    Rule(
+        "hyper.late_clients",
+        lambda s: s.algorithm_spec.generates and not s.algorithm_spec.embeds and s.hyper.late_clients > 0,
+        "algorithm {s.algorithm!r} knows clients by their numbers, of which late ones would have none that the server"
+        " has learned; set hyper.late_clients to 0, or use 'fedsheafhn'",
+    ),
+    Rule(
+        "hyper.late_clients",
+        lambda s: s.algorithm_spec.embeds and s.hyper.late_clients >= s.clients.n_clients,
+        "hyper.late_clients must leave the server clients to learn from, got {s.hyper.late_clients} of"
+        " {s.clients.n_clients}; lower it",
+    ),
+    Rule(
+        "clients.sampled",
+        lambda s: s.algorithm_spec.embeds and s.hyper.late_clients > 0 and _samples(s),
+        "clients.sampled = {s.clients.sampled} does not go with hyper.late_clients, which join in a round of their own"
+        " and stay; set one of them to 0",
+    ),
+    Rule(
+        "hyper.join_round",
+        lambda s: (
+            [{"last": last}]
+            if s.algorithm_spec.embeds and s.hyper.late_clients > 0 and s.hyper.join_round > (last := _last_join(s))
+            else False
+        ),
+        "hyper.join_round must leave late clients a round after they have received their model, so at most {last} of"
+        " {s.rounds} rounds, got {s.hyper.join_round}",
+    ),
     # --- emulated devices ---
     Rule(
         "compute.profile",
@@ -258,6 +299,12 @@ def _refused_by_their_models(s: ScenarioFields) -> Iterator[Case]:
 def _off_for_good(s: ScenarioFields) -> set[int]:
     stopped = [fault for fault in s.faults if fault.spec.stops_nodes and fault.is_for_good]
     return {node for fault in stopped for node in fault.nodes if not isinstance(node, str)}
+
+
+def _last_join(s: ScenarioFields) -> int:
+    """Last round that late clients can join in: one exchange follows, which brings their model."""
+    every = s.sharing.every
+    return ((s.rounds - 1) // every - 1) * every
 
 
 def _servers_that_are_not_there(s: ScenarioFields) -> Iterator[Case]:

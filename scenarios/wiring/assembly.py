@@ -34,12 +34,13 @@ from .coupling_notes import coupling_notes
 from .coupling_watch import coupling_warnings, limit_warnings
 from .data import ClientData
 from .edge_maps import EdgeMaps
+from .encoders import torch_seed
 from .faults import fault_plan
 from .initial_models import InitialModels
 from .live import LiveRows
 from .members import Member, members_of, node_devices
 from .mixing import MixingWeights, MovingNeighbors, all_weights, moving_neighbors
-from .taking_part import clients_of_exchange
+from .taking_part import clients_of_exchange, late_clients
 from .torch_setup import choose_device
 
 
@@ -272,6 +273,7 @@ def _setup(
         sheaf=scenario.sheaf,
         sharing=scenario.sharing,
         personalization=scenario.personalization,
+        hyper=scenario.hyper,
         mixing=weights.encoders,
         private=client.private,
         private_rounds=(scenario.rounds + 1) // 2,
@@ -311,4 +313,5 @@ def _participation(scenario: Scenario, clients: tuple[Client, ...]) -> Participa
     if scenario.server_id is None:
         return None
     n_rows = {client.client_id: len(client.train) for client in clients}
-    return Participation(scenario.server_id, n_rows, clients_of_exchange(scenario), scenario.sharing.every)
+    drawn, late, seed = clients_of_exchange(scenario), late_clients(scenario), torch_seed(scenario.seed, "server")
+    return Participation(scenario.server_id, n_rows, drawn, scenario.sharing.every, late, seed)

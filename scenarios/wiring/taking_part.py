@@ -27,8 +27,16 @@ def participants(seed: int, n_clients: int, n_sampled: int, exchange: int) -> fr
 def clients_of_exchange(scenario: ScenarioFields) -> TakingPart:
     """Number of an exchange, from 0 -> the clients in it; an exchange lasts `sharing.every` rounds."""
     seed, n_clients = scenario.seed, scenario.clients.n_clients
-    n_sampled = scenario.clients.sampled or n_clients
-    return lambda exchange: participants(seed, n_clients, n_sampled, exchange)
+    n_sampled, late = scenario.clients.sampled or n_clients, late_clients(scenario)
+    return lambda exchange: participants(seed, n_clients, n_sampled, exchange) - late
+
+
+def late_clients(scenario: ScenarioFields) -> frozenset[NodeId]:
+    """Clients that join late and that the server does not learn from; the larger of two sets holds the smaller one."""
+    if not scenario.algorithm_spec.generates:
+        return frozenset()
+    order = named_stream(scenario.seed, "late_clients").permutation(scenario.clients.n_clients)
+    return frozenset(order[: scenario.hyper.late_clients].tolist())
 
 
 def taking_part(scenario: ScenarioFields) -> TakingPart | None:

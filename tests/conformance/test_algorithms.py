@@ -295,7 +295,9 @@ def test_a_server_sends_what_it_holds_to_all_clients_that_have_it_and_hears_all_
     assert {message.receiver == emulation.server for message in whole.sent if message.phase == "collect"} == {True}
 
 
-@pytest.mark.parametrize("name", rows(name for name, spec in ALGORITHMS.items() if not spec.couples_models))
+@pytest.mark.parametrize(
+    "name", rows(name for name, spec in ALGORITHMS.items() if not (spec.couples_models or spec.generates))
+)
 def test_a_personal_encoder_never_leaves_its_client(name: str) -> None:
     """Nor does anything else of its modality alone; the other modality is sent as ever."""
     walk = wired(tiny({"algorithm": name, "training.personal_encoders": ["gps"]}))
@@ -303,6 +305,26 @@ def test_a_personal_encoder_never_leaves_its_client(name: str) -> None:
     assert sent == [message.slot for message in recorded(name).sent if message.modality != "gps"]
     sends_encoders = MessageKind.ENCODER in ALGORITHMS[name].kinds
     assert (len(sent) < len(recorded(name).sent)) == sends_encoders
+
+
+@pytest.mark.parametrize("name", rows(name for name, spec in ALGORITHMS.items() if spec.generates))
+def test_a_personal_encoder_is_not_generated(name: str) -> None:
+    """Clients with nothing else get no model, and others one without it."""
+    walk, whole = wired(tiny({"algorithm": name, "training.personal_encoders": ["gps"]})), recorded(name)
+    clients = whole.walk.emulation.clients
+
+    def models(messages: Sequence[Message]) -> dict[NodeId, int]:
+        return {m.receiver: m.payload.size for m in messages if m.kind is MessageKind.MODEL}
+
+    def size_of(client: Client) -> int:
+        return sum(values.numel() for values in client.models["fused"].encoders["gps"].parameters())
+
+    before, after = models(whole.sent), models(play(walk))
+    assert before.keys() == {client.client_id for client in clients}
+    for client in clients:
+        alone, owns = client.modalities == ("gps",), "gps" in client.modalities
+        wanted = None if alone else before[client.client_id] - (size_of(client) if owns else 0)
+        assert after.get(client.client_id) == wanted
 
 
 @every_case

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 
-#: Pairs of a rule and an exchange that stand for all others: rules have references of their own.
-STAND_FOR_ALL = frozenset({"ditto_decentralized", "fedavg"})
+#: Pairs of a rule and an exchange that stand for all others, rules have references of their own; and a server that
+#: generates models.
+STAND_FOR_ALL = frozenset({"ditto_decentralized", "fedavg", "fedsheafhn"})
 REPEATED = (
     frozenset(name for name, spec in ALGORITHMS.items() if spec.server or name.endswith("_decentralized"))
     - STAND_FOR_ALL

@@ -30,6 +30,7 @@ from sheafedge.emulator.saved_state import Parts
 from sheafedge.models.algorithms.sheaf_diffusion import HeadDiffusion
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.fusion import AttentionFusion, AttentionMlpFusion
+from sheafedge.models.hyper.hyper_server import HyperServer
 from sheafedge.models.sharing.chained_learner import ChainedLearner
 from sheafedge.models.sharing.server_learner import ServerVectors
 from sheafedge.models.sheaf.vector_coupling import VectorCoupling
@@ -163,7 +164,9 @@ def maps_of(learner: Learner) -> State:
 
 
 def vectors_of_server(learner: Learner) -> State:
-    """Copies of the vectors that a server holds, by their kinds, modalities and groups."""
+    """Copies of the vectors that a server holds, by their kinds, modalities and groups; or of what generates models."""
+    for server in parts_of(learner, HyperServer):
+        return {name: values.detach().clone() for name, values in server.generator.named_parameters()}
     (server,) = parts_of(learner, ServerVectors)
     return {name: one.vector.clone() for name, one in server.vectors.items()}
 

@@ -9,15 +9,23 @@ from typing import Any
 import pydantic
 import pytest
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.models.hyper_settings import HyperSettings
 from sheafedge.models.personalization_settings import PersonalizationSettings
 from sheafedge.models.settings import ModelSettings, SheafSettings, TrainingSettings
 
-Settings = type[TrainingSettings] | type[SheafSettings] | type[ModelSettings] | type[PersonalizationSettings]
+Settings = (
+    type[TrainingSettings]
+    | type[SheafSettings]
+    | type[ModelSettings]
+    | type[PersonalizationSettings]
+    | type[HyperSettings]
+)
 TABLES: dict[Settings, str] = {
     TrainingSettings: "training",
     SheafSettings: "sheaf",
     ModelSettings: "model",
     PersonalizationSettings: "personalization",
+    HyperSettings: "hyper",
 }
 
 COUNTS: list[tuple[Settings, str]] = [
@@ -26,6 +34,8 @@ COUNTS: list[tuple[Settings, str]] = [
     (ModelSettings, "embedding_dim"),
     (ModelSettings, "hidden_dim"),
     (PersonalizationSettings, "personal_steps"),
+    *((HyperSettings, name) for name in ("knn", "refresh_every", "sheaf_layers", "stalk_dim", "channels", "hidden")),
+    (HyperSettings, "join_round"),
 ]
 STEP_SIZES: list[tuple[Settings, str]] = [
     (TrainingSettings, "head_step_size"),
@@ -40,6 +50,7 @@ STEP_SIZES: list[tuple[Settings, str]] = [
     (PersonalizationSettings, "personal_step_size"),
     (PersonalizationSettings, "global_step_size"),
     (PersonalizationSettings, "mixing_step_size"),
+    *((HyperSettings, name) for name in ("step_size", "sheaf_step_size", "sheaf_weight_decay")),
 ]
 CHOICES: list[tuple[Settings, str]] = [
     (TrainingSettings, "encoder_optimizer"),
@@ -49,6 +60,7 @@ CHOICES: list[tuple[Settings, str]] = [
     (ModelSettings, "fusion"),
     (ModelSettings, "head_start"),
     (PersonalizationSettings, "prototypes"),
+    *((HyperSettings, name) for name in ("graph", "diffusion", "maps")),
 ]
 
 
@@ -97,6 +109,13 @@ def test_mixtures_are_shares() -> None:
         assert "[0, 1]" in refusal(PersonalizationSettings, "mixing", value)
     assert "(0, 1]" in refusal(PersonalizationSettings, "server_mixing", 0.0)  # the server would never move
     assert PersonalizationSettings(mixing=0.0).mixing == 0.0
+
+
+def test_shares_that_networks_drop_are_below_1_and_nobody_joins_late_by_default() -> None:
+    for value in (-0.1, 1.0, math.nan):
+        assert "[0, 1)" in refusal(HyperSettings, "dropout", value)
+    assert "at least 0" in refusal(HyperSettings, "late_clients", -1)
+    assert HyperSettings(dropout=0.0).late_clients == 0
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def test_fields_that_algorithms_read_exist() -> None:
         ("sheaf_dmfl_att", "neighbors", ("encoder", "projection", "reprojection"), ("sheaf",)),
         ("fedprox", "a server", ("attention", "encoder", "head"), ("personalization.proximal", "server")),
         ("dfedu", "neighbors", ("model",), ("sheaf.coupling", "training.model_step_size")),
+        ("fedsheafhn", "a server", ("embedding", "model", "update"), ("hyper", "server")),
         ("local", "nobody", (), ()),
         ("centralized", "all in one place", (), ()),
     ],

@@ -815,6 +815,58 @@ CASES: dict[str, Case] = {
             " 'sheaf_fmtl' with its whole models does not have; use 'factored'"
         ),
     ),
+    # --- servers that generate models ---
+    "a change that counts twice": Case(
+        "digits",
+        {"algorithm": "pfedhn", "network.missing": "stale"},
+        {"network.missing": "wait"},
+        (
+            "algorithm 'pfedhn' learns from what local steps have changed, which network.missing = 'stale' would use"
+            " twice; set it to 'skip' or 'wait'"
+        ),
+    ),
+    "changes of changes": Case(
+        "digits",
+        {"algorithm": "fedsheafhn", "sharing.codec": "top_k"},
+        {"sharing.codec": "int8"},
+        (
+            "algorithm 'fedsheafhn' sends what local steps have changed, and sharing.codec = 'top_k' sends values, the"
+            " largest changes of them; set it to 'int8', 'float16' or 'float32'"
+        ),
+    ),
+    "late clients without an embedding": Case(
+        "digits",
+        {"algorithm": "pfedhn", "hyper.late_clients": 2},
+        {"algorithm": "fedsheafhn"},
+        (
+            "algorithm 'pfedhn' knows clients by their numbers, of which late ones would have none that the server has"
+            " learned; set hyper.late_clients to 0, or use 'fedsheafhn'"
+        ),
+    ),
+    "nobody but late clients": Case(
+        "digits",
+        {"algorithm": "fedsheafhn", "hyper.late_clients": 10},
+        {"hyper.late_clients": 9},
+        "hyper.late_clients must leave the server clients to learn from, got 10 of 10; lower it",
+    ),
+    "late clients that are drawn": Case(
+        "digits",
+        {"algorithm": "fedsheafhn", "hyper.late_clients": 2, "clients.sampled": 4},
+        {"clients.sampled": 0},
+        (
+            "clients.sampled = 4 does not go with hyper.late_clients, which join in a round of their own and stay; set"
+            " one of them to 0"
+        ),
+    ),
+    "late clients after the end": Case(
+        "digits",
+        {"algorithm": "fedsheafhn", "hyper.late_clients": 2, "hyper.join_round": 59},
+        {"hyper.join_round": 58},
+        (
+            "hyper.join_round must leave late clients a round after they have received their model, so at most 58 of 60"
+            " rounds, got 59"
+        ),
+    ),
     # --- neighbors ---
     "classes that neighbors do not have": Case(
         "drone_beam",

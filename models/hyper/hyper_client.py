@@ -1,0 +1,154 @@
+"""What a client does whose backbone a server generates: it trains all of its model and says what that has changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...emulator.contracts import DataError, Message, MessageKind, NodeId, State
+from ...emulator.saved_state import SavedState
+from ..client_model import ClientModel
+from ..codecs.codec_table import CODECS
+from ..sharing.chained_learner import Inputs, Logits
+from ..sharing.payload import to_payload, to_tensor
+from ..state.tensors import restore_tensor, to_array
+from ..training.client_setup import ClientSetup
+from ..training.local_training import local_training
+from ..training.training_rows import TrainingRows
+from .backbone import Backbone
+
+#: Rows of one forward pass of an embedding.
+EMBEDDED_AT_ONCE = 256
+
+
+def mean_embedding(model: ClientModel, rows: TrainingRows) -> Tensor:
+    """[width] mean over all rows of what the head reads, in evaluation mode: dropouts do not draw.
+
+    Source: Liang et al. 2025, (3).
+    """
+    model.eval()
+    total, n_rows = torch.zeros(model.layout.width, dtype=model.head.dtype, device=model.head.device), len(rows.label)
+    with torch.no_grad():
+        for first in range(0, n_rows, EMBEDDED_AT_ONCE):
+            chosen = np.arange(first, min(first + EMBEDDED_AT_ONCE, n_rows))
+            total += model.fusion(model.embeddings(model.tensors(rows.inputs(chosen)))).sum(dim=0)
+    model.train()
+    return total / n_rows
+
+
+class HyperClient:
+    """Backbone w from the server, head of its own: local steps on both, then dw = w - w_received goes back.
+
+    An exchange begins with w <- w_received and new moments of the optimizer. Where a number of w_received did not
+    arrive, it keeps the value that arrived last (at first that of the common start), and dw is 0 there, because the
+    server would take it for a step from what it had sent.
+
+    Args:
+        setup: of the client.
+        server: number of the server.
+
+    Source: Liang et al. 2025, (1) and its algorithm 1; the losses are ours.
+    """
+
+    def __init__(self, setup: ClientSetup, server: NodeId) -> None:
+        self._client_id, self._server, self._rows = setup.client_id, server, setup.rows
+        self._training = local_training(setup, "fused")
+        self._n_steps = setup.training.local_steps
+        self._backbone = Backbone(self._training.model, setup.training.personal_encoders)
+        self._received = self._backbone.vector()
+        self._heard = torch.zeros_like(self._received, dtype=torch.bool)
+        self._codec = CODECS[setup.sharing.codec](to_payload(self._received), setup.sharing)
+
+    @property
+    def size(self) -> int:
+        """P, numbers of the backbone."""
+        return self._backbone.size
+
+    @property
+    def flops(self) -> float:
+        """Of one round of local steps."""
+        return self._n_steps * self._training.flops_per_step
+
+    @property
+    def embedding_flops(self) -> float:
+        """Of one embedding: a forward pass over all rows."""
+        n_rows = len(self._rows.label)
+        return self._training.flops_per_step / self._training.minibatches.batch_size / 3.0 * n_rows
+
+    def begin(self, _round_index: int) -> None:
+        """Open an exchange: nothing of the server's model has arrived yet."""
+        self._heard.zero_()
+
+    def receive(self, arrived: Sequence[Message]) -> None:
+        """Keep what arrived of the server's model, which may be nothing.
+
+        Raises:
+            DataError: it is not a model of this client's size.
+        """
+        for message in arrived:
+            values, known = self._codec.decode(message.payload, message.received, self.size)
+            vector = to_tensor(values, self._received)
+            if len(vector) != self.size:
+                raise DataError(f"the server sent {len(vector)} numbers for a backbone of {self.size}")
+            self._heard.fill_(True)
+            if known is not None:
+                self._heard.copy_(to_tensor(known, self._received))
+            # a lost number may be anything, NaN too
+            self._received.copy_(torch.where(self._heard, vector, self._received))
+
+    def take_over(self, _round_index: int) -> None:
+        """Begin local training from what was received."""
+        self._backbone.assign(self._received)
+        self._training.forget_moments()
+
+    def train(self, round_index: int) -> None:
+        """A round of local steps on all of the model."""
+        self._training.train(round_index)
+
+    def train_head(self, round_index: int) -> None:
+        """A round of local steps on the head alone."""
+        for _ in range(self._n_steps):
+            loss = self._training.backward()
+            self._training.step_head()
+        self._training.check_finite(loss, round_index)
+
+    def update(self, phase: str, round_index: int) -> Message:
+        """Message with dw [P]."""
+        change = torch.where(self._heard, self._backbone.vector() - self._received, 0.0)
+        payload = self._codec.encode(to_payload(change))
+        return Message(MessageKind.UPDATE, self._client_id, self._server, round_index, phase, payload)
+
+    def embedding(self, phase: str, round_index: int) -> Message:
+        """Message with x_i [width] of the model as it is now."""
+        payload = to_payload(mean_embedding(self._training.model, self._rows))
+        return Message(MessageKind.EMBEDDING, self._client_id, self._server, round_index, phase, payload)
+
+    def predict(self, inputs: Inputs) -> Logits:
+        """Logits of the model as it is now."""
+        return {"fused": self._training.predict(inputs)}
+
+    def health(self) -> Mapping[str, float]:
+        """Training loss, once there is one, and how far local steps have led from the generated backbone, relative."""
+        away = torch.linalg.vector_norm(self._backbone.vector() - self._received)
+        norm = torch.linalg.vector_norm(self._received).clamp_min(1e-12)
+        loss = {} if math.isnan(self._training.loss) else {"loss": self._training.loss}  # late clients wait
+        return {**loss, "update_norm": float(away / norm)}
+
+    def state(self) -> State:
+        return {
+            "training": self._training.state(),
+            "received": to_array(self._received),
+            "heard": to_array(self._heard),
+            "codec": self._codec.state(),
+        }
+
+    def restore(self, saved: SavedState) -> None:
+        parts = saved.parts("training", "received", "heard", "codec")
+        self._training.restore(parts["training"])
+        restore_tensor(self._received, parts["received"])
+        restore_tensor(self._heard, parts["heard"])
+        self._codec.restore(parts["codec"])
