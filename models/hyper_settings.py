@@ -20,6 +20,8 @@ class HyperSettings:
         knn: K, nearest others that a client chooses; an edge is there if either end chose it.
         refresh_every: exchanges from one embedding of a client to its next, and from one graph to the next; embeddings
             and edges stay what they are in between.
+        normalize: bring every embedding to a root mean square of 1 before it is used, which the paper does not. Without
+            it longer embeddings make larger models and these longer embeddings, until training diverges.
         diffusion: what becomes of embeddings on the graph: "sheaf" diffusion, a "gcn", a "gat", or "none".
         maps: restriction maps of the sheaf: "learned" from the features of both ends, "identity" (which leaves the
             graph's own Laplacian), or "none" (no layer, only the projections before and after).
@@ -41,6 +43,7 @@ class HyperSettings:
     graph: Literal["knn", "complete"] = "knn"
     knn: int = 5
     refresh_every: int = 5
+    normalize: bool = True
     diffusion: Literal["sheaf", "gcn", "gat", "none"] = "sheaf"
     maps: Literal["learned", "identity", "none"] = "learned"
     sheaf_layers: int = 2

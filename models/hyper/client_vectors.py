@@ -11,7 +11,7 @@ from torch import Tensor
 from ...emulator.contracts import NodeId, State
 from ...emulator.saved_state import SavedState
 from ..hyper_settings import HyperSettings
-from ..state.tensors import restored_tensor, to_array
+from ..state.tensors import finite, restored_tensor, to_array
 from .client_graph import all_pairs, nearest_neighbors
 from .schedule import HyperSchedule
 
@@ -60,7 +60,7 @@ class ClientVectors:
         self._used, self._exchange = self._sent.copy(), exchange
         self._used[late] = -1
         self.known = torch.from_numpy(self._used >= 0).to(self.values.device)
-        self.values = torch.where(self.known.unsqueeze(1), self._newest, 0.0)
+        self.values = torch.where(self.known.unsqueeze(1), self._normalized(self._newest), 0.0)
         self.ends = self._graph(self.values, self.known)
 
     def with_newcomers(self, clients: Collection[NodeId]) -> tuple[Tensor, Tensor, Tensor]:
@@ -68,14 +68,18 @@ class ClientVectors:
         values, known = self.values.clone(), self.known.clone()
         for client in sorted(clients):
             if self._sent[client] >= 0:
-                values[client], known[client] = self._newest[client], True
+                values[client], known[client] = self._normalized(self._newest[client]), True
         return values, known, self._graph(values, known)
 
     def figures(self) -> Mapping[str, float]:
-        """Edges of the graph, and how many exchanges the embeddings in use were old when they were taken into use."""
+        """Edges of the graph; mean norm of the newest embeddings; how many exchanges old those in use were at first."""
         ages = self._exchange - self._used[self._used >= 0]
-        known = {} if len(ages) == 0 else {"embedding_age": float(ages.mean()), "oldest_embedding": float(ages.max())}
-        return {"client_edges": self.ends.shape[1], "known_clients": int(self.known.sum()), **known}
+        found = {"client_edges": self.ends.shape[1], "known_clients": int(self.known.sum())}
+        if len(ages) == 0:
+            return found
+        norm = finite(float(self._newest[self._sent >= 0].norm(dim=1).mean()))
+        oldest = float(ages.max())
+        return {**found, "embedding_norm": norm, "embedding_age": float(ages.mean()), "oldest_embedding": oldest}
 
     def state(self) -> State:
         return {
@@ -99,6 +103,12 @@ class ClientVectors:
         self.ends, self._exchange = ends, parts["exchange"].count()
         if self._schedule.refresh_every:
             self.known = torch.from_numpy(self._used >= 0).to(self.values.device)
+
+    def _normalized(self, embeddings: Tensor) -> Tensor:
+        """Embeddings [..., width] of a root mean square of 1, where that is asked for; those that are 0 stay 0."""
+        if not self._settings.normalize:
+            return embeddings
+        return torch.nn.functional.normalize(embeddings, dim=-1) * self.width**0.5
 
     def _graph(self, values: Tensor, known: Tensor) -> Tensor:
         if self._settings.diffusion == "none":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from ...emulator.contracts import DataError, Message, MessageKind, NodeId, State
+from ...emulator.contracts import DataError, Message, MessageKind, State
 from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
 from ..codecs.codec_table import CODECS
@@ -20,6 +22,7 @@ from ..training.client_setup import ClientSetup
 from ..training.local_training import local_training
 from ..training.training_rows import TrainingRows
 from .backbone import Backbone
+from .schedule import HyperSchedule
 
 #: Rows of one forward pass of an embedding.
 EMBEDDED_AT_ONCE = 256
@@ -47,20 +50,23 @@ class HyperClient:
     arrive, it keeps the value that arrived last (at first that of the common start), and dw is 0 there, because the
     server would take it for a step from what it had sent.
 
+    A client that was off when an exchange opened has received nothing of it either.
+
     Args:
         setup: of the client.
-        server: number of the server.
+        schedule: of its exchanges.
 
     Source: Liang et al. 2025, (1) and its algorithm 1; the losses are ours.
     """
 
-    def __init__(self, setup: ClientSetup, server: NodeId) -> None:
-        self._client_id, self._server, self._rows = setup.client_id, server, setup.rows
+    def __init__(self, setup: ClientSetup, schedule: HyperSchedule) -> None:
+        self._client_id, self._rows, self._schedule = setup.client_id, setup.rows, schedule
         self._training = local_training(setup, "fused")
         self._n_steps = setup.training.local_steps
         self._backbone = Backbone(self._training.model, setup.training.personal_encoders)
         self._received = self._backbone.vector()
         self._heard = torch.zeros_like(self._received, dtype=torch.bool)
+        self._opened: int | None = None  # the exchange that it was there for when that opened
         self._codec = CODECS[setup.sharing.codec](to_payload(self._received), setup.sharing)
 
     @property
@@ -79,8 +85,9 @@ class HyperClient:
         n_rows = len(self._rows.label)
         return self._training.flops_per_step / self._training.minibatches.batch_size / 3.0 * n_rows
 
-    def begin(self, _round_index: int) -> None:
+    def begin(self, round_index: int) -> None:
         """Open an exchange: nothing of the server's model has arrived yet."""
+        self._opened = self._schedule.exchange(round_index)
         self._heard.zero_()
 
     def receive(self, arrived: Sequence[Message]) -> None:
@@ -118,14 +125,14 @@ class HyperClient:
 
     def update(self, phase: str, round_index: int) -> Message:
         """Message with dw [P]."""
-        change = torch.where(self._heard, self._backbone.vector() - self._received, 0.0)
-        payload = self._codec.encode(to_payload(change))
-        return Message(MessageKind.UPDATE, self._client_id, self._server, round_index, phase, payload)
+        came = self._heard if self._opened == self._schedule.exchange(round_index) else torch.zeros_like(self._heard)
+        change = torch.where(came, self._backbone.vector() - self._received, 0.0)
+        return self._message(MessageKind.UPDATE, self._codec.encode(to_payload(change)), phase, round_index)
 
     def embedding(self, phase: str, round_index: int) -> Message:
         """Message with x_i [width] of the model as it is now."""
         payload = to_payload(mean_embedding(self._training.model, self._rows))
-        return Message(MessageKind.EMBEDDING, self._client_id, self._server, round_index, phase, payload)
+        return self._message(MessageKind.EMBEDDING, payload, phase, round_index)
 
     def predict(self, inputs: Inputs) -> Logits:
         """Logits of the model as it is now."""
@@ -143,12 +150,17 @@ class HyperClient:
             "training": self._training.state(),
             "received": to_array(self._received),
             "heard": to_array(self._heard),
+            "opened": self._opened,
             "codec": self._codec.state(),
         }
 
     def restore(self, saved: SavedState) -> None:
-        parts = saved.parts("training", "received", "heard", "codec")
+        parts = saved.parts("training", "received", "heard", "opened", "codec")
         self._training.restore(parts["training"])
         restore_tensor(self._received, parts["received"])
         restore_tensor(self._heard, parts["heard"])
+        self._opened = None if parts["opened"].state is None else parts["opened"].count()
         self._codec.restore(parts["codec"])
+
+    def _message(self, kind: MessageKind, payload: NDArray[Any], phase: str, round_index: int) -> Message:
+        return Message(kind, self._client_id, self._schedule.participation.server, round_index, phase, payload)

@@ -95,7 +95,7 @@ def _up(embeds: bool) -> frozenset[MessageKind]:
 
 def _client(setup: ClientSetup, schedule: HyperSchedule) -> ChainedLearner:
     me, server = setup.client_id, schedule.participation.server
-    client = HyperClient(setup, server)
+    client = HyperClient(setup, schedule)
 
     def receives(round_index: int) -> bool:
         return me in schedule.receives(round_index)

@@ -65,7 +65,7 @@ def assert_same(ours: Walk, theirs: Walk) -> None:
 
 
 #: One of each way to come to turns: steps of parts, of whole models, steps near a place, gradients, other models.
-QUICK = {"sheaf_dmfl_att", "sheaf_fmtl", "ditto_decentralized", "apfl", "dmml_kd", "fedavg"}
+QUICK = {"sheaf_dmfl_att", "sheaf_fmtl", "ditto_decentralized", "apfl", "dmml_kd", "fedavg", "fedsheafhn"}
 
 
 @pytest.mark.parametrize(

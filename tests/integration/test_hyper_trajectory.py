@@ -25,6 +25,7 @@ SAMPLED = ((0, 1, 2, 3), (1, 3), (0, 2), (3, 1))
 SETTINGS = HyperSettings(
     knn=2,
     refresh_every=2,
+    normalize=False,
     stalk_dim=2,
     channels=3,
     sheaf_layers=2,
@@ -116,6 +117,7 @@ def reference_of(setups: Setups, learners: Sequence[Learner], **options: Any) ->
         "knn": hyper.knn,
         "refresh_every": hyper.refresh_every,
         "scaled": hyper.scale_attention,
+        "normalized": hyper.normalize,
         "sheaf_step_size": hyper.sheaf_step_size,
         "sheaf_decay": hyper.sheaf_weight_decay,
         "hyper_step_size": hyper.step_size,
@@ -191,14 +193,15 @@ def test_maps_make_a_difference() -> None:
     assert gap(one, other) > 1e6 * SAME
 
 
-def test_adam_at_clients_and_scaled_attention_walk_the_reference() -> None:
+def test_adam_at_clients_normalized_embeddings_and_scaled_attention_walk_the_reference() -> None:
     """Moments begin anew in every exchange."""
-    setups = setups_of(replace(SETTINGS, scale_attention=True), optimizer="adam")
+    setups = setups_of(replace(SETTINGS, scale_attention=True, normalize=True), optimizer="adam")
     learners = made(setups)
     problem = reference_of(setups, learners)
     expected = run_hyper(problem)
     assert gap(played(setups, learners), expected) < SAME
     assert gap(expected, run_hyper(replace(problem, scaled=False))) > 1e6 * SAME
+    assert gap(expected, run_hyper(replace(problem, normalized=False))) > 1e6 * SAME
 
 
 def test_sampled_clients_walk_the_reference_and_the_others_stand_still() -> None:

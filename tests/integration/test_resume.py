@@ -71,6 +71,20 @@ CASES: dict[str, dict[str, Any]] = {
         "sharing.codec": "int8",
         "faults": [{"kind": "node_off", "nodes": ["server"], "mean_up_s": 0.05, "mean_down_s": 0.02}],
     },
+    "a server that generates models for two rounds each": {
+        "algorithm": "fedsheafhn",
+        "network.missing": "skip",
+        "sharing.every": 2,
+        "sharing.codec": "int8",
+        "hyper.refresh_every": 1,
+        "faults": [{"kind": "node_off", "nodes": ["server", 1], "mean_up_s": 0.05, "mean_down_s": 0.02}],
+    },
+    "clients that join late": {
+        "algorithm": "fedsheafhn",
+        "network.missing": "skip",
+        "hyper.late_clients": 2,
+        "hyper.join_round": 2,
+    },
     "some neighbors take part": {"clients.sampled": 3, "sharing.codec": "int8"},
     "some neighbors take part for two rounds each": {
         "algorithm": "ditto_decentralized",

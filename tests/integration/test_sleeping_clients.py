@@ -50,13 +50,15 @@ CASES: dict[str, dict[str, Any]] = {
         "links.queue_bytes": 3000,
     },
     "everything arrives": {"algorithm": "per_fedavg", "network.missing": "wait", "network.transport": "zmq"},
+    "a server that generates models": {"algorithm": "fedsheafhn", "hyper.refresh_every": 2},
+    "a server that generates models of numbers": {"algorithm": "pfedhn", "sharing.every": 2},
     "heads start apart": {"algorithm": "lg_fedavg", "model.head_start": "independent"},
     "neighbors": {"algorithm": "ditto_decentralized", "sharing.codec": "top_k"},
     "neighbors and what was heard last": {"algorithm": "head_averaging", "network.missing": "stale"},
     "one model per sensor": {"algorithm": "dsgd", "compute.executor": "threads"},
     "nobody": {"algorithm": "local"},
 }
-QUICK = {"a server", "a server, bursts, and what was heard last", "neighbors"}
+QUICK = {"a server", "a server, bursts, and what was heard last", "a server that generates models", "neighbors"}
 EACH = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 
 

@@ -57,6 +57,7 @@ class HyperProblem:
     knn: int = 2
     refresh_every: int = 2
     scaled: bool = False
+    normalized: bool = False
     sheaf_step_size: float = 0.01
     sheaf_decay: float = 5e-4
     hyper_step_size: float = 0.01
@@ -201,6 +202,8 @@ def generate(
     width = len(w["hidden.weight"][0])
     d, f = problem.shape
     x0 = torch.stack([used.get(k, torch.zeros(width, dtype=torch.float64)) for k in range(n)])
+    if problem.normalized:
+        x0 = torch.stack([x / (x**2).mean().sqrt() if k in used else x for k, x in enumerate(x0)])
     hidden = torch.nn.functional.elu(x0 @ w["in.weight"].T + w["in.bias"])
     x = hidden.reshape(n * d, f)
     number = 0
