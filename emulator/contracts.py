@@ -94,6 +94,7 @@ class MessageKind(StrEnum):
     MODEL = "model"  # [d] all parameters of a client's model as one vector; all but its head where a server makes it
     UPDATE = "update"  # [d] what local steps have changed a client's model by since it was received
     EMBEDDING = "embedding"  # [width] mean over a client's training rows of what its head reads
+    FACTORS = "factors"  # [n] factors of weights, term by term: column r of all modes of a weight, then what is dense
     ATTENTION = "attention"  # [n_parameters] all that the fusion learns, such as scoring vectors [n_modalities * l]
     CLASSIFIER = "classifier"  # [n_parameters] a classifier that all modalities and clients have in common
     PROTOTYPES = "prototypes"  # [n_classes * (n_features + 1)] mean features of every class, then rows per class
@@ -111,6 +112,7 @@ DIVISIBLE_KINDS = frozenset(
         MessageKind.HEAD,
         MessageKind.MODEL,
         MessageKind.UPDATE,
+        MessageKind.FACTORS,
         MessageKind.ATTENTION,
         MessageKind.CLASSIFIER,
     }
@@ -128,7 +130,7 @@ class Message:
         phase: name of the phase that computed it; the receiver absorbs it in the same phase.
         payload: [n] float32 or float64, or the float16 or words of 8 bytes that a codec makes of them; contiguous.
             Treated as read-only: broadcasts share one array.
-        modality: which encoder, for `ENCODER`; None otherwise.
+        modality: which encoder, for `ENCODER` and `FACTORS` of one; None otherwise.
         received: [n] bool, False where an element was lost with its packet; None: everything arrived.
     """
 

@@ -35,6 +35,7 @@ class Algorithm:
         private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
             gets a twin of the model.
         pull: field of `[personalization]` by which local steps pull a model to the shared one; empty: they do not.
+        factored: clients exchange factors of their weights, see `FactorSettings`.
         pooled: all clients share one model and one trainer: they train in step, and live in one process.
         links_groups: members of a group are linked with each other, whatever the graph.
         server_alone: makes the learner of the server without those of the clients, given the first client of every
@@ -60,6 +61,7 @@ class Algorithm:
     only_averages: bool = False
     links_groups: bool = False
     pull: str = ""
+    factored: bool = False
     pooled: bool = False
     generates: bool = False
     embeds: bool = False

@@ -142,7 +142,13 @@ def _server_alone(rule: str) -> Callable[[Sequence[ClientSetup], Mapping[str, Se
 
 
 def _served(
-    rule: str, kinds: frozenset[MessageKind], summary: str, pull: str = "", *, personal: bool = False
+    rule: str,
+    kinds: frozenset[MessageKind],
+    summary: str,
+    pull: str = "",
+    *,
+    personal: bool = False,
+    factored: bool = False,
 ) -> Algorithm:
     """The row of a rule, a name of `RULES`, whose clients exchange with a server."""
     return Algorithm(
@@ -151,6 +157,7 @@ def _served(
         summary,
         pull=pull,
         personal=personal,
+        factored=factored,
         server=True,
         server_alone=_server_alone(rule),
     )
@@ -176,6 +183,7 @@ def _generated(kinds: frozenset[MessageKind], summary: str) -> Algorithm:
 _ENCODERS = frozenset({MessageKind.ENCODER})
 _SHEAF = _ENCODERS | {MessageKind.PROJECTION, MessageKind.REPROJECTION}
 _MODELS = _ENCODERS | {MessageKind.HEAD, MessageKind.ATTENTION}
+_FACTORS = frozenset({MessageKind.FACTORS, MessageKind.ATTENTION})
 
 ALGORITHMS: dict[str, Algorithm] = {
     "sheaf_dmfl": Algorithm(
@@ -277,6 +285,14 @@ ALGORITHMS: dict[str, Algorithm] = {
         personal=True,
         only_averages=True,
     ),
+    "tdpfed_decentralized": Algorithm(
+        _with_neighbors("tdpfed"),
+        _FACTORS,
+        "factors of weights, averaged, that follow personal models",
+        personal=True,
+        factored=True,
+        only_averages=True,
+    ),
     "dsgd": Algorithm(_dsgd, _ENCODERS, "encoders averaged, best unimodal model", unimodal=True, only_averages=True),
     "dsgd_heads": Algorithm(
         _dsgd_heads,
@@ -329,6 +345,13 @@ ALGORITHMS: dict[str, Algorithm] = {
     "fedsheafhn": _generated(
         frozenset({MessageKind.MODEL, MessageKind.UPDATE, MessageKind.EMBEDDING}),
         "the same from embeddings of clients, diffused along a learned sheaf on a graph of them",
+    ),
+    "tdpfed": _served(
+        "tdpfed",
+        _FACTORS,
+        "a server's model of low-rank weights that follow personal ones",
+        personal=True,
+        factored=True,
     ),
     "centralized": Algorithm(_centralized, frozenset(), "all rows in one place, a reference", pooled=True),
 }

@@ -47,7 +47,7 @@ def to_dense(factors: Factors) -> Tensor:
     """[[A]] [..., I_1, ..., I_N], of which an element is sum_r prod_n A^(n)[i_n, r]."""
     *before, last = factors
     flat = khatri_rao(before) @ last.mT
-    return flat.unflatten(-2, [matrix.shape[-2] for matrix in before])
+    return flat.reshape(*flat.shape[:-2], *(matrix.shape[-2] for matrix in factors))
 
 
 def others_product(factors: Factors, mode: int) -> Tensor:

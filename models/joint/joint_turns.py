@@ -29,7 +29,7 @@ class Stepped(Trained, Protocol):
         """Have these gradients, in the order of `parts`, each flat, as if a backward pass had filled them."""
         ...
 
-    def step_key(self) -> Hashable:
+    def steptraining_key(self) -> Hashable:
         """Equal where `joint_step` does the same."""
         ...
 
@@ -56,7 +56,7 @@ class GradientTurn:
 
     @property
     def key(self) -> Hashable:
-        return _key(self.trained, len(self.batch))
+        return training_key(self.trained, len(self.batch))
 
     def run(self) -> None:
         self.loss = self.trained.backward_alone(self.batch)
@@ -107,9 +107,9 @@ class StepsTurn:
 
     @property
     def key(self) -> Hashable:
-        key = _key(self.trained, self.trained.minibatches.batch_size)
+        key = training_key(self.trained, self.trained.minibatches.batch_size)
         own = self.own_step is None, self._places is None, self._strength
-        return None if key is None else (key, self._n_steps, own, self.trained.step_key())
+        return None if key is None else (key, self._n_steps, own, self.trained.steptraining_key())
 
     def run(self) -> None:
         for _ in range(self._n_steps):
@@ -144,7 +144,7 @@ class StepsTurn:
         return torch.stack(rows) if rows else None
 
 
-def _key(trained: Trained, batch: int) -> Hashable:
+def training_key(trained: Trained, batch: int) -> Hashable:
     """Equal for models in training whose minibatches of so many rows can be passed together; None: not with any."""
     if trained.architecture.refusal is not None:
         return None

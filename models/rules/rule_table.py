@@ -13,6 +13,7 @@ from .pfedme import PFedMe
 from .prox import Prox
 from .sgd import LocalSgd
 from .split import fedper, lg_fedavg
+from .tdpfed import TdpFed
 
 #: Name -> what makes it for one client.
 RULES: Mapping[str, Callable[[ClientSetup], LocalRule]] = {
@@ -24,4 +25,5 @@ RULES: Mapping[str, Callable[[ClientSetup], LocalRule]] = {
     "pfedme": PFedMe,
     "per_fedavg": PerFedAvg,
     "apfl": Apfl,
+    "tdpfed": TdpFed,
 }

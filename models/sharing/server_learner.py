@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ...emulator.contracts import MODALITIES, Learner, Message, MessageKind, NodeId, State
+from ...emulator.contracts import MODALITIES, Learner, Message, NodeId, State
 from ...emulator.saved_state import Parts, SavedState
 from ..rules.local_rule import LocalRule
 from ..state.tensors import restore_tensor, to_array
@@ -137,8 +137,8 @@ def _server(
 class ServerVectors:
     """The vectors of a server, and how many clients its last average heard.
 
-    Encoders are averaged over all clients that own the modality; heads and attention over those of one group, because
-    other groups have others.
+    Encoders, or their factors, are averaged over all clients that own the modality; heads and attention over those of
+    one group, because other groups have others.
 
     Args:
         setups: of the first client of every group at least, by number.
@@ -161,12 +161,13 @@ class ServerVectors:
         for setup, vectors in zip(setups, shared, strict=True):
             # a personal encoder has no weights, not even that of the server
             for one in (one for one in vectors if one.weights):
-                of_group = "" if one.kind is MessageKind.ENCODER else f" of {setup.group}"
+                of_group = f" of {setup.group}" if one.modality is None else ""
                 name = f"{one.kind} {one.modality or ''}".rstrip() + of_group
                 of_vector = weights.setdefault(name, {})
                 if name not in self.vectors:
                     start, label = one.vector.detach().clone(), str(len(self.vectors))
-                    self.vectors[name] = SharedVector(one.kind, one.modality, start, of_vector, label)
+                    combine = None if one.at_server is None else one.at_server.combine(mixing)
+                    self.vectors[name] = replace(one, vector=start, weights=of_vector, label=label, combine=combine)
                 groups.setdefault(name, set()).add(setup.group)
         for name, of_vector in weights.items():
             clients = sorted(client for group in groups[name] for client in members[group])
@@ -179,8 +180,10 @@ class ServerVectors:
 
     @property
     def flops(self) -> float:
-        """A multiplication and an addition per element of every client."""
-        return 2.0 * sum(len(one.vector) * len(one.weights) for one in self.vectors.values())
+        """A multiplication and an addition per element of every client, and what combinations of their own take."""
+        vectors = self.vectors.values()
+        beside = sum(one.at_server.flops(len(one.weights)) for one in vectors if one.at_server is not None)
+        return 2.0 * sum(len(one.vector) * len(one.weights) for one in vectors) + beside
 
     def absorb(self, arrived: Sequence[Message]) -> None:
         """Average what arrived."""

@@ -28,6 +28,19 @@ Combine = Callable[[Tensor, Sequence[tuple[Tensor, Tensor | None]], Sequence[flo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class ServerCombine:
+    """What a server makes of a vector that it does not average element by element.
+
+    Attributes:
+        combine: share of the way that it goes -> its combination.
+        flops: number of clients -> floating-point operations beside those of an average.
+    """
+
+    combine: Callable[[float], Combine]
+    flops: Callable[[int], float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SharedVector:
     """A vector that means the same at a client and at some of its neighbors.
 
@@ -37,6 +50,8 @@ class SharedVector:
         weights: neighbor -> mixing weight, by number; these neighbors share one of the same size. Read anew whenever
             something is mixed, because neighbors that move weigh something else in every round.
         label: tells vectors of one name apart, where a node has one for each of several sets of neighbors.
+        combine: in place of the combination of its exchange.
+        at_server: what a server does with it; None: it averages element by element.
     """
 
     kind: MessageKind
@@ -44,6 +59,8 @@ class SharedVector:
     vector: Tensor
     weights: Mapping[NodeId, float]
     label: str = ""
+    combine: Combine | None = None
+    at_server: ServerCombine | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +215,8 @@ class VectorGossip:
                 shares.append(each.weights[message.sender])
             if vectors:
                 distances.append(distance_to_mean(one.vector, vectors))
-                one.vector.copy_(self._combine(one.vector, vectors, shares))
+                combine = one.combine or self._combine
+                one.vector.copy_(combine(one.vector, vectors, shares))
         self.consensus_distance = finite(math.hypot(*distances)) if distances else None
 
     def state(self) -> dict[str, State]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...emulator.contracts import Modality, NodeId
 from ..client_model import ClientModel
+from ..factor_settings import FactorSettings
 from ..hyper_settings import HyperSettings
 from ..objectives import Objective
 from ..personalization_settings import PersonalizationSettings
@@ -43,7 +44,8 @@ class ClientSetup:
         sheaf_decay: weight decay that the coupling through such maps comes to in expectation, see `drawn_maps`.
         redrawn_maps: round -> the same for a later round, where maps are drawn anew every round; else None.
         participation: the server and who takes part when, for algorithms that have one; else None.
-        training, sheaf, sharing, personalization, hyper: settings of the scenario.
+        training, sheaf, sharing, personalization, hyper, factors: settings of the scenario.
+        common_draws: name -> stream that is the same at all clients, for what all draw alike.
     """
 
     client_id: NodeId
@@ -57,6 +59,8 @@ class ClientSetup:
     sharing: SharingSettings = field(default_factory=SharingSettings)
     personalization: PersonalizationSettings = field(default_factory=PersonalizationSettings)
     hyper: HyperSettings = field(default_factory=HyperSettings)
+    factors: FactorSettings = field(default_factory=FactorSettings)
+    common_draws: Callable[[str], np.random.Generator] = lambda name: np.random.default_rng(list(name.encode()))
     mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
     head_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     group_mixing: Mapping[NodeId, float] = field(default_factory=dict)

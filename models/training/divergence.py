@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from torch import Tensor
 
 from ...emulator.contracts import DivergedError
+from ..personalization_settings import PersonalizationSettings
 from ..settings import TrainingSettings
 
 #: A mean loss that no training comes back from. Float32 numbers of this size are 65,536 apart, so that it says nothing
@@ -20,7 +21,7 @@ def refuse_diverged(
     round_index: int,
     loss: float,
     vectors: Iterable[Tensor],
-    settings: TrainingSettings,
+    settings: TrainingSettings | PersonalizationSettings,
     reason: Callable[[], str] | None = None,
     step_sizes: Sequence[str] = ("head_step_size", "encoder_step_size"),
 ) -> None:
@@ -31,7 +32,7 @@ def refuse_diverged(
         round_index: of this round.
         loss: last one.
         vectors: what was trained.
-        settings: of training.
+        settings: with the step sizes.
         reason: where vectors are coupled: gives the known cause, as a part of a sentence; None: nothing is coupled.
         step_sizes: fields of the settings that this training goes by.
 
@@ -44,6 +45,7 @@ def refuse_diverged(
         found = f"training has diverged, loss {loss:.3g} in round {round_index} is beyond {DIVERGED_LOSS:g}"
     else:
         return
-    fields = ", ".join(f"training.{name} ({getattr(settings, name):g})" for name in step_sizes)
+    section = "training" if isinstance(settings, TrainingSettings) else "personalization"
+    fields = ", ".join(f"{section}.{name} ({getattr(settings, name):g})" for name in step_sizes)
     cause, coupling = ("", "") if reason is None else (reason(), " or sheaf.coupling")
     raise DivergedError(f"{who}: {found}{cause}; lower {fields}{coupling}")

@@ -76,6 +76,8 @@ def _partners(row: Algorithm) -> str:
 def _trained(row: Algorithm) -> str:
     if row.unimodal:
         return "one model per modality, of which the best is reported"
+    if row.factored:
+        return "a shared model of factors and a dense personal one; the personal one is reported"
     if row.personal:
         return "a shared and a personal model; the personal one is reported"
     if row.generates:
@@ -98,6 +100,8 @@ def _fields(row: Algorithm) -> Iterator[str]:
         yield "personalization"
     if row.generates:
         yield "hyper"
+    if row.factored:
+        yield "factors"
     if row.server:
         yield "server"
     if row.needs_classes and any(kind.value == "prototypes" for kind in row.kinds):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ...emulator.contracts import MODALITIES
+from ...models.factor_settings import LONGEST_STEP
 from ...models.settings import SheafSettings
 from ..tasks.task_spec import SensorTask
 from .neighborhood import Graph, Neighborhood
@@ -142,6 +143,31 @@ LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
         "personalization.{pull} {strength:g} * training.head_step_size {s.training.head_step_size:g} = {product:.2g},"
         " and from 2 on a pulled model diverges; lower one of them",
     ),
+    Rule(
+        "personalization.server_mixing",
+        lambda s: s.personalization.server_mixing > 1.0 and not s.algorithm_spec.factored,
+        "personalization.server_mixing must lie in (0, 1] with algorithm {s.algorithm!r}, got"
+        " {s.personalization.server_mixing:g}; beyond the mean of its clients goes only the server of 'tdpfed'",
+    ),
+    Rule(
+        "personalization.attraction",
+        lambda s: _personal_steps_too_long(s),
+        "personalization.attraction {s.personalization.attraction:g} * personalization.personal_step_size"
+        " {s.personalization.personal_step_size:g} = {product:.3g}, and from {limit:.3g} on a personal model with"
+        " Nesterov's momentum diverges; lower one of them",
+    ),
+    Rule(
+        "factors.aggregation",
+        lambda s: s.algorithm_spec.factored and s.factors.aggregation == "tensors" and not s.algorithm_spec.server,
+        "factors.aggregation = 'tensors' is what a server does, which algorithm {s.algorithm!r} does not have; use"
+        " 'factors', or algorithm = 'tdpfed'",
+    ),
+    Rule(
+        "sharing.codec",
+        lambda s: s.algorithm_spec.factored and s.factors.aggregation == "tensors" and s.sharing.codec == "top_k",
+        "sharing.codec = 'top_k' never sends all factors of a weight, which factors.aggregation = 'tensors' needs; use"
+        " another codec, or 'factors'",
+    ),
     # --- clients that move ---
     Rule(
         "algorithm",
@@ -262,6 +288,12 @@ def _pull_too_strong(s: ScenarioFields) -> Sequence[Case]:
     strength = getattr(s.personalization, pull) if pull else 0.0
     product = strength * s.training.head_step_size
     return [{"pull": pull, "strength": strength, "product": product}] if product >= 2.0 else []
+
+
+def _personal_steps_too_long(s: ScenarioFields) -> Sequence[Case]:
+    product = s.personalization.attraction * s.personalization.personal_step_size
+    too_long = s.algorithm_spec.factored and product >= LONGEST_STEP
+    return [{"product": product, "limit": LONGEST_STEP}] if too_long else []
 
 
 def _personal_encoders_of_nobody(s: ScenarioFields) -> Iterator[Case]:

@@ -147,7 +147,7 @@ def _several_inputs(s: ScenarioFields) -> list[Case]:
 
 
 def _encoders_of_two_sizes(s: ScenarioFields) -> Iterator[Case]:
-    if MessageKind.ENCODER not in s.algorithm_spec.kinds:
+    if s.algorithm_spec.kinds.isdisjoint({MessageKind.ENCODER, MessageKind.FACTORS}):
         return
     first = s.clients.groups[0]
     modality = first.modalities[0]

@@ -11,6 +11,7 @@ from ...emulator.contracts import MODALITIES, ConfigError, Modality, NodeId
 from ...emulator.plugin_sources import LoadedPlugin, plugins_of
 from ...models.algorithms.algorithm import Algorithm
 from ...models.algorithms.algorithm_table import ALGORITHMS
+from ...models.factor_settings import FactorSettings
 from ...models.hyper_settings import HyperSettings
 from ...models.personalization_settings import PersonalizationSettings
 from ...models.settings import ModelSettings, SharingSettings, SheafSettings, TrainingSettings
@@ -49,7 +50,8 @@ class ScenarioFields(Section):
             rounds: `sheafedge run --resume FOLDER --set rounds=90`.
         plugins: files and installed plugins that must be loaded, such as "my_method.py".
         world: what is recorded, for `data.source = "world"`.
-        data, live, clients, topology, mobility, model, training, sheaf, sharing, personalization, hyper: see there.
+        data, live, clients, topology, mobility, model, training, sheaf, sharing, personalization: see there.
+        hyper, factors: see there.
         link, links, network, server, compute, export, decision, faults: see there.
     """
 
@@ -75,6 +77,7 @@ class ScenarioFields(Section):
     sharing: SharingSettings = SharingSettings()
     personalization: PersonalizationSettings = PersonalizationSettings()
     hyper: HyperSettings = HyperSettings()
+    factors: FactorSettings = FactorSettings()
     link: LinkSection = LinkSection()
     links: LinksSection = LinksSection()
     network: NetworkSection = NetworkSection()

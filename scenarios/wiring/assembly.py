@@ -274,6 +274,8 @@ def _setup(
         sharing=scenario.sharing,
         personalization=scenario.personalization,
         hyper=scenario.hyper,
+        factors=scenario.factors,
+        common_draws=partial(named_stream, scenario.seed),
         mixing=weights.encoders,
         private=client.private,
         private_rounds=(scenario.rounds + 1) // 2,

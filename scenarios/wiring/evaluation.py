@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Learner, Modality, NodeId
 from ...models.objectives import OBJECTIVES
-from ...models.rules.local_rule import GLOBAL
+from ...models.rules.local_rule import GLOBAL, PERSONAL
 from ...models.state.tensors import finite
 from ..tasks.task_spec import Scores, Task, mean_scores
 from .client import Client
@@ -123,6 +123,8 @@ def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
     Which of a client's own and a global model is meant is part of an algorithm, and no choice by scores; the best of
     several unimodal models is what the paper reports.
     """
+    if PERSONAL in models:
+        return PERSONAL
     if GLOBAL in models:
         return next(name for name in models if name != GLOBAL)
     first = task.columns[0]
