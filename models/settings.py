@@ -215,7 +215,9 @@ class SheafSettings:
 
 
 #: Encoders of rows of a table and of images, from which groups of clients choose; `encoders.encoder_table` makes them.
-RowEncoder = Literal["identity", "mlp", "cnn_fmtl", "cnn_fmtl_small", "cnn_fmtl_medium", "cnn_fmtl_large"]
+RowEncoder = Literal[
+    "identity", "mlp", "mlp_tdp", "cnn_fmtl", "cnn_fmtl_small", "cnn_fmtl_medium", "cnn_fmtl_large", "vgg8"
+]
 
 
 @dataclass(frozen=True, slots=True)

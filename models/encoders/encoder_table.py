@@ -37,6 +37,7 @@ from .radar_encoder import radar_encoder
 from .resnet import resnet50_encoder
 from .row_scale import AsColumns, ScaledColumns, column_scale, pixel_scale
 from .small_cnn import CNN_SIZES, CnnSizes, SmallCnn
+from .tdpfed_networks import HiddenLayer, Vgg8
 
 #: Training samples that statistics of large inputs are taken from; more would not change them.
 SAMPLES_FOR_STATISTICS = 64
@@ -135,15 +136,28 @@ def _columns(request: EncoderRequest) -> nn.Module:
     return ScaledColumns(mean, std)
 
 
-def _cnn(sizes: CnnSizes) -> EncoderMaker:
+def _pixels(request: EncoderRequest) -> nn.Module:
+    mean, std = request.scale or pixel_scale(request.some_samples())
+    return ScaledColumns(mean, std, limit=None)
+
+
+def _of_images(network: Callable[[tuple[int, ...]], nn.Module]) -> EncoderMaker:
     def make(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
-        mean, std = request.scale or pixel_scale(request.some_samples())
         try:
-            return ScaledColumns(mean, std, limit=None), SmallCnn(request.shape, sizes)
+            return _pixels(request), network(request.shape)
         except SampleSizeError as error:
             raise ConfigError(f"{request.modality} {error}") from None
 
     return make
+
+
+def _cnn(sizes: CnnSizes) -> EncoderMaker:
+    return _of_images(lambda shape: SmallCnn(shape, sizes))
+
+
+def _hidden_layer(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    normalizer = _columns(request) if len(request.shape) == 1 else _pixels(request)
+    return normalizer, HiddenLayer(request.shape)
 
 
 def _position_report(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
@@ -178,5 +192,7 @@ ENCODERS: Mapping[str, EncoderMaker] = {
     "color_image": _color_image,
     "identity": _identity,
     "mlp": _mlp,
+    "mlp_tdp": _hidden_layer,
+    "vgg8": _of_images(Vgg8),
     **{name: _cnn(sizes) for name, sizes in CNN_SIZES.items()},
 }

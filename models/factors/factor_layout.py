@@ -34,7 +34,7 @@ class FactoredWeight:
     def factors(self, values: Tensor) -> list[Tensor]:
         """A^(n) [..., I_n, R] as views of a vector of factors [..., n_values]."""
         block = values[..., self.values].view(*values.shape[:-1], self.rank, sum(self.dims))
-        return [terms.mT for terms in block.split(self.dims, dim=-1)]
+        return [terms.mT for terms in torch.split(block, list(self.dims), dim=-1)]
 
     def weight(self, dense: Tensor) -> Tensor:
         """[..., *dims] the weight in a dense vector [..., n_dense]."""

@@ -29,7 +29,7 @@ class Stepped(Trained, Protocol):
         """Have these gradients, in the order of `parts`, each flat, as if a backward pass had filled them."""
         ...
 
-    def steptraining_key(self) -> Hashable:
+    def step_key(self) -> Hashable:
         """Equal where `joint_step` does the same."""
         ...
 
@@ -109,7 +109,7 @@ class StepsTurn:
     def key(self) -> Hashable:
         key = training_key(self.trained, self.trained.minibatches.batch_size)
         own = self.own_step is None, self._places is None, self._strength
-        return None if key is None else (key, self._n_steps, own, self.trained.steptraining_key())
+        return None if key is None else (key, self._n_steps, own, self.trained.step_key())
 
     def run(self) -> None:
         for _ in range(self._n_steps):

@@ -79,7 +79,7 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
         lambda s: (
             {"group": group.name, "encoder": group.encoder}
             for group in s.clients.groups
-            if group.encoder.startswith("cnn") and "table" in group.modalities
+            if group.encoder.startswith(("cnn", "vgg")) and "table" in group.modalities
         ),
         "clients.groups: {group!r} sets encoder = {encoder!r}, which takes images, but has rows of a table; set it to"
         " 'mlp' or 'identity', or modalities = [\"image\"]",

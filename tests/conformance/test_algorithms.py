@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -252,7 +253,9 @@ def test_messages_go_to_neighbors_and_carry_what_their_kind_may(case: str) -> No
         assert np.isfinite(message.payload).all()
         assert message.received is None
         of_one_modality = message.kind is MessageKind.ENCODER or (message.kind is MessageKind.HEAD and unimodal)
-        if of_one_modality:
+        # factors of the head, and of every encoder
+        of_a_part = message.kind is MessageKind.FACTORS and message.modality is not None
+        if of_one_modality or of_a_part:
             ends = {message.sender, message.receiver} - {walk.emulation.server}
             assert all(message.modality in clients[end].modalities for end in ends)
         else:
@@ -303,7 +306,7 @@ def test_a_personal_encoder_never_leaves_its_client(name: str) -> None:
     walk = wired(tiny({"algorithm": name, "training.personal_encoders": ["gps"]}))
     sent = [message.slot for message in play(walk)]
     assert sent == [message.slot for message in recorded(name).sent if message.modality != "gps"]
-    sends_encoders = MessageKind.ENCODER in ALGORITHMS[name].kinds
+    sends_encoders = bool({MessageKind.ENCODER, MessageKind.FACTORS} & ALGORITHMS[name].kinds)
     assert (len(sent) < len(recorded(name).sent)) == sends_encoders
 
 
@@ -405,8 +408,9 @@ def read_only(learner: Learner, sent: list[Message]) -> Sequence[Message]:
 def assert_answers_repeat(learner: Learner, client: Client) -> None:
     inputs = client.data.test.inputs()
     first, second = learner.predict(inputs), learner.predict(inputs)
-    # beside its own model a client may hold that of its server as it was sent
-    assert set(first) - {"global"} == set(client.models) - {"global"}
+    # beside its own model a client may hold that of its server as it was sent, and models that factors make
+    beside = {"global", "compressed local", "compressed global"}
+    assert set(first) - beside == set(client.models) - beside
     for name, logits in first.items():
         assert logits.shape == (len(client.data.test), 8)
         assert np.isfinite(logits).all()
@@ -462,8 +466,10 @@ def test_a_client_whose_numbers_left_the_finite_ones_says_so(case: str) -> None:
     emulation = build(scenario, data, lambda *_: {}, lambda *_: None)
     pooled = CASES[case]["algorithm"] == "centralized"  # there the first learner works on everybody's rows
     sick = emulation.learners[0 if pooled else 2]
-    field = "model_step_size" if ALGORITHMS[CASES[case]["algorithm"]].couples_models else "head_step_size"
-    with pytest.raises(DivergedError, match=rf"client 2: .* round 0\b.*; lower training\.{field}"):
+    row = ALGORITHMS[CASES[case]["algorithm"]]
+    field = "training.model_step_size" if row.couples_models else "training.head_step_size"
+    field = "personalization.personal_step_size" if row.factored else field
+    with pytest.raises(DivergedError, match=rf"client 2: .* round 0\b.*; lower {re.escape(field)}"):
         deaf_round(sick)
     for learner in emulation.learners[:2] if not pooled else ():
         deaf_round(learner)

@@ -19,6 +19,8 @@ from sheafedge.emulator.contracts import MessageKind, NodeId
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.encoders.dropout import SeededDropout
+from sheafedge.models.factor_settings import FactorSettings
+from sheafedge.models.factors.ranks import n_factor_values
 from sheafedge.models.model_layout import model_layout
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 
@@ -58,6 +60,7 @@ SHOWN = {
     MessageKind.HEAD: {"head"},
     MessageKind.ATTENTION: {"attention"},
     MessageKind.MODEL: {"head", "attention"},
+    MessageKind.FACTORS: {"head"},  # its biases are not factored
 }
 
 #: One algorithm of every way in which models are held and trained; the others train as one of them does.
@@ -164,6 +167,16 @@ def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool
     return sum(values.numel() for values in (*module.parameters(), *statistics))
 
 
+def n_factors(walk: Walk, client: NodeId, modality: str | None, *, with_statistics: bool) -> int:
+    """Size of the factors of an encoder, or of the head: statistics come whole."""
+    model, ratio = walk.emulation.clients[client].models["global"], FactorSettings().ratio
+    if modality is None:
+        return n_factor_values((model.layout.n_outputs, model.layout.width), ratio) + model.layout.n_outputs
+    dense = sum(one.numel() for one in model.encoders[modality].parameters())
+    factors = sum(n_factor_values(one.shape, ratio) for one in model.encoders[modality].parameters())
+    return n_values(walk, client, modality, with_statistics=with_statistics) - dense + factors
+
+
 @every_way_of_training
 @pytest.mark.parametrize("stay_at_home", [False, True], ids=["shared statistics", "local statistics"])
 def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(algorithm: str, stay_at_home: bool) -> None:
@@ -180,6 +193,8 @@ def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(algorithm: 
             assert all(modality in clients[end].modalities for end in ends)
             expected = n_values(audited, min(ends), modality, with_statistics=not stay_at_home)
             assert numbers.size == expected
+        elif message.kind is MessageKind.FACTORS:
+            assert numbers.size == n_factors(audited, min(ends), message.modality, with_statistics=not stay_at_home)
         elif message.kind is MessageKind.PROTOTYPES:
             n_features = HALF_AN_EMBEDDING if algorithm == "dmml_kd" else TINY["model.embedding_dim"]
             assert numbers.size == 2 * (n_features + 1)

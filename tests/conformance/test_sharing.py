@@ -18,7 +18,9 @@ from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from torch import Tensor
 
 N_ROUNDS = 2  # one without and one with an exchange, where every second has one
-AVERAGED = {MessageKind.ENCODER, MessageKind.HEAD, MessageKind.ATTENTION, MessageKind.CLASSIFIER}
+AVERAGED = {
+    MessageKind.ENCODER, MessageKind.HEAD, MessageKind.ATTENTION, MessageKind.CLASSIFIER, MessageKind.FACTORS
+}  # fmt: skip
 SHARING = [name for name, algorithm in ALGORITHMS.items() if algorithm.kinds & AVERAGED]
 LOSSY = {"link.loss_probability": 0.3, "link.retry_limit": 0}
 

@@ -14,6 +14,7 @@ from integration.tiny import PLAIN_SGD, Walk, tiny, walk
 from numpy.testing import assert_allclose
 from sheafedge.emulator.turns import Turn
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
+from sheafedge.models.factors.alternating_turn import AlternatingTurn
 from sheafedge.models.joint.joint_turns import GradientTurn, StepsTurn
 from sheafedge.scenarios.running.run import resume_run, run_scenario
 
@@ -42,7 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many turns were computed by each call."""
     sizes: list[int] = []
-    for kind in (StepsTurn, GradientTurn):
+    for kind in (StepsTurn, GradientTurn, AlternatingTurn):
         run_with = kind.run_with
 
         def noted(turn: Any, others: Sequence[Turn], run_with: Any = run_with) -> None:
@@ -64,8 +65,9 @@ def assert_same(ours: Walk, theirs: Walk) -> None:
     assert ours.emulation.recorder.traffic.as_dict() == theirs.emulation.recorder.traffic.as_dict()
 
 
-#: One of each way to come to turns: steps of parts, of whole models, steps near a place, gradients, other models.
-QUICK = {"sheaf_dmfl_att", "sheaf_fmtl", "ditto_decentralized", "apfl", "dmml_kd", "fedavg", "fedsheafhn"}
+#: One of each way to come to turns: steps of parts, of whole models, steps near a place, gradients, other models, steps
+#: in alternation.
+QUICK = {"sheaf_dmfl_att", "sheaf_fmtl", "ditto_decentralized", "apfl", "dmml_kd", "fedavg", "fedsheafhn", "tdpfed"}
 
 
 @pytest.mark.parametrize(

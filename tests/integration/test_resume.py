@@ -41,7 +41,7 @@ HARD = {
 #: Rules that keep more of a client than its model, or step it as one vector; peers and servers.
 RULES = [
     *("sheaf_fmtl", "dfedu", "ditto_decentralized", "pfedme_decentralized", "fedproto_decentralized"),
-    *("ditto", "pfedme", "per_fedavg", "apfl", "lg_fedavg"),
+    *("ditto", "pfedme", "per_fedavg", "apfl", "lg_fedavg", "tdpfed"),
 ]
 #: Far too slow for what is sent in a round: queues are never empty.
 CROWDED = {"link.rate_bps": 3e5, "network.deadline_s": 0.02}
@@ -84,6 +84,13 @@ CASES: dict[str, dict[str, Any]] = {
         "network.missing": "skip",
         "hyper.late_clients": 2,
         "hyper.join_round": 2,
+    },
+    "factors of tensors, of personal models that are kept": {
+        "algorithm": "tdpfed",
+        "network.missing": "skip",
+        "factors.aggregation": "tensors",
+        "factors.personal_start": "keep",
+        "clients.sampled": 3,
     },
     "some neighbors take part": {"clients.sampled": 3, "sharing.codec": "int8"},
     "some neighbors take part for two rounds each": {

@@ -9,6 +9,7 @@ from typing import Any
 import pydantic
 import pytest
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.models.factor_settings import FactorSettings
 from sheafedge.models.hyper_settings import HyperSettings
 from sheafedge.models.personalization_settings import PersonalizationSettings
 from sheafedge.models.settings import ModelSettings, SheafSettings, TrainingSettings
@@ -19,6 +20,7 @@ Settings = (
     | type[ModelSettings]
     | type[PersonalizationSettings]
     | type[HyperSettings]
+    | type[FactorSettings]
 )
 TABLES: dict[Settings, str] = {
     TrainingSettings: "training",
@@ -26,6 +28,7 @@ TABLES: dict[Settings, str] = {
     ModelSettings: "model",
     PersonalizationSettings: "personalization",
     HyperSettings: "hyper",
+    FactorSettings: "factors",
 }
 
 COUNTS: list[tuple[Settings, str]] = [
@@ -36,6 +39,7 @@ COUNTS: list[tuple[Settings, str]] = [
     (PersonalizationSettings, "personal_steps"),
     *((HyperSettings, name) for name in ("knn", "refresh_every", "sheaf_layers", "stalk_dim", "channels", "hidden")),
     (HyperSettings, "join_round"),
+    (FactorSettings, "steps"),
 ]
 STEP_SIZES: list[tuple[Settings, str]] = [
     (TrainingSettings, "head_step_size"),
@@ -51,6 +55,7 @@ STEP_SIZES: list[tuple[Settings, str]] = [
     (PersonalizationSettings, "global_step_size"),
     (PersonalizationSettings, "mixing_step_size"),
     *((HyperSettings, name) for name in ("step_size", "sheaf_step_size", "sheaf_weight_decay")),
+    (FactorSettings, "step_size"),
 ]
 CHOICES: list[tuple[Settings, str]] = [
     (TrainingSettings, "encoder_optimizer"),
@@ -61,6 +66,8 @@ CHOICES: list[tuple[Settings, str]] = [
     (ModelSettings, "head_start"),
     (PersonalizationSettings, "prototypes"),
     *((HyperSettings, name) for name in ("graph", "diffusion", "maps")),
+    (FactorSettings, "personal_start"),
+    (FactorSettings, "aggregation"),
 ]
 
 
@@ -105,9 +112,11 @@ def test_compression_is_a_share(value: float) -> None:
 
 def test_mixtures_are_shares() -> None:
     for value in (-0.1, 1.1, math.nan):
-        assert "(0, 1]" in refusal(PersonalizationSettings, "server_mixing", value)
         assert "[0, 1]" in refusal(PersonalizationSettings, "mixing", value)
-    assert "(0, 1]" in refusal(PersonalizationSettings, "server_mixing", 0.0)  # the server would never move
+    for value in (-0.1, 0.0, 2.1, math.nan):  # at 0 the server would never move
+        assert "(0, 2]" in refusal(PersonalizationSettings, "server_mixing", value)
+    for value in (0.0, math.nan, math.inf):
+        assert "[0.25, 1e6]" in refusal(FactorSettings, "ratio", value)
     assert PersonalizationSettings(mixing=0.0).mixing == 0.0
 
 

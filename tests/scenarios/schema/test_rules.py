@@ -797,6 +797,42 @@ CASES: dict[str, Case] = {
             " lower one of them"
         ),
     ),
+    "a server beyond the mean of its clients": Case(
+        "beam_tracking",
+        {"algorithm": "pfedme", "personalization.server_mixing": 1.5},
+        {"algorithm": "tdpfed"},
+        (
+            "personalization.server_mixing must lie in (0, 1] with algorithm 'pfedme', got 1.5; beyond the mean of its"
+            " clients goes only the server of 'tdpfed'"
+        ),
+    ),
+    "a pull that overshoots with momentum": Case(
+        "beam_tracking",
+        {"algorithm": "tdpfed", "personalization.attraction": 14.0, "personalization.personal_step_size": 0.1},
+        {"personalization.attraction": 13.0},
+        (
+            "personalization.attraction 14 * personalization.personal_step_size 0.1 = 1.4, and from 1.36 on a personal"
+            " model with Nesterov's momentum diverges; lower one of them"
+        ),
+    ),
+    "tensors without a server": Case(
+        "beam_tracking",
+        {"algorithm": "tdpfed_decentralized", "factors.aggregation": "tensors"},
+        {"algorithm": "tdpfed"},
+        (
+            "factors.aggregation = 'tensors' is what a server does, which algorithm 'tdpfed_decentralized' does not"
+            " have; use 'factors', or algorithm = 'tdpfed'"
+        ),
+    ),
+    "tensors of some coordinates": Case(
+        "beam_tracking",
+        {"algorithm": "tdpfed", "factors.aggregation": "tensors", "sharing.codec": "top_k"},
+        {"factors.aggregation": "factors"},
+        (
+            "sharing.codec = 'top_k' never sends all factors of a weight, which factors.aggregation = 'tensors' needs;"
+            " use another codec, or 'factors'"
+        ),
+    ),
     "a whole model without its encoders": Case(
         "beam_tracking",
         {"algorithm": "sheaf_fmtl", "training.personal_encoders": ["gps"]},
