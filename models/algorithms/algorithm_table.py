@@ -291,6 +291,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "factors of weights, averaged, that follow personal models",
         personal=True,
         factored=True,
+        only_averages=True,
     ),
     "dsgd": Algorithm(_dsgd, _ENCODERS, "encoders averaged, best unimodal model", unimodal=True, only_averages=True),
     "dsgd_heads": Algorithm(
