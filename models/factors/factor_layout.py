@@ -47,7 +47,7 @@ def as_block(factors: Sequence[Tensor]) -> Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartShapes:
     """Parameters that are exchanged as one vector.
 
     Attributes:
@@ -74,12 +74,12 @@ class FactorLayout:
         parts: of every part in the vector of factors.
         n_dense, n_values: lengths of the two vectors.
 
-    >>> layout = FactorLayout([Part(((100, 784), (100,)))], ratio=2.0)
+    >>> layout = FactorLayout([PartShapes(((100, 784), (100,)))], ratio=2.0)
     >>> layout.n_dense, layout.n_values
     (78500, 38996)
     """
 
-    def __init__(self, parts: Sequence[Part], ratio: float) -> None:
+    def __init__(self, parts: Sequence[PartShapes], ratio: float) -> None:
         self.weights: list[FactoredWeight] = []
         self.rest: list[tuple[slice, slice]] = []
         self.parts: list[slice] = []

@@ -16,7 +16,7 @@ from ..factor_settings import FactorSettings
 from ..flat_model import FlatModel, assign, copies
 from ..sharing.vector_gossip import SharedVector, Weights
 from ..state.tensors import restore_tensor, to_array
-from .factor_layout import FactorLayout, Part
+from .factor_layout import FactorLayout, PartShapes
 from .tensor_average import tensor_average
 
 
@@ -148,16 +148,16 @@ class FactoredModel:
             restore_tensor(vector, one)
 
 
-def _parts_of(model: ClientModel) -> list[tuple[MessageKind, Modality | None, Part]]:
+def _parts_of(model: ClientModel) -> list[tuple[MessageKind, Modality | None, PartShapes]]:
     """Encoders in canonical order, the fusion if it learns, the head; as in `FlatModel.parameters`."""
-    found: list[tuple[MessageKind, Modality | None, Part]] = [
-        (MessageKind.FACTORS, modality, Part(_shapes(model.encoders[modality].parameters())))
+    found: list[tuple[MessageKind, Modality | None, PartShapes]] = [
+        (MessageKind.FACTORS, modality, PartShapes(_shapes(model.encoders[modality].parameters())))
         for modality in model.modalities
     ]
     if fusion := _shapes(model.fusion.parameters()):
-        found.append((MessageKind.ATTENTION, None, Part(fusion, factored=False)))
+        found.append((MessageKind.ATTENTION, None, PartShapes(fusion, factored=False)))
     layout = model.layout
-    head = Part(((layout.n_outputs, layout.width), (layout.n_outputs,)))
+    head = PartShapes(((layout.n_outputs, layout.width), (layout.n_outputs,)))
     return [*found, (MessageKind.FACTORS, None, head)]
 
 

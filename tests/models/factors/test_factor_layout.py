@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from sheafedge.models.factors.factor_layout import FactorLayout, Part
+from sheafedge.models.factors.factor_layout import FactorLayout, PartShapes
 from sheafedge.models.factors.ranks import n_factor_values, rank_for
 
-PARTS = [Part(((6, 3, 2, 2), (6,), (5, 24), (5,))), Part(((2, 9),), factored=False), Part(((4, 5), (4,)))]
+PARTS = [
+    PartShapes(((6, 3, 2, 2), (6,), (5, 24), (5,))),
+    PartShapes(((2, 9),), factored=False),
+    PartShapes(((4, 5), (4,))),
+]
 LAYOUT = FactorLayout(PARTS, ratio=1.5)
 N_DENSE = 72 + 6 + 120 + 5 + 18 + 20 + 4
 
@@ -59,7 +63,7 @@ def test_the_gradient_is_that_of_autograd_for_any_number_of_clients(n_clients: i
 
 
 def test_a_start_has_the_variance_of_the_dense_weights_and_their_biases() -> None:
-    layout = FactorLayout([Part(((60, 50), (60,)))], ratio=2.0)
+    layout = FactorLayout([PartShapes(((60, 50), (60,)))], ratio=2.0)
     dense = torch.full((3060,), 0.3, dtype=torch.float64)
     starts = [layout.compose(layout.initial(dense, torch.Generator().manual_seed(seed))) for seed in range(5)]
     weights = torch.stack(starts)[:, :3000]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from sheafedge.models.factors.factor_layout import FactorLayout, Part
+from sheafedge.models.factors.factor_layout import FactorLayout, PartShapes
 from sheafedge.models.factors.tensor_average import tensor_average
 from sheafedge.models.sharing.server_average import server_average
 from torch import Tensor
 
 EXACT = 1e-10
 #: At this ratio a matrix has its full rank, so that every mean of tensors has exact factors.
-LAYOUT = FactorLayout([Part(((7, 4), (7,), (5, 3), (5,)))], ratio=0.5)
+LAYOUT = FactorLayout([PartShapes(((7, 4), (7,), (5, 3), (5,)))], ratio=0.5)
 WEIGHTS = [1.0, 3.0]
 
 
