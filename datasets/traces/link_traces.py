@@ -1,7 +1,8 @@
 """Readers of what others measured on real links: capacity of cells, rates of streams, delays of messages,
 and receptions of packets.
 
-The first three are text files of numbers, a row per line; receptions are an npz file with a row per link.
+The first three are text files of numbers, a row per line; receptions are an npz file with a row per link. What no link
+model uses is not read, so that a file may lack it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,35 +18,24 @@ from numpy.typing import NDArray
 from ...emulator.contracts import DataError
 from ...emulator.regular_file import open_regular, reason, shown
 from ..array_files import UNREADABLE_ARRAY, read_array
-from .trace_columns import MAX_BYTES, TraceColumn, read_columns
+from .trace_columns import MAX_BYTES, TraceColumn, read_columns, read_named_columns
 
-_CICV5G_HEADER = "pub_time(ms) sub_time(ms) delay(ms)"
 _EPOCH_MS = 1e14  # in the year 5138
 #: Which values each column may have.
-_MAHIMAHI = (TraceColumn("milliseconds", 0, 0.0, _EPOCH_MS, "ascending", whole=True),)
-_PENSIEVE = (
-    TraceColumn("seconds", 0, 0.0, _EPOCH_MS / 1e3, "rising"),
-    TraceColumn("Mbit/s", 1, 0.0, 1e7),
-)
-_CICV5G = (
-    TraceColumn("pub_time", 0, 0.0, _EPOCH_MS, "rising"),
-    TraceColumn("delay", 2, 0.0, 1e7),
-    TraceColumn("utmX", 3, -1e7, 1e7),
-    TraceColumn("utmY", 4, -2e7, 2e7),
-    TraceColumn("velocity", 6, -500.0, 500.0),
-    TraceColumn("sinr", 8, -200.0, 200.0),
-    TraceColumn("rsrp", 9, -300.0, 100.0),
-)
-#: Real sets have half a million packets; more is a mistake, or a small file that unpacks to fill the memory.
-MAX_ARRAY_BYTES = 1 << 26
-#: Array -> kinds of values that it may hold, its number of axes, its smallest and its largest value.
-_ARRAYS = {
-    "received": ("b", 2, 0, 1),
-    "rssi": ("iu", 2, -1, 255),
-    "noise_dbm": ("iuf", 1, -300, 100),
-    "tx": ("U", 1, None, None),
-    "rx": ("U", 1, None, None),
+_MAHIMAHI = (TraceColumn("milliseconds", 0.0, _EPOCH_MS, ascends=True, is_whole=True),)
+_PENSIEVE = (TraceColumn("seconds", 0.0, _EPOCH_MS / 1e3, ascends=True), TraceColumn("Mbit/s", 0.0, 1e7))
+_CICV5G = (TraceColumn("pub_time", 0.0, _EPOCH_MS, "ms", ascends=True), TraceColumn("delay", 0.0, 1e7, "ms"))
+_GNETTRACK_TIME = TraceColumn("Timestamp", 0.0, _EPOCH_MS / 1e3, ascends=True, is_instant=True)
+_GNETTRACK_RATES = {
+    "downlink": TraceColumn("DL_bitrate", 0.0, 1e10, "kbps"),
+    "uplink": TraceColumn("UL_bitrate", 0.0, 1e10, "kbps"),
 }
+#: Rows of one instant; clocks of whole seconds have a few, and those that a spreadsheet rounded thousands.
+MOST_TIED = 100
+#: Real sets have half a million packets; more is a mistake, or a small file that unpacks to fill the memory.
+MAX_ARRAY_BYTES = 1 << 27
+#: Truth values, or whole numbers 0 and 1.
+_RECEIVED_KINDS = "biu"
 
 
 class RateTrace(NamedTuple):
@@ -66,17 +56,10 @@ class DelayTrace(NamedTuple):
     Attributes:
         time_s: [n] when each was sent, from 0, strictly ascending.
         round_trip_s: [n] until its answer was there.
-        position_m: [n, 2] east and north, UTM.
-        speed_m_s: [n].
-        sinr_db, rsrp_dbm: [n] what the modem said.
     """
 
     time_s: NDArray[np.float64]
     round_trip_s: NDArray[np.float64]
-    position_m: NDArray[np.float64]
-    speed_m_s: NDArray[np.float64]
-    sinr_db: NDArray[np.float64]
-    rsrp_dbm: NDArray[np.float64]
 
 
 def read_mahimahi(path: Path) -> NDArray[np.float64]:
@@ -89,7 +72,7 @@ def read_mahimahi(path: Path) -> NDArray[np.float64]:
 
     Source: mahimahi, `mm-link`(1).
     """
-    time_ms = read_columns(path, _MAHIMAHI, width=1)["milliseconds"]
+    time_ms = read_columns(path, _MAHIMAHI)["milliseconds"]
     if time_ms[-1] == 0.0:
         raise DataError(f"{shown(path)} must end after 0 ms, for a trace that lasts no time has no rate")
     time_ms /= 1e3
@@ -97,39 +80,83 @@ def read_mahimahi(path: Path) -> NDArray[np.float64]:
 
 
 def read_pensieve(path: Path) -> RateTrace:
-    """A trace of "seconds Mbit/s".
+    """A trace of "seconds Mbit/s"; rows of one instant become one row with their mean.
 
     Raises:
-        DataError: a row of other width, a time that does not ascend, a negative rate, or nothing but zeros.
+        DataError: a row of other width, a time that falls, a single instant, a negative rate, or nothing but zeros.
 
     Source: Mao, Netravali, Alizadeh: Neural Adaptive Video Streaming with Pensieve, 2017; its `cooked_traces`.
     """
-    columns = read_columns(path, _PENSIEVE, width=2)
-    time_s, rate = columns["seconds"], columns["Mbit/s"]
-    if not (rate[1:] > 0.0).any():
-        raise DataError(f"{shown(path)} row 2 or a later one must have a rate above 0 Mbit/s; nothing would ever pass")
-    return RateTrace(time_s, rate * 1e6)
+    columns = read_columns(path, _PENSIEVE)
+    return _rates(path, columns["seconds"], columns["Mbit/s"] * 1e6, n_header_rows=0)
+
+
+def read_gnettrack(path: Path, direction: Literal["downlink", "uplink"] = "downlink") -> RateTrace:
+    """A CSV log of the measuring application G-NetTrack, as the Irish 4G and 5G sets hold them.
+
+    Its clock has whole seconds, and some of them have two or three rows: these become one row with their mean, since
+    the application logs a row per second and further ones at events such as handovers, of which none lasts longer than
+    another as far as the clock tells.
+
+    Args:
+        path: path of the file.
+        direction: whether `DL_bitrate` or `UL_bitrate` is taken, in kbit/s.
+
+    Raises:
+        DataError: `Timestamp` or the rate is missing in the first line; a row of other width, a time that falls or is
+            none, a single instant, a rate that is no number, or nothing but zeros.
+
+    Source: Raca et al.: Beyond Throughput, the Next Generation: a 5G Dataset with Channel and Context Metrics, 2020.
+    """
+    rate = _GNETTRACK_RATES[direction]
+    columns = read_named_columns(path, (_GNETTRACK_TIME, rate))
+    return _rates(path, columns["Timestamp"], columns[rate.name] * 1e3, n_header_rows=1)
 
 
 def read_cicv5g(path: Path) -> DelayTrace:
-    """A run of the CICV5G set: round trips over a commercial 5G network with position and signal.
+    """A run of the CICV5G set: round trips over a commercial 5G network.
+
+    Only `pub_time` and `delay` are read. The first line of a file names 10 or 13 columns, separated by spaces, or by
+    commas once a sheet was saved as CSV; rows have 10, 12 or 13. Of messages sent in one millisecond the last counts.
 
     Raises:
-        DataError: another header, a row of other width, a time that does not ascend, or a negative delay.
+        DataError: the first line lacks a column; a row of other width, a time that falls, a single instant, or a
+            negative delay.
 
-    Source: CICV5G, the header line of its files.
+    Source: CICV5G, the first lines of its files.
     """
-    columns = read_columns(path, _CICV5G, width=10, header=_CICV5G_HEADER)
-    if len(columns["delay"]) < 2:
-        raise DataError(f"{shown(path)} row 2 is the only one; a trace of delays has two or more")
-    return DelayTrace(
-        (columns["pub_time"] - columns["pub_time"][0]) / 1e3,
-        columns["delay"] / 1e3,
-        np.stack([columns["utmX"], columns["utmY"]], axis=1),
-        columns["velocity"],
-        columns["sinr"],
-        columns["rsrp"],
-    )
+    columns = read_named_columns(path, _CICV5G)
+    time_ms, delay_ms = columns["pub_time"], columns["delay"]
+    first = _firsts(path, time_ms, n_header_rows=1)
+    last = np.append(first[1:], len(time_ms)) - 1
+    return DelayTrace((time_ms[first] - time_ms[0]) / 1e3, delay_ms[last] / 1e3)
+
+
+def _rates(path: Path, time_s: NDArray[np.float64], rate_bps: NDArray[np.float64], *, n_header_rows: int) -> RateTrace:
+    first = _firsts(path, time_s, n_header_rows=n_header_rows)
+    if len(first) < len(time_s):
+        n_tied = np.diff(np.append(first, len(time_s)))
+        time_s, rate_bps = time_s[first], np.add.reduceat(rate_bps, first) / n_tied
+    if not (rate_bps[1:] > 0.0).any():
+        raise DataError(
+            f"{shown(path)} row {2 + n_header_rows} or a later one must have a rate above 0; nothing would ever pass"
+        )
+    return RateTrace(time_s, rate_bps)
+
+
+def _firsts(path: Path, times: NDArray[np.float64], *, n_header_rows: int) -> NDArray[np.int64]:
+    """[n] row that each instant begins with, from 0."""
+    first = np.flatnonzero(np.diff(times, prepend=-np.inf))
+    n_tied = np.diff(np.append(first, len(times)))
+    if len(first) < 2:
+        raise DataError(f"{shown(path)} has one instant in all rows, {times[0]:.15g}; a trace has two or more")
+    if n_tied.max() > MOST_TIED:
+        row = int(first[n_tied.argmax()])
+        raise DataError(
+            f"{shown(path)} row {row + 1 + n_header_rows} begins {n_tied.max()} rows of one instant,"
+            f" {times[row]:.15g}, at most {MOST_TIED} are read; its clock was rounded, so fetch the file again"
+        )
+    return first
 
 
 class ReceptionTraces(NamedTuple):
@@ -137,79 +164,52 @@ class ReceptionTraces(NamedTuple):
 
     Attributes:
         received: [n_links, n_packets] True where it arrived.
-        rssi: [n_links, n_packets] of the received ones, as the card counts it; -1 where lost.
-        noise_dbm: [n_links] that was injected.
-        transmitter, receiver: [n_links] names.
     """
 
     received: NDArray[np.bool_]
-    rssi: NDArray[np.int64]
-    noise_dbm: NDArray[np.float64]
-    transmitter: NDArray[np.str_]
-    receiver: NDArray[np.str_]
 
 
 def read_receptions(path: Path) -> ReceptionTraces:
-    """A file in the form of the Rutgers noise set.
+    """An npz file with an array `received` [n_links, n_packets], or [n_packets] of one link; others are not read.
 
     Raises:
-        DataError: not an npz file, an array that is missing or of other type or shape, or one that is too large. A
-            row of an array is named with the array, counted from 1.
+        DataError: not an npz file; the array is missing, of other type or shape, too large, or holds other numbers than
+            0 and 1.
 
-    Source: CRAWDAD rutgers/noise, gathered into `received`, `rssi`, `noise_dbm`, `tx`, `rx`.
+    Source: the form of CRAWDAD rutgers/noise, gathered; its `rssi`, `noise_dbm`, `tx` and `rx` are not needed.
     """
     try:
         with open_regular(path, MAX_BYTES) as stream, zipfile.ZipFile(stream) as archive:
-            arrays = {name: _array(path, archive, name) for name in _ARRAYS}
+            received = _array(path, archive, "received")
     except DataError:
         raise
     except (*UNREADABLE_ARRAY, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
         raise DataError(
             f"{shown(path)} is not a readable npz file ({reason(error)}); name the file of a reception trace"
         ) from None
-    shape = arrays["received"].shape
-    for name, values in arrays.items():
-        due = shape[: values.ndim]
-        if values.shape != due:
-            raise DataError(f"{shown(path)}: {name} has shape {values.shape} where received {shape} asks for {due}")
-    if 0 in shape:
+    if received.ndim not in {1, 2} or 0 in received.shape:
         raise DataError(
-            f"{shown(path)}: received has shape {shape} and so no packet; name the file of a reception trace"
+            f"{shown(path)}: received has shape {received.shape}, due is (links, packets) with one of each or more;"
+            " name the file of a reception trace"
         )
-    _check_values(path, arrays)
-    return ReceptionTraces(
-        arrays["received"],
-        arrays["rssi"].astype(np.int64),
-        arrays["noise_dbm"].astype(np.float64),
-        arrays["tx"],
-        arrays["rx"],
-    )
+    links = received.reshape(-1, received.shape[-1])
+    if wrong := np.flatnonzero(((links < 0) | (links > 1)).any(axis=1)).tolist():
+        values = links[wrong[0]]
+        raise DataError(
+            f"{shown(path)}: received row {wrong[0] + 1} must be 0 or 1, got {values[(values < 0) | (values > 1)][0]}"
+        )
+    return ReceptionTraces(links.astype(np.bool_))
 
 
 def _array(path: Path, archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    kinds, n_axes, *_ = _ARRAYS[name]
     try:
         info = archive.getinfo(f"{name}.npy")
     except KeyError:
-        raise DataError(f"{shown(path)} holds no array {name!r}; a reception trace has {', '.join(_ARRAYS)}") from None
+        raise DataError(
+            f"{shown(path)} holds no array {name!r} among its {len(archive.namelist())}; name a file of receptions"
+        ) from None
     with archive.open(info) as member:
         try:
-            return read_array(member, kinds, n_axes, MAX_ARRAY_BYTES)
+            return read_array(member, _RECEIVED_KINDS, None, MAX_ARRAY_BYTES)
         except ValueError as error:
             raise DataError(f"{shown(path)}: {name} has {reason(error)}") from None
-
-
-def _check_values(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Every number lies in its range, and a lost packet has no signal strength."""
-    for name, (_, _, lowest, highest) in _ARRAYS.items():
-        if lowest is None:
-            continue
-        values = arrays[name].reshape(len(arrays[name]), -1)
-        if wrong := np.flatnonzero(~((values >= lowest) & (values <= highest)).all(axis=1)).tolist():
-            row = values[wrong[0]]
-            found = row[~((row >= lowest) & (row <= highest))][0]
-            raise DataError(
-                f"{shown(path)}: {name} row {wrong[0] + 1} must lie from {lowest} to {highest}, got {found:g}"
-            )
-    if wrong := np.flatnonzero((~arrays["received"] & (arrays["rssi"] != -1)).any(axis=1)).tolist():
-        raise DataError(f"{shown(path)}: rssi row {wrong[0] + 1} has a value for a lost packet where -1 is due")

@@ -7,31 +7,30 @@ for, memory holds one block of the file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
 from ...emulator.regular_file import open_regular, quoted, reason, shown
+from .trace_rows import RowShape, instants, numbers, row_widths
 
 #: Real traces have a few megabytes; a larger file is a mistake that would fill the memory.
 MAX_BYTES = 1 << 28
 #: 256 MiB for every column that is kept.
 MAX_ROWS = 1 << 25
-#: No number that a trace holds is written longer.
-MAX_WORD = 40
+#: Characters of a word that a message repeats.
+SHOWN_WORD = 40
 #: No line of a trace is longer.
 MAX_LINE_BYTES = 1 << 16
 BLOCK_BYTES = 1 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ZIP = b"PK\x03\x04"
 #: Column -> [n] float64.
 Columns = dict[str, NDArray[np.float64]]
-#: Bytes at which `bytes.split` parts words.
-_IS_SPACE = np.isin(np.arange(256), np.frombuffer(b" \t\n\r\x0b\x0c", np.uint8))
-_NEWLINE = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,40 +38,61 @@ class TraceColumn:
     """A column of numbers, and which of them can have been measured.
 
     Attributes:
-        name: name in messages.
-        at: index of its word in a row.
+        name: name in messages, and in the first line of files that name their columns.
         lowest, highest: smallest and largest value, far outside of everything measured so far.
-        order: "rising": above the row before; "ascending": no less than it; "": any.
-        whole: whether fractions are refused.
+        unit: unit that the first line may state behind the name, as in "delay(ms)".
+        ascends: whether a value below that of the row before is refused.
+        is_whole: whether fractions are refused.
+        is_instant: whether words are dates with times of day, such as 2019.12.16_13.40.04; they become seconds since
+            the first of January 1970.
     """
 
     name: str
-    at: int
     lowest: float
     highest: float
-    order: Literal["rising", "ascending", ""] = ""
-    whole: bool = False
+    unit: str = ""
+    ascends: bool = False
+    is_whole: bool = False
+    is_instant: bool = False
 
 
-def read_columns(path: Path, columns: Sequence[TraceColumn], *, width: int, header: str = "") -> Columns:
-    """Some columns of a text file; blank lines at its end do not count.
+def read_columns(path: Path, columns: Sequence[TraceColumn]) -> Columns:
+    """All columns of a text file of words without a header; blank lines at its end do not count.
+
+    Args:
+        path: path of the file.
+        columns: columns of a row, in their order.
+
+    Raises:
+        DataError: the file cannot be read, is empty or too large; a row has another width; a word is no number that
+            the column can hold.
+    """
+    return _read(path, columns, has_header=False)
+
+
+def read_named_columns(path: Path, columns: Sequence[TraceColumn]) -> Columns:
+    """Some columns of a text file whose first line names them.
+
+    Words are separated by commas, semicolons or tabs where the first line has one of these, otherwise by spaces. Rows
+    may be wider than the first line, all by as much; what stands behind the named columns is not read.
 
     Args:
         path: path of the file.
         columns: columns that are kept.
-        width: number of words in every row.
-        header: beginning of the first line; empty: it has none.
 
     Raises:
-        DataError: the file cannot be read, is empty, too large, or begins otherwise; a row has another width; a word
-            is no number that the column can hold.
+        DataError: as `read_columns`; or the first line lacks a column.
     """
-    rows = _Rows(path, columns, width)
+    return _read(path, columns, has_header=True)
+
+
+def _read(path: Path, columns: Sequence[TraceColumn], *, has_header: bool) -> Columns:
     try:
         with open_regular(path, MAX_BYTES) as stream:
-            if header:
-                _skip_header(path, stream, header)
-                rows.next_row += 1
+            shape = RowShape(b"", tuple(range(len(columns))), len(columns), is_exact=True)
+            if has_header:
+                shape = _named_shape(path, stream.readline(MAX_LINE_BYTES), columns)
+            rows = _Rows(path, columns, shape, first_row=2 if has_header else 1)
             for block in _blocks(path, stream):
                 rows.append(block)
     except OSError as error:
@@ -80,9 +100,25 @@ def read_columns(path: Path, columns: Sequence[TraceColumn], *, width: int, head
     return rows.columns()
 
 
-def _skip_header(path: Path, stream: BinaryIO, header: str) -> None:
-    if not stream.readline(MAX_LINE_BYTES).startswith(header.encode()):
-        raise DataError(f"{shown(path)} row 1 must begin with {header!r}; is it a trace of another format?")
+def _named_shape(path: Path, line: bytes, columns: Sequence[TraceColumn]) -> RowShape:
+    """Where the columns are, by the first line of a file."""
+    if line.startswith(_ZIP):
+        raise DataError(f"{shown(path)} is a workbook or an archive, whatever its name; save its sheet as CSV")
+    line = line.removeprefix(_BYTE_ORDER_MARK)
+    separator = next((one for one in (b",", b";", b"\t") if one in line), b"")
+    cells = line.replace(b'"', b"").split(separator or None)
+    names = [b"".join(cell.split()).decode("ascii", "backslashreplace").lower() for cell in cells]
+    at = []
+    for column in columns:
+        known = {column.name.lower(), f"{column.name}({column.unit})".lower()}
+        if (found := next((index for index, name in enumerate(names) if name in known), None)) is None:
+            due = f"{column.name}({column.unit})" if column.unit else column.name
+            raise DataError(
+                f"{shown(path)} row 1 must name a column {due!r}, got {quoted(' '.join(names))}; is it a trace of"
+                " another format?"
+            )
+        at.append(found)
+    return RowShape(separator, tuple(at), len(names), is_exact=False)
 
 
 def _blocks(path: Path, stream: BinaryIO) -> Iterator[bytes]:
@@ -97,23 +133,24 @@ def _blocks(path: Path, stream: BinaryIO) -> Iterator[bytes]:
 class _Rows:
     """Columns as far as they have been read, with the checks across blocks."""
 
-    def __init__(self, path: Path, columns: Sequence[TraceColumn], width: int) -> None:
-        self._path, self._columns, self._width = shown(path), columns, width
+    def __init__(self, path: Path, columns: Sequence[TraceColumn], shape: RowShape, first_row: int) -> None:
+        self._path, self._columns, self._shape = shown(path), columns, shape
         self._pieces: dict[str, list[NDArray[np.float64]]] = {column.name: [] for column in columns}
         self._n_rows = 0
         self._blank_row: int | None = None
-        self.next_row = 1
+        self._next_row = first_row
 
     def append(self, block: bytes) -> None:
         """Take the rows of a block of whole lines."""
-        n_lines = self._check_widths(block)
-        if words := block.split():
-            self._n_rows += len(words) // self._width
+        n_lines, n_rows = self._check_widths(block)
+        if n_rows:
+            words, width = self._shape.words(block, n_rows), self._shape.width
+            self._n_rows += n_rows
             if self._n_rows > MAX_ROWS:
                 raise DataError(f"{self._path} has more than {MAX_ROWS} rows; shorten it")
-            for column in self._columns:
-                self._pieces[column.name].append(self._checked(column, words[column.at :: self._width]))
-        self.next_row += n_lines
+            for column, at in zip(self._columns, self._shape.at, strict=True):
+                self._pieces[column.name].append(self._checked(column, words[at::width]))
+        self._next_row += n_lines
 
     def columns(self) -> Columns:
         """All rows, column by column.
@@ -125,71 +162,52 @@ class _Rows:
             raise DataError(f"{self._path} holds no rows; name the file of a link trace")
         return {name: np.concatenate(self._pieces.pop(name)) for name in list(self._pieces)}
 
-    def _check_widths(self, block: bytes) -> int:
-        """Number of lines in a block, after a check that each has the words that are due."""
-        raw = np.frombuffer(block, np.uint8)
-        is_space = _IS_SPACE[raw]
-        begins = ~is_space
-        begins[1:] &= is_space[:-1]
-        line_ends = np.flatnonzero(raw == _NEWLINE)
-        if raw[-1] != _NEWLINE:
-            line_ends = np.append(line_ends, len(raw) - 1)
-        n_words = np.add.reduceat(begins, np.append(0, line_ends[:-1] + 1), dtype=np.int64)
+    def _check_widths(self, block: bytes) -> tuple[int, int]:
+        """Number of lines in a block, and of rows among them, after a check that each has the words that are due."""
+        n_words = row_widths(block, self._shape.separator)
         filled = np.flatnonzero(n_words)
         last = int(filled[-1]) if len(filled) else -1
         if last >= 0 and self._blank_row is not None:
             self._refuse_width(self._blank_row, 0)
-        if len(wrong := np.flatnonzero(n_words[: last + 1] != self._width)):
-            self._refuse_width(self.next_row + int(wrong[0]), int(n_words[wrong[0]]))
+        if last >= 0 and not self._shape.is_exact and n_words[0] >= self._shape.width:
+            self._shape = self._shape.of_width(int(n_words[0]))  # rows are as wide as the first of them
+        if len(wrong := np.flatnonzero(n_words[: last + 1] != self._shape.width)):
+            self._refuse_width(self._next_row + int(wrong[0]), int(n_words[wrong[0]]))
         if last + 1 < len(n_words) and self._blank_row is None:
-            self._blank_row = self.next_row + last + 1
-        return len(n_words)
+            self._blank_row = self._next_row + last + 1
+        return len(n_words), last + 1
 
     def _refuse_width(self, row: int, n_words: int) -> None:
-        raise DataError(f"{self._path} row {row} has {n_words} values where {self._width} are due; repair or remove it")
+        raise DataError(
+            f"{self._path} row {row} has {n_words} values where {self._shape.width} are due; repair or remove it"
+        )
 
     def _checked(self, column: TraceColumn, words: list[bytes]) -> NDArray[np.float64]:
-        values = _numbers(words)
+        values = instants(words) if column.is_instant else numbers(words)
         where, name = f"{self._path} row", column.name
         if len(wrong := np.flatnonzero(~np.isfinite(values))):
-            row, word = self.next_row + int(wrong[0]), words[wrong[0]][:MAX_WORD].decode("ascii", "backslashreplace")
-            raise DataError(f"{where} {row}: {name} must be a finite number, got {quoted(word)}")
+            row, word = self._next_row + int(wrong[0]), words[wrong[0]][:SHOWN_WORD].decode("ascii", "backslashreplace")
+            due = "a time like 2019.12.16_13.40.04" if column.is_instant else "a finite number"
+            raise DataError(f"{where} {row}: {name} must be {due}, got {quoted(word)}")
         if len(wrong := np.flatnonzero((values < column.lowest) | (values > column.highest))):
             raise DataError(
-                f"{where} {self.next_row + int(wrong[0])}: {name} must lie from {column.lowest:g} to"
+                f"{where} {self._next_row + int(wrong[0])}: {name} must lie from {column.lowest:g} to"
                 f" {column.highest:g}, got {values[wrong[0]]:g}"
             )
-        if column.whole and len(wrong := np.flatnonzero(values != np.floor(values))):
-            row, value = self.next_row + int(wrong[0]), values[wrong[0]]
+        if column.is_whole and len(wrong := np.flatnonzero(values != np.floor(values))):
+            row, value = self._next_row + int(wrong[0]), values[wrong[0]]
             raise DataError(f"{where} {row}: {name} must be a whole number, got {value:.15g}")
-        self._check_order(column, values)
+        if column.ascends:
+            self._check_order(column, values)
         return values
 
     def _check_order(self, column: TraceColumn, values: NDArray[np.float64]) -> None:
-        if not column.order:
-            return
         pieces = self._pieces[column.name]
         before = float(pieces[-1][-1]) if pieces else -np.inf
-        steps = np.diff(values, prepend=before)
-        if len(wrong := np.flatnonzero(steps <= 0.0 if column.order == "rising" else steps < 0.0)):
+        if len(wrong := np.flatnonzero(np.diff(values, prepend=before) < 0.0)):
             at = int(wrong[0])
-            asked = "above" if column.order == "rising" else "no less than"
             raise DataError(
-                f"{self._path} row {self.next_row + at}: {column.name} must be {asked} that of the row before"
-                f" ({values[at - 1] if at else before:.15g}), got {values[at]:.15g}"
+                f"{self._path} row {self._next_row + at}: {column.name} must be no less than that of the row before"
+                f" ({values[at - 1] if at else before:.15g}), got {values[at]:.15g}; give runs that were joined a file"
+                " each"
             )
-
-
-def _numbers(words: list[bytes]) -> NDArray[np.float64]:
-    """[n] NaN where a word is no number."""
-    if max(map(len, words)) <= MAX_WORD:  # an array of words is as wide as the longest
-        with suppress(ValueError):
-            return np.array(words).astype(np.float64)
-    return np.array([_number(word) for word in words])
-
-
-def _number(word: bytes) -> float:
-    try:
-        return float(word) if len(word) <= MAX_WORD else np.nan
-    except ValueError:
-        return np.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from ...datasets.traces.link_traces import (
     RateTrace,
     ReceptionTraces,
     read_cicv5g,
+    read_gnettrack,
     read_mahimahi,
     read_pensieve,
     read_receptions,
@@ -24,11 +26,14 @@ from ...emulator.network.channels.traces import RecordedDelay, RecordedLoss, Rec
 from ...emulator.network.loss import LossProcess
 from ..schema.link_numbers import TraceSection
 
-_READERS: dict[str, Callable[[Path], Any]] = {
-    "mahimahi": read_mahimahi,
-    "pensieve": read_pensieve,
-    "cicv5g": read_cicv5g,
-    "reception": read_receptions,
+#: Format and direction -> reader; only logs of both directions have one.
+_READERS: dict[tuple[str, str], Callable[[Path], Any]] = {
+    ("mahimahi", ""): read_mahimahi,
+    ("pensieve", ""): read_pensieve,
+    ("gnettrack", "downlink"): partial(read_gnettrack, direction="downlink"),
+    ("gnettrack", "uplink"): partial(read_gnettrack, direction="uplink"),
+    ("cicv5g", ""): read_cicv5g,
+    ("reception", ""): read_receptions,
 }
 
 
@@ -50,7 +55,7 @@ class TraceFiles:
     """Trace files, each read once."""
 
     def __init__(self) -> None:
-        self._read: dict[tuple[str, str], Any] = {}
+        self._read: dict[tuple[str, str, str], Any] = {}
 
     def replay(self, section: TraceSection, stretch_to_s: float | None, draws: np.random.Generator) -> Replay:
         """Replay of one direction of an edge.
@@ -65,7 +70,7 @@ class TraceFiles:
         """
         file = section.files[int(draws.integers(len(section.files)))]
         offset = float(draws.random()) if section.random_start else 0.0
-        trace = self._trace(section.format, file)
+        trace = self._trace(section, file)
         if isinstance(trace, ReceptionTraces):
             return Replay(loss=_losses(Path(file), trace, draws, offset))
         if isinstance(trace, DelayTrace):
@@ -76,10 +81,13 @@ class TraceFiles:
             return Replay(pace=RecordedRate(*trace, stretch_to_s, offset))
         return Replay(pace=RecordedOpportunities(trace, stretch_to_s, offset))
 
-    def _trace(self, kind: str, file: str) -> NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces:
-        if (kind, file) not in self._read:
-            self._read[kind, file] = _READERS[kind](Path(file))
-        trace: NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces = self._read[kind, file]
+    def _trace(
+        self, section: TraceSection, file: str
+    ) -> NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces:
+        kind = (section.format, section.direction if section.format == "gnettrack" else "")
+        if (*kind, file) not in self._read:
+            self._read[*kind, file] = _READERS[kind](Path(file))
+        trace: NDArray[np.float64] | RateTrace | DelayTrace | ReceptionTraces = self._read[*kind, file]
         return trace
 
 

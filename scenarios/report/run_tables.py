@@ -193,6 +193,7 @@ _COUNTERS = {
     "late_messages": "late",
     "overtaken_messages": "overtaken by newer ones",
     "waiting_messages": "still queued at the end",
+    "packets": "packets",
     "lost_packets": "packets lost",
     "retransmissions": "packets sent again",
 }

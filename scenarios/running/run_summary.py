@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ...emulator.recorder import Recorder
 from ...models.rules.local_rule import GLOBAL
 from ..links.radio_links import RadioLinks
 from ..recording.inspection import plot_recording
@@ -61,7 +62,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
         ),
         "baselines": by_group(task, members, baselines),
         **({"value": value, "value_time_s": valued_s - trained_s} if value else {}),
-        "traffic": emulation.recorder.traffic.as_dict(),
+        "traffic": _traffic(emulation.recorder),
         **_server(emulation),
         **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
         "exports": exports,
@@ -92,6 +93,12 @@ def _facts(run: PlayedRun) -> dict[str, Any]:
         "energy_j": sum(emulation.recorder.energy_j.values()),
         "trace_hash": emulation.recorder.trace_hash,
     }
+
+
+def _traffic(recorder: Recorder) -> dict[str, Any]:
+    """Counters of messages and packets; those of packets sent only where they were counted from the first message."""
+    packets = sum(edge.packets for edge in recorder.edges.values())
+    return {**recorder.traffic.as_dict(), **({"packets": packets} if recorder.counts_edges else {})}
 
 
 def _server(emulation: Emulation) -> dict[str, Any]:

@@ -96,8 +96,10 @@ class TraceSection(Section):
 
     Attributes:
         files: traces; every direction of an edge draws one of them.
-        format: "mahimahi" (capacity, packet by packet), "pensieve" (capacity, second by second), "cicv5g" (delays) or
-            "reception" (which packets arrive; every direction draws a row).
+        format: "mahimahi" (capacity, packet by packet), "pensieve" (capacity, second by second), "gnettrack" (the same,
+            in the CSV logs of G-NetTrack), "cicv5g" (delays) or "reception" (which packets arrive; every direction
+            draws a row).
+        direction: which rate of a log of G-NetTrack is taken.
         at_end: "loop" begins anew, "stretch" makes one replay last `stretch_to_s`, and begins anew then.
         stretch_to_s: simulated seconds; may be left out with `data.mode = "live"`, whose runs have a known length.
         random_start: every direction begins somewhere else; else all begin at the beginning.
@@ -105,7 +107,8 @@ class TraceSection(Section):
     """
 
     files: tuple[str, ...] = ()
-    format: Literal["mahimahi", "pensieve", "cicv5g", "reception"] = "mahimahi"
+    format: Literal["mahimahi", "pensieve", "gnettrack", "cicv5g", "reception"] = "mahimahi"
+    direction: Literal["downlink", "uplink"] = "downlink"
     at_end: Literal["loop", "stretch"] = "loop"
     stretch_to_s: Annotated[float, Field(gt=0.0)] | None = None
     random_start: bool = False
@@ -113,6 +116,11 @@ class TraceSection(Section):
 
     @pydantic.model_validator(mode="after")
     def _ends_somehow(self) -> Self:
+        if self.direction != "downlink" and self.format != "gnettrack":
+            raise ConfigError(
+                f"trace.direction = {self.direction!r} needs trace.format = 'gnettrack', whose rows have both, got"
+                f" {self.format!r}; leave it out"
+            )
         if self.at_end == "stretch" and self.format == "reception":
             raise ConfigError(
                 "trace.at_end = 'stretch' needs a trace with times, which format = 'reception' has not; use 'loop'"

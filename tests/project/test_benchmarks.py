@@ -54,6 +54,7 @@ SMALL = {
     "maps": ["--rounds", "3", "--head-sizes", "128", "--compressions", "0.1", "0.23"],
     "links": ["--nodes", "10", "--messages", "200", "--repeats", "1"],
     "messages": ["--nodes", "10", "--degree", "4", "--rounds", "2", "--repeats", "1", "--floats", "8", "2000"],
+    "traces": ["--megabytes", "0.1"],
     "hub": ["--peers", "5", "--messages", "20", "--together", "2", "--repeats", "2", "--kilobytes", "1"],
     "scale": [
         "--clients",
@@ -100,6 +101,12 @@ def assert_spread(figures: dict[str, float]) -> None:
 def test_every_benchmark_is_tried_here() -> None:
     scripts = {path.stem for path in BENCHMARKS.glob("[!_]*.py")} - {"machine"}
     assert scripts == SMALL.keys()
+
+
+def test_the_trace_benchmark_reads_every_text_format(capsys: pytest.CaptureFixture[str]) -> None:
+    formats = report("traces", capsys)["formats"]
+    assert formats.keys() == {"mahimahi", "pensieve", "cicv5g", "gnettrack"}
+    assert all(one["rows"] > 100 and one["seconds"] >= 0.0 for one in formats.values())
 
 
 def test_an_export_traces_what_torch_computes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,8 @@ import tempfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sheafedge.datasets.traces import link_traces, trace_columns
-from sheafedge.datasets.traces.link_traces import read_cicv5g, read_mahimahi, read_pensieve, read_receptions
+from sheafedge.datasets.traces.link_traces import (
+    read_cicv5g,
+    read_gnettrack,
+    read_mahimahi,
+    read_pensieve,
+    read_receptions,
+)
+from sheafedge.datasets.traces.trace_rows import instants
 from sheafedge.emulator.contracts import DataError
 from sheafedge.emulator.network.channels.traces import OPPORTUNITY_BYTES, RecordedOpportunities
 
@@ -52,18 +62,75 @@ def test_a_line_of_pensieve_is_a_second_and_a_rate(write: Write) -> None:
     np.testing.assert_array_equal(trace.rate_bps, [2.5e6, 0.0, 1e7])
 
 
-def test_a_line_of_cicv5g_is_a_round_trip_with_place_and_signal(write: Write) -> None:
+def test_a_line_of_cicv5g_is_a_round_trip(write: Write) -> None:
     trace = read_cicv5g(write("\n".join([HEADER, *ROWS, ""])))
     np.testing.assert_allclose(trace.time_s, [0.0, 0.055])
     np.testing.assert_array_equal(trace.round_trip_s, [0.042, 0.024])
-    np.testing.assert_array_equal(trace.position_m, [[328972.92, 3463463.80], [328972.58, 3463463.99]])
-    np.testing.assert_array_equal(trace.speed_m_s, [6.54, 6.5])
-    np.testing.assert_array_equal(trace.sinr_db, [8.0, -3.0])
-    np.testing.assert_array_equal(trace.rsrp_dbm, [-71.0, -90.0])
 
 
 def cicv5g(*rows: str) -> str:
     return "\n".join([HEADER, *rows])
+
+
+def gnettrack(*stamps: str, rate: int = 7) -> str:
+    """A log as the application writes it, shortened to some of its columns."""
+    rows = [f"{stamp},-8.39,51.89,B,5G,-,{rate}" for stamp in stamps]
+    return "\n".join(["Timestamp,Longitude,Latitude,Operatorname,NetworkMode,RSSI,DL_bitrate", *rows, ""])
+
+
+#: Files as they are published, beside those of ten columns: a wider first line and rows, wider rows alone, a sheet
+#: saved as CSV by two programs, and one with tabs and cells that were empty.
+WIDER = " 328969.38 3463475.67 2.01"
+SHAPES = {
+    "13 columns": "\n".join([f"{HEADER} currentX(m) currentY currentHeading(rad)", *(row + WIDER for row in ROWS)]),
+    "10 names, 12 values": "\n".join([HEADER, *(f"{row} 328969.38 3463475.67" for row in ROWS)]),
+    "commas": "\n".join([HEADER.replace(" ", ","), *(row.strip().replace(" ", ",") for row in ROWS)]),
+    "a sheet": "\ufeff" + "\r\n".join([HEADER.replace(" ", ";"), *(row.strip().replace(" ", ";") for row in ROWS), ""]),
+    "quotes": "\n".join(['"' + one.strip().replace(" ", '","') + '"' for one in (HEADER, *ROWS)]),
+    "tabs": "\n".join(
+        [f"{HEADER} more".replace(" ", "\t"), *(row.replace(" ", "\t") + "\t" for row in ROWS), "\t", ""]
+    ),
+    "other columns": "delay(ms),pub_time(ms)\n42,1721200386667\n24,1721200386722\n",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_published_shape_of_cicv5g_says_the_same(shape: str, write: Write) -> None:
+    trace = read_cicv5g(write(SHAPES[shape]))
+    np.testing.assert_allclose(trace.time_s, [0.0, 0.055])
+    np.testing.assert_array_equal(trace.round_trip_s, [0.042, 0.024])
+
+
+def test_rates_of_one_instant_become_their_mean_and_of_delays_the_last_counts(write: Write) -> None:
+    rates = read_pensieve(write("0 9\n0 3\n1 1\n1 2\n1 6\n2 5\n"))
+    np.testing.assert_array_equal(rates.time_s, [0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(rates.rate_bps, [6e6, 3e6, 5e6])
+    delays = read_cicv5g(write("pub_time(ms) delay(ms)\n100 1\n100 2\n150 3\n150 4\n"))
+    np.testing.assert_array_equal(delays.time_s, [0.0, 0.05])
+    np.testing.assert_array_equal(delays.round_trip_s, [0.002, 0.004])
+
+
+def test_a_log_of_gnettrack_has_seconds_and_rates_of_both_directions(write: Write) -> None:
+    log = (
+        "Timestamp,NetworkMode,DL_bitrate,UL_bitrate,State\n"
+        "2019.12.31_23.59.59,5G,5000,7,D\n2020.01.01_00.00.00,LTE,100,8,D\n"
+        "2020.01.01_00.00.00,5G,300,10,I\n2020.01.01_00.00.07,5G,0,11,D\n"
+    )
+    down = read_gnettrack(write(log))
+    np.testing.assert_array_equal(down.time_s - down.time_s[0], [0.0, 1.0, 8.0])
+    assert down.time_s[0] == datetime(2019, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+    np.testing.assert_array_equal(down.rate_bps, [5e6, 2e5, 0.0])
+    np.testing.assert_array_equal(read_gnettrack(write(log), "uplink").rate_bps, [7e3, 9e3, 11e3])
+
+
+FIRST_DAY = datetime(1970, 1, 2, tzinfo=UTC).replace(tzinfo=None)
+
+
+@given(st.lists(st.datetimes(FIRST_DAY, FIRST_DAY + timedelta(days=80_000)), min_size=1, max_size=30))
+def test_instants_are_those_of_the_calendar(moments: list[datetime]) -> None:
+    whole = [moment.replace(microsecond=0, tzinfo=UTC) for moment in moments]
+    words = [f"{moment:%Y.%m.%d_%H.%M.%S}".encode() for moment in whole]
+    np.testing.assert_array_equal(instants(words), [moment.timestamp() for moment in whole])
 
 
 MALFORMED: dict[str, tuple[Callable[[Path], object], str | bytes, str]] = {
@@ -80,24 +147,52 @@ MALFORMED: dict[str, tuple[Callable[[Path], object], str | bytes, str]] = {
     "infinitely late": (read_mahimahi, "1\ninf\n", r"row 2: milliseconds must be a finite number, got 'inf'"),
     "binary": (read_mahimahi, b"\x00\xff\xfe1\n2\n", r"row 1: milliseconds must be a finite number, got '\\x00"),
     "an endless word": (read_mahimahi, b"1\n" + b"9" * 5000 + b"\n", r"row 2: milliseconds must be a finite number"),
-    "a time that stands": (read_pensieve, "0 1\n1 2\n1 3\n", r"row 3: seconds must be above that of the row before"),
+    "a time that falls": (
+        read_pensieve,
+        "0 1\n2 2\n1 3\n",
+        r"row 3: seconds must be no less than that of the row before",
+    ),
+    "a time that stands": (read_pensieve, "1 1\n1 2\n1 3\n", r"has one instant in all rows, 1;"),
+    "a clock of a spreadsheet": (read_pensieve, "0 1\n" + "1.7e9 1\n" * 101, r"row 2 begins 101 rows of one instant"),
     "a rate below zero": (read_pensieve, "0 1\n1 -2\n", r"row 2: Mbit/s must lie from 0 to 1e\+07, got -2"),
     "a rate that is none": (read_pensieve, "0 1\n1 nan\n", r"row 2: Mbit/s must be a finite number, got 'nan'"),
-    "no rate at all": (read_pensieve, "0 5\n1 0\n", r"a rate above 0 Mbit/s"),
-    "one row": (read_pensieve, "0 5\n", r"a rate above 0 Mbit/s"),
-    "another format": (read_cicv5g, "0 1\n", r"row 1 must begin with 'pub_time\(ms\)"),
+    "no rate at all": (read_pensieve, "0 5\n1 0\n", r"row 2 or a later one must have a rate above 0"),
+    "one row": (read_pensieve, "0 5\n", r"has one instant"),
+    "another format": (read_cicv5g, "0 1\n", r"row 1 must name a column 'pub_time\(ms\)', got '0 1'"),
+    "delays in seconds": (read_cicv5g, HEADER.replace("delay(ms)", "delay(s)"), r"must name a column 'delay\(ms\)'"),
+    "a workbook": (read_cicv5g, b"PK\x03\x04" + bytes(90), r"is a workbook or an archive, whatever its name"),
+    "an empty cell": (
+        read_cicv5g,
+        "pub_time(ms),x,delay(ms)\n1,,2\n2,,\n",
+        r"row 3: delay must be a finite number, got ''",
+    ),
+    "a short row of a sheet": (read_cicv5g, "pub_time(ms),delay(ms),x\n1,2,\n2,3\n", r"row 3 has 2 values where 3 are"),
+    "rows of two widths": (read_cicv5g, cicv5g(ROWS[0] + " 1 2", ROWS[1]), r"row 3 has 10 values where 12 are due"),
+    "no date": (read_gnettrack, gnettrack("2019.12.16_13.40.04", "13.40.05"), r"row 3: Timestamp must be a time like"),
+    "a day that is none": (read_gnettrack, gnettrack("2019.02.30_13.40.04"), r"row 2: Timestamp must be a time like"),
+    "an hour that is none": (read_gnettrack, gnettrack("2019.02.03_24.40.04"), r"got '2019\.02\.03_24\.40\.04'"),
+    "no uplink": (partial(read_gnettrack, direction="uplink"), gnettrack("2019.02.03_04.40.04"), r"column 'UL_bitrate"),
+    "no rate of one row": (
+        read_gnettrack,
+        gnettrack("2019.12.16_13.40.04", "2019.12.16_13.40.05").replace(",7\n", ",-\n"),
+        r"row 2: DL_bitrate must be a finite number, got '-'",
+    ),
     "a short row": (read_cicv5g, cicv5g(ROWS[0], "1 2 3"), r"row 3 has 3 values where 10 are due"),
     "an early answer": (
         read_cicv5g,
         cicv5g(ROWS[0], ROWS[1].replace(" 24 ", " -24 ")),
         r"delay must lie from 0 .*, got -24",
     ),
-    "rows in disorder": (read_cicv5g, cicv5g(*reversed(ROWS)), r"row 3: pub_time must be above .* \(1721200386722\)"),
+    "rows in disorder": (
+        read_cicv5g,
+        cicv5g(*reversed(ROWS)),
+        r"row 3: pub_time must be no less than .* \(1721200386722\), got 1721200386667; give runs",
+    ),
     "a rate that overflows": (read_pensieve, "0 1\n1 1e300\n", r"row 2: Mbit/s must lie from 0 to 1e\+07, got 1e\+300"),
     "a gap between blocks": (read_mahimahi, "1\n" * 30 + "\n" * 30 + "2\n", r"row 31 has 0 values where 1 are due"),
     "back in time in another block": (read_mahimahi, "5\n" * 30 + "4\n", r"row 31: .* \(5\), got 4"),
     "a line without an end": (read_mahimahi, "1\n" + "9" * 70_000, r"a line of more than 65536 bytes"),
-    "one round trip": (read_cicv5g, cicv5g(ROWS[0]), r"row 2 is the only one"),
+    "one round trip": (read_cicv5g, cicv5g(ROWS[0]), r"has one instant in all rows"),
 }
 
 
@@ -113,7 +208,7 @@ def test_a_malformed_trace_is_refused_with_its_file_and_row(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("read", [read_mahimahi, read_pensieve, read_cicv5g, read_receptions])
+@pytest.mark.parametrize("read", [read_mahimahi, read_pensieve, read_gnettrack, read_cicv5g, read_receptions])
 def test_a_file_that_cannot_be_read_is_named(read: Callable[[Path], object], tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(DataError, match=str(path)):
@@ -153,6 +248,23 @@ def test_memory_holds_the_numbers_of_a_trace_and_one_block(write: Write) -> None
     assert 2 * words_of_a_block < 250 * n_rows  # what all words at once, in lists of lists, took
 
 
+def test_memory_holds_two_columns_of_a_wide_table_and_one_block(write: Write) -> None:
+    """Rows of 13 columns, 35 MB of them."""
+    n_rows = 150_000
+    row = "{} 9 20 " + " ".join(["3463475.560000000055879"] * 10) + "\n"
+    path = write(f"{HEADER} a b c\n" + "".join(row.format(50 * at) for at in range(n_rows)))
+    assert path.stat().st_size > 35e6
+    tracemalloc.start()
+    try:
+        trace = read_cicv5g(path)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(trace.time_s) == n_rows
+    # one block: its words as objects, and where they begin in 8 bytes each; ten columns of 8 bytes a row
+    assert peak_bytes < 16 * trace_columns.BLOCK_BYTES + 10 * 8 * n_rows < path.stat().st_size
+
+
 @pytest.mark.parametrize("read", [read_mahimahi, read_receptions])
 def test_what_is_no_file_is_not_waited_for(read: Callable[[Path], object], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
@@ -165,43 +277,35 @@ def test_what_is_no_file_is_not_waited_for(read: Callable[[Path], object], tmp_p
 # --- receptions -------------------------------------------------------------------------------------------------------
 
 
-def arrays(**changes: Any) -> dict[str, Any]:
-    received = np.array([[True, False, True], [False, False, True]])
-    whole = {
-        "received": received,
-        "rssi": np.where(received, 40, -1).astype(np.int16),
-        "noise_dbm": np.array([-20, -10]),
-        "tx": np.array(["1-1", "1-2"]),
-        "rx": np.array(["2-1", "2-2"]),
-    }
-    return {name: values for name, values in {**whole, **changes}.items() if values is not None}
+RECEIVED = np.array([[True, False, True], [False, False, True]])
 
 
-def test_receptions_are_read_link_by_link(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "r.npz", **arrays())
-    traces = read_receptions(tmp_path / "r.npz")
-    np.testing.assert_array_equal(traces.received, arrays()["received"])
-    np.testing.assert_array_equal(traces.noise_dbm, [-20.0, -10.0])
-    assert traces.receiver.tolist() == ["2-1", "2-2"]
+@pytest.mark.parametrize("values", [RECEIVED, RECEIVED.astype(np.uint8), RECEIVED.astype(np.int64)])
+def test_receptions_are_read_link_by_link(values: NDArray[Any], tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "r.npz", received=values)
+    np.testing.assert_array_equal(read_receptions(tmp_path / "r.npz").received, RECEIVED)
+
+
+def test_one_link_needs_one_axis_and_other_arrays_are_not_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "r.npz", received=RECEIVED[0], rssi=np.array([{}], dtype=object))
+    np.testing.assert_array_equal(read_receptions(tmp_path / "r.npz").received, RECEIVED[:1])
 
 
 FALSE_ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
-    "none": ({"received": None}, "holds no array 'received'; a reception trace has received, rssi"),
-    "numbers": ({"received": np.ones((2, 3))}, "received has type float64 and 2 axes"),
-    "one link": ({"received": np.ones(3, dtype=bool)}, "received has type bool and 1 axes"),
-    "no packet": ({"received": np.ones((2, 0), dtype=bool), "rssi": np.ones((2, 0), dtype=int)}, "so no packet"),
-    "other shapes": ({"rssi": np.ones((2, 4), dtype=int)}, r"rssi has shape \(2, 4\) where received \(2, 3\)"),
-    "too few names": ({"tx": np.array(["a"])}, r"tx has shape \(1,\)"),
-    "objects": ({"tx": np.array([{}, {}], dtype=object)}, "tx has type object"),
-    "a lost packet that was heard": ({"rssi": np.full((2, 3), 40)}, "rssi row 1 has a value for a lost packet"),
-    "no noise": ({"noise_dbm": np.array([1.0, np.nan])}, "noise_dbm row 2 must lie from -300 to 100, got nan"),
+    "none": ({"arrived": RECEIVED}, "holds no array 'received' among its 1;"),
+    "fractions": ({"received": np.ones((2, 3))}, "received has type float64 and 2 axes"),
+    "one packet of no link": ({"received": np.array(True)}, r"received has shape \(\)"),
+    "a cube": ({"received": np.ones((2, 2, 2), dtype=bool)}, r"received has shape \(2, 2, 2\), due is"),
+    "no packet": ({"received": np.ones((2, 0), dtype=bool)}, r"received has shape \(2, 0\)"),
+    "objects": ({"received": np.array([{}, {}], dtype=object)}, "received has type object"),
+    "signal strengths": ({"received": np.array([[0, 1], [1, -70]])}, "received row 2 must be 0 or 1, got -70"),
 }
 
 
 @pytest.mark.parametrize("case", FALSE_ARRAYS)
 def test_false_arrays_are_refused(case: str, tmp_path: Path) -> None:
-    changes, sentence = FALSE_ARRAYS[case]
-    np.savez(tmp_path / "r.npz", **arrays(**changes))
+    arrays, sentence = FALSE_ARRAYS[case]
+    np.savez(tmp_path / "r.npz", **arrays)
     with pytest.raises(DataError, match=sentence):
         read_receptions(tmp_path / "r.npz")
 
@@ -239,7 +343,7 @@ def test_a_hostile_file_is_an_error_and_no_crash(case: str, write: Write) -> Non
 
 
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    np.savez_compressed(tmp_path / "r.npz", **arrays())
+    np.savez_compressed(tmp_path / "r.npz", received=RECEIVED)
     monkeypatch.setattr(link_traces, "MAX_ARRAY_BYTES", 5)
     with pytest.raises(DataError, match=r"received has shape \(2, 3\) and so 6 bytes; at most 5 are read"):
         read_receptions(tmp_path / "r.npz")

@@ -53,9 +53,12 @@ def files(tmp_path: Path) -> Mapping[str, str]:
     )
     (tmp_path / "cicv5g").write_text(f"{header}\n1000 1 60 0 0 0 0 x 1 1\n2000 1 20 0 0 0 0 x 1 1\n")
     received = np.random.default_rng(0).random((6, 50)) < 0.7
-    names = np.array(["a"] * 6)
+    stamps = ("2019.12.16_13.40.00", "2019.12.16_13.40.01", "2019.12.16_13.40.03")
+    (tmp_path / "gnettrack").write_text(
+        "Timestamp,DL_bitrate,UL_bitrate\n" + "".join(f"{stamp},{8 * at},80\n" for at, stamp in enumerate(stamps))
+    )
     with (tmp_path / "reception").open("wb") as file:
-        np.savez(file, received=received, rssi=np.where(received, 9, -1), noise_dbm=np.zeros(6), tx=names, rx=names)
+        np.savez(file, received=received)
     return {path.name: str(path) for path in tmp_path.iterdir()}
 
 
@@ -267,6 +270,18 @@ def test_a_trace_of_every_format_is_replayed(
     """3000 bytes: two opportunities; 1000 in the first and 2000 at 2000 per second, ...; half a round trip of 60 ms."""
     scenario = plain.edited({**traced(files, kind), "link.retry_limit": 0})
     assert list(arrivals(links_of(scenario), 3000).values()) == pytest.approx([expected_s] * 6, abs=ROUNDING)
+
+
+def test_a_log_of_both_directions_is_replayed_in_the_one_that_is_asked_for(
+    plain: Scenario, files: Mapping[str, str]
+) -> None:
+    """1000 bytes from the beginning: at 8 kbit/s, and at 80."""
+    down = plain.edited({**traced(files, "gnettrack"), "link.retry_limit": 0})
+    up = down.edited({"links.trace.direction": "uplink"})
+    for scenario, expected_s in ((down, 1.0), (up, 0.1)):
+        assert arrivals(links_of(scenario), 1000)[0, 1] == pytest.approx(expected_s, abs=ROUNDING)
+    with pytest.raises(ConfigError, match=r"trace.direction = 'uplink' needs trace.format = 'gnettrack'"):
+        plain.edited({**traced(files, "pensieve"), "links.trace.direction": "uplink"})
 
 
 def test_directions_replay_rows_of_their_own(plain: Scenario, files: Mapping[str, str]) -> None:
