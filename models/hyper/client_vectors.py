@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -108,7 +109,8 @@ class ClientVectors:
         """Embeddings [..., width] of a root mean square of 1, where that is asked for; those that are 0 stay 0."""
         if not self._settings.normalize:
             return embeddings
-        return torch.nn.functional.normalize(embeddings, dim=-1) * self.width**0.5
+        unit: Tensor = torch.nn.functional.normalize(embeddings, dim=-1)
+        return unit * math.sqrt(self.width)
 
     def _graph(self, values: Tensor, known: Tensor) -> Tensor:
         if self._settings.diffusion == "none":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..client_model import ClientModel
 from ..codecs.codec_table import CODECS
 from ..sharing.chained_learner import Inputs, Logits
 from ..sharing.payload import to_payload, to_tensor
-from ..state.tensors import restore_tensor, to_array
+from ..state.tensors import finite, restore_tensor, to_array
 from ..training.client_setup import ClientSetup
 from ..training.local_training import local_training
 from ..training.training_rows import TrainingRows
@@ -139,11 +138,10 @@ class HyperClient:
         return {"fused": self._training.predict(inputs)}
 
     def health(self) -> Mapping[str, float]:
-        """Training loss, once there is one, and how far local steps have led from the generated backbone, relative."""
+        """Training loss, and how far local steps have led from the backbone as it was received, relative to it."""
         away = torch.linalg.vector_norm(self._backbone.vector() - self._received)
         norm = torch.linalg.vector_norm(self._received).clamp_min(1e-12)
-        loss = {} if math.isnan(self._training.loss) else {"loss": self._training.loss}  # late clients wait
-        return {**loss, "update_norm": float(away / norm)}
+        return {"loss": self._training.loss, "update_norm": finite(float(away / norm))}
 
     def state(self) -> State:
         return {

@@ -15,7 +15,7 @@ from ..codecs.codec_table import CODECS
 from ..hyper_settings import HyperSettings
 from ..sharing.payload import to_payload, to_tensor
 from ..state.module_state import module_state, optimizer_state, restore_module, restore_optimizer, stream_states
-from ..state.tensors import finite, restored_tensor, to_array
+from ..state.tensors import restored_tensor, to_array
 from ..training.client_setup import ClientSetup
 from .client_vectors import ClientVectors
 from .generated_parts import common_width, generated_parts
@@ -72,7 +72,7 @@ class HyperServer:
         self._rows: list[Tensor] = []
         self._answers: list[Tensor] = []
         self._changes: dict[NodeId, Tensor] = {}
-        self._heard, self._refused, self._owed, self._change_norm = 0, 0, 0.0, 0.0
+        self._heard, self._refused, self._owed = 0, 0, 0.0
         self._forward_flops: dict[int, float] = {}
 
     @property
@@ -149,13 +149,12 @@ class HyperServer:
             torch.autograd.backward(self._answers, gradients)
             self._optimizer.step()
             self._owed = 2.0 * self._generation_flops()
-        square = sum(float(change.square().sum()) for change in self._changes.values())
-        self._heard, self._change_norm = len(self._changes), finite(square**0.5)
+        self._heard = len(self._changes)
         self._changes, self._exchange, self._answers = {}, None, []
 
     def figures(self) -> Mapping[str, float]:
-        """Clients that the last step heard, what was refused so far, the size of updates, and the graph of clients."""
-        found = {"heard": self._heard, "refused": self._refused, "update_norm": self._change_norm}
+        """Clients that the last step heard, messages that were refused so far, and the graph of clients."""
+        found: dict[str, float] = {"heard": self._heard, "refused": self._refused}
         if self._schedule.refresh_every:
             found |= self.vectors.figures()
         diffusion = self.generator.diffusion
@@ -178,14 +177,13 @@ class HyperServer:
             "heard": self._heard,
             "refused": self._refused,
             "owed": self._owed,
-            "change_norm": self._change_norm,
             "energy": None if diffusion is None else diffusion.energy,
         }
 
     def restore(self, saved: SavedState) -> None:
         parts = saved.parts(
             *("generator", "optimizer", "vectors", "codecs", "exchange", "changes"),
-            *("heard", "refused", "owed", "change_norm", "energy"),
+            *("heard", "refused", "owed", "energy"),
         )
         restore_module(self.generator, parts["generator"])
         restore_optimizer(self._optimizer, parts["optimizer"])
@@ -198,7 +196,7 @@ class HyperServer:
                 one.refuse("belong to a client of this server", repr(name[:20]))
             self._changes[int(name)] = restored_tensor(one, self._start(int(name)))
         self._heard, self._refused = parts["heard"].count(), parts["refused"].count()
-        self._owed, self._change_norm = parts["owed"].number(), parts["change_norm"].number()
+        self._owed = parts["owed"].number()
         self._exchange, self._answers = None, []
         if parts["exchange"].state is not None:
             self._streams = parts["generator"].part("dropout").state

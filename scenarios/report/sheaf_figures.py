@@ -49,6 +49,19 @@ _CURVES = {
         "distance to the mean",
         "Consensus distance: norm of the shared parameters of a client less the mean of what it received.",
     ),
+    "update_norm": (
+        "change by local steps",
+        "Norm of what local steps have changed a generated backbone by, relative to the backbone as it was received.",
+    ),
+    "dirichlet_energy": (
+        "Dirichlet energy",
+        "Dirichlet energy of the server's features on its graph of clients, seen through the maps of its first layer.",
+    ),
+    "client_edges": ("edges between clients", "Edges of the graph of clients that the server draws from embeddings."),
+    "embedding_age": (
+        "age in exchanges",
+        "Mean age of the embeddings that the server uses, in exchanges, when it began to use them.",
+    ),
 }
 
 
