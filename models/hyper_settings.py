@@ -35,6 +35,9 @@ class HyperSettings:
         sheaf_step_size: alpha, of Adam on the diffusion.
         sheaf_weight_decay: of the diffusion.
         step_size: beta, of Adam on the hypernetwork.
+        output: what the hypernetwork answers: "dense", all parameters, or "factors", canonical factors of what is added
+            to every weight of the common start, ours; changes are then sent as factors too.
+        rank_ratio: how many times fewer numbers the factors of a weight have than the weight, at least 1.
         late_clients: number of clients, drawn by the seed, that join late: they send one embedding and receive one
             model of a server that does not learn from them, and then train their heads alone.
         join_round: round in which they train and send their embedding, with the exchange that then opens.
@@ -56,6 +59,8 @@ class HyperSettings:
     sheaf_step_size: float = 0.001
     sheaf_weight_decay: float = 5e-4
     step_size: float = 0.001
+    output: Literal["dense", "factors"] = "dense"
+    rank_ratio: float = 4.0
     late_clients: int = 0
     join_round: int = 1
 
@@ -68,4 +73,5 @@ class HyperSettings:
         require_finite_at_least("hyper.sheaf_step_size", self.sheaf_step_size, 0.0, "0 freezes the diffusion")
         require_finite_at_least("hyper.sheaf_weight_decay", self.sheaf_weight_decay, 0.0, "0 leaves it as it is")
         require_finite_at_least("hyper.step_size", self.step_size, 0.0, "0 freezes the hypernetwork")
+        require_finite_at_least("hyper.rank_ratio", self.rank_ratio, 1.0, "1 has as many numbers as the weight")
         require(self.late_clients >= 0, "hyper.late_clients", self.late_clients, "must be at least 0 (0: nobody)")

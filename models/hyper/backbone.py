@@ -70,10 +70,5 @@ class Backbone:
             parameter.data.copy_(values.view_as(parameter))
 
 
-def part_start(part: BackbonePart) -> Tensor:
-    """[size] initial values of a part."""
-    return torch.cat([parameter.detach().reshape(-1) for parameter in part.parameters]).clone()
-
-
 def _shapes(parameters: list[nn.Parameter]) -> str:
     return ", ".join("x".join(map(str, parameter.shape)) for parameter in parameters)

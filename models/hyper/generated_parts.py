@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ...emulator.contracts import ConfigError, NodeId
 from ..training.client_setup import ClientSetup
-from .backbone import backbone_parts, part_start
+from .backbone import backbone_parts
+from .part_answer import PartAnswer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +19,7 @@ class GeneratedPart:
 
     Attributes:
         name: unique among the parts.
-        start: [size] common initial values.
+        start: [size] answer that all begin with.
         owners: clients that have it.
     """
 
@@ -28,7 +29,7 @@ class GeneratedPart:
 
 
 def generated_parts(
-    setups: Sequence[ClientSetup], members: Mapping[str, Sequence[NodeId]]
+    setups: Sequence[ClientSetup], members: Mapping[str, Sequence[NodeId]], seed: int
 ) -> tuple[list[GeneratedPart], dict[NodeId, list[int]]]:
     """All parts, and of every client the numbers of its own in the order of its backbone.
 
@@ -43,7 +44,7 @@ def generated_parts(
         found = backbone_parts(setup.models["fused"], setup.training.personal_encoders)
         names[setup.group] = [part.name for part in found]
         for part in found:
-            starts.setdefault(part.name, part_start(part))
+            starts.setdefault(part.name, PartAnswer(part, setup.hyper, seed).start)
             owners.setdefault(part.name, set()).update(members[setup.group])
     numbers = {name: number for number, name in enumerate(starts)}
     parts = [GeneratedPart(name, start, frozenset(owners[name])) for name, start in starts.items()]

@@ -20,7 +20,8 @@ from ..state.tensors import finite, restore_tensor, to_array
 from ..training.client_setup import ClientSetup
 from ..training.local_training import local_training
 from ..training.training_rows import TrainingRows
-from .backbone import Backbone
+from .backbone import Backbone, backbone_parts
+from .part_answer import PartAnswer
 from .schedule import HyperSchedule
 
 #: Rows of one forward pass of an embedding.
@@ -63,20 +64,28 @@ class HyperClient:
         self._training = local_training(setup, "fused")
         self._n_steps = setup.training.local_steps
         self._backbone = Backbone(self._training.model, setup.training.personal_encoders)
-        self._received = self._backbone.vector()
+        parts = backbone_parts(self._training.model, setup.training.personal_encoders)
+        self._answers = [PartAnswer(part, setup.hyper, schedule.participation.seed) for part in parts]
+        starts = [one.start for one in self._answers]
+        self._received = torch.cat(starts) if starts else self._backbone.vector()
         self._heard = torch.zeros_like(self._received, dtype=torch.bool)
         self._opened: int | None = None  # the exchange that it was there for when that opened
         self._codec = CODECS[setup.sharing.codec](to_payload(self._received), setup.sharing)
 
     @property
     def size(self) -> int:
-        """P, numbers of the backbone."""
-        return self._backbone.size
+        """Numbers of a model or of an update as it is sent: P, or fewer where the server answers factors."""
+        return len(self._received)
 
     @property
     def flops(self) -> float:
         """Of one round of local steps."""
         return self._n_steps * self._training.flops_per_step
+
+    @property
+    def update_flops(self) -> float:
+        """Of one update."""
+        return sum(one.change_flops for one in self._answers)
 
     @property
     def embedding_flops(self) -> float:
@@ -108,7 +117,7 @@ class HyperClient:
 
     def take_over(self, _round_index: int) -> None:
         """Begin local training from what was received."""
-        self._backbone.assign(self._received)
+        self._backbone.assign(self._generated())
         self._training.forget_moments()
 
     def train(self, round_index: int) -> None:
@@ -123,9 +132,9 @@ class HyperClient:
         self._training.check_finite(loss, round_index)
 
     def update(self, phase: str, round_index: int) -> Message:
-        """Message with dw [P]."""
+        """Message with dw, or with what it comes to for the factors that were received."""
         came = self._heard if self._opened == self._schedule.exchange(round_index) else torch.zeros_like(self._heard)
-        change = torch.where(came, self._backbone.vector() - self._received, 0.0)
+        change = torch.where(came, self._change(self._backbone.vector() - self._generated()), 0.0)
         return self._message(MessageKind.UPDATE, self._codec.encode(to_payload(change)), phase, round_index)
 
     def embedding(self, phase: str, round_index: int) -> Message:
@@ -139,8 +148,9 @@ class HyperClient:
 
     def health(self) -> Mapping[str, float]:
         """Training loss, and how far local steps have led from the backbone as it was received, relative to it."""
-        away = torch.linalg.vector_norm(self._backbone.vector() - self._received)
-        norm = torch.linalg.vector_norm(self._received).clamp_min(1e-12)
+        generated = self._generated()
+        away = torch.linalg.vector_norm(self._backbone.vector() - generated)
+        norm = torch.linalg.vector_norm(generated).clamp_min(1e-12)
         return {"loss": self._training.loss, "update_norm": finite(float(away / norm))}
 
     def state(self) -> State:
@@ -159,6 +169,23 @@ class HyperClient:
         restore_tensor(self._heard, parts["heard"])
         self._opened = None if parts["opened"].state is None else parts["opened"].count()
         self._codec.restore(parts["codec"])
+
+    def _generated(self) -> Tensor:
+        """[P] backbone that was received."""
+        pieces = [one.parameters(values) for one, values in self._pieces()]
+        return torch.cat(pieces) if pieces else self._received
+
+    def _change(self, of_backbone: Tensor) -> Tensor:
+        """[size] what a change of the backbone [P] comes to for what was received."""
+        sizes = [len(one.parameters(values)) for one, values in self._pieces()]
+        changes = zip(self._pieces(), torch.split(of_backbone, sizes), strict=True)
+        found = [one.change(values, change) for (one, values), change in changes]
+        return torch.cat(found) if found else self._received
+
+    def _pieces(self) -> list[tuple[PartAnswer, Tensor]]:
+        """What was received, part by part."""
+        pieces = torch.split(self._received, [one.size for one in self._answers])
+        return list(zip(self._answers, pieces, strict=True))
 
     def _message(self, kind: MessageKind, payload: NDArray[Any], phase: str, round_index: int) -> Message:
         return Message(kind, self._client_id, self._schedule.participation.server, round_index, phase, payload)

@@ -118,8 +118,9 @@ def _client(setup: ClientSetup, schedule: HyperSchedule) -> ChainedLearner:
             sent.append(client.embedding(phase, round_index))
         return sent
 
-    def embedding_flops(round_index: int) -> float:
-        return client.embedding_flops if me in schedule.embeddings(round_index) else 0.0
+    def sending_flops(round_index: int) -> float:
+        of_update = client.update_flops if me in schedule.updates(round_index) else 0.0
+        return of_update + (client.embedding_flops if me in schedule.embeddings(round_index) else 0.0)
 
     down = FunctionExchange(_DOWN, lambda _phase, _round: (), expected, client.receive)
     up = FunctionExchange(
@@ -134,7 +135,7 @@ def _client(setup: ClientSetup, schedule: HyperSchedule) -> ChainedLearner:
                 [up],
                 work=train,
                 flops=lambda: client.flops,
-                more_flops=embedding_flops,
+                more_flops=sending_flops,
                 active=lambda round_index: schedule.trains(me, round_index),
             ),
         ],

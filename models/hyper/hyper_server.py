@@ -57,7 +57,7 @@ class HyperServer:
         first = setups[0]
         self._schedule, self._like = schedule, first.models["fused"].head.detach()
         self._server, n_clients = schedule.participation.server, sum(map(len, members.values()))
-        self.parts, self._parts_of = generated_parts(setups, members)
+        self.parts, self._parts_of = generated_parts(setups, members, schedule.participation.seed)
         width = common_width(setups) if schedule.refresh_every else n_clients
         self.vectors = ClientVectors(n_clients, width, settings, schedule, self._like)
         self.generator = ModelGenerator(width, self.parts, settings, schedule.participation.seed)
@@ -79,6 +79,11 @@ class HyperServer:
     def flops(self) -> float:
         """Of the next models, and of the step since the last ones: a backward pass counts as two forward ones."""
         return self._generation_flops() + self._owed
+
+    @property
+    def n_parameters(self) -> int:
+        """Of the generator."""
+        return sum(parameter.numel() for parameter in self.generator.parameters())
 
     def with_backbone(self, clients: Collection[NodeId]) -> list[NodeId]:
         """Those of the clients that anything is generated for, by number."""
@@ -241,7 +246,7 @@ class HyperServer:
         return list(zip(numbers, torch.split(vector, [len(self.parts[n].start) for n in numbers]), strict=True))
 
     def _start(self, client: NodeId) -> Tensor:
-        """[P] common start of a client's backbone."""
+        """Answer for a client's backbone that all begin with; its length is that of models and updates."""
         own = [self.parts[number].start for number in self._parts_of[client]]
         return torch.cat(own) if own else self._like.new_empty(0)
 

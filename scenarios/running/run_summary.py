@@ -15,6 +15,7 @@ from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
 from ..wiring.emulation import Emulation
 from ..wiring.evaluation import baseline_scores, best_model, by_group, over_clients
+from ..wiring.taking_part import late_clients
 from .interrupted_run import LINKS
 from .onnx_files import export_clients
 from .progress import RunProgress
@@ -64,6 +65,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
         **({"value": value, "value_time_s": valued_s - trained_s} if value else {}),
         "traffic": _traffic(emulation.recorder),
         **_server(emulation),
+        **_joined_late(run, reported),
         **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
         "exports": exports,
         "export_time_s": exported_s - valued_s,
@@ -113,6 +115,22 @@ def _server(emulation: Emulation) -> dict[str, Any]:
         "energy_j": recorder.energy_j[server],
     }
     return {"server": figures}
+
+
+def _joined_late(run: PlayedRun, reported: Mapping[str, str]) -> dict[str, Any]:
+    """Scores of clients that joined late beside those of all others, by their models; empty where nobody did."""
+    late, task = late_clients(run.scenario), run.scenario.task_spec
+    if not late:
+        return {}
+    clients = run.emulation.clients
+    scores = {one.client_id: {"": run.evaluator.latest[one.client_id][reported[one.group]]} for one in clients}
+    parts = {
+        "late": [client for client in clients if client.client_id in late],
+        "others": [client for client in clients if client.client_id not in late],
+    }
+    means = by_group(task, parts, scores)
+    found = {name: {"clients": len(members), **means[name][""]} for name, members in parts.items()}
+    return {"joined_late": {"numbers": sorted(late), **found}}
 
 
 def _export(

@@ -190,12 +190,12 @@ NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
     Rule(
         "hyper.join_round",
         lambda s: (
-            [{"last": last}]
-            if s.algorithm_spec.embeds and s.hyper.late_clients > 0 and s.hyper.join_round > (last := _last_join(s))
+            [{"least": least}]
+            if s.algorithm_spec.embeds and s.hyper.late_clients > 0 and s.rounds < (least := _rounds_to_join(s))
             else False
         ),
-        "hyper.join_round must leave late clients a round after they have received their model, so at most {last} of"
-        " {s.rounds} rounds, got {s.hyper.join_round}",
+        "hyper.join_round = {s.hyper.join_round} leaves late clients no round with the model that they receive; lower"
+        " it, or set rounds to at least {least}, got {s.rounds}",
     ),
     # --- emulated devices ---
     Rule(
@@ -301,10 +301,10 @@ def _off_for_good(s: ScenarioFields) -> set[int]:
     return {node for fault in stopped for node in fault.nodes if not isinstance(node, str)}
 
 
-def _last_join(s: ScenarioFields) -> int:
-    """Last round that late clients can join in: one exchange follows, which brings their model."""
+def _rounds_to_join(s: ScenarioFields) -> int:
+    """Rounds of a run in which late clients have one round with their model, which the exchange after theirs brings."""
     every = s.sharing.every
-    return ((s.rounds - 1) // every - 1) * every
+    return (-(-s.hyper.join_round // every) + 1) * every + 1
 
 
 def _servers_that_are_not_there(s: ScenarioFields) -> Iterator[Case]:

@@ -57,6 +57,7 @@ def _facts(result: RunResult) -> dict[str, str]:
         f" {traffic['late_messages']:,} late; {traffic['lost_packets']:,} packets lost,"
         f" {traffic['retransmissions']:,} retransmitted{_queued(traffic)}",
         **_served(summary),
+        **_joined_late(summary),
         "time": f"{summary['virtual_time_s']:.1f} s simulated ({summary['energy_j']:.0f} J of computing); real time:"
         f" data {summary['recording_time_s']:.1f} s, training {summary['wall_time_s']:.1f} s,"
         f"{_valued(summary)} export {summary['export_time_s']:.1f} s",
@@ -78,6 +79,18 @@ def _served(summary: Mapping[str, Any]) -> dict[str, str]:
         for way in ("up", "down")
     )
     return {"server": f"{'; '.join(ways)}; {server['busy_s']:.2f} s and {server['energy_j']:.1f} J of computing"}
+
+
+def _joined_late(summary: Mapping[str, Any]) -> dict[str, str]:
+    """First score of clients that joined late, and of the others; empty where nobody did."""
+    if not (parts := summary.get("joined_late")):
+        return {}
+    first = TASKS[summary["task"]].columns[0]
+    late, others = (first.form.format(parts[name][first.key]) for name in ("late", "others"))
+    return {
+        "joined": f"{parts['late']['clients']} clients late, {first.title} {late}; the other"
+        f" {parts['others']['clients']}, {others}"
+    }
 
 
 def _valued(summary: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ from ..schema.neighborhood import members_by_group, neighborhood_of
 from ..schema.scenario import Scenario
 from ..sleeping.learner_table import Awake, LearnerTable, ModelsOnDemand, clients_sleep
 from .client import Client
-from .coupling_notes import coupling_notes
+from .coupling_notes import checkpoint_warnings, coupling_notes
 from .coupling_watch import coupling_warnings, limit_warnings
 from .data import ClientData
 from .edge_maps import EdgeMaps
@@ -119,6 +119,7 @@ def assemble(
     # weights of moving clients change in place from round to round, so that learners keep one reference
     weights = weigh(graph, links) if moving is None else moving.weights
     learners = make_learners(scenario, algorithm, clients, graph, weights, maps, starts, only)
+    warnings += checkpoint_warnings(scenario, learners)
     return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings, notes, server)
 
 

@@ -1,16 +1,23 @@
-"""What is known of a coupling of whole models before its first round: how long a step may be, and what it comes to."""
+"""What is known before the first round: of a coupling of whole models, and of the size of what a server learns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from ...emulator.contracts import NodeId
+from ...emulator.contracts import Learner, NodeId
+from ...emulator.saved_state import Parts
+from ...models.hyper.hyper_server import HyperServer
+from ...models.sharing.chained_learner import ChainedLearner
 from ...models.sheaf.map_starts import MapStart
 from ...models.sheaf.stability import sheaf_laplacian_limit, step_limit
 from ..schema.learning_rules import coupled_graph
 from ..schema.neighborhood import Neighborhood
+from ..schema.scenario import Scenario
+
+#: Megabytes of one checkpoint of a server's networks from which it is warned of.
+LARGE_CHECKPOINT_MB = 100.0
 
 Starts = Mapping[NodeId, Mapping[NodeId, MapStart]]
 
@@ -48,6 +55,26 @@ def coupling_notes(
         )
         return longest, comes_to
     return (longest,)
+
+
+def checkpoint_warnings(scenario: Scenario, learners: Sequence[Learner]) -> tuple[str, ...]:
+    """Sentence about a server whose networks make checkpoints large; none where there are no such checkpoints."""
+    if not scenario.algorithm_spec.generates or scenario.checkpoint_every == 0 or not learners:
+        return ()
+    last = learners[-1]
+    parts = last.parts if isinstance(last, ChainedLearner) else None
+    server = parts["server"] if isinstance(parts, Parts) and "server" in set(parts) else None
+    if not isinstance(server, HyperServer):
+        return ()
+    n_bytes = sum(3 * one.numel() * one.element_size() for one in server.generator.parameters())
+    if n_bytes < LARGE_CHECKPOINT_MB * 1e6:
+        return ()
+    sentence = (
+        f"the server's networks have {server.n_parameters / 1e6:.1f} million parameters, so that a checkpoint has"
+        f" {n_bytes / 1e6:,.0f} MB; raise checkpoint_every ({scenario.checkpoint_every}), or lower hyper.hidden, or set"
+        " hyper.output = 'factors'"
+    )
+    return (sentence,)
 
 
 def _laplacian_norm(neighborhood: Neighborhood, starts: Starts, vectors: Mapping[NodeId, Tensor]) -> float:

@@ -65,7 +65,7 @@ CHOICES: list[tuple[Settings, str]] = [
     (ModelSettings, "fusion"),
     (ModelSettings, "head_start"),
     (PersonalizationSettings, "prototypes"),
-    *((HyperSettings, name) for name in ("graph", "diffusion", "maps")),
+    *((HyperSettings, name) for name in ("graph", "diffusion", "maps", "output")),
     (FactorSettings, "personal_start"),
     (FactorSettings, "aggregation"),
 ]
@@ -124,6 +124,8 @@ def test_shares_that_networks_drop_are_below_1_and_nobody_joins_late_by_default(
     for value in (-0.1, 1.0, math.nan):
         assert "[0, 1)" in refusal(HyperSettings, "dropout", value)
     assert "at least 0" in refusal(HyperSettings, "late_clients", -1)
+    for value in (0.99, math.nan, math.inf):
+        assert "at least 1" in refusal(HyperSettings, "rank_ratio", value)
     assert HyperSettings(dropout=0.0).late_clients == 0
 
 

@@ -22,6 +22,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "mobile": {"topology.kind": "mobile", "faults": [{"kind": "node_off", "nodes": [0], "at_s": 0.0}]},
     "server": {"algorithm": "apfl"},
     "columns": {"algorithm": "apfl", "export.client_lines": 2},
+    "generated": {"algorithm": "fedsheafhn", "hyper.late_clients": 1, "rounds": 3},
 }
 #: Named by the page, and of outside clients, plugins, real time, other tasks, or long runs with factored maps.
 ELSEWHERE = {
