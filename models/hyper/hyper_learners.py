@@ -81,6 +81,13 @@ def generator_alone(setups: Sequence[ClientSetup], members: Mapping[str, Sequenc
     )
 
 
+def generating_server(learners: Sequence[Learner]) -> HyperServer | None:
+    """The server among learners that generates models; None where there is none."""
+    parts = learners[-1].parts if learners and isinstance(learners[-1], ChainedLearner) else None
+    found = parts["server"] if isinstance(parts, Parts) and "server" in set(parts) else None
+    return found if isinstance(found, HyperServer) else None
+
+
 def _schedule(setup: ClientSetup, embeds: bool) -> HyperSchedule:
     participation, hyper = setup.participation, setup.hyper
     assert participation is not None, "given to all clients of algorithms with a server"

@@ -85,6 +85,11 @@ class HyperServer:
         """Of the generator."""
         return sum(parameter.numel() for parameter in self.generator.parameters())
 
+    @property
+    def draws_a_graph(self) -> bool:
+        """Whether anything diffuses along edges between clients."""
+        return self.generator.diffusion is not None
+
     def with_backbone(self, clients: Collection[NodeId]) -> list[NodeId]:
         """Those of the clients that anything is generated for, by number."""
         return [client for client in sorted(clients) if self._parts_of[client]]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...emulator.recorder import Recorder
+from ...models.hyper.hyper_learners import generating_server
 from ...models.rules.local_rule import GLOBAL
 from ..links.radio_links import RadioLinks
 from ..recording.inspection import plot_recording
@@ -22,6 +23,9 @@ from .progress import RunProgress
 from .run_environment import run_environment
 from .run_folder import RunFolder
 from .run_player import PlayedRun
+
+#: File in the run folder with the graph that a server drew of its clients.
+CLIENT_GRAPH = "client_graph.txt"
 
 
 def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dict[str, Any]:
@@ -44,6 +48,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
     valued_s = time.perf_counter()
     exports = _export(run, reported, folder, progress)
     exported_s = time.perf_counter()
+    _write_client_graph(emulation, folder)
     return {
         **_facts(run),
         "recording_time_s": run.recording_s,
@@ -115,6 +120,16 @@ def _server(emulation: Emulation) -> dict[str, Any]:
         "energy_j": recorder.energy_j[server],
     }
     return {"server": figures}
+
+
+def _write_client_graph(emulation: Emulation, folder: RunFolder) -> None:
+    """Write the edges that a server last drew between its clients, as `topology.edge_list` reads them."""
+    server = generating_server(emulation.learners[len(emulation.clients) :])
+    if server is None or not server.draws_a_graph:
+        return
+    lines = [f"{one} {other}\n" for one, other in server.vectors.ends.T.tolist()]
+    with folder.writing():
+        (folder.path / CLIENT_GRAPH).write_text("".join(lines), encoding="utf-8")
 
 
 def _joined_late(run: PlayedRun, reported: Mapping[str, str]) -> dict[str, Any]:

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from ...emulator.contracts import Learner, NodeId
-from ...emulator.saved_state import Parts
-from ...models.hyper.hyper_server import HyperServer
-from ...models.sharing.chained_learner import ChainedLearner
+from ...models.hyper.hyper_learners import generating_server
 from ...models.sheaf.map_starts import MapStart
 from ...models.sheaf.stability import sheaf_laplacian_limit, step_limit
 from ..schema.learning_rules import coupled_graph
@@ -59,12 +57,8 @@ def coupling_notes(
 
 def checkpoint_warnings(scenario: Scenario, learners: Sequence[Learner]) -> tuple[str, ...]:
     """Sentence about a server whose networks make checkpoints large; none where there are no such checkpoints."""
-    if not scenario.algorithm_spec.generates or scenario.checkpoint_every == 0 or not learners:
-        return ()
-    last = learners[-1]
-    parts = last.parts if isinstance(last, ChainedLearner) else None
-    server = parts["server"] if isinstance(parts, Parts) and "server" in set(parts) else None
-    if not isinstance(server, HyperServer):
+    server = generating_server(learners) if scenario.checkpoint_every else None
+    if server is None:
         return ()
     n_bytes = sum(3 * one.numel() * one.element_size() for one in server.generator.parameters())
     if n_bytes < LARGE_CHECKPOINT_MB * 1e6:

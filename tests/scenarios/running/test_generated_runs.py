@@ -30,6 +30,8 @@ SCENARIO = tiny(
     }
 )
 
+ALONE = {"hyper.late_clients": 0, "rounds": 2, "link.loss_probability": 0.0}
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
@@ -72,9 +74,20 @@ def test_the_report_draws_the_graph_of_clients(run: RunResult) -> None:
         assert caption in page
 
 
+def test_the_graph_of_clients_is_one_that_neighbors_can_have(run: RunResult, tmp_path: Path) -> None:
+    edges = [tuple(map(int, line.split())) for line in (run.folder / "client_graph.txt").read_text().splitlines()]
+    assert len(edges) == 3  # of three clients that the server knows
+    assert not {end for edge in edges for end in edge} & set(run.summary["joined_late"]["numbers"])
+    everybody = run_scenario(SCENARIO.edited(ALONE), tmp_path / "all").folder
+    listed = {"topology.kind": "edge_list", "topology.edge_list": str(everybody / "client_graph.txt")}
+    peers = wired(SCENARIO.edited({"algorithm": "dfedu", **listed})).emulation.graph
+    assert peers.number_of_edges() == 10
+    numbers = run_scenario(SCENARIO.edited({"algorithm": "pfedhn", **ALONE}), tmp_path / "numbers").folder
+    assert not (numbers / "client_graph.txt").exists()
+
+
 def test_nobody_joins_late_unless_somebody_is_asked_to(tmp_path: Path) -> None:
-    edits = {"hyper.late_clients": 0, "rounds": 2, "export.report": False}
-    assert "joined_late" not in run_scenario(SCENARIO.edited(edits), tmp_path / "it").summary
+    assert "joined_late" not in run_scenario(SCENARIO.edited(ALONE), tmp_path / "it").summary
 
 
 def test_factors_take_fewer_bytes_both_ways() -> None:
