@@ -15,6 +15,7 @@ from rich.console import Console
 from sheafedge.models.hyper.hyper_server import HyperServer
 from sheafedge.scenarios.report.run_report import write_run_report
 from sheafedge.scenarios.running.run import RunResult, run_scenario
+from sheafedge.scenarios.schema.neighborhood import neighborhood_of
 from sheafedge.scenarios.terminal.run_console import print_result
 from sheafedge.scenarios.wiring import coupling_notes
 
@@ -80,8 +81,13 @@ def test_the_graph_of_clients_is_one_that_neighbors_can_have(run: RunResult, tmp
     assert not {end for edge in edges for end in edge} & set(run.summary["joined_late"]["numbers"])
     everybody = run_scenario(SCENARIO.edited(ALONE), tmp_path / "all").folder
     listed = {"topology.kind": "edge_list", "topology.edge_list": str(everybody / "client_graph.txt")}
-    peers = wired(SCENARIO.edited({"algorithm": "dfedu", **listed})).emulation.graph
-    assert peers.number_of_edges() == 10
+    peers = SCENARIO.edited({"algorithm": "dfedu", **listed})
+    found = neighborhood_of(peers)
+    owned = [set(peers.clients.group(group).owned) for group in found.groups]
+    # clients without a sensor in common are never neighbors
+    assert {*map(frozenset, found.graph.edges)} == {
+        frozenset((i, j)) for i in range(N_CLIENTS) for j in range(i) if owned[i] & owned[j]
+    }
     numbers = run_scenario(SCENARIO.edited({"algorithm": "pfedhn", **ALONE}), tmp_path / "numbers").folder
     assert not (numbers / "client_graph.txt").exists()
 
