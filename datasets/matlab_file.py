@@ -5,6 +5,7 @@ Source: "MAT-File Format", The MathWorks, level 5.
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Iterator
@@ -57,6 +58,33 @@ def read_mat(path: Path, name: str = "data") -> NDArray[np.float64]:
     if name not in matrices and len(matrices) != 1:
         raise DataError(f"{shown(path)} holds no matrix {name!r}, but {listed(sorted(matrices)) or 'nothing numeric'}")
     return matrices.get(name, next(iter(matrices.values())))
+
+
+def read_mat_cube(path: Path) -> NDArray[Any]:
+    """The only array of three axes that the file holds, real or complex.
+
+    Returns:
+        [a, b, c] float64 or complex128.
+
+    Raises:
+        DataError: the file is missing, too large, damaged, of another format, or holds no such array, or several.
+    """
+    try:
+        content = read_regular(path, MAX_BYTES)
+        order = _byte_order(path, content)
+        arrays = (
+            _array(_elements(values, order), order) for values in _matrix_elements(content[_HEADER_BYTES:], order)
+        )
+        cubes = [found[1] for found in arrays if found is not None and found[1].ndim == 3]
+    except DataError:
+        raise
+    except _UNREADABLE as error:
+        raise DataError(
+            f"{shown(path)} cannot be read as a .mat file ({reason(error)}); fetch the file again"
+        ) from None
+    if len(cubes) != 1:
+        raise DataError(f"{shown(path)} holds {len(cubes)} arrays of three axes, expected one; fetch the file again")
+    return cubes[0]
 
 
 def read_mat_cells(path: Path, name: str) -> list[NDArray[np.float64]]:
@@ -146,19 +174,28 @@ def _matrix_elements(content: bytes, order: str) -> Iterator[bytes]:
 
 def _matrix(parts: Iterator[tuple[int, bytes]], order: str) -> tuple[str, NDArray[np.float64]] | None:
     """Name and values of a numeric, real, two-dimensional matrix; None for anything else."""
+    found = _array(parts, order)
+    return None if found is None or found[1].ndim != 2 or np.iscomplexobj(found[1]) else found
+
+
+def _array(parts: Iterator[tuple[int, bytes]], order: str) -> tuple[str, NDArray[Any]] | None:
+    """Name and values of a numeric array, as float64 or complex128; None for anything else."""
     elements = list(islice(parts, _MOST_PARTS))
     if len(elements) < 4 or len(elements[0][1]) < 4:
         return None
     (flags,) = struct.unpack_from(f"{order}I", elements[0][1])
     shape = tuple(int(size) for size in _numbers(elements[1], order))
-    if flags & 0xFF not in _NUMERIC_CLASSES or flags & _COMPLEX or len(shape) != 2:
+    is_complex = bool(flags & _COMPLEX)
+    if flags & 0xFF not in _NUMERIC_CLASSES or (is_complex and len(elements) < _MOST_PARTS):
         return None
-    values = _numbers(elements[3], order)
-    if values.size > MAX_VALUES:
-        raise ValueError(f"a matrix of {values.size} values, too large for one sweep")
-    if min(shape) < 0 or values.size != shape[0] * shape[1]:
-        raise ValueError(f"{values.size} values for a matrix of shape {shape}")
-    return elements[2][1].decode("ascii"), values.reshape(shape, order="F").astype(np.float64)
+    parts_of_values = [_numbers(element, order) for element in elements[3 : 5 if is_complex else 4]]
+    for values in parts_of_values:
+        if values.size > MAX_VALUES:
+            raise ValueError(f"a matrix of {values.size} values, too large for one sweep")
+        if min(shape, default=0) < 0 or values.size != math.prod(shape):
+            raise ValueError(f"{values.size} values for a matrix of shape {shape}")
+    arrays = [values.reshape(shape, order="F").astype(np.float64) for values in parts_of_values]
+    return elements[2][1].decode("ascii"), arrays[0] + 1j * arrays[1] if is_complex else arrays[0]
 
 
 def _numbers(element: tuple[int, bytes], order: str) -> NDArray[Any]:

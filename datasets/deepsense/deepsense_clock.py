@@ -119,14 +119,16 @@ def time_in_sequences(
         notes.append(f"no time stamps: rows taken as {NOMINAL_RATE_HZ} per second")
         return np.array(table.row_numbers) / NOMINAL_RATE_HZ, NOMINAL_RATE_HZ
     inside = np.diff(sequence) == 0
+    adjacent = np.diff(table.row_numbers) == 1  # a step over samples that were left out is no step of the recorder
     step_s = np.diff(clock_s)
     backwards = np.flatnonzero(inside & (step_s < 0))
     if len(backwards):
         row = int(backwards[0]) + 1
         raise DataError(f"{table.where(row)}: time stamp runs backwards by {-step_s[row - 1]:.3f} s inside a sequence")
     # the rate counts steps inside sequences: pauses between them would lower it
-    duration_s = float(step_s[inside].sum())
+    counted = inside & adjacent
+    duration_s = float(step_s[counted].sum())
     if duration_s == 0:
         notes.append(f"time stamps do not advance inside sequences: rate taken as {NOMINAL_RATE_HZ} Hz")
         return clock_s, NOMINAL_RATE_HZ
-    return clock_s, float(inside.sum() / duration_s)
+    return clock_s, float(counted.sum() / duration_s)

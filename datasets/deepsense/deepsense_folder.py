@@ -1,15 +1,16 @@
 """Turns a DeepSense 6G scenario folder, in the layout it is published in, into a recording file.
 
-What a folder holds differs from scenario to scenario, so columns are discovered. What contradicts itself is refused
-with its row, nothing is made up in the place of what cannot be read, and what is left out is said in the report.
+What a folder holds differs from scenario to scenario, so columns are discovered. Samples that cannot be used are left
+out and counted, or refused; what contradicts itself is refused with its row, nothing is made up in the place of what
+cannot be read, and what is left out is said in the report.
 
-Source: DeepSense 6G (Alkhateeb et al. 2023), scenario pages 1-9 and 17-29. The data is CC BY-NC-SA 4.0 and not part of
+Source: DeepSense 6G (Alkhateeb et al. 2023), scenario pages 1-9 and 17-35. The data is CC BY-NC-SA 4.0 and not part of
 this repository.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,36 +19,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError, DataError, Modality
-from ...emulator.regular_file import quoted, shown
-from ..data_folder import DataFolder, listed
+from ..data_folder import DataFolder
 from ..power_blockage import PowerBlockage
-from ..recordings.recording_layout import Field, RecordingDescription, StationDescription, standard_field
+from ..recordings.recording_layout import RecordingDescription, StationDescription
 from ..recordings.recording_writer import RecordingWriter
 from ..windows.drive_bys import CODEBOOK_SIZES
+from .deepsense_archive import find_table
 from .deepsense_clock import read_clock, read_frame_index, read_sequence, time_in_sequences
+from .deepsense_frames import FrameFiles, SampleSeries
 from .deepsense_labels import (
     BeamNumbering,
+    beams_of_labels,
     complaint_about_blockage,
     detect_beam_numbering,
     read_blockage,
 )
-from .deepsense_sensors import (
-    CAMERA_SIZE,
-    DRONE_COLUMNS,
-    SWEEP_BEAMS,
-    Positions,
-    lidar_reach_m,
-    read_camera,
-    read_positions,
-    read_powers,
-    read_sweep,
-    read_sweeps,
-)
-from .deepsense_table import DeepSenseTable, find_table, read_table
-from .image_files import CAN_READ_IMAGES
+from .deepsense_samples import UsableSamples
+from .deepsense_sensors import SWEEP_BEAMS, Positions, read_positions, read_powers
+from .deepsense_sources import PositionChoice, Sources, find_sources
+from .deepsense_table import DeepSenseTable, read_table
 
 ROWS_AT_ONCE = 64
-_GPS_FRAME = "WGS 84 for degrees; east and north of the base station for east_m and north_m"
 
 NanBeams = Literal["keep", "drop"]
 BlockageCheck = Literal["refuse", "report"]
@@ -63,11 +55,13 @@ class ImportReport:
         n_sequences: number of sequences among the kept rows.
         rate_hz: frames per second, measured inside sequences.
         modalities: modalities of the recording.
-        n_beams: number of beams that were kept.
+        positions: "calibrated" or "raw"; "" without positions.
+        n_beams: number of beams that were kept; None without powers.
         n_nan_sweeps: number of rows of the table with a beam that was not measured.
-        beam_numbering: numbering of the label column and its agreement; None without one.
+        dropped: reason -> number of rows that were left out.
+        beam_numbering: numbering of the label column and its agreement; None without one, or without powers.
         blocked_share: share of rows labeled as blocked; None without labels.
-        blockage_disagreement: share of rows where the label and `PowerBlockage` differ; None without labels.
+        blockage_disagreement: share of rows where the label and `PowerBlockage` differ; None without labels or powers.
         notes: what was left out or assumed, one sentence each.
     """
 
@@ -77,66 +71,226 @@ class ImportReport:
     n_sequences: int
     rate_hz: float
     modalities: tuple[Modality, ...]
-    n_beams: int
+    positions: str
+    n_beams: int | None
     n_nan_sweeps: int
+    dropped: Mapping[str, int]
     beam_numbering: BeamNumbering | None
     blocked_share: float | None
     blockage_disagreement: float | None
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """Choices of an import.
+
+    Attributes:
+        modalities: sensors to import; none: all that the table has.
+        positions: calibrated or raw; "auto": calibrated where there are both.
+        n_beams: every (64 / n_beams)-th beam is kept, and the best beam is the best of these; published figures of
+            scenario 23 are for 32.
+        nan_beams: "keep" stores sweeps with beams that were not measured as they are, and takes the best of the others;
+            "drop" leaves out these rows.
+        blockage_check: "report" turns the refusal of blockage labels that contradict the power into a note.
+        strict: whether a sample that cannot be used refuses the folder; otherwise it is left out and counted, so that
+            `frame_index` has a hole there.
+
+    Raises:
+        ConfigError: an unknown choice.
+    """
+
+    modalities: Sequence[str] = ()
+    positions: PositionChoice = "auto"
+    n_beams: int = SWEEP_BEAMS
+    nan_beams: NanBeams = "keep"
+    blockage_check: BlockageCheck = "refuse"
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if self.n_beams not in CODEBOOK_SIZES:
+            sizes = ", ".join(map(str, CODEBOOK_SIZES))
+            raise ConfigError(f"data.n_beams must be one of {sizes}, got {self.n_beams}")
+        if self.nan_beams not in {"keep", "drop"} or self.blockage_check not in {"refuse", "report"}:
+            raise ConfigError(
+                "nan_beams must be keep or drop and blockage_check refuse or report, got"
+                f" {self.nan_beams!r}, {self.blockage_check!r}"
+            )
+        if self.positions not in {"auto", "calibrated", "raw"}:
+            raise ConfigError(f"positions must be auto, calibrated or raw, got {self.positions!r}")
+
+
 def import_deepsense(
-    root: Path,
-    scenario: int,
-    out: Path,
-    *,
-    n_beams: int = SWEEP_BEAMS,
-    nan_beams: NanBeams = "keep",
-    blockage_check: BlockageCheck = "refuse",
-    created_by: str = "sheafedge import",
+    root: Path, scenario: int, out: Path, *, created_by: str = "sheafedge import", **choices: Any
 ) -> ImportReport:
     """Writes one scenario as a recording with one base station.
 
     Args:
-        root: folder with `scenario{N}.csv` or `scenario{N}_dev.csv`, or the folder above it.
+        root: folder with `scenario{N}.csv` or `scenario{N}_dev.csv`, or a folder above it.
         scenario: DeepSense number, such as 23.
         out: recording file, see `recording_layout`.
-        n_beams: every (64 / n_beams)-th beam is kept, and the best beam is the best of these; published figures of
-            scenario 23 are for 32.
-        nan_beams: "keep" stores sweeps with beams that were not measured as they are, and takes the best of the others;
-            "drop" leaves out these rows, so that `frame_index` has holes there.
-        blockage_check: "report" turns the refusal of blockage labels that contradict the power into a note.
         created_by: program and version, kept in the file.
+        choices: fields of `ImportOptions`.
 
     Raises:
         ConfigError: an unknown option.
-        DataError: a file is missing, unreadable or holds impossible values; or files contradict each other.
+        DataError: a file is missing, unreadable or holds impossible values, of all samples or of one with `strict`; or
+            files contradict each other.
     """
-    if n_beams not in CODEBOOK_SIZES:
-        raise ConfigError(f"data.n_beams must be one of {', '.join(map(str, CODEBOOK_SIZES))}, got {n_beams}")
-    if nan_beams not in {"keep", "drop"} or blockage_check not in {"refuse", "report"}:
-        raise ConfigError(
-            f"nan_beams must be keep or drop and blockage_check refuse or report, got {nan_beams!r}, {blockage_check!r}"
-        )
+    options = ImportOptions(**choices)
     notes: list[str] = []
     folder = DataFolder(root)
     table = read_table(find_table(folder, scenario), folder)
-    sources = _find_sources(table, notes)
+    sources = find_sources(table, options.modalities, options.positions, notes)
+    samples = UsableSamples(table, strict=options.strict)
     # before any file is read: a missing archive part is found at once, not after minutes
-    table.check_files(sources.file_columns(table))
-    powers = read_powers(table, sources.power)
-    kept = _measured_rows(table, powers, n_beams, nan_beams, notes)
-    series = _read_series(table.take(kept), sources, powers[kept], n_beams, blockage_check, notes)
-    sources = sources.with_reach(table.take(kept))
-    name = f"DeepSense scenario {scenario}"
-    station = StationDescription(name, series.rate_hz, sources.fields(series), sources.geometry(series))
-    text = f'[data]\nsource = "deepsense"\nscenario = {scenario}\nn_beams = {n_beams}\nnan_beams = "{nan_beams}"\n'
+    samples.require_files(sources.file_columns(table))
+    read = _read_small(table, sources, samples, options, notes)
+    files = FrameFiles.found(table, sources, samples)
+    kept = samples.kept()
+    series = _series(table.take(kept), sources, read.take(kept), options, notes)
+    fields, geometry = files.fields(series), files.geometry(series)
+    station = StationDescription(f"DeepSense scenario {scenario}", series.rate_hz, fields, geometry)
+    text = (
+        f'[data]\nsource = "deepsense"\nscenario = {scenario}\nn_beams = {options.n_beams}\n'
+        f'nan_beams = "{options.nan_beams}"\npositions = "{sources.positions}"\n'
+    )
+    written = np.zeros(len(kept), dtype=np.bool_)
     # no seed: nothing was drawn
     with RecordingWriter(out, RecordingDescription(text, None, created_by, (station,))) as writer:
-        for rows in _in_groups(len(kept)):
-            writer.append(0, sources.frames(table.take(kept[rows]), series, rows))
-    n_nan_sweeps = int(np.isnan(powers).any(axis=1).sum())
-    return _report(out, len(table), n_nan_sweeps, station.modalities, series, notes)
+        for first in range(0, len(kept), ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            frames, written[rows] = files.frames(series, kept[rows], rows)
+            if written[rows].any():
+                writer.append(0, frames)
+        samples.kept()
+    n_nan_sweeps = 0 if read.powers is None else read.n_nan_sweeps
+    return _report(out, len(table), n_nan_sweeps, station.modalities, sources, series, written, samples, notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Read:
+    """What every sample has in small files, of all rows or of those kept.
+
+    Attributes:
+        powers: [n_rows, 64]; None where none are read.
+        beam, blocked: [n_rows] labels; None without them.
+        positions: positions of the user.
+        n_nan_sweeps: number of rows of the table with a beam that was not measured.
+    """
+
+    powers: NDArray[np.float64] | None
+    beam: NDArray[np.int64] | None
+    blocked: NDArray[np.bool_] | None
+    positions: Positions
+    n_nan_sweeps: int = 0
+
+    def take(self, rows: NDArray[np.int64]) -> _Read:
+        """The same of some rows."""
+        return replace(
+            self,
+            powers=None if self.powers is None else self.powers[rows],
+            beam=None if self.beam is None else self.beam[rows],
+            blocked=None if self.blocked is None else self.blocked[rows],
+            positions=self.positions.take(rows),
+        )
+
+
+def _read_small(
+    table: DeepSenseTable, sources: Sources, samples: UsableSamples, options: ImportOptions, notes: list[str]
+) -> _Read:
+    powers: NDArray[np.float64] | None = None
+    n_nan_sweeps = 0
+    if sources.power:
+        powers = read_powers(table, sources.power, samples)
+        has_nan = np.asarray(np.isnan(powers).any(axis=1), dtype=np.bool_)
+        n_nan_sweeps = int(np.count_nonzero(has_nan[samples.rows()]))
+        _refuse_unmeasured(table, powers, samples, options, notes)
+    beam = samples.whole_numbers(sources.beam) if sources.beam else None
+    blocked = read_blockage(table, sources.blockage, samples) if sources.blockage else None
+    positions = read_positions(table, sources.base_position, sources.user_position, samples)
+    return _Read(powers, beam, blocked, positions, n_nan_sweeps)
+
+
+def _refuse_unmeasured(
+    table: DeepSenseTable,
+    powers: NDArray[np.float64],
+    samples: UsableSamples,
+    options: ImportOptions,
+    notes: list[str],
+) -> None:
+    """Leave out sweeps by what is done about beams that were not measured."""
+    n_beams = options.n_beams
+    is_nan = np.isnan(powers)
+    unheard = np.flatnonzero(np.isnan(_decimated(powers, n_beams)).all(axis=1))
+    if options.nan_beams == "drop":
+        samples.leave_out(np.flatnonzero(is_nan.any(axis=1)).tolist(), "a beam that was not measured (NaN)")
+        return
+    samples.refuse(
+        unheard.tolist(),
+        "no beam was measured (NaN)",
+        lambda row: (
+            f"{table.where(row)}: all {n_beams} beams are NaN ({len(unheard)} rows are like that); "
+            'remove the row, or import with nan_beams "drop"'
+        ),
+    )
+    if n_left := int(np.count_nonzero(is_nan[samples.rows()].any(axis=1))):
+        notes.append(f"{n_left} sweeps have NaN beams; their best beam is the best of the others")
+
+
+def _series(
+    table: DeepSenseTable, sources: Sources, read: _Read, options: ImportOptions, notes: list[str]
+) -> SampleSeries:
+    clock_s = read_clock(table, notes)
+    sequence = read_sequence(table, clock_s, notes)
+    time_s, rate_hz = time_in_sequences(table, clock_s, sequence, notes)
+    values: dict[str, NDArray[Any]] = {
+        "time_s": time_s,
+        "sequence": sequence,
+        "frame_index": read_frame_index(table, sequence),
+    }
+    numbering = None
+    if read.powers is not None:
+        if sources.beam and read.beam is not None:
+            # a check only: the best beam below comes from the power files, which scores use as well
+            numbering = detect_beam_numbering(table, sources.beam, read.beam, read.powers)
+        values["rf"] = _decimated(read.powers, options.n_beams)
+        values["best_beam"] = np.nanargmax(values["rf"], axis=1)
+    elif sources.beam and read.beam is not None:
+        values["best_beam"] = beams_of_labels(table, sources.beam, read.beam, options.n_beams, notes)
+    if sources.blockage and read.blocked is not None:
+        values["blocked_labeled"] = read.blocked
+        if read.powers is not None:
+            values["blocked_power"] = _checked_blockage(table, sources.blockage, read, sequence, options, notes)
+        else:
+            notes.append(f"{sources.blockage} is taken as it is: there are no powers to check it with")
+    if read.positions.values is not None:
+        values["gps"] = read.positions.values
+    return SampleSeries(values, rate_hz, read.positions, numbering)
+
+
+def _checked_blockage(
+    table: DeepSenseTable,
+    column: str,
+    read: _Read,
+    sequence: NDArray[np.int64],
+    options: ImportOptions,
+    notes: list[str],
+) -> NDArray[np.bool_]:
+    """[n_rows] blockage by power alone, once the labels were found to follow it."""
+    assert read.powers is not None, "asked for by the caller"
+    assert read.blocked is not None, "asked for by the caller"
+    # of all 64 beams: a kept subset may miss the beam that carries the link
+    best_power_db = 10 * np.log10(np.nanmax(read.powers, axis=1))
+    if complaint := complaint_about_blockage(table, column, read.blocked, best_power_db, sequence):
+        if options.blockage_check == "refuse":
+            raise DataError(f'{complaint}; repair the labels, or import with blockage_check "report"')
+        notes.append(complaint)
+    return PowerBlockage().label(best_power_db)
+
+
+def _decimated(powers: NDArray[np.float64], n_beams: int) -> NDArray[np.float64]:
+    return powers[:, :: SWEEP_BEAMS // n_beams]
 
 
 def _report(
@@ -144,193 +298,27 @@ def _report(
     n_rows_read: int,
     n_nan_sweeps: int,
     modalities: tuple[Modality, ...],
-    series: _Series,
+    sources: Sources,
+    series: SampleSeries,
+    written: NDArray[np.bool_],
+    samples: UsableSamples,
     notes: list[str],
 ) -> ImportReport:
-    label, by_power = series.values.get("blocked_labeled"), series.values.get("blocked_power")
+    values = {name: of_all[written] for name, of_all in series.values.items()}
+    label, by_power = values.get("blocked_labeled"), values.get("blocked_power")
     return ImportReport(
         path=out,
         n_rows_read=n_rows_read,
-        n_rows=len(series.values["sequence"]),
-        n_sequences=len(np.unique(series.values["sequence"])),
+        n_rows=int(written.sum()),
+        n_sequences=len(np.unique(values["sequence"])),
         rate_hz=series.rate_hz,
         modalities=modalities,
-        n_beams=series.values["rf"].shape[1],
+        positions=sources.positions,
+        n_beams=values["rf"].shape[1] if "rf" in values else None,
         n_nan_sweeps=n_nan_sweeps,
+        dropped=dict(samples.dropped),
         beam_numbering=series.numbering,
         blocked_share=None if label is None else float(label.mean()),
         blockage_disagreement=None if label is None or by_power is None else float((label != by_power).mean()),
         notes=tuple(notes),
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Series:
-    """Fields that are small enough to be read at once: all but LiDAR sweeps and images."""
-
-    values: dict[str, NDArray[Any]]
-    rate_hz: float
-    positions: Positions
-    numbering: BeamNumbering | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Sources:
-    """Names of the columns that are read; None where the table has none."""
-
-    power: str
-    lidar: str | None
-    camera: str | None
-    base_position: str | None
-    user_position: str | None
-    beam: str | None
-    blockage: str | None
-    n_rays: int
-    reach_m: float = 0.0
-
-    def with_reach(self, table: DeepSenseTable) -> _Sources:
-        """The same with the reach of the LiDAR, for which all sweeps are read."""
-        return replace(self, reach_m=lidar_reach_m(table, self.lidar, self.n_rays)) if self.lidar else self
-
-    def geometry(self, series: _Series) -> dict[str, Any]:
-        """Facts of the site that the recording states."""
-        lidar = {"lidar": {"max_range_m": self.reach_m}} if self.lidar else {}
-        return {**series.positions.geometry, **lidar}
-
-    def file_columns(self, table: DeepSenseTable) -> list[str]:
-        """Columns whose cells point to files that will be read."""
-        columns = [self.power, self.lidar, self.camera, self.base_position, self.user_position]
-        numbers = [self.beam, self.blockage, *(DRONE_COLUMNS if self.user_position else ())]
-        columns += [name for name in numbers if name in table.columns and not table.is_inline(name)]
-        return [name for name in columns if name]
-
-    def fields(self, series: _Series) -> tuple[Field, ...]:
-        """How the recording describes what is written."""
-        columns = series.positions.columns
-        changes: dict[str, dict[str, Any]] = {
-            "rf": {"unit": "1, proportional to W"},
-            "gps": {"columns": columns, "frame_of_reference": _GPS_FRAME},
-        }
-        fields = [
-            standard_field(name, values.shape[1:], **changes.get(name, {})) for name, values in series.values.items()
-        ]
-        if self.lidar:
-            fields.append(standard_field("lidar", (self.n_rays, 2)))
-        if self.camera:
-            fields.append(standard_field("camera", (CAMERA_SIZE, CAMERA_SIZE, 3)))
-        return tuple(fields)
-
-    def frames(self, table: DeepSenseTable, series: _Series, rows: slice) -> dict[str, NDArray[Any]]:
-        """All fields of some rows; `table` holds just these, and their sweeps and images are read here."""
-        frames = {name: values[rows] for name, values in series.values.items()}
-        if self.lidar:
-            frames["lidar"] = read_sweeps(table, self.lidar, self.n_rays, self.reach_m)
-        if self.camera:
-            frames["camera"] = np.stack([read_camera(table, self.camera, row) for row in range(len(table))])
-        return frames
-
-
-def _find_sources(table: DeepSenseTable, notes: list[str]) -> _Sources:
-    power = table.column_with_prefix("unit1_pwr")
-    if power is None:
-        raise DataError(f"{shown(table.path)} has no column unit1_pwr_60ghz; columns: {listed(list(table.columns))}")
-    lidar = table.first_column("unit1_lidar_SCR", "unit1_lidar")
-    if lidar and not table.columns[lidar][0].lower().endswith(".mat"):
-        notes.append(
-            f"{lidar} is left out: only 2-D sweeps in .mat files are read, not {quoted(table.columns[lidar][0])}"
-        )
-        lidar = None
-    camera = table.first_column("unit1_rgb")
-    if camera and not CAN_READ_IMAGES:
-        notes.append(f"{camera} is left out: install Pillow and import again to have the camera")
-        camera = None
-    user_position = table.first_column("unit2_loc_cal", "unit2_loc")
-    base_position = table.first_column("unit1_loc")
-    if user_position and not base_position and not set(DRONE_COLUMNS) <= set(table.columns):
-        notes.append(f"{user_position} is stored in degrees: no unit1_loc tells where the base station is")
-    sources = _Sources(
-        power=power,
-        lidar=lidar,
-        camera=camera,
-        base_position=base_position,
-        user_position=user_position,
-        beam=table.first_column("unit1_beam", "unit1_beam_index"),
-        blockage=table.first_column("unit1_blockage", "blockage_label"),
-        n_rays=len(read_sweep(table, lidar, 0)) if lidar else 0,
-    )
-    read = {power, lidar, camera, base_position, user_position, sources.beam, sources.blockage, *DRONE_COLUMNS}
-    others = [name for name in table.columns if name.startswith("unit") and name not in read]
-    if others:
-        notes.append(f"columns not imported: {listed(others)}")
-    return sources
-
-
-def _read_series(
-    table: DeepSenseTable,
-    sources: _Sources,
-    powers: NDArray[np.float64],
-    n_beams: int,
-    blockage_check: BlockageCheck,
-    notes: list[str],
-) -> _Series:
-    clock_s = read_clock(table, notes)
-    sequence = read_sequence(table, clock_s, notes)
-    time_s, rate_hz = time_in_sequences(table, clock_s, sequence, notes)
-    numbering = None
-    if sources.beam:
-        # a check only: the best beam below comes from the power files, which scores use as well
-        numbering = detect_beam_numbering(table, sources.beam, table.whole_numbers(sources.beam), powers)
-    kept_powers = _decimated(powers, n_beams)
-    values: dict[str, NDArray[Any]] = {
-        "time_s": time_s,
-        "sequence": sequence,
-        "frame_index": read_frame_index(table, sequence),
-        "rf": kept_powers,
-        "best_beam": np.nanargmax(kept_powers, axis=1),
-    }
-    if sources.blockage:
-        # of all 64 beams: a kept subset may miss the beam that carries the link
-        best_power_db = 10 * np.log10(np.nanmax(powers, axis=1))
-        blocked = read_blockage(table, sources.blockage)
-        if complaint := complaint_about_blockage(table, sources.blockage, blocked, best_power_db, sequence):
-            if blockage_check == "refuse":
-                raise DataError(f'{complaint}; repair the labels, or import with blockage_check "report"')
-            notes.append(complaint)
-        values |= {"blocked_labeled": blocked, "blocked_power": PowerBlockage().label(best_power_db)}
-    positions = read_positions(table, sources.base_position, sources.user_position)
-    if positions.values is not None:
-        values["gps"] = positions.values
-    return _Series(values, rate_hz, positions, numbering)
-
-
-def _measured_rows(
-    table: DeepSenseTable, powers: NDArray[np.float64], n_beams: int, nan_beams: NanBeams, notes: list[str]
-) -> NDArray[np.int64]:
-    """Rows to keep, by what is done about beams that were not measured."""
-    has_nan = np.isnan(powers).any(axis=1)
-    if nan_beams == "drop":
-        if has_nan.all():
-            raise DataError(
-                f'{shown(table.path)}: every sweep has a NaN beam, so nan_beams "drop" leaves no row; use "keep"'
-            )
-        if has_nan.any():
-            notes.append(f"{has_nan.sum()} rows with NaN beams were dropped; frame_index has holes there")
-        return np.flatnonzero(~has_nan)
-    unheard = np.flatnonzero(np.isnan(_decimated(powers, n_beams)).all(axis=1))
-    if len(unheard):
-        raise DataError(
-            f"{table.where(unheard[0])}: all {n_beams} beams are NaN ({len(unheard)} rows are like that); "
-            'remove the row, or import with nan_beams "drop"'
-        )
-    if has_nan.any():
-        notes.append(f"{has_nan.sum()} sweeps have NaN beams; their best beam is the best of the others")
-    return np.arange(len(table))
-
-
-def _decimated(powers: NDArray[np.float64], n_beams: int) -> NDArray[np.float64]:
-    return powers[:, :: SWEEP_BEAMS // n_beams]
-
-
-def _in_groups(n_rows: int) -> Iterator[slice]:
-    for first in range(0, n_rows, ROWS_AT_ONCE):
-        yield slice(first, min(first + ROWS_AT_ONCE, n_rows))

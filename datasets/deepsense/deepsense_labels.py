@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
+from ...emulator.regular_file import shown
+from .deepsense_samples import UsableSamples
 from .deepsense_table import DeepSenseTable
 
 #: Released labels are the strongest beam of their own sweep; what is left for NaN beams and ties.
 MIN_BEAM_AGREEMENT = 0.9
+#: Beams of the codebook that labels without powers count.
+LABELED_BEAMS = 64
 #: A label that leads or trails its power by up to this many rows is found and named.
 MAX_LAG_ROWS = 5
 #: Below this correlation with the fall of power, a blockage label tells nothing about the link.
@@ -78,6 +82,34 @@ def detect_beam_numbering(
     )
 
 
+def beams_of_labels(
+    table: DeepSenseTable, column: str, labels: NDArray[np.int64], n_beams: int, notes: list[str]
+) -> NDArray[np.int64]:
+    """[n_rows] best beams from 0, from labels alone: counted from 1, as DeepSense does, unless one of them is 0.
+
+    Raises:
+        DataError: a label outside of the codebook of 64 beams; or fewer beams are wanted, which needs their powers.
+    """
+    first = 0 if (labels == 0).any() else 1
+    beams = labels - first
+    odd = np.flatnonzero((beams < 0) | (beams >= LABELED_BEAMS))
+    if len(odd):
+        raise DataError(
+            f"{table.where(odd[0])}: {column} must be a beam from {first} to {LABELED_BEAMS - 1 + first}, got"
+            f" {labels[odd[0]]}"
+        )
+    if n_beams != LABELED_BEAMS:
+        raise DataError(
+            f"{shown(table.path)}: the best of {n_beams} beams is known from powers alone, and none are read;"
+            f" import with {LABELED_BEAMS} beams"
+        )
+    notes.append(
+        f"no powers: best_beam is {column}, counted from {first}; which beams come close, how much power a wrong beam"
+        " costs, and whether the labels are shifted cannot be told"
+    )
+    return beams
+
+
 def _readings(
     labels: NDArray[np.int64], powers: NDArray[np.float64]
 ) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -107,14 +139,14 @@ def _agreement(predicted: NDArray[np.int64], beam: NDArray[np.int64], counted: B
     return float((predicted == beam)[counted].mean()) if counted.any() else 0.0
 
 
-def read_blockage(table: DeepSenseTable, column: str) -> Bools:
-    """[n_rows] the label, from files or inline.
+def read_blockage(table: DeepSenseTable, column: str, samples: UsableSamples) -> Bools:
+    """[n_rows] the label, from files or inline; samples without a number are dropped.
 
     Raises:
         DataError: a label other than 0 and 1.
     """
-    labels = table.series(column)
-    odd = np.flatnonzero((labels != 0) & (labels != 1))
+    labels = samples.numbers(column)
+    odd = np.flatnonzero((labels != 0) & (labels != 1) & ~np.isnan(labels))
     if len(odd):
         raise DataError(f"{table.where(odd[0])}: {column} must be 0 or 1, got {labels[odd[0]]:g}")
     return np.asarray(labels == 1, dtype=np.bool_)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,11 @@ from ...emulator.contracts import MODALITY_SPECS, DataError
 from ...emulator.modalities import LIDAR_REACH_M
 from ...emulator.regular_file import shown
 from ..matlab_file import read_mat
+from ..point_cloud import read_ply, sweep_of_cloud
 from ..windows.drive_bys import M_PER_DEGREE
+from .deepsense_radar import read_radar_map
 from .deepsense_rows import BASE_STATION_DRIFT_M, MAX_DISTANCE_M
+from .deepsense_samples import UsableSamples
 from .deepsense_table import DeepSenseTable
 from .image_files import read_image
 
@@ -41,97 +44,131 @@ class Positions:
     columns: tuple[str, ...] = ()
     geometry: dict[str, Any] = field(default_factory=dict)
 
+    def take(self, rows: NDArray[np.int64]) -> Positions:
+        """The same of some rows."""
+        return self if self.values is None else replace(self, values=self.values[rows])
 
-def read_powers(table: DeepSenseTable, column: str) -> NDArray[np.float64]:
-    """[n_rows, 64] linear powers, NaN where a beam was not measured.
+
+def read_powers(table: DeepSenseTable, column: str, samples: UsableSamples) -> NDArray[np.float64]:
+    """[n_rows, 64] linear powers, NaN where a beam was not measured; samples without a power of each are dropped.
 
     Raises:
-        DataError: a file is unreadable, or a power is 0, negative or infinite.
+        DataError: samples are not dropped, and a file is unreadable, or a power is 0, negative or infinite.
     """
-    powers = np.stack([table.numbers(column, row, SWEEP_BEAMS) for row in range(len(table))])
+    powers = np.full((len(table), SWEEP_BEAMS), np.nan)
+    for row in samples.rows():
+        with samples.reading(row, f"{column}: not {SWEEP_BEAMS} numbers"):
+            powers[row] = table.numbers(column, row, SWEEP_BEAMS)
     (allowed,) = MODALITY_SPECS["rf"].recorded.ranges
     usable = allowed.holds(powers) | np.isnan(powers)
     bad = np.flatnonzero(~usable.all(axis=1))
-    if len(bad):
-        row = int(bad[0])
-        value = powers[row][~usable[row]][0]
-        raise DataError(
-            f"{table.where(row)}: {column} file {shown(table.file(column, row))} holds the power {value}, expected "
-            f"{allowed}, on a linear scale ({len(bad)} rows are like that); remove these rows"
-        )
+    samples.refuse(
+        bad.tolist(),
+        f"{column}: a power of 0, below, or infinite",
+        lambda row: (
+            f"{table.where(row)}: {column} file {shown(table.file(column, row))} holds the power"
+            f" {powers[row][~usable[row]][0]}, expected {allowed}, on a linear scale ({len(bad)} rows are like that);"
+            " remove these rows"
+        ),
+    )
     return powers
 
 
-def read_positions(table: DeepSenseTable, base_column: str | None, user_column: str | None) -> Positions:
+def read_positions(
+    table: DeepSenseTable, base_column: str | None, user_column: str | None, samples: UsableSamples
+) -> Positions:
     """Latitude, longitude, distance and height of a drone; else east and north of the base station, else degrees.
 
+    Samples without a position fix, or with one out of reach, are dropped.
+
     Raises:
-        DataError: an impossible position, a base station that moves, or a user out of reach.
+        DataError: a base station that moves; or samples are not dropped, and a position is impossible.
     """
-    base_deg = _read_base_station(table, base_column) if base_column else None
+    base_deg = _read_degrees(table, base_column, samples) if base_column else None
+    user_deg = _read_degrees(table, user_column, samples) if user_column else None
+    is_drone = user_column is not None and set(DRONE_COLUMNS) <= set(table.columns)
+    meters = [_read_meters(table, name, samples) for name in DRONE_COLUMNS] if is_drone else []
     geometry = {}
+    kept = samples.kept()
     if base_deg is not None:
+        _check_base_station_stays(table, str(base_column), base_deg, kept)
         # one place for all rows: fixes of the fixed station differ a little
-        latitude_deg, longitude_deg = np.median(base_deg, axis=0)
+        latitude_deg, longitude_deg = np.median(base_deg[kept], axis=0)
         geometry = {"latitude_deg": float(latitude_deg), "longitude_deg": float(longitude_deg)}
-    if user_column is None:
+    if user_deg is None:
         return Positions(geometry=geometry)
-    user_deg = _read_degrees(table, user_column)
     offset_m = None if base_deg is None else _east_north_m(base_deg, user_deg)
     if offset_m is not None:
-        _check_within_reach(table, user_column, offset_m)
-    if set(DRONE_COLUMNS) <= set(table.columns):
-        more = np.stack([_read_meters(table, name) for name in DRONE_COLUMNS], axis=1)
+        _refuse_out_of_reach(table, str(user_column), offset_m, samples)
+    if is_drone:
         names = ("latitude_deg", "longitude_deg", "distance_m", "height_m")
-        return Positions(np.hstack([user_deg, more]), names, geometry)
+        return Positions(np.column_stack([user_deg, *meters]), names, geometry)
     if offset_m is None:
         return Positions(user_deg, ("latitude_deg", "longitude_deg"), geometry)
     return Positions(offset_m, ("east_m", "north_m"), geometry)
 
 
-def _read_meters(table: DeepSenseTable, column: str) -> NDArray[np.float64]:
+def _read_meters(table: DeepSenseTable, column: str, samples: UsableSamples) -> NDArray[np.float64]:
     """[n_rows] distance or height."""
-    meters = table.series(column)
-    if far := np.flatnonzero(np.abs(meters) > MAX_DISTANCE_M).tolist():
-        raise DataError(
-            f"{table.where(far[0])}: {column} must be from {-MAX_DISTANCE_M:g} to {MAX_DISTANCE_M:g} m, got"
-            f" {meters[far[0]]:g} ({len(far)} rows are like that)"
-        )
+    meters = samples.numbers(column)
+    far = np.flatnonzero(np.abs(meters) > MAX_DISTANCE_M).tolist()
+    samples.refuse(
+        far,
+        f"{column}: out of reach",
+        lambda row: (
+            f"{table.where(row)}: {column} must be from {-MAX_DISTANCE_M:g} to {MAX_DISTANCE_M:g} m, got"
+            f" {meters[row]:g} ({len(far)} rows are like that)"
+        ),
+    )
     return meters
 
 
-def _read_base_station(table: DeepSenseTable, column: str) -> NDArray[np.float64]:
-    base_deg = _read_degrees(table, column)
-    drift_m = np.linalg.norm(_east_north_m(base_deg[:1], base_deg), axis=1)
+def _check_base_station_stays(
+    table: DeepSenseTable, column: str, base_deg: NDArray[np.float64], kept: NDArray[np.int64]
+) -> None:
+    drift_m = np.linalg.norm(_east_north_m(base_deg[kept[:1]], base_deg[kept]), axis=1)
     if drift_m.max() > BASE_STATION_DRIFT_M:
-        row = int(np.argmax(drift_m > BASE_STATION_DRIFT_M))
+        moved = int(np.argmax(drift_m > BASE_STATION_DRIFT_M))
         raise DataError(
-            f"{table.where(row)}: {column} moved the base station by {drift_m[row]:.0f} m; "
+            f"{table.where(int(kept[moved]))}: {column} moved the base station by {drift_m[moved]:.0f} m; "
             "rows of different sites go into separate scenarios"
         )
-    return base_deg
 
 
-def _check_within_reach(table: DeepSenseTable, column: str, offset_m: NDArray[np.float64]) -> None:
+def _refuse_out_of_reach(
+    table: DeepSenseTable, column: str, offset_m: NDArray[np.float64], samples: UsableSamples
+) -> None:
     distance_m = np.linalg.norm(offset_m, axis=1)
     far = np.flatnonzero(distance_m > MAX_DISTANCE_M)
-    if len(far):
-        raise DataError(
-            f"{table.where(far[0])}: {column} is {distance_m[far[0]] / 1000:.0f} km from the base station "
+    samples.refuse(
+        far.tolist(),
+        f"{column}: over {MAX_DISTANCE_M / 1000:g} km from the base station",
+        lambda row: (
+            f"{table.where(row)}: {column} is {distance_m[row] / 1000:.0f} km from the base station "
             f"({len(far)} rows are like that); remove rows without a position fix"
-        )
+        ),
+    )
 
 
-def _read_degrees(table: DeepSenseTable, column: str) -> NDArray[np.float64]:
-    """[n_rows, 2] latitude and longitude."""
-    degrees = np.stack([table.numbers(column, row, 2) for row in range(len(table))])
-    bad = np.flatnonzero(~(np.abs(degrees) <= (90.0, 180.0)).all(axis=1))
-    if len(bad):
-        file = shown(table.file(column, int(bad[0])))
-        raise DataError(
-            f"{table.where(bad[0])}: {column} file {file} holds {degrees[bad[0]].tolist()}, "
+def _read_degrees(table: DeepSenseTable, column: str, samples: UsableSamples) -> NDArray[np.float64]:
+    """[n_rows, 2] latitude and longitude; NaN of samples that cannot be used."""
+    degrees = np.full((len(table), 2), np.nan)
+    rows = samples.rows()
+    for row in rows:
+        with samples.reading(row, f"{column}: not 2 numbers"):
+            degrees[row] = table.numbers(column, row, 2)
+    inside = (np.abs(degrees) <= (90.0, 180.0)).all(axis=1)
+    bad = [row for row in samples.rows() if not inside[row]]
+    missing = np.isnan(degrees).any(axis=1)
+
+    def message(row: int) -> str:
+        return (
+            f"{table.where(row)}: {column} file {shown(table.file(column, row))} holds {degrees[row].tolist()}, "
             f"expected latitude and longitude in degrees ({len(bad)} rows are like that)"
         )
+
+    samples.refuse([row for row in bad if missing[row]], f"{column}: no position (NaN)", message)
+    samples.refuse([row for row in bad if not missing[row]], f"{column}: no latitude and longitude", message)
     return degrees
 
 
@@ -145,14 +182,19 @@ def _east_north_m(base_deg: NDArray[np.float64], user_deg: NDArray[np.float64]) 
 def read_sweep(table: DeepSenseTable, column: str, row: int, n_rays: int | None = None) -> NDArray[np.float64]:
     """[n_rays, 2] range in m, angle in rad, as on disk: range 0 is a ray without an echo.
 
+    A point cloud of a 3-D LiDAR (.ply) comes down to a sweep by `sweep_of_cloud`.
+
     Args:
         n_rays: required number of rays; None: any.
 
     Raises:
         DataError: the file is unreadable or holds no such sweep.
     """
+    path = table.file(column, row)
     try:
-        sweep = read_mat(table.file(column, row))
+        if path.suffix.lower() == ".ply":
+            return sweep_of_cloud(read_ply(path))
+        sweep = read_mat(path)
     except DataError as error:
         raise DataError(f"{table.where(row)}: {error}") from error
     if sweep.shape[1] != 2 or len(sweep) != (n_rays or len(sweep)) or len(sweep) == 0:
@@ -169,16 +211,44 @@ def read_sweep(table: DeepSenseTable, column: str, row: int, n_rays: int | None 
     return sweep
 
 
-def lidar_reach_m(table: DeepSenseTable, column: str, n_rays: int) -> float:
-    """Reach of the LiDAR, which no file states: the usual one, or the largest range in the table beyond it."""
-    return max(LIDAR_REACH_M, *(float(read_sweep(table, column, row, n_rays)[:, 0].max()) for row in range(len(table))))
+def sweep_shape(table: DeepSenseTable, column: str, samples: UsableSamples) -> tuple[int, float]:
+    """Number of rays of the LiDAR and its reach, which no file states: the usual one, or the largest range beyond it.
+
+    All sweeps are read. Samples are dropped whose sweep cannot be used, or has other than the most frequent number of
+    rays.
+    """
+    n_rays, farthest_m = np.zeros(len(table), dtype=np.int64), np.zeros(len(table))
+    for row in samples.rows():
+        with samples.reading(row, f"{column}: no sweep"):
+            sweep = read_sweep(table, column, row)
+            n_rays[row], farthest_m[row] = len(sweep), sweep[:, 0].max()
+    kept = samples.kept()
+    usual = int(np.bincount(n_rays[kept]).argmax())
+    samples.refuse(
+        kept[n_rays[kept] != usual].tolist(),
+        f"{column}: another number of rays",
+        lambda row: f"{table.where(row)}: {column} has a sweep of shape ({n_rays[row]}, 2), expected ({usual}, 2)",
+    )
+    return usual, max(LIDAR_REACH_M, float(farthest_m[samples.kept()].max()))
 
 
-def read_sweeps(table: DeepSenseTable, column: str, n_rays: int, reach_m: float) -> NDArray[np.float64]:
-    """[n_rows, n_rays, 2] range in m, angle in rad; a ray without an echo has the reach, as in all recordings."""
-    sweeps = np.stack([read_sweep(table, column, row, n_rays) for row in range(len(table))])
-    sweeps[..., 0] = np.where(sweeps[..., 0] == 0.0, reach_m, sweeps[..., 0])
-    return sweeps
+def read_echoes(table: DeepSenseTable, column: str, row: int, n_rays: int, reach_m: float) -> NDArray[np.float64]:
+    """[n_rays, 2] `read_sweep` of one sample; a ray without an echo has the reach, as in all recordings."""
+    sweep = read_sweep(table, column, row, n_rays)
+    sweep[:, 0] = np.where(sweep[:, 0] == 0.0, reach_m, sweep[:, 0])
+    return sweep
+
+
+def read_radar(table: DeepSenseTable, column: str, row: int) -> NDArray[np.uint8]:
+    """[n_ranges, 64] uint8 map of one sample.
+
+    Raises:
+        DataError: the file is unreadable or holds no radar signal.
+    """
+    try:
+        return read_radar_map(table.file(column, row))
+    except DataError as error:
+        raise DataError(f"{table.where(row)}: {error}") from error
 
 
 def read_camera(table: DeepSenseTable, column: str, row: int) -> NDArray[np.uint8]:

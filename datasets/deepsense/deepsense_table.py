@@ -7,6 +7,7 @@ repository.
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
-from ...emulator.regular_file import is_folder, is_regular, open_regular, quoted, read_regular, reason, shown
-from ..data_folder import DataFolder, listed
+from ...emulator.regular_file import is_regular, open_regular, quoted, read_regular, reason, shown
+from ..data_folder import DataFolder
 
 #: Text files of a cell hold up to 64 numbers.
 MAX_TEXT_BYTES = 1 << 16
 #: The largest published tables have 20 MB, 36,000 rows and 60 columns.
 MAX_TABLE_BYTES, MAX_ROW_BYTES, MAX_COLUMNS, MAX_CELLS = 1 << 27, 1 << 20, 4096, 1 << 22
+#: Folder of everything that one unit of the testbed recorded.
+_UNIT = re.compile(r"unit\d+", re.IGNORECASE)
 #: No path that a file system takes is longer.
 MAX_CELL = 4096
 
@@ -70,29 +73,29 @@ class DeepSenseTable:
         return next((name for name in self.columns if name.startswith(prefixes)), None)
 
     def file(self, column: str, row: int) -> Path:
-        """Path that a cell points to.
+        """Path that a cell points to: as it says, or from the folder `unit1`, `unit2`, ... on that it names.
+
+        Tables that were made on another machine name files from its root, or from a folder above: `/unit1/x.txt`,
+        `C:/data/Scenario9/unit1/x.txt`, `development_dataset/unit1/x.txt`. Nothing outside of the folder is opened.
 
         Raises:
             DataError: the cell is empty or leads out of the folder.
         """
+        cell = self.columns[column][row]
+        parts = cell.replace("\\", "/").split("/")
+        unit = next((index for index, part in enumerate(parts) if _UNIT.fullmatch(part)), 0)
         try:
-            return self.folder.below(self.path.parent, self.columns[column][row])
+            if unit == 0:
+                return self.folder.below(self.path.parent, cell)
+            inside = self.folder.below(self.path.parent, "/".join(parts[unit:]))
+            is_elsewhere = parts[0] == "" or ":" in parts[0] or is_regular(inside)
+            return inside if is_elsewhere else self.folder.below(self.path.parent, cell)
         except DataError as error:
             raise DataError(f"{self.where(row)}: column {column} {error}") from None
 
-    def check_files(self, columns: Sequence[str]) -> None:
-        """Refuses the table if a file that these columns name is not there, before anything is read."""
-        for column in columns:
-            missing = [row for row in range(len(self)) if not is_regular(self.file(column, row))]
-            if missing:
-                raise DataError(
-                    f"{self.where(missing[0])}: {column} file {shown(self.file(column, missing[0]))} does not exist "
-                    f"({len(missing)} of {len(self)} are missing); unpack all parts of the scenario"
-                )
-
     def is_inline(self, column: str) -> bool:
-        """Whether the cells are numbers, not paths to files with numbers."""
-        return _is_number(self.columns[column][0])
+        """Whether cells are numbers, not paths to files with numbers; told by the first that is not empty."""
+        return _is_number(next((cell for cell in self.columns[column] if cell), ""))
 
     def numbers(self, column: str, row: int, n_numbers: int) -> NDArray[np.float64]:
         """[n_numbers] what the text file of a cell holds, NaN included.
@@ -113,21 +116,28 @@ class DeepSenseTable:
             raise DataError(f"{where} holds {len(values)} numbers, expected {n_numbers}; fetch the file again")
         return values
 
+    def number(self, column: str, row: int, *, is_inline: bool) -> float:
+        """The finite number of a cell, or of its file.
+
+        Raises:
+            DataError: a cell or file that is no finite number.
+        """
+        cell = self.columns[column][row]
+        if is_inline and not _is_number(cell):
+            raise DataError(f"{self.where(row)}: column {column} must hold a number, got {quoted(cell)}")
+        value = float(cell) if is_inline else float(self.numbers(column, row, 1)[0])
+        if not np.isfinite(value):
+            raise DataError(f"{self.where(row)}: {column} is {value}; leave the row out")
+        return value
+
     def series(self, column: str) -> NDArray[np.float64]:
         """[n_rows] one number per row, inline or in files; every one finite.
 
         Raises:
             DataError: a cell or file that is no finite number.
         """
-        inline = self.is_inline(column)
-        values = np.empty(len(self))
-        for row, cell in enumerate(self.columns[column]):
-            if inline and not _is_number(cell):
-                raise DataError(f"{self.where(row)}: column {column} must hold a number, got {quoted(cell)}")
-            values[row] = float(cell) if inline else self.numbers(column, row, 1)[0]
-            if not np.isfinite(values[row]):
-                raise DataError(f"{self.where(row)}: {column} is {values[row]}; leave the row out")
-        return values
+        is_inline = self.is_inline(column)
+        return np.array([self.number(column, row, is_inline=is_inline) for row in range(len(self))])
 
     def whole_numbers(self, column: str) -> NDArray[np.int64]:
         """[n_rows] `series` of a column that counts.
@@ -140,30 +150,6 @@ class DeepSenseTable:
         if len(bad):
             raise DataError(f"{self.where(bad[0])}: {column} must be a whole number, got {values[bad[0]]}")
         return values.astype(np.int64)
-
-
-def find_table(folder: DataFolder, scenario: int) -> Path:
-    """The CSV of a scenario, in a folder of data or in its own folder below.
-
-    Raises:
-        DataError: the folder holds no such CSV, or several, or one that is a link out of it.
-    """
-    root = folder.root
-    stems = {
-        f"{stem}{suffix}" for stem in (f"scenario{scenario}", f"scenario{scenario:02d}") for suffix in ("", "_dev")
-    }
-    folders = [root, *sorted(root / stem for stem in stems)]
-    found = folder.existing(one / f"{stem}.csv" for one in folders for stem in sorted(stems))
-    if not found:
-        present = sorted(path.name for one in folders if is_folder(one) for path in one.glob("*.csv"))
-        raise DataError(
-            f"no scenario{scenario}.csv or scenario{scenario}_dev.csv in {shown(root)} "
-            f"(CSV files there: {listed(present) or 'none'}); check the folder and the scenario number"
-        )
-    if len(found) > 1:
-        names = ", ".join(path.relative_to(root).as_posix() for path in found)
-        raise DataError(f"several tables of scenario {scenario} in {shown(root)}: {names}; keep one of them")
-    return found[0]
 
 
 def read_table(path: Path, folder: DataFolder) -> DeepSenseTable:

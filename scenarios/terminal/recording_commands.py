@@ -18,7 +18,11 @@ def add_recording_commands(app: typer.Typer) -> None:
     """Registration of `record`, `import` and `inspect` with the command line."""
     imports = typer.Typer(help="Convert measured data sets into recordings.", no_args_is_help=True)
     imports.command(
-        "deepsense", epilog=examples("sheafedge import deepsense data/scenario8 --scenario 8 --out scenario8.h5")
+        "deepsense",
+        epilog=examples(
+            "sheafedge import deepsense data/scenario8 --scenario 8 --out scenario8.h5",
+            "sheafedge import deepsense data --scenario 9 --modalities gps,rf --positions raw --strict -o s9.h5",
+        ),
     )(import_deepsense)
     app.command(
         "record",
@@ -77,7 +81,7 @@ def record(
 
 
 def import_deepsense(
-    root: Annotated[Path, typer.Argument(help="Folder of the DeepSense scenario, or its parent folder.")],
+    root: Annotated[Path, typer.Argument(help="Folder of the DeepSense scenario, or a folder above it.")],
     scenario: Annotated[int, typer.Option(metavar="N", min=1, help="DeepSense scenario number.")],
     out: Annotated[Path, _OUT],
     n_beams: Annotated[int, typer.Option(help="Keep every (64 / N)-th beam: 64, 32, 16 or 8.")] = 64,
@@ -89,6 +93,21 @@ def import_deepsense(
         Literal["refuse", "report"],
         typer.Option(help="If blockage labels contradict the beam powers: refuse the import, or only report it."),
     ] = "refuse",
+    modalities: Annotated[
+        str,
+        typer.Option(metavar="LIST", help="Sensors to import, such as gps,rf. Default: all that the table has."),
+    ] = "",
+    positions: Annotated[
+        Literal["auto", "calibrated", "raw"],
+        typer.Option(help="Positions to import; auto: the calibrated ones where there are both."),
+    ] = "auto",
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Refuse samples with a missing file, a NaN position or a power of 0; default: drop them.",
+        ),
+    ] = False,
 ) -> None:
     """Import a DeepSense 6G scenario folder in its published layout."""
     from ...datasets.deepsense.deepsense_folder import import_deepsense as run_import
@@ -102,6 +121,9 @@ def import_deepsense(
         n_beams=n_beams,
         nan_beams=nan_beams,
         blockage_check=blockage_check,
+        modalities=tuple(name.strip() for name in modalities.split(",") if name.strip()),
+        positions=positions,
+        strict=strict,
         created_by=f"sheafedge {__version__} import",
     )
 

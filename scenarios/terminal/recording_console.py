@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...datasets.deepsense.deepsense_folder import ImportReport
+from ...datasets.deepsense.deepsense_samples import listed_counts
 from ...datasets.recordings.recording_layout import Field
 from ..recording.inspection import LABELS, Inspection, StationFacts
 from ..recording.record import RecordReport
@@ -78,15 +79,21 @@ def print_import_report(console: Console, report: ImportReport) -> None:
     facts = {
         "samples": f"{report.n_rows:,} of {report.n_rows_read:,} kept, in {report.n_sequences:,} sequences",
         "rate": f"{report.rate_hz:.2f} Hz inside sequences",
-        "sensors": ", ".join(report.modalities),
-        "beams": f"{report.n_beams}; {report.n_nan_sweeps:,} sweeps with an unmeasured beam",
+        "sensors": ", ".join(report.modalities) or "none",
     }
+    if report.dropped:
+        facts["dropped"] = listed_counts(report.dropped)
+    if report.positions:
+        facts["positions"] = report.positions
+    if report.n_beams is not None:
+        facts["beams"] = f"{report.n_beams}; {report.n_nan_sweeps:,} sweeps with an unmeasured beam"
     if report.beam_numbering is not None:
         numbering = report.beam_numbering
         facts["labels"] = f"{numbering.name}; agree with {_percent(numbering.agreement)} of the power files"
     if report.blocked_share is not None:
-        differ = _percent(report.blockage_disagreement)
-        facts["blocked"] = f"{_percent(report.blocked_share)} of samples; label and power differ in {differ}"
+        differ = report.blockage_disagreement
+        doubt = "no power to compare with" if differ is None else f"label and power differ in {_percent(differ)}"
+        facts["blocked"] = f"{_percent(report.blocked_share)} of samples; {doubt}"
     print_facts(console, facts)
     for note in report.notes:
         console.print(f"note: {note}", soft_wrap=True, markup=False)

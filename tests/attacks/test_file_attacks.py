@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import resource
 import signal
 import time
@@ -35,8 +36,10 @@ from attacks.file_attacks import (
 )
 from rich.console import Console
 from sheafedge.datasets.deepsense.deepsense_folder import import_deepsense
+from sheafedge.datasets.deepsense.deepsense_radar import read_radar_map
 from sheafedge.datasets.deepsense.deepsense_rows import load_deepsense_rows
 from sheafedge.datasets.deepsense.image_files import read_image
+from sheafedge.datasets.point_cloud import read_ply, sweep_of_cloud
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.traces.link_traces import (
     read_cicv5g,
@@ -250,7 +253,46 @@ def _read_deepsense(folder: Path) -> str:
     root = folder / "data"
     links = [path for path in root.rglob("*") if path.is_symlink()]
     import_deepsense(root, 23, folder / "road.h5")
-    return "a link led out of the folder" if links else _read_recording(folder)
+    outside = [path for path in links if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))]
+    return "a link led out of the folder" if outside else _read_recording(folder)
+
+
+def _write_clouds(folder: Path) -> None:
+    scipy_io = pytest.importorskip("scipy.io")
+    draws = np.random.default_rng(6)
+    vertices = draws.uniform(-9, 9, (40, 3)).astype("<f4")
+    header = "".join(f"property float {axis}\n" for axis in "xyz")
+    for name, form in (("a.ply", "ascii"), ("b.ply", "binary_little_endian")):
+        head = f"ply\nformat {form} 1.0\nelement vertex 40\n{header}end_header\n".encode()
+        text = "\n".join(" ".join(f"{one:.3f}" for one in row) for row in vertices)
+        (folder / name).write_bytes(head + (text.encode() if form == "ascii" else vertices.tobytes()))
+    cube = draws.normal(size=(4, 8, 6)) + 1j * draws.normal(size=(4, 8, 6))
+    for name, compressed in (("c.mat", True), ("d.mat", False)):
+        scipy_io.savemat(folder / name, {"data": cube}, do_compression=compressed)
+
+
+def _harm_clouds(folder: Path, draws: Draws) -> None:
+    for name, how in (("a.ply", text_or_bytes), ("b.ply", mutated), ("c.mat", mutated), ("d.mat", mutated)):
+        _harmed(name, how)(folder, draws)
+
+
+def _read_clouds(folder: Path) -> str:
+    refusal: SheafedgeError | None = None
+    for name in ("a.ply", "b.ply", "c.mat", "d.mat"):
+        try:
+            if name.endswith("ply"):
+                sweep = sweep_of_cloud(read_ply(folder / name))
+                sound = np.isfinite(sweep).all() and (sweep[:, 0] >= 0.0).all() and sweep.shape == (360, 2)
+            else:
+                sound = read_radar_map(folder / name).shape[1] == 64
+        except SheafedgeError as error:
+            refusal = error
+            continue
+        if not sound:
+            return f"{name} came to what no sensor gives"
+    if refusal:
+        raise refusal
+    return ""
 
 
 def _write_rows(folder: Path) -> None:
@@ -405,6 +447,7 @@ TARGETS = {
     "link traces": Target(_write_traces, _harm_traces, _read_traces),
     "receptions": Target(_write_receptions, _harm_receptions, _read_receptions),
     "DeepSense folders": Target(_write_deepsense, _harm_deepsense, _read_deepsense),
+    "clouds and radar signals": Target(_write_clouds, _harm_clouds, _read_clouds),
     "gathered rows": Target(_write_rows, _harm_rows, _read_rows),
     "images": Target(_write_image, _harm_image, _read_image),
     "scenarios, edges and tables": Target(_write_scenario, _harm_scenario, _read_scenario),

@@ -75,7 +75,7 @@ class Folder:
 
     def refusal(self, **options: Any) -> str:
         with pytest.raises(DataError) as refused:
-            self.convert(**options)
+            self.convert(**{"strict": True, **options})
         assert "\n" not in str(refused.value)
         assert not (self.root / "out.h5").exists()
         assert list(self.root.glob(".*")) == []
@@ -269,10 +269,12 @@ def test_without_sequences_silence_separates_them(folder: Folder) -> None:
 
 def test_what_is_not_read_is_listed(folder: Folder) -> None:
     folder.column("unit1_radar", ["./unit1/radar/1.npy"] * 12)
-    folder.column("unit1_lidar", ["./unit1/lidar/1.ply"] * 12)
+    folder.column("unit1_lidar", ["./unit1/lidar/1.pcd"] * 12)
+    folder.column("unit2_speed", [3] * 12)
     notes = folder.convert().notes
-    assert any("columns not imported: unit1_radar" in note for note in notes)
-    assert any("unit1_lidar is left out: only 2-D sweeps in .mat files" in note for note in notes)
+    assert any("columns not imported: unit1_radar, unit1_lidar, unit2_speed" in note for note in notes)
+    assert any("unit1_lidar is left out: 2-D sweeps in .mat files and clouds in .ply" in note for note in notes)
+    assert any("unit1_radar is left out: raw radar signals in .mat files" in note for note in notes)
 
 
 # Beams that were not measured.
@@ -315,7 +317,7 @@ def test_a_sweep_without_any_beam_is_refused_unless_dropped(folder: Folder) -> N
 def test_dropping_everything_is_refused(folder: Folder) -> None:
     for row in range(12):
         with_nan(folder, row, 3)
-    assert "leaves no row" in folder.refusal(nan_beams="drop")
+    assert "no sample is left of 12 (a beam that was not measured (NaN): 12)" in folder.refusal(nan_beams="drop")
 
 
 # Folders that are wrong.
@@ -348,7 +350,10 @@ BROKEN: dict[str, tuple[Callable[[Folder], Any], list[str]]] = {
     "a power of zero": (_overwrite("unit1_pwr_60ghz", 9, SWEEP[4:] + b"0\n"), ["row 10", "power 0.0", "1 rows"]),
     "power in dB": (_overwrite("unit1_pwr_60ghz", 9, b"-40.5\n" * 64), ["row 10", "power -40.5", "linear"]),
     "an infinite power": (_overwrite("unit1_pwr_60ghz", 9, SWEEP[4:] + b"inf\n"), ["row 10", "power inf"]),
-    "no powers": (lambda folder: folder.columns.remove("unit1_pwr_60ghz"), ["no column unit1_pwr_60ghz"]),
+    "no powers and no labels": (
+        lambda folder: [folder.columns.remove(name) for name in ("unit1_pwr_60ghz", "unit1_beam_index")],
+        ["no column unit1_pwr_60ghz", "none of beam labels"],
+    ),
     "an absolute path": (lambda folder: folder.point("unit1_pwr_60ghz", 1, "/etc/passwd"), ["row 2", "/etc/passwd"]),
     "a path out": (lambda folder: folder.point("unit1_pwr_60ghz", 1, "./unit1/../../x.txt"), ["row 2", "below"]),
     "a drive": (lambda folder: folder.point("unit1_pwr_60ghz", 1, "C:\\data\\x.txt"), ["row 2", "C:/data"]),
@@ -770,7 +775,7 @@ def test_a_sweep_that_is_none_is_refused_with_its_row(folder: Folder, content: b
     put_sweep(folder, 5, content)
     folder.save()
     with pytest.raises(DataError, match=r"row 6 \(line 7\) of scenario23\.csv.*" + words):
-        folder.convert()
+        folder.convert(strict=True)
     assert not (folder.root / "out.h5").exists()
 
 
@@ -806,7 +811,7 @@ def test_a_truncated_image_is_refused_with_its_row(folder: Folder, n_bytes: int)
 
 
 def test_without_pillow_the_camera_is_left_out_and_said_so(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sheafedge.datasets.deepsense.deepsense_folder.CAN_READ_IMAGES", False)
+    monkeypatch.setattr("sheafedge.datasets.deepsense.deepsense_sources.CAN_READ_IMAGES", False)
     folder.column("unit1_rgb", [f"./unit1/camera_data/{row}.jpg" for row in range(12)])
     report = folder.convert()
     assert report.modalities == ("rf",)
