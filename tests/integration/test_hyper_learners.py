@@ -221,7 +221,8 @@ def late_setups(joins: int, **settings: Any) -> Any:
 
 
 def test_a_server_is_bit_for_bit_the_same_whether_or_not_somebody_joins_late() -> None:
-    joined, alone = made(late_setups(1)), made(late_setups(99))
+    """With dropout: a late client's model is generated without, and draws nothing."""
+    joined, alone = (made(late_setups(joins, dropout=0.3)) for joins in (1, 99))
     for round_index in range(N_ROUNDS):
         told(joined, [round_index])
         told(alone, [round_index])
