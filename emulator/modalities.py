@@ -1,8 +1,8 @@
 """The modalities: what one frame of each sensor is, and which frames make an input. Imports none of ours.
 
 `MODALITY_SPECS` has one row per modality that sensors record. Recordings, frames in memory, samples, perturbations,
-encoders, pictures and replay read the row, so that what a modality is stands in one place. Tables and images that no
-sensor here recorded (`data.source = "rows"`) have no row: what they hold is known to their data set alone.
+encoders, pictures and replay read the row, so that what a modality is stands in one place. Tables, images and graphs
+that no sensor here recorded (`data.source = "rows"`) have no row: what they hold is known to their data set alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-Modality = Literal["lidar", "camera", "rf", "gps", "radar", "table", "image"]
+Modality = Literal["lidar", "camera", "rf", "gps", "radar", "table", "image", "graph"]
 
 #: The one order in which modalities are listed, concatenated and stacked everywhere.
 MODALITIES: tuple[Modality, ...] = get_args(Modality)

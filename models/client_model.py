@@ -95,6 +95,14 @@ class ClientModel(nn.Module):
         restore_module(self.fusion, parts["fusion"])
         restore_module(self.encoders, parts["encoders"])
 
+    def step_flops(self, sample: Mapping[str, Tensor], n_rows: int) -> float:
+        """Floating-point operations of one step on so many rows like this one-row sample, matrix work only.
+
+        Work is proportional to rows, but for graphs, where every pass computes all nodes.
+        """
+        whole = any(getattr(encoder, "passes_all", False) for encoder in self.encoders.values())
+        return self.training_flops(sample) * (1 if whole else n_rows)
+
     def training_flops(self, sample: Mapping[str, Tensor]) -> float:
         """Floating-point operations of one forward and backward pass of this one-row sample, matrix work only.
 

@@ -38,13 +38,17 @@ class TrainingSettings:
         head_step_size: step size of the head, alpha of (11).
         encoder_step_size: step size of the encoders, in (15).
         encoder_optimizer: optimizer of the encoders; Adam keeps its moments local.
+        optimizer: "parts" steps encoders, fusion and head each by its own step size, the encoders by
+            `encoder_optimizer`; "adam" steps all of a model by one Adam, by `model_step_size` and `weight_decay`.
+        moments: "kept" lets the moments of Adam go on from round to round, "fresh" begins them anew in every round.
+            Which of both is better depends on how far an exchange moves a model.
         attention_step_size: step size of the attention scores, in (17).
         model_step_size: step size of algorithms that step a whole model as one vector (`sheaf_fmtl`, `dfedu`), in place
-            of the three others; always plain SGD.
-        weight_decay: weight decay of the same algorithms, which add half of it times the squared norm of the model to
-            the local loss. "as_sheaf" is a control: the client trains alone, with the weight decay that the coupling
-            through independent random maps comes to in expectation, sheaf.coupling * sum of edge dimensions * variance
-            of map entries.
+            of the three others, always by plain SGD; and of `optimizer = "adam"`.
+        weight_decay: weight decay of the same algorithms and of that optimizer, which add half of it times the squared
+            norm of the model to the local loss. "as_sheaf" is a control: the client trains alone, with the weight decay
+            that the coupling through independent random maps comes to in expectation, sheaf.coupling * sum of edge
+            dimensions * variance of map entries.
         class_weights: "balanced" gives every class of a client's rows the same weight in the loss, "none" every row.
         local_statistics: keep running statistics of normalization layers out of encoder averaging; for base stations
             whose views differ much.
@@ -60,6 +64,8 @@ class TrainingSettings:
     head_step_size: float = 0.1
     encoder_step_size: float = 0.003
     encoder_optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["parts", "adam"] = "parts"
+    moments: Literal["kept", "fresh"] = "kept"
     attention_step_size: float = 0.05
     model_step_size: float = 0.05
     weight_decay: float | Literal["as_sheaf"] = 0.0
@@ -214,9 +220,10 @@ class SheafSettings:
         return self.coupling > 0.0 and self.map_step_size > 0.0
 
 
-#: Encoders of rows of a table and of images, from which groups of clients choose; `encoders.encoder_table` makes them.
+#: Encoders of rows of a table, of images and of nodes of a graph, from which groups of clients choose;
+#: `encoders.encoder_table` makes them.
 RowEncoder = Literal[
-    "identity", "mlp", "mlp_tdp", "cnn_fmtl", "cnn_fmtl_small", "cnn_fmtl_medium", "cnn_fmtl_large", "vgg8"
+    "identity", "mlp", "mlp_tdp", "cnn_fmtl", "cnn_fmtl_small", "cnn_fmtl_medium", "cnn_fmtl_large", "vgg8", "gcn"
 ]
 
 
@@ -228,7 +235,8 @@ class ModelSettings:
         embedding_dim: l, size of every modality's embedding.
         hidden_dim: width of the hidden layer of perceptrons.
         width: multiplies the channels of convolutional encoders; 1 is the paper's size.
-        dropout: share that convolutional encoders drop; not set: each encoder's own, as in the paper.
+        dropout: share that convolutional encoders, of images and of graphs, drop; not set: each encoder's own, as in
+            the paper.
         camera_encoder: encoder of single images: "small" suits 64 x 64; "resnet50" is the paper's, needs torchvision
             and `weights`, stays frozen and trains a projection; "resnet50_tuned" trains and exchanges all of it.
         weights: file of pretrained weights for "resnet50", a state dictionary of torchvision's.

@@ -58,6 +58,7 @@ ALLOWED = {
     "models/encoders/resnet.py": Arrows(LEARNING | {"torchvision"}, ours=VOCABULARY),
     "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=FILES),
     "datasets/deepsense/image_files.py": Arrows(frozenset({"numpy", "PIL"}), ours=FILES),
+    "datasets/rows/graph_partition.py": Arrows(frozenset({"numpy", "pymetis"}), ours=FILES),
     "datasets/rows/digit_rows.py": Arrows(frozenset({"numpy", "sklearn"}), ours=FILES),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
     "scenarios/compare/statistics.py": Arrows(frozenset({"numpy", "scipy"})),

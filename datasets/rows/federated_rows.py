@@ -61,6 +61,8 @@ class FederatedRows:
         owner: [n] int64 number of the owner of each row, from 0; None: rows have none.
         owner_names: name of every owner.
         split: [n] text, a name of `PARTS`; None: rows are in no parts.
+        edges: [2, n_edges] int64 pairs of rows that are neighbors in a graph, every edge in both directions, sorted,
+            without loops; None: the rows are no nodes of a graph.
     """
 
     name: str
@@ -70,6 +72,7 @@ class FederatedRows:
     owner: NDArray[np.int64] | None = None
     owner_names: tuple[str, ...] = ()
     split: NDArray[np.str_] | None = None
+    edges: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.y)

@@ -17,8 +17,10 @@ from ...emulator.regular_file import open_regular, quoted, reason, shown
 from ..array_files import UNREADABLE_ARRAY, read_array
 from ..data_folder import listed
 from .federated_rows import FederatedRows, RowColumns, RowRequest
-from .row_values import classes_of, owners_of, parts_of, row_inputs, same_length, values_of
+from .row_values import classes_of, edges_of, owners_of, parts_of, row_inputs, same_length, values_of
 
+#: Array of a `.npz` file that makes its rows the nodes of a graph.
+EDGES = "edge_index"
 #: Of one array, and of a CSV file; larger data do not fit the memory of a laptop.
 MOST_BYTES = 1 << 32
 _DEFAULT = RowColumns()
@@ -44,11 +46,12 @@ def file_rows(request: RowRequest) -> FederatedRows:
     y, class_names = classes_of(of_y, found["y"]) if request.classes else (values_of(of_y, found["y"]), ())
     owner, owner_names = owners_of(f"{where}: {columns.owner}", found["owner"]) if "owner" in found else (None, ())
     split = parts_of(f"{where}: {columns.split}", found["split"]) if "split" in found else None
-    return FederatedRows(path.stem, x, y, class_names, owner, owner_names, split)
+    edges = edges_of(f"{where}: {EDGES}", found[EDGES], x) if EDGES in found else None
+    return FederatedRows(path.stem, x, y, class_names, owner, owner_names, split, edges)
 
 
 def _archive(path: Path, columns: RowColumns) -> dict[str, NDArray[Any]]:
-    """Array of each of x, y, owner and split that a NumPy archive has."""
+    """Array of each of x, y, owner, split and edge_index that a NumPy archive has."""
     if len(columns.x) > 1:
         raise ConfigError(
             f"data.columns.x names {len(columns.x)} arrays, but inputs are one array [rows, ...] in a .npz file; name"
@@ -57,7 +60,8 @@ def _archive(path: Path, columns: RowColumns) -> dict[str, NDArray[Any]]:
     try:
         with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
-            wanted = _wanted(path, columns, columns.x or ("x",), list(members), "array")
+            wanted = {**_wanted(path, columns, columns.x or ("x",), list(members), "array")}
+            wanted |= {EDGES: EDGES} if EDGES in members else {}
             return {name: _member(archive, members[key], path) for name, key in wanted.items()}
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise DataError(f"{shown(path)} cannot be read as a .npz file ({reason(error)}); save it again") from None

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError
 from .federated_rows import FederatedRows
+from .graph_partition import overlapping_partition, partition
 
-Owners = Literal["natural", "equal", "classes", "classes_uneven", "dirichlet"]
+Owners = Literal["natural", "equal", "classes", "classes_uneven", "dirichlet", "metis", "metis_overlap"]
 
 #: Rows that a client needs: three to train on, and one to be tested on.
 LEAST_ROWS = 4
@@ -29,7 +30,9 @@ class Dealing:
     Attributes:
         owners: "natural": by the owners that the rows name; "equal": shuffled, in parts of one size; "classes": every
             client has rows of some classes only, a class dealt equally to its takers; "classes_uneven": the same, in
-            parts of random size; "dirichlet": of every class the clients get shares drawn from Dir(alpha).
+            parts of random size; "dirichlet": of every class the clients get shares drawn from Dir(alpha); "metis": a
+            graph is cut into parts of about one size with few edges between them; "metis_overlap": into a fifth as
+            many, and every client has a random half of one.
         classes_per_client: for "classes" and "classes_uneven".
         alpha: concentration of the shares of "dirichlet" and "classes_uneven"; small is uneven.
     """
@@ -40,7 +43,7 @@ class Dealing:
 
 
 def dealt(rows: FederatedRows, n_clients: int, dealing: Dealing, draws: np.random.Generator) -> list[Rows]:
-    """Rows [n_k] of every client, ascending; no row has two clients.
+    """Rows [n_k] of every client, ascending; no row has two clients, but with "metis_overlap".
 
     With natural owners and fewer clients than these, the clients are owners drawn at random.
 
@@ -48,7 +51,15 @@ def dealt(rows: FederatedRows, n_clients: int, dealing: Dealing, draws: np.rando
         ConfigError: more clients than owners or rows, more classes per client than there are, or a client with too
             few rows.
     """
-    ways = {"natural": _natural, "equal": _equal, "classes": _classes, "classes_uneven": _classes, "dirichlet": _skewed}
+    ways = {
+        "natural": _natural,
+        "equal": _equal,
+        "classes": _classes,
+        "classes_uneven": _classes,
+        "dirichlet": _skewed,
+        "metis": _cut_graph,
+        "metis_overlap": _cut_graph,
+    }
     parts = [np.sort(part) for part in ways[dealing.owners](rows, n_clients, dealing, draws)]
     for client, part in enumerate(parts):
         if len(part) < LEAST_ROWS:
@@ -90,6 +101,12 @@ def _natural(rows: FederatedRows, n_clients: int, _dealing: Dealing, draws: np.r
 
 def _equal(rows: FederatedRows, n_clients: int, _dealing: Dealing, draws: np.random.Generator) -> list[Rows]:
     return np.array_split(draws.permutation(len(rows)), n_clients)
+
+
+def _cut_graph(rows: FederatedRows, n_clients: int, dealing: Dealing, draws: np.random.Generator) -> list[Rows]:
+    assert rows.edges is not None, "checked by the caller"
+    way = partition if dealing.owners == "metis" else overlapping_partition
+    return way(len(rows), rows.edges, n_clients, draws)
 
 
 def _classes(rows: FederatedRows, n_clients: int, dealing: Dealing, draws: np.random.Generator) -> list[Rows]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .activity_rows import wisdm_rows
+from .citation_rows import cora_rows
 from .digit_rows import digits_rows, mnist_rows
 from .federated_rows import RowDataset
 from .file_rows import file_rows
@@ -13,5 +14,6 @@ ROW_DATASETS: dict[str, RowDataset] = {
     "digits": RowDataset(digits_rows, "", "classes"),
     "mnist": RowDataset(mnist_rows, "the file mnist.npz, or its folder", "classes"),
     "school": RowDataset(school_rows, "the file school.mat, or its folder", "values"),
+    "cora": RowDataset(cora_rows, "the folder with the files ind.cora.*", "classes"),
     "wisdm": RowDataset(wisdm_rows, "the transformed WISDM file, or its folder", "classes"),
 }

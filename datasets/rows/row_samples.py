@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import InputWindow, Labels, Modality
 from ..windows.samples import Windows
+from .graph_edges import GraphPart
 from .pooled_ridge import PooledRidge, Scale
 
 
@@ -38,12 +39,13 @@ class RowSamples:
         x: [n_all, ...] inputs of the whole data set, float32 or uint8, shared by all clients.
         y: [n_all] int64 classes or float32 values of the whole data set.
         rows: [n] rows of this client.
-        modality: "table" or "image"; images taken as a table are flattened, pixel by pixel.
+        modality: "table", "image" or "graph"; images taken as a table are flattened, pixel by pixel.
         class_names: name of every class; empty for values.
         scale: mean and standard deviation by which inputs are scaled, of the shape of one input or [].
         target: how values are scaled.
         turns: of every image by 90 degrees, counterclockwise.
         ridge: ridge regression on the training rows of all clients, a baseline of values; None: there is none.
+        graph: the part of the graph that the client has, for nodes of one; an input is the number of a node in it.
     """
 
     x: NDArray[Any]
@@ -55,6 +57,7 @@ class RowSamples:
     target: TargetScale = UNSCALED
     turns: int = 0
     ridge: PooledRidge | None = None
+    graph: GraphPart | None = None
 
     @property
     def windows(self) -> Windows:
@@ -97,6 +100,8 @@ class RowSamples:
 
     @property
     def input_shapes(self) -> Mapping[Modality, tuple[int, ...]]:
+        if self.graph is not None:
+            return {self.modality: (1,)}
         if self.modality == "table":
             return {self.modality: (int(np.prod(self.x.shape[1:])),)}
         return {self.modality: self.inputs(slice(0, 1))[self.modality].shape[1:] if len(self) else self.x.shape[1:]}
@@ -105,7 +110,9 @@ class RowSamples:
         return len(self.rows)
 
     def inputs(self, indices: NDArray[np.integer[Any]] | slice = slice(None)) -> Mapping[Modality, NDArray[np.float32]]:
-        """Modality -> [n_indices, ...] in the units of the data set."""
+        """Modality -> [n_indices, ...] in the units of the data set; of a graph, numbers of nodes [n_indices, 1]."""
+        if self.graph is not None:
+            return {self.modality: self.graph.places(self.rows[indices])[:, None].astype(np.float32)}
         batch = self.x[self.rows[indices]]
         if self.turns:
             batch = np.rot90(batch, self.turns, axes=(-2, -1))

@@ -41,11 +41,13 @@ class RowSplit:
         train_fraction: share of the training rows that is trained on.
         validation_fraction: share of the training rows that is scored on in place of the held-out ones, where no rows
             are marked for validation; None: the held-out ones are scored on.
+        trains_validation: whether rows marked for validation are trained on where the held-out ones are scored.
     """
 
     test_fraction: float
     train_fraction: float = 1.0
     validation_fraction: float | None = None
+    trains_validation: bool = True
 
 
 def split_rows(
@@ -53,7 +55,7 @@ def split_rows(
 ) -> SplitRows:
     """Training and held-out rows of one client.
 
-    Rows that the data set marks for validation are training rows, unless validation rows are scored on.
+    Rows that the data set marks for validation are training rows, unless validation rows are scored on, or never.
 
     Args:
         client: its number, for errors.
@@ -78,6 +80,8 @@ def split_rows(
             n_scored = min(max(_share(how.validation_fraction, len(train)), 1), len(train) - 1)
             marked = np.arange(len(train)) < n_scored
         train, test = train[~marked], train[marked]
+    elif not how.trains_validation:
+        train = train[~marked]
     kept = max(_share(how.train_fraction, len(train)), min(LEAST_TRAINED, len(train)))
     for side, name in ((train, "train"), (test, "be scored")):
         if len(side) == 0:

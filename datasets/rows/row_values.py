@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...emulator.contracts import DataError, Labels
 from ...emulator.regular_file import quoted
 from .federated_rows import PARTS, FederatedRows
+from .graph_edges import Edges, symmetric_edges
 
 #: More classes than this are values that were taken for classes.
 MOST_CLASSES = 1000
@@ -117,6 +118,33 @@ def parts_of(where: str, split: NDArray[Any]) -> NDArray[np.str_]:
     return values
 
 
+def edges_of(where: str, edges: NDArray[Any], x: NDArray[Any]) -> Edges:
+    """Edges [2, n] of a graph whose nodes are the rows of x, in both directions, each once, without loops.
+
+    Raises:
+        DataError: another shape, no whole numbers, a node that there is not, or features that are no columns.
+    """
+    if x.ndim != 2:
+        raise DataError(f"{where} needs x of shape [nodes, features], got {list(x.shape)}; leave one of them out")
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise DataError(
+            f"{where} must have shape [2, edges], got {list(edges.shape)}; use its transpose if it has two columns"
+        )
+    if edges.dtype.kind not in "iu":
+        raise DataError(f"{where} must hold whole numbers, the rows of x that an edge joins, got type {edges.dtype}")
+    outside = np.flatnonzero(((edges < 0) | (edges >= len(x))).any(axis=0))
+    if len(outside):
+        pair = edges[:, outside[0]].tolist()
+        raise DataError(
+            f"{where} joins {pair[0]} and {pair[1]} in column {outside[0]}, but the nodes are 0 to {len(x) - 1}; number"
+            " them by the rows of x"
+        )
+    found = symmetric_edges(edges.astype(np.int64))
+    if found.shape[1] == 0:
+        raise DataError(f"{where} joins no two different nodes; give edges, or leave it out and take a table")
+    return found
+
+
 def same_length(name: str, n_rows: int, **columns: NDArray[Any] | None) -> None:
     """Refuse columns of another length than the inputs.
 
@@ -148,7 +176,8 @@ def checked_rows(rows: object, where: str) -> FederatedRows:
         _check_numbers(f"{where}: owner", rows.owner, len(rows.owner_names), "owner_names")
     split = None if rows.split is None else parts_of(f"{where}: split", rows.split)
     labels: Labels = rows.y.astype(np.int64) if rows.class_names else rows.y.astype(np.float32)
-    return replace(rows, x=x, y=labels, split=split)
+    edges = None if rows.edges is None else edges_of(f"{where}: edges", np.asarray(rows.edges), x)
+    return replace(rows, x=x, y=labels, split=split, edges=edges)
 
 
 def _check_numbers(where: str, values: NDArray[Any], n_names: int, names: str) -> None:

@@ -23,6 +23,7 @@ from .beam_map import beam_map_encoder
 from .camera_encoder import camera_encoder
 from .conv_block import SampleSizeError
 from .drone_camera import drone_camera_encoder
+from .graph_convolution import GraphConvolutions, LocalGraph, NodeFeatures
 from .lidar_encoder import lidar_encoder
 from .mlp import window_mlp
 from .normalize import (
@@ -54,6 +55,7 @@ class EncoderRequest:
         samples: indices [n] -> training inputs [n, *shape] that the encoder will see.
         n_samples: number of training samples.
         dropout_draws: random stream of its dropout.
+        graph: features [n, F] and edges [2, n_edges] of the client's part of a graph, where inputs are its nodes.
         scale: mean and standard deviation by which inputs are scaled, where the data set knows them; None: those of the
             samples.
     """
@@ -65,6 +67,7 @@ class EncoderRequest:
     n_samples: int
     dropout_draws: torch.Generator
     scale: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    graph: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None
 
     def all_samples(self) -> NDArray[np.float32]:
         """[n_samples, *shape] all training inputs."""
@@ -160,6 +163,15 @@ def _hidden_layer(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     return normalizer, HiddenLayer(request.shape)
 
 
+def _graph(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    assert request.graph is not None, "a rule of the scenario"
+    features, edges = request.graph
+    normalizer = NodeFeatures(*(request.scale or column_scale(features)))
+    dropout = 0.5 if request.settings.dropout is None else request.settings.dropout
+    width, graph = request.settings.embedding_dim, LocalGraph(normalizer.scaled(features), edges)
+    return normalizer, GraphConvolutions(graph, request.settings.hidden_dim, width, dropout, request.dropout_draws)
+
+
 def _position_report(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     return StandardizeColumns(request.all_samples()), request.perceptron()
 
@@ -194,5 +206,6 @@ ENCODERS: Mapping[str, EncoderMaker] = {
     "mlp": _mlp,
     "mlp_tdp": _hidden_layer,
     "vgg8": _of_images(Vgg8),
+    "gcn": _graph,
     **{name: _cnn(sizes) for name, sizes in CNN_SIZES.items()},
 }

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..client_model import ClientModel
+from ..encoders.graph_convolution import GraphConvolutions
 from .joint_network import JointNetwork, is_convolutional, signature, values_of
 from .joint_pass import JointPass, joint_pass
 
@@ -94,7 +95,10 @@ def _known(model: ClientModel, row: Mapping[str, Tensor]) -> Architecture:
 
 
 def _refusal(network: JointNetwork, row: Mapping[str, Tensor]) -> str | None:
-    """What two copies of a network raise when they are passed together; None: nothing."""
+    """Why two copies of a network cannot be passed together, or what they raise; None: nothing."""
+    own = next((module for module in network.encoders.modules() if isinstance(module, GraphConvolutions)), None)
+    if own is not None:
+        return "every client has a graph of its own"
     rows = {m: torch.cat([values, values]) for m, values in row.items()}
     twice = {m: torch.stack([values, values]) for m, values in rows.items()}
     before = {name: values.detach().clone() for name, values in values_of(network).items()}

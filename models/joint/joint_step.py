@@ -43,8 +43,10 @@ class JointStep:
         self._encoders, self._fusion = slice(0, end), slice(end, self._head.start)
         self._own_steps = [turn.own_step for turn in turns if turn.own_step is not None]
         self._adam: dict[str, Any] | None = None
-        if self._settings.encoder_optimizer == "adam":
-            trained = [columns for columns in encoders if columns.stop > columns.start]
+        self._whole = self._settings.optimizer == "adam"
+        if self._whole or self._settings.encoder_optimizer == "adam":
+            stepped = stack.columns if self._whole else encoders
+            trained = [columns for columns in stepped if columns.stop > columns.start]
             moments = [kept for member in members for kept in member.moments] if trained else []
             self._adam = {
                 "params": [row[columns] for row in stack.values for columns in trained],
@@ -67,11 +69,13 @@ class JointStep:
                 amsgrad=False,
                 beta1=0.9,
                 beta2=0.999,
-                lr=settings.encoder_step_size,
-                weight_decay=0.0,
+                lr=settings.model_step_size if self._whole else settings.encoder_step_size,
+                weight_decay=float(settings.weight_decay) if self._whole else 0.0,
                 eps=1e-8,
                 maximize=False,
             )
+        if self._whole:
+            return
         fusion, head = self._fusion, self._head
         values[:, fusion].sub_(gradients[:, fusion], alpha=settings.attention_step_size)
         if not self._own_steps:

@@ -47,6 +47,8 @@ class Apfl:
         return shared_model(self._shared.model, self._shared.encoders, weights)
 
     def train(self, round_index: int) -> None:
+        self._shared.begin_round()
+        self._own.training.begin_round()
         for _ in range(self._n_steps):
             batch = self._shared.draw()
             loss = self._shared.backward(batch)

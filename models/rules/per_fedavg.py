@@ -45,6 +45,7 @@ class PerFedAvg:
 
     def train(self, round_index: int) -> None:
         flat = self._shared.flat
+        self._shared.begin_round()
         for _ in range(self._n_steps):
             before = copies(flat.parameters)
             self._shared.backward()

@@ -44,6 +44,7 @@ class PFedMe:
     def train(self, round_index: int) -> None:
         settings, share = self._settings, self._settings.global_step_size * self._settings.attraction
         self._own.flat.copy(self._shared)
+        self._own.begin_round()
         for _ in range(self._n_steps):
             batch = self._own.draw()
             for _ in range(settings.personal_steps):

@@ -40,6 +40,14 @@ def encoder_optimizer(flats: Sequence[FlatModule], settings: TrainingSettings) -
     return torch.optim.SGD(vectors, lr=settings.encoder_step_size)
 
 
+def model_optimizer(flat: FlatModel, settings: TrainingSettings) -> torch.optim.Optimizer:
+    """One Adam of all that steps change, in the order of `FlatModel.parameters`."""
+    assert not isinstance(settings.weight_decay, str), "refused with the scenario"
+    of_encoders = [one.trainable for one in flat.encoders.values() if len(one.trainable) > 0]
+    vectors = [*of_encoders, *flat.model.fusion.parameters(), flat.model.head]
+    return torch.optim.Adam(vectors, lr=settings.model_step_size, weight_decay=settings.weight_decay, fused=True)
+
+
 class LocalTraining:
     """A model, its rows and its optimizers.
 
@@ -66,10 +74,13 @@ class LocalTraining:
         self.client_id, self.model, self.settings = client_id, model, settings
         self.minibatches, self.penalty = Minibatches(rows, objective, settings, draws), penalty
         self.flat = FlatModel(model, share_buffers=not settings.local_statistics)
-        self._optimizer = encoder_optimizer(list(self.encoders.values()), settings)
-        # work is proportional to rows, so one is counted and scaled
+        self._optimizer = (
+            model_optimizer(self.flat, settings)
+            if settings.optimizer == "adam"
+            else encoder_optimizer(list(self.encoders.values()), settings)
+        )
         row = model.tensors(rows.inputs(np.arange(1)))
-        self.flops_per_step = model.training_flops(row) * min(settings.batch_size, len(rows.label))
+        self.flops_per_step = model.step_flops(row, min(settings.batch_size, len(rows.label)))
         self.loss = math.nan
 
     @property
@@ -128,6 +139,7 @@ class LocalTraining:
         Raises:
             DivergedError: numbers have left the finite ones.
         """
+        self.begin_round()
         turn = StepsTurn(self, self.settings.local_steps, partial(self.step, step_head), step_head)
         play(turn)
         self.check_finite(turn.loss, round_index, reason)
@@ -150,12 +162,17 @@ class LocalTraining:
                 self.flat.pull(places, strength)
             self.step()
 
+        self.begin_round()
         turn = StepsTurn(self, n_steps, step, places=places if strength > 0.0 else None, strength=strength)
         play(turn)
         self.check_finite(turn.loss, round_index)
 
     def step(self, step_head: Callable[[], None] | None = None) -> None:
         """One step of all parts by the last gradients: encoders, attention and head; arguments as of `train`."""
+        if self.settings.optimizer == "adam":
+            assert step_head is None, "refused with the scenario"
+            self._optimizer.step()
+            return
         self.step_encoders()
         self.step_attention()
         (step_head or self.step_head)()
@@ -164,8 +181,13 @@ class LocalTraining:
         """Equation (15)."""
         self._optimizer.step()
 
+    def begin_round(self) -> None:
+        """Begin the local steps of a round."""
+        if self.settings.moments == "fresh":
+            self.forget_moments()
+
     def forget_moments(self) -> None:
-        """Let the optimizer of the encoders begin anew; plain SGD remembers nothing anyway."""
+        """Let the optimizer begin anew; plain SGD remembers nothing anyway."""
         self._optimizer.state.clear()
 
     def step_attention(self) -> None:
@@ -203,14 +225,15 @@ class LocalTraining:
 
     @property
     def moments(self) -> list[dict[str, Tensor]]:
-        """Of every encoder with parameters, in order: what Adam keeps for it; nothing for plain SGD."""
+        """Of every encoder with parameters, or every part of the model, in order: what Adam keeps for it."""
         return adam_moments(self._optimizer)
 
     def step_key(self) -> Hashable:
         """Equal where `joint_step` does the same."""
         settings = self.settings
         sizes = settings.encoder_step_size, settings.attention_step_size, settings.head_step_size
-        return settings.encoder_optimizer, sizes
+        whole = settings.optimizer, settings.model_step_size, settings.weight_decay
+        return settings.encoder_optimizer, sizes, whole
 
     def joint_step(self, stack: ModelStack, turns: Sequence[StepsTurn]) -> Callable[[], None]:
         """Function that takes a step of all members of a stack, as `step` takes one of this client."""

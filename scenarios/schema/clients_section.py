@@ -22,7 +22,7 @@ class GroupSection(Section):
         share: share of all clients; the shares of a scenario add up to 1.
         n_beams, horizon: own `data.n_beams` and `data.horizon` of the group, where they differ from those of `[data]`.
         profile: emulated device, where it is not that of `[compute]`.
-        encoder: encoder of rows of a table or of images; empty: that of the task.
+        encoder: encoder of rows of a table, of images or of nodes of a graph; empty: that of the task.
     """
 
     name: Annotated[str, Field(min_length=1)]

@@ -11,6 +11,7 @@ from pydantic import Field
 from ...datasets.rows.owners import Owners
 from ...datasets.rows.row_datasets import ROW_DATASETS
 from ...datasets.windows.sensor_windows import BlockageLabel
+from ...emulator.contracts import ConfigError
 from .section import Fraction, Probability, Section
 from .wording import known_name
 
@@ -67,8 +68,12 @@ class DataSection(Section):
         columns: names in that file.
         owners: which client has which rows: "natural", by the owners that the rows name; "equal", shuffled, in parts of
             one size; "classes", rows of some classes only, each class dealt equally to its takers; "classes_uneven",
-            the same in parts of random size; "dirichlet", shares of every class drawn from Dir(alpha); "auto":
-            "natural" where the rows name owners, otherwise "dirichlet" for classes and "equal" for values.
+            the same in parts of random size; "dirichlet", shares of every class drawn from Dir(alpha); "metis", parts
+            of a graph of about one size with few edges between them, which are dropped; "metis_overlap", a random half
+            of one of a fifth as many parts; "auto": "natural" where the rows name owners, otherwise "metis" for graphs,
+            "dirichlet" for classes and "equal" for values.
+        node_split: shares of the nodes of a graph that are trained on, validated on and tested on, where the data mark
+            none; drawn once on the whole graph, before it is cut. Nodes for validation are never trained on.
         classes_per_client: number of classes of a client, for owners "classes" and "classes_uneven".
         alpha: concentration of the Dirichlet distribution of owners "dirichlet" and "classes_uneven"; small is uneven.
         scarce: share of the clients that keep few training rows; which they are is drawn at random.
@@ -99,6 +104,7 @@ class DataSection(Section):
     dataset: str = ""
     columns: ColumnsSection = ColumnsSection()
     owners: Literal["auto", Owners] = "auto"
+    node_split: tuple[Fraction, Fraction, Fraction] = (0.4, 0.3, 0.3)
     classes_per_client: Annotated[int, Field(ge=1)] = 2
     alpha: Annotated[float, Field(gt=0.0, le=1e6)] = 0.5
     scarce: Probability = 0.0
@@ -110,6 +116,16 @@ class DataSection(Section):
     @classmethod
     def _is_known(cls, name: str) -> str:
         return name and known_name("data.dataset", name, ROW_DATASETS)
+
+    @pydantic.field_validator("node_split")
+    @classmethod
+    def _adds_up(cls, shares: tuple[float, float, float]) -> tuple[float, float, float]:
+        if abs(sum(shares) - 1.0) > 1e-6:
+            raise ConfigError(
+                f"data.node_split must add up to 1, shares that are trained, validated and tested on, got"
+                f" {sum(shares):g}; 0.4, 0.3, 0.3 are usual"
+            )
+        return shares
 
     @property
     def held_out_by(self) -> str:

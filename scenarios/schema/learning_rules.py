@@ -109,9 +109,16 @@ LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
     # --- whole models as one vector ---
     Rule(
         "training.weight_decay",
-        lambda s: s.training.weight_decay != 0.0 and not s.algorithm_spec.couples_models,
+        lambda s: s.training.weight_decay != 0.0 and not s.algorithm_spec.couples_models and not _decays_by_adam(s),
         "training.weight_decay is of algorithms that step a whole model as one vector (sheaf_fmtl, dfedu), and"
-        " algorithm {s.algorithm!r} is none of them; set it to 0, or use sheaf_fmtl with sheaf.coupling = 0",
+        " algorithm {s.algorithm!r} is none of them; set it to 0, give a number with training.optimizer = 'adam', or"
+        " use sheaf_fmtl with sheaf.coupling = 0",
+    ),
+    Rule(
+        "training.optimizer",
+        lambda s: s.training.optimizer == "adam" and _steps_in_its_own_way(s),
+        "training.optimizer = 'adam' steps a client's whole model by its own gradient, but algorithm {s.algorithm!r}"
+        " has steps of its own; set it to 'parts', or use an algorithm such as 'local', 'dpsgd' or 'fedavg'",
     ),
     Rule(
         "training.weight_decay",
@@ -283,8 +290,17 @@ def _coupling_too_strong(s: Neighborhood) -> Sequence[Case]:
     return [{"account": account, **named}] if strength >= 2.0 else []
 
 
+def _decays_by_adam(s: ScenarioFields) -> bool:
+    return s.training.optimizer == "adam" and s.training.weight_decay != "as_sheaf"
+
+
+def _steps_in_its_own_way(s: ScenarioFields) -> bool:
+    spec = s.algorithm_spec
+    return spec.couples or spec.has_maps or spec.pooled or spec.factored or spec.private_share > 0.0
+
+
 def _pull_too_strong(s: ScenarioFields) -> Sequence[Case]:
-    pull = s.algorithm_spec.pull
+    pull = s.algorithm_spec.pull if s.training.optimizer == "parts" else ""  # Adam takes no longer steps for it
     strength = getattr(s.personalization, pull) if pull else 0.0
     product = strength * s.training.head_step_size
     return [{"pull": pull, "strength": strength, "product": product}] if product >= 2.0 else []

@@ -24,8 +24,8 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
     Rule(
         "task",
         lambda s: s.data.source == "rows" and _is_about_sensors(s),
-        "data.source = 'rows' has no sensors, which task {s.task!r} is about; set task = 'classification' or"
-        " 'regression'",
+        "data.source = 'rows' has no sensors, which task {s.task!r} is about; set task = 'classification',"
+        " 'regression' or 'node_classification'",
     ),
     Rule(
         "data.dataset",
@@ -90,6 +90,23 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
         "algorithm {s.algorithm!r} averages encoders of {modality!r}, but {one!r} has {one_encoder!r} and {other!r} has"
         " {other_encoder!r}; give all groups one encoder, or keep them out with training.personal_encoders ="
         " [{modality!r}]",
+    ),
+    # --- graphs ---
+    Rule(
+        "clients.groups",
+        lambda s: (
+            {"group": group.name, "encoder": group.encoder}
+            for group in s.clients.groups
+            if group.encoder and (group.encoder == "gcn") != ("graph" in group.modalities)
+        ),
+        "clients.groups: {group!r} sets encoder = {encoder!r}, but nodes of a graph, and only they, are taken by 'gcn';"
+        " leave it out",
+    ),
+    Rule(
+        "export.onnx",
+        lambda s: s.export.onnx and any("graph" in group.modalities for group in s.clients.groups),
+        "export.onnx = true does not go with modality 'graph' of clients.groups, whose models are not exported; set it"
+        " to false",
     ),
     # --- values instead of classes ---
     Rule(

@@ -1,4 +1,4 @@
-"""Tasks about rows of a data set that no sensor here recorded: classification and regression."""
+"""Tasks about rows of a data set that no sensor here recorded: classification, of nodes of a graph too, regression."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...datasets.curves import confusion_counts, reliability, residual_histogram, value_calibration
+from ...datasets.rows.graph_edges import propagated_labels
 from ...datasets.rows.row_samples import RowSamples
 from ...datasets.scores import score_classes, score_values
 from ...datasets.windows.samples import Samples
@@ -76,6 +77,27 @@ class Classification(_AboutRows):
         most = int(np.bincount(train.label.astype(np.int64)).argmax())
         labels = test.label.astype(np.int64)
         return {"majority": asdict(score_classes(np.full(len(labels), most), labels))}
+
+
+class NodeClassification(Classification):
+    """Which class a node of a graph has, of whose other nodes the client knows features, edges and some classes."""
+
+    title = "Which class is the node?"
+    modalities: tuple[Modality, ...] = ("graph",)
+    encoders: Mapping[Modality, str] = {"graph": "gcn"}
+
+    def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
+        return described_inputs(samples, {"graph": ("1", "number of the node among those of the client, from 0")})
+
+    def baselines(self, train: RowSamples, test: RowSamples) -> Mapping[str, Scores]:
+        assert train.graph is not None, "a rule of the scenario"
+        classes = train.label.astype(np.int64)
+        shares = propagated_labels(
+            train.graph.edges, len(train.graph), train.graph.places(train.rows), classes, len(train.class_names)
+        )
+        chosen = shares[train.graph.places(test.rows)].argmax(axis=1)
+        found = asdict(score_classes(chosen, test.label.astype(np.int64)))
+        return {**super().baselines(train, test), "label propagation": found}
 
 
 class Regression(_AboutRows):

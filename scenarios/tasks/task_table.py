@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .beam_tasks import BeamPrediction, BeamTracking
 from .blockage_task import Blockage
-from .row_tasks import Classification, Regression
+from .row_tasks import Classification, NodeClassification, Regression
 from .task_spec import SensorTask, Task
 
 #: About what sensors recorded.
@@ -17,5 +17,6 @@ SENSOR_TASKS: dict[str, SensorTask] = {
 TASKS: dict[str, Task] = {
     **SENSOR_TASKS,
     "classification": Classification(),
+    "node_classification": NodeClassification(),
     "regression": Regression(),
 }

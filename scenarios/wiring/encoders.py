@@ -61,6 +61,7 @@ def make_encoder(
         client_id: number of the client, which names its dropout stream.
         chosen: name of the encoder that the client's group chooses; empty: the task's, or the modality's.
     """
+    graph = getattr(train, "graph", None)
     request = EncoderRequest(
         modality=modality,
         settings=settings,
@@ -68,6 +69,7 @@ def make_encoder(
         samples=lambda indices: train.inputs(indices)[modality],
         n_samples=len(train),
         scale=getattr(train, "scale", None),
+        graph=None if graph is None else (graph.features, graph.edges),
         dropout_draws=torch.Generator().manual_seed(torch_seed(seed, "dropout", client_id, modality)),
     )
     # a task names an encoder only where its input is not the usual window of the modality

@@ -8,9 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...datasets.rows.federated_rows import FederatedRows, RowColumns, RowRequest
-from ...datasets.rows.owners import Dealing, Rows, dealt, owner_names
+from ...datasets.rows.graph_edges import graph_part
+from ...datasets.rows.graph_partition import node_parts
+from ...datasets.rows.owners import Dealing, Owners, Rows, dealt, owner_names
 from ...datasets.rows.pooled_ridge import MOST_COLUMNS, PooledRidge, Scale, pooled_ridge
 from ...datasets.rows.row_datasets import ROW_DATASETS
 from ...datasets.rows.row_samples import RowSamples, TargetScale
@@ -43,12 +46,14 @@ def client_rows(scenario: Scenario) -> list[tuple[str, RowSamples, RowSamples]]:
     if data.shift == "rotation":
         turns = quarter_turns(n_clients, named_stream(scenario.seed, "rows", "rotation"))
     target = _target(rows, splits)
+    edges = rows.edges if modality == "graph" else None
+    graphs = [None if edges is None else graph_part(part, rows.x, edges) for part in parts]
     pairs = [
         tuple(
-            RowSamples(rows.x, rows.y, side, modality, rows.class_names, target=target, turns=turn)
+            RowSamples(rows.x, rows.y, side, modality, rows.class_names, target=target, turns=turn, graph=graph)
             for side in (split.train, split.test)
         )
-        for split, turn in zip(splits, turns, strict=True)
+        for split, turn, graph in zip(splits, turns, graphs, strict=True)
     ]
     common = _scale([train for train, _ in pairs]) if data.scaling == "common" else None
     ridge = _ridge([train for train, _ in pairs], common)
@@ -70,6 +75,12 @@ def _read(scenario: Scenario) -> FederatedRows:
 
 
 def _check_inputs(rows: FederatedRows, modality: Modality, data: DataSection) -> None:
+    if (modality == "graph" or data.owners.startswith("metis")) and rows.edges is None:
+        field = "data.owners" if data.owners.startswith("metis") else "modality 'graph' of clients.groups"
+        raise ConfigError(
+            f"{field} needs edges, but {rows.name!r} has none; add them as the array 'edge_index' [2, edges] of a .npz"
+            ' file, or take modalities = ["table"] and other owners'
+        )
     if modality == "image" and not rows.has_images:
         raise ConfigError(
             f"clients.groups have modality 'image', but {rows.name!r} holds rows of {rows.x.shape[1]} columns; set"
@@ -85,7 +96,8 @@ def _check_inputs(rows: FederatedRows, modality: Modality, data: DataSection) ->
 def _dealing(rows: FederatedRows, data: DataSection) -> Dealing:
     owners = data.owners
     if owners == "auto":
-        owners = "natural" if rows.owner is not None else "dirichlet" if rows.class_names else "equal"
+        without: Owners = "metis" if rows.edges is not None else "dirichlet" if rows.class_names else "equal"
+        owners = "natural" if rows.owner is not None else without
     if owners == "natural" and rows.owner is None:
         raise ConfigError(
             f"data.owners = 'natural', but {rows.name!r} names no owners; add them"
@@ -97,9 +109,14 @@ def _dealing(rows: FederatedRows, data: DataSection) -> Dealing:
 
 def _splits(rows: FederatedRows, parts: Sequence[Rows], data: DataSection, seed: int) -> list[SplitRows]:
     how = RowSplit(
-        data.test_fraction, data.train_fraction, data.validation_fraction if data.scored == "validation" else None
+        data.test_fraction,
+        data.train_fraction,
+        data.validation_fraction if data.scored == "validation" else None,
+        trains_validation=rows.edges is None,
     )
     marked = rows.split if data.split == "auto" else None
+    if rows.edges is not None and marked is None:
+        marked = node_parts(len(rows), data.node_split, named_stream(seed, "rows", "nodes"))
     splits = [
         split_rows(client, own, marked, how, named_stream(seed, "rows", "split", client))
         for client, own in enumerate(parts)
@@ -130,9 +147,16 @@ def _scale(samples: Sequence[RowSamples]) -> Scale:
     """Scale of the inputs of these clients, each of which counts by its training rows."""
     share = min(1.0, ROWS_FOR_STATISTICS / sum(map(len, samples)))
     spread = [np.linspace(0, len(one) - 1, max(1, round(share * len(one)))).astype(np.int64) for one in samples]
-    inputs = [one.inputs(chosen)[one.modality] for one, chosen in zip(samples, spread, strict=True)]
+    inputs = [_features(one, chosen) for one, chosen in zip(samples, spread, strict=True)]
     # needs torch, without which a replay reads recordings
     from ...models.encoders.row_scale import column_scale, pixel_scale
 
-    statistics = column_scale if samples[0].modality == "table" else pixel_scale
+    statistics = pixel_scale if samples[0].modality == "image" else column_scale
     return statistics(np.concatenate(inputs))
+
+
+def _features(samples: RowSamples, chosen: NDArray[np.int64]) -> NDArray[np.float32]:
+    """What is scaled of these samples: of a node of a graph its features, else the input itself."""
+    if samples.graph is not None:
+        return samples.graph.features[samples.graph.places(samples.rows[chosen])]
+    return samples.inputs(chosen)[samples.modality]

@@ -157,8 +157,8 @@ CASES: dict[str, Case] = {
         {"data.source": "rows", "data.dataset": "digits", "data.split": "auto"},
         {"data.source": "world", "data.split": "sequence"},
         (
-            "data.source = 'rows' has no sensors, which task 'beam_tracking' is about; set task = 'classification' or"
-            " 'regression'"
+            "data.source = 'rows' has no sensors, which task 'beam_tracking' is about; set task = 'classification',"
+            " 'regression' or 'node_classification'"
         ),
     ),
     "rows of nothing": Case(
@@ -166,8 +166,8 @@ CASES: dict[str, Case] = {
         {"data.dataset": ""},
         {"data.dataset": "digits"},
         (
-            "data.dataset is empty; name one of file, digits, mnist, school, wisdm, such as --set data.dataset=file"
-            " --set data.root=mine.npz"
+            "data.dataset is empty; name one of file, digits, mnist, school, cora, wisdm, such as --set"
+            " data.dataset=file --set data.root=mine.npz"
         ),
     ),
     "own rows without a file": Case(
@@ -775,7 +775,35 @@ CASES: dict[str, Case] = {
         {"algorithm": "sheaf_fmtl"},
         (
             "training.weight_decay is of algorithms that step a whole model as one vector (sheaf_fmtl, dfedu), and"
-            " algorithm 'local' is none of them; set it to 0, or use sheaf_fmtl with sheaf.coupling = 0"
+            " algorithm 'local' is none of them; set it to 0, give a number with training.optimizer = 'adam', or use"
+            " sheaf_fmtl with sheaf.coupling = 0"
+        ),
+    ),
+    "one optimizer of a whole model where heads pull": Case(
+        "beam_tracking",
+        {"algorithm": "sheaf_dmfl", "training.optimizer": "adam"},
+        {"algorithm": "dpsgd"},
+        (
+            "training.optimizer = 'adam' steps a client's whole model by its own gradient, but algorithm 'sheaf_dmfl'"
+            " has steps of its own; set it to 'parts', or use an algorithm such as 'local', 'dpsgd' or 'fedavg'"
+        ),
+    ),
+    "a model of a graph as a file": Case(
+        "cora",
+        {"export.onnx": True},
+        {"export.onnx": False},
+        (
+            "export.onnx = true does not go with modality 'graph' of clients.groups, whose models are not exported; set"
+            " it to false"
+        ),
+    ),
+    "an encoder of tables for nodes": Case(
+        "cora",
+        {"clients.groups": [{"name": "parts", "modalities": ["graph"], "encoder": "mlp", "share": 1.0}]},
+        {"clients.groups": [{"name": "parts", "modalities": ["graph"], "share": 1.0}]},
+        (
+            "clients.groups: 'parts' sets encoder = 'mlp', but nodes of a graph, and only they, are taken by 'gcn';"
+            " leave it out"
         ),
     ),
     "weight decay in place of maps that mean more": Case(

@@ -1,0 +1,175 @@
+"""Nodes of a graph from a file to learners: parts, one split for all, and nothing of the graph in any message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+import tomli_w
+from integration.audit import leaks, runs
+from sheafedge.datasets.rows.row_samples import RowSamples
+from sheafedge.emulator.contracts import ConfigError, DataError, InFlight, Message
+from sheafedge.emulator.network.transport.wire_transport import MemoryTransport
+from sheafedge.emulator.state_tree import state_digest
+from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
+from sheafedge.scenarios.running.metric_rows import metric_rows
+from sheafedge.scenarios.running.run import resume_run, run_scenario
+from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.wiring.data import load_data
+from sheafedge.scenarios.wiring.emulation import build, emulate
+from sheafedge.scenarios.workers.worker_run import build_learners
+
+N_NODES = 120
+TINY = {
+    "rounds": 2,
+    "evaluate_every": 1,
+    "clients.n_clients": 5,
+    "topology.kind": "complete",
+    "network.transport": "memory",
+    "compute.executor": "serial",
+    "model.embedding_dim": 6,
+    "model.hidden_dim": 8,
+    "data.dataset": "file",
+    "data.owners": "equal",
+}
+Own = Callable[..., Scenario]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nodes of two classes that are told by features and neighbors alike."""
+    path, draws = tmp_path_factory.mktemp("graph") / "mine.npz", np.random.default_rng(3)
+    y = np.arange(N_NODES) % 2
+    graph = nx.stochastic_block_model([60, 60], [[0.2, 0.02], [0.02, 0.2]], seed=1)
+    order = np.concatenate([np.flatnonzero(y == 0), np.flatnonzero(y == 1)])
+    edges = order[np.array(list(graph.edges)).T]
+    np.savez(path, x=draws.normal(size=(N_NODES, 9)) + y[:, None], y=y, edge_index=edges)
+    return path
+
+
+@pytest.fixture
+def own(file: Path) -> Own:
+    def made(**edits: Any) -> Scenario:
+        given = {key.replace("__", "."): value for key, value in edits.items()}
+        return load_scenario("cora").edited({**TINY, "data.root": str(file), **given})
+
+    return made
+
+
+def sides(scenario: Scenario) -> list[tuple[RowSamples, RowSamples]]:
+    found = []
+    for client in load_data(scenario).clients:
+        assert isinstance(client.train, RowSamples)
+        assert isinstance(client.test, RowSamples)
+        found.append((client.train, client.test))
+    return found
+
+
+def test_no_node_is_trained_on_by_one_client_and_tested_at_another(own: Own) -> None:
+    pytest.importorskip("pymetis")
+    pairs = sides(own(clients__n_clients=15, data__owners="metis_overlap"))
+    validated = sides(own(clients__n_clients=15, data__owners="metis_overlap", data__scored="validation"))
+    trained, tested = ({int(row) for pair in pairs for row in pair[side].rows} for side in (0, 1))
+    scored = {int(row) for _, test in validated for row in test.rows}
+    assert sum(len(test) for _, test in pairs) > len(tested)  # some are tested at two clients: they do overlap
+    assert not trained & tested
+    assert not scored & (trained | tested)
+    assert [train.rows.tolist() for train, _ in validated] == [train.rows.tolist() for train, _ in pairs]
+
+
+def test_a_client_knows_its_own_nodes_and_the_edges_between_them(own: Own) -> None:
+    for train, test in sides(own()):
+        assert train.graph is test.graph
+        assert train.graph is not None
+        assert len(train.graph) == N_NODES // 5
+        assert np.isin(train.rows, train.graph.nodes).all()
+        numbers = train.inputs()["graph"]
+        assert numbers.shape == (len(train), 1)
+        assert (train.graph.nodes[numbers[:, 0].astype(int)] == train.rows).all()
+        assert train.graph.edges.max() < len(train.graph)
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "fedper", "apfl", "dpsgd", "dfedu", "fedsheafhn", "sheaf_dmfl"])
+def test_nothing_of_the_graph_is_in_any_message(algorithm: str, own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = ALGORITHMS[algorithm]
+    parts = {"training__optimizer": "parts", "training__weight_decay": 0.0} if spec.couples else {}
+    scenario, frames = own(algorithm=algorithm, **parts), []
+    submit = MemoryTransport.submit
+
+    def overheard(transport: MemoryTransport, messages: Sequence[Message]) -> list[InFlight]:
+        frames.extend((message, b"", np.asarray(message.payload)) for message in messages)
+        return submit(transport, messages)
+
+    monkeypatch.setattr(MemoryTransport, "submit", overheard)
+    data = load_data(scenario).clients
+    emulation = build(scenario, data, lambda *_: {}, lambda *_: None)
+    emulate(emulation, scenario.rounds)
+    assert frames
+    secrets: dict[str, set[bytes]] = {"edges": set(), "features": set(), "scaled": set(), "labels": set()}
+    for client, known in zip(emulation.clients, data, strict=True):
+        graph, (model, *_) = known.train.graph, client.models.values()
+        gathered = model.encoders["graph"].graph.like(model.head)[1].detach()
+        secrets["edges"] |= runs(graph.edges) | runs(graph.edges.T)
+        secrets["features"] |= runs(graph.features)
+        secrets["scaled"] |= runs(gathered.numpy())
+        secrets["labels"] |= runs(known.train.label) | runs(known.test.label)
+    assert all(secrets.values())
+    assert leaks(secrets, frames) == set()
+    # the same spy finds a graph that is sent
+    assert leaks(secrets, [(frames[0][0], b"", data[0].train.graph.features.ravel())])
+
+
+@pytest.mark.parametrize("algorithm", ["local", "fedavg", "fedper", "ditto", "apfl", "pfedhn"])
+def test_clients_with_graphs_learn_and_a_resumed_run_ends_as_an_unbroken_one(
+    algorithm: str, own: Own, tmp_path: Path
+) -> None:
+    whole = run_scenario(own(algorithm=algorithm, rounds=4), tmp_path / "whole")
+    short = run_scenario(own(algorithm=algorithm, rounds=2, keep_checkpoint=True), tmp_path / "short")
+    longer = resume_run(short.folder, edits={"rounds": 4})
+    assert list(metric_rows(longer.folder)) == list(metric_rows(whole.folder))
+    found = whole.summary["groups"]["parts"]
+    assert found["accuracy"] > whole.summary["baselines"]["parts"]["majority"]["accuracy"]
+
+
+def test_workers_compute_what_one_process_does(own: Own) -> None:
+    """They read the data themselves: a graph is never sent to them."""
+    scenario = own(algorithm="fedavg")
+    data = load_data(scenario).clients
+    _, starts = build_learners(tomli_w.dumps(scenario.pinned_tables()), [1, 3])
+    emulation = build(scenario, data, lambda *_: {}, lambda *_: None)
+    assert starts == [state_digest(emulation.learners[client].state()) for client in (1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"edge_index": np.zeros((3, 2), int)}, r"edge_index must have shape \[2, edges\], got \[3, 2\]"),
+        ({"edge_index": np.zeros((2, 3))}, r"edge_index must hold whole numbers, the rows of x that an edge joins"),
+        ({"edge_index": np.array([[0, 1], [1, 120]])}, r"joins 1 and 120 in column 1, but the nodes are 0 to 119"),
+        ({"edge_index": np.array([[0, -1], [1, 1]])}, r"joins -1 and 1 in column 1"),
+        ({"edge_index": np.array([[4], [4]])}, r"joins no two different nodes"),
+        ({"x": np.zeros((N_NODES, 3, 3))}, r"edge_index needs x of shape \[nodes, features\]"),
+        ({"x": np.full((N_NODES, 3), np.nan)}, r"x must hold finite numbers"),
+    ],
+)
+def test_what_is_wrong_with_a_graph_is_one_sentence(
+    arrays: dict[str, np.ndarray], sentence: str, own: Own, file: Path, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "wrong.npz", **{**np.load(file), **arrays})
+    with pytest.raises(DataError, match=sentence):
+        sides(own(data__root=str(tmp_path / "wrong.npz")))
+
+
+def test_a_file_without_edges_is_no_graph(own: Own, file: Path, tmp_path: Path) -> None:
+    arrays = {name: values for name, values in np.load(file).items() if name != "edge_index"}
+    np.savez(tmp_path / "table.npz", **arrays)
+    for owners, sentence in (
+        ("equal", r"modality 'graph' of clients.groups needs"),
+        ("metis", "data.owners needs"),
+    ):
+        with pytest.raises(ConfigError, match=sentence):
+            sides(own(data__root=str(tmp_path / "table.npz"), data__owners=owners))
