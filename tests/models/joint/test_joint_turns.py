@@ -188,6 +188,16 @@ def test_every_objective_optimizer_and_class_weight(objective: Objective, optimi
     train_both_ways(Case({"rf": "perceptron"}, objective=objective, settings=settings))
 
 
+@pytest.mark.parametrize("moments", ["kept", "fresh"])
+@pytest.mark.parametrize("encoders", [("perceptron",), ("perceptron", "position")])
+def test_one_adam_of_whole_models(encoders: tuple[str, ...], moments: Any, computed: dict[str, int]) -> None:
+    settings = TrainingSettings(
+        local_steps=4, batch_size=8, optimizer="adam", model_step_size=0.01, weight_decay=0.1, moments=moments
+    )
+    train_both_ways(Case(dict(zip(("gps", "rf"), encoders, strict=False)), settings=settings))
+    assert computed["together"] == 9
+
+
 @pytest.mark.parametrize("n_ahead", [1, 8 * 6 * 2])
 def test_rows_that_are_large_are_fetched_few_steps_at_a_time(n_ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fed_rows, "NUMBERS_AHEAD", n_ahead)
