@@ -69,8 +69,8 @@ def sides(scenario: Scenario) -> list[tuple[RowSamples, RowSamples]]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore::sheafedge.datasets.rows.graph_partition.NoMetisWarning")
 def test_no_node_is_trained_on_by_one_client_and_tested_at_another(own: Own) -> None:
-    pytest.importorskip("pymetis")
     pairs = sides(own(clients__n_clients=15, data__owners="metis_overlap"))
     validated = sides(own(clients__n_clients=15, data__owners="metis_overlap", data__scored="validation"))
     trained, tested = ({int(row) for pair in pairs for row in pair[side].rows} for side in (0, 1))
