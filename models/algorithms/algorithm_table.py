@@ -344,7 +344,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     ),
     "fedsheafhn": _generated(
         frozenset({MessageKind.MODEL, MessageKind.UPDATE, MessageKind.EMBEDDING}),
-        "the same from embeddings of clients, diffused along a learned sheaf on a graph of them",
+        "backbones generated from embeddings that diffuse along a learned sheaf on a graph of clients",
     ),
     "tdpfed": _served(
         "tdpfed",

@@ -11,6 +11,7 @@ from torch import Tensor
 from ...emulator.contracts import DataError, Message, MessageKind, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..client_model import forward_flops
+from ..codecs.codec import Codec
 from ..codecs.codec_table import CODECS
 from ..hyper_settings import HyperSettings
 from ..sharing.payload import to_payload, to_tensor
@@ -63,10 +64,8 @@ class HyperServer:
         self.generator = ModelGenerator(width, self.parts, settings, schedule.participation.seed)
         self.generator.to(self._like)
         self._optimizer = torch.optim.Adam(self.generator.step_groups(settings), fused=True)
-        self._codecs = {
-            client: CODECS[first.sharing.codec](to_payload(self._start(client)), first.sharing)
-            for client in sorted(self._parts_of)
-        }
+        self._sharing = first.sharing
+        self._codecs: dict[NodeId, Codec] = {}  # of clients that have been sent anything; some remember whole models
         self._exchange: int | None = None  # in which models were generated that the server has not learned from yet
         self._streams: State = None  # of dropouts, before that
         self._rows: list[Tensor] = []
@@ -116,7 +115,7 @@ class HyperServer:
                 client,
                 round_index,
                 phase,
-                self._codecs[client].encode(to_payload(models[client])),
+                self._codec(client).encode(to_payload(models[client])),
             )
             for client in sorted(models)
         ]
@@ -137,7 +136,7 @@ class HyperServer:
                     self.vectors.note(client, vector, self._schedule.exchange(message.round_index))
                 continue
             size = len(self._start(client))
-            values, known = self._codecs[client].decode(message.payload, message.received, size)
+            values, known = self._codec(client).decode(message.payload, message.received, size)
             change = to_tensor(values, self._like)
             if len(change) != size:
                 raise DataError(f"client {client} sent an update of {len(change)} numbers for a backbone of {size}")
@@ -198,13 +197,11 @@ class HyperServer:
         restore_module(self.generator, parts["generator"])
         restore_optimizer(self._optimizer, parts["optimizer"])
         self.vectors.restore(parts["vectors"])
-        for client, one in zip(self._codecs, parts["codecs"].parts(*map(str, self._codecs)).values(), strict=True):
-            self._codecs[client].restore(one)
-        self._changes = {}
-        for name, one in parts["changes"].named().items():
-            if name not in map(str, self._parts_of):
-                one.refuse("belong to a client of this server", repr(name[:20]))
-            self._changes[int(name)] = restored_tensor(one, self._start(int(name)))
+        self._codecs = {}
+        for client, one in self._by_client(parts["codecs"]):
+            self._codec(client).restore(one)
+        of_clients = self._by_client(parts["changes"])
+        self._changes = {client: restored_tensor(one, self._start(client)) for client, one in of_clients}
         self._heard, self._refused = parts["heard"].count(), parts["refused"].count()
         self._owed = parts["owed"].number()
         self._exchange, self._answers = None, []
@@ -213,6 +210,19 @@ class HyperServer:
             self._answer(parts["exchange"].count())
         if self.generator.diffusion is not None:
             self.generator.diffusion.energy = parts["energy"].number()
+
+    def _by_client(self, saved: SavedState) -> list[tuple[NodeId, SavedState]]:
+        """Parts of a state that are named after clients."""
+        for name, one in saved.named().items():
+            if name not in map(str, self._parts_of):
+                one.refuse("belong to a client of this server", repr(name[:20]))
+        return [(int(name), one) for name, one in saved.named().items()]
+
+    def _codec(self, client: NodeId) -> Codec:
+        """Codec of the models that a client is sent; it also reads that client's updates."""
+        if client not in self._codecs:
+            self._codecs[client] = CODECS[self._sharing.codec](to_payload(self._start(client)), self._sharing)
+        return self._codecs[client]
 
     def _answer(self, exchange: int) -> None:
         """Generate models of an exchange with the vectors as they are, keeping the graph of what was computed."""

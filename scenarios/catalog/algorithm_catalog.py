@@ -14,6 +14,7 @@ _NEEDS = {
     "needs_classes": "a task with classes",
     "equal_heads": "neighbors whose heads have one layout (equal outputs and equal embeddings)",
     "equal_outputs": "neighbors with equally many classes",
+    "embeds": "groups whose heads read embeddings of one width",
     "even_embedding": "an even model.embedding_dim",
     "links_groups": "edges between all members of a group, which it adds to the graph",
 }

@@ -15,6 +15,9 @@ from .scenario_fields import ScenarioFields
 
 Case = Mapping[str, object]
 
+#: Clients that a server generates models for: matrices of all pairs then have 0.8 GB.
+MOST_GENERATED = 10_000
+
 NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
     # --- the graph ---
     Rule(
@@ -157,6 +160,14 @@ NETWORK_RULES: tuple[Rule[ScenarioFields], ...] = (
         "faults: {kind!r} is about sensors, and the server has none; name clients",
     ),
     # --- servers that generate models ---
+    Rule(
+        "clients.n_clients",
+        lambda s: (
+            [{"most": MOST_GENERATED}] if s.algorithm_spec.generates and s.clients.n_clients > MOST_GENERATED else False
+        ),
+        "algorithm {s.algorithm!r} has a server that compares all clients with all; set clients.n_clients to at most"
+        " {most:,}, got {s.clients.n_clients:,}, or use 'fedper'",
+    ),
     Rule(
         "network.missing",
         lambda s: s.algorithm_spec.generates and s.network.missing == "stale",

@@ -27,3 +27,17 @@ def test_the_comparison_can_be_planned_and_has_both_sides_and_the_control(page: 
 def test_both_pages_compare_the_same_methods() -> None:
     one, other = (validated_comparison(loaded_tables(str(DOCS / page))) for page in PAGES)
     assert one.methods == other.methods
+
+
+def test_the_comparison_of_generated_models_has_the_control_of_every_claim() -> None:
+    """Training alone, averages, and for the sheaf: no graph, another diffusion, and maps that learn nothing."""
+    runs = planned_runs(validated_comparison(loaded_tables(str(DOCS / "generated_models.toml"))))
+    chosen = {run.scenario.algorithm for run in runs}
+    assert {"local", "fedavg", "fedper", "pfedhn", "fedsheafhn"} <= chosen
+    generated = [run.scenario.hyper for run in runs if run.scenario.algorithm == "fedsheafhn"]
+    assert {(one.diffusion, one.maps) for one in generated if not one.attention} == {
+        ("none", "learned"),
+        ("gcn", "learned"),
+        ("sheaf", "identity"),
+        ("sheaf", "learned"),
+    }

@@ -880,6 +880,15 @@ CASES: dict[str, Case] = {
         ),
     ),
     # --- servers that generate models ---
+    "too many clients to compare": Case(
+        "digits",
+        {"algorithm": "pfedhn", "clients.n_clients": 20_000},
+        {"algorithm": "fedper"},
+        (
+            "algorithm 'pfedhn' has a server that compares all clients with all; set clients.n_clients to at most"
+            " 10,000, got 20,000, or use 'fedper'"
+        ),
+    ),
     "a change that counts twice": Case(
         "digits",
         {"algorithm": "pfedhn", "network.missing": "stale"},
