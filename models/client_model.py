@@ -54,6 +54,8 @@ class ClientModel(nn.Module):
         self.layout = head_layout(self.fusion, n_outputs)
         #: Shapes of a one-row sample -> operations of its forward pass. Models of one architecture may share this.
         self.forward_flops: dict[tuple[tuple[int, ...], ...], float] = {}
+        #: Name of a weight -> its factors, where it is the tensor that these make; see `FactoredModel`.
+        self.factors: Mapping[str, Sequence[Tensor]] = {}
         # zeros until the wiring fills in the initial head, common or not
         self.head = nn.Parameter(torch.zeros(self.layout.dim))
 

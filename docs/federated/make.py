@@ -1,4 +1,4 @@
-"""Makes `docs/federated.md`: tunes, compares, and fills the tables of Sheaf-FMTL, its controls and its rivals.
+"""Makes `docs/federated.md` and `docs/two_digits.md`: tunes, compares, and fills their tables.
 
     make federated [ARGS="--jobs 2 --only wisdm"]
 
@@ -28,11 +28,19 @@ from sheafedge.scenarios.compare.tuning import tune, tuning_table
 from sheafedge.scenarios.terminal.compare_console import ComparisonLines
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "federated.md"
+#: Template in this folder -> page that it becomes.
+PAGES = {"page.md": HERE.parent / "federated.md", "two_digits.md": HERE.parent / "two_digits.md"}
 #: Fields of step sizes: of methods that step a model as one vector; of those that step the head by itself, which is the
 #: whole of a linear model; of the latter on networks, whose encoders take the same steps.
 MODEL_STEP, HEAD_STEP = "training.model_step_size", "training.head_step_size"
 NETWORK_STEP = f"{HEAD_STEP}+training.encoder_step_size"
+
+
+#: Of `tdpfed`: of the personal model, whose momentum makes of a step ten, and of the factors.
+PERSONAL_STEP, FACTOR_STEP = "personalization.personal_step_size", "factors.step_size"
+
+#: Dotted field -> values.
+Grid = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -44,16 +52,27 @@ class Search:
         data: folder in $SHEAFEDGE_DATA; None: the data come with a package.
         own_step: field of the step size of methods that do not step a model as one vector.
         edits: of the runs of the search alone.
+        of_factors: grid of methods that exchange factors, which have two step sizes.
     """
 
     step_sizes: Sequence[float]
     data: str | None = None
     own_step: str = HEAD_STEP
     edits: Mapping[str, Any] = field(default_factory=dict)
+    of_factors: Grid = field(default_factory=dict)
 
-    def step(self, edits: Mapping[str, Any]) -> str:
-        """Field of the step size of a method."""
-        return MODEL_STEP if ALGORITHMS[edits["algorithm"]].couples_models else self.own_step
+    @property
+    def grids(self) -> list[Grid]:
+        """Grids that methods may have."""
+        of_steps: list[Grid] = [{step: self.step_sizes} for step in (MODEL_STEP, self.own_step)]
+        return [*of_steps, self.of_factors] if self.of_factors else of_steps
+
+    def grid(self, edits: Mapping[str, Any]) -> Grid:
+        """Grid of a method."""
+        row = ALGORITHMS[edits["algorithm"]]
+        if row.factored:
+            return self.of_factors
+        return {MODEL_STEP if row.couples_models else self.own_step: self.step_sizes}
 
 
 #: Comparison, in the order of the page.
@@ -63,6 +82,13 @@ SEARCHES: Mapping[str, Search] = {
     "digits": Search((0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)),
     "rotated_mnist": Search((0.01, 0.03, 0.1, 0.3), "mnist", NETWORK_STEP, {"rounds": 15}),
     "rotated_mnist_sizes": Search((0.01, 0.03, 0.1, 0.3), "mnist", NETWORK_STEP, {"rounds": 15}),
+    "two_digits": Search(
+        (0.01, 0.03, 0.1, 0.3),
+        "mnist",
+        NETWORK_STEP,
+        {"rounds": 6, "evaluate_every": 6},
+        {PERSONAL_STEP: (0.01, 0.03), FACTOR_STEP: (0.0003, 0.001)},
+    ),
 }
 TUNING_SEED = 0
 CONSOLE = Console(emoji=False)
@@ -104,13 +130,14 @@ def with_data(comparison: Comparison, name: str) -> Comparison | None:
 def _run(comparison: Comparison, name: str, options: argparse.Namespace) -> None:
     methods: dict[str, Mapping[str, Any]] = {}
     search = SEARCHES[name]
-    for step in (MODEL_STEP, search.own_step):
-        stepped = {method: edits for method, edits in comparison.methods.items() if search.step(edits) == step}
+    for grid in search.grids:
+        stepped = {method: edits for method, edits in comparison.methods.items() if search.grid(edits) == grid}
+        if not stepped:
+            continue
         edits = {**comparison.edits, **search.edits}
         tuned = comparison.edited({"set": edits, "methods": stepped, "seeds": [TUNING_SEED], "reference": ""})
-        folder = _search_folder(options.out, name, step)
+        folder = _search_folder(options.out, name, grid)
         with ComparisonLines(CONSOLE, keep_stale=options.keep_stale) as lines:
-            grid = {step: search.step_sizes}
             found = tune(tuned, grid, tuned.seeds, folder, options.jobs, lines, keep_stale=options.keep_stale)
         methods |= {method: {**edits, **found["arms"][method]["chosen"]} for method, edits in stepped.items()}
     ordered = {method: methods[method] for method in comparison.methods}
@@ -119,20 +146,22 @@ def _run(comparison: Comparison, name: str, options: argparse.Namespace) -> None
         run_comparison(tuned, options.out / name, options.jobs, lines, keep_stale=options.keep_stale)
 
 
-def _search_folder(out: Path, name: str, step: str) -> Path:
-    return out / f"tune-{name}-{step.rpartition('.')[2]}"
+def _search_folder(out: Path, name: str, grid: Grid) -> Path:
+    first, *_ = grid
+    return out / f"tune-{name}-{first.rpartition('.')[2]}"
 
 
 def write_page(out: Path) -> None:
-    """Fill the template with what is there."""
+    """Fill the templates with what is there."""
 
     def filled(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         return tuning_text(out, name) if kind == "tuning" else result_text(out / name / "results.json", name)
 
-    text = (HERE / "page.md").read_text(encoding="utf-8")
-    PAGE.write_text(re.sub(r"\{\{(\w+) (\w+)\}\}", filled, text), encoding="utf-8")
-    CONSOLE.print(f"wrote {PAGE}")
+    for template, page in PAGES.items():
+        text = (HERE / template).read_text(encoding="utf-8")
+        page.write_text(re.sub(r"\{\{(\w+) (\w+)\}\}", filled, text), encoding="utf-8")
+        CONSOLE.print(f"wrote {page}")
 
 
 def result_text(path: Path, name: str) -> str:
@@ -148,8 +177,7 @@ def result_text(path: Path, name: str) -> str:
 
 def tuning_text(out: Path, name: str) -> str:
     """Scores of all step sizes on validation rows."""
-    steps = (MODEL_STEP, SEARCHES[name].own_step)
-    paths = [_search_folder(out, name, step) / "tuning.json" for step in steps]
+    paths = [_search_folder(out, name, grid) / "tuning.json" for grid in SEARCHES[name].grids]
     tables = [tuning_table(json.loads(path.read_text())).markdown().strip() for path in paths if path.exists()]
     return "\n\n".join(tables) or "*Not run here.*"
 

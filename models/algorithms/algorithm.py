@@ -11,6 +11,13 @@ from ...emulator.contracts import Learner, MessageKind, NodeId
 if TYPE_CHECKING:
     from ..training.client_setup import ClientSetup
 
+#: Names of the models of a client that holds several: its own; the one that is exchanged, as the last exchange left it;
+#: and, where factors of weights are exchanged, the tensors that these make, as trained here and as received last.
+PERSONAL, GLOBAL = "personal", "global"
+COMPRESSED_LOCAL, COMPRESSED_GLOBAL = "compressed local", "compressed global"
+#: Those that are scored beside the one that is reported.
+SHARED_MODELS = (GLOBAL, COMPRESSED_LOCAL, COMPRESSED_GLOBAL)
+
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ...emulator.contracts import PRESENT_NAME, Modality
 from ..client_model import ClientModel
+from ..factors.factored_layers import FactoredLinear, put_factored_layers
 from ..fusion import Fusion
 from ..twin_model import TwinModel, blended
 
@@ -30,8 +31,12 @@ Answer = tuple[Tensor, Tensor | None]
 class DeployedModel(nn.Module):
     """A client's model as a device runs it: positional inputs in canonical order, the head an ordinary linear layer.
 
-    Owns copies: moving, casting or freezing it leaves the client's model as it was.
+    Layers whose weights are tensors of factors are chains of small operators, see `factored_layers`; wherever there is
+    no such chain, they have the weights. Owns copies: moving, casting or freezing it leaves the client's model as it
+    was.
     """
+
+    head: nn.Linear | FactoredLinear
 
     def __init__(self, model: ClientModel) -> None:
         super().__init__()
@@ -46,6 +51,9 @@ class DeployedModel(nn.Module):
             # the flat head holds the weights row by row, then the biases
             self.head.weight.copy_(head[: n_outputs * width].view(n_outputs, width))
             self.head.bias.copy_(head[n_outputs * width :])
+        ranks = {name: factors[0].shape[-1] for name, factors in model.factors.items()}
+        for name, layer in put_factored_layers(self, lambda layer: ranks.get(_weight_of(layer))).items():
+            layer.take(model.factors[_weight_of(name)])
 
     def forward(self, *inputs: Tensor) -> Answer:
         """Logits and shares of inputs in physical units.
@@ -60,6 +68,11 @@ class DeployedModel(nn.Module):
             for modality, tensor in zip(self.modalities, inputs[:n], strict=True)
         ]
         return _read(self.fusion, self.head, (*encoded, *inputs[n:]))
+
+
+def _weight_of(layer: str) -> str:
+    """Name of the weight of a deployed model's layer among those of a client's model, whose head is one vector."""
+    return layer if layer == "head" else f"{layer}.weight"
 
 
 class DeployedTwins(nn.Module):
@@ -176,7 +189,7 @@ class _Encoding(nn.Module):
 class _Reading(nn.Module):
     """Logits and shares of embeddings; see `_read`."""
 
-    def __init__(self, fusion: Fusion, head: nn.Linear) -> None:
+    def __init__(self, fusion: Fusion, head: nn.Linear | FactoredLinear) -> None:
         super().__init__()
         self.fusion, self.head = fusion, head
 
@@ -195,7 +208,7 @@ class _Blending(nn.Module):
         return _blend(self.share, self.temperatures, inputs)
 
 
-def _read(fusion: Fusion, head: nn.Linear, inputs: tuple[Tensor, ...]) -> Answer:
+def _read(fusion: Fusion, head: nn.Module, inputs: tuple[Tensor, ...]) -> Answer:
     """Logits and shares of embeddings [batch, embedding_dim]; if of several modalities, then `present` comes last."""
     if len(inputs) == 1:
         return head(fusion(torch.stack(inputs, dim=1))), None

@@ -21,11 +21,13 @@ class FactoredWeight:
     A lost packet is then some lost terms, wholly or in part, of one weight or two.
 
     Attributes:
+        number: among the parameters of its part.
         dims, rank: sizes of its modes I_n, and R.
         dense: of the weight, flat, in the dense vector.
         values: of the block, flat, in the vector of factors.
     """
 
+    number: int
     dims: tuple[int, ...]
     rank: int
     dense: slice
@@ -86,12 +88,13 @@ class FactorLayout:
         self.n_dense = self.n_values = 0
         for part in parts:
             first, kept = self.n_values, []
-            for dims in part.shapes:
+            for number, dims in enumerate(part.shapes):
                 dense = slice(self.n_dense, self.n_dense + math.prod(dims))
                 self.n_dense = dense.stop
                 if part.factored and factorizes(dims):
                     rank = rank_for(dims, ratio)
-                    self.weights.append(FactoredWeight(tuple(dims), rank, dense, self._next(rank * sum(dims))))
+                    values = self._next(rank * sum(dims))
+                    self.weights.append(FactoredWeight(number, tuple(dims), rank, dense, values))
                 else:
                     kept.append(dense)
             self.rest += [(dense, self._next(dense.stop - dense.start)) for dense in kept]

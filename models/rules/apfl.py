@@ -9,13 +9,13 @@ from torch import Tensor
 
 from ...emulator.contracts import State
 from ...emulator.saved_state import Parts, SavedState
+from ..algorithms.algorithm import GLOBAL, PERSONAL
 from ..flat_model import assign, copies, mixture
 from ..sharing.chained_learner import Inputs, Logits
 from ..sharing.vector_gossip import SharedVector, Weights, shared_model
 from ..state.tensors import restore_tensor, to_array
 from ..training.client_setup import ClientSetup
 from ..training.local_training import LocalTraining, local_training
-from .local_rule import GLOBAL, PERSONAL
 from .received_model import ReceivedModel
 
 

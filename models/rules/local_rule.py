@@ -14,9 +14,6 @@ from ...emulator.saved_state import SavedState
 from ..sharing.chained_learner import Inputs, Logits
 from ..sharing.vector_gossip import SharedVector, Weights
 
-#: Names of the models of a client that holds two: its own, and the one that is exchanged as the last exchange left it.
-PERSONAL, GLOBAL = "personal", "global"
-
 
 class LocalRule(Protocol):
     """One client between two exchanges; it owns its models, and the random streams of their training."""
@@ -50,7 +47,7 @@ class LocalRule(Protocol):
         ...
 
     def predict(self, inputs: Inputs, /) -> Logits:
-        """Logits of every model on inputs: "fused" where the client holds one, else `PERSONAL` and `GLOBAL`."""
+        """Logits of every model on inputs: "fused" where the client holds one, else by the names in `algorithm`."""
         ...
 
     def health(self) -> Mapping[str, float]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from ...emulator.contracts import State
 from ...emulator.saved_state import Parts, SavedState
+from ..algorithms.algorithm import GLOBAL, PERSONAL
 from ..flat_model import FlatModel, assign, mixture
 from ..sharing.chained_learner import Inputs, Logits
 from ..sharing.vector_gossip import SharedVector, Weights, shared_model
 from ..training.client_setup import ClientSetup
 from ..training.local_training import local_training
-from .local_rule import GLOBAL, PERSONAL
 from .received_model import ReceivedModel
 
 

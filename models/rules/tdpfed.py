@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ...emulator.contracts import State
 from ...emulator.saved_state import Parts, SavedState
 from ...emulator.turns import play
+from ..algorithms.algorithm import COMPRESSED_GLOBAL, COMPRESSED_LOCAL, PERSONAL
 from ..factors.alternating_turn import AlternatingSteps, AlternatingTurn
 from ..factors.factored_model import FactoredModel
 from ..joint.prediction_turn import predict
@@ -15,10 +16,6 @@ from ..sharing.vector_gossip import SharedVector, Weights
 from ..training.client_setup import ClientSetup
 from ..training.divergence import refuse_diverged
 from ..training.local_training import local_training
-from .local_rule import GLOBAL, PERSONAL
-
-#: Names of the two models that factors make: as trained here, and as the last exchange left them.
-COMPRESSED_LOCAL, COMPRESSED_GLOBAL = "compressed local", "compressed global"
 
 
 class TdpFed:
@@ -41,12 +38,13 @@ class TdpFed:
         self._settings, self._keeps = setup.personalization, setup.factors.personal_start == "keep"
         self._own, self._who = local_training(setup, PERSONAL), f"client {setup.client_id}"
         self._shared = FactoredModel(
-            setup.models[GLOBAL],
+            setup.models[COMPRESSED_LOCAL],
+            setup.models[COMPRESSED_GLOBAL],
             setup.factors,
             setup.common_draws,
             share_buffers=not setup.training.local_statistics,
         )
-        self._own.flat.copy(self._shared.compose())
+        self._own.flat.copy(self._shared.trained)
         self._steps = AlternatingSteps(
             n_batches=setup.training.local_steps,
             personal_steps=self._settings.personal_steps,
@@ -65,7 +63,7 @@ class TdpFed:
 
     def train(self, round_index: int) -> None:
         if not self._keeps:
-            self._own.flat.copy(self._shared.compose())
+            self._own.flat.copy(self._shared.composed())
         turn = AlternatingTurn(self._own, self._shared.layout, self._shared.values, self._steps)
         play(turn)
         self._shared.take(turn.values, self._own.flat)
@@ -81,8 +79,8 @@ class TdpFed:
     def predict(self, inputs: Inputs) -> Logits:
         return {
             PERSONAL: self._own.predict(inputs),
-            COMPRESSED_LOCAL: predict(self._shared.compose().model, inputs),
-            COMPRESSED_GLOBAL: predict(self._shared.compose_received().model, inputs),
+            COMPRESSED_LOCAL: predict(self._shared.trained.model, inputs),
+            COMPRESSED_GLOBAL: predict(self._shared.received.model, inputs),
         }
 
     def health(self) -> Mapping[str, float]:
@@ -95,4 +93,4 @@ class TdpFed:
     def restore(self, saved: SavedState) -> None:
         self._parts.restore(saved)
         # of all statistics, those that are never sent are the personal model's
-        self._shared.flat.copy_statistics(self._own.flat)
+        self._shared.copy_statistics(self._own.flat)

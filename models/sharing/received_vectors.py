@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ...emulator.contracts import MessageKind, State
 from ...emulator.saved_state import SavedState
+from ..algorithms.algorithm import GLOBAL
 from ..client_model import ClientModel
-from ..rules.local_rule import GLOBAL
 from ..state.tensors import restore_tensor, to_array
 from .chained_learner import Inputs, Logits
 from .vector_gossip import SharedVector

@@ -29,8 +29,8 @@ class ClientSetup:
     Attributes:
         client_id: its node id.
         group: name of its group; clients of a group own the same modalities.
-        models: the fused model as {"fused": model}, two of them as {"personal": model, "global": model}, or one
-            unimodal model per modality, as the algorithm needs.
+        models: the fused model as {"fused": model}, several of them by the names of `local_rule`, or one unimodal model
+            per modality, as the algorithm needs.
         twin: the fused model with a second one of the same start, for algorithms that need it.
         rows: training rows.
         private: rows kept aside from them, for algorithms that need it.

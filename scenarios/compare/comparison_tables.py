@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ...models.algorithms.algorithm import SHARED_MODELS
 from ...models.algorithms.algorithm_table import ALGORITHMS
 from ..tasks.task_spec import Column
 from ..tasks.task_table import TASKS
@@ -65,15 +66,16 @@ def _score_table(results: Mapping[str, Any], column: Column, *, is_main: bool = 
     groups = group_names(results)
     rows = []
     for entry in results["entries"]:
-        own, of_all = ([figure_of(entry, group, kind, column) for group in groups] for kind in ("scores", "global"))
         name, *rest = name_cells(results, entry)
-        rows.append([name, *rest, *(_spread(figure, column) for figure in own)])
-        if any(of_all):
-            rows.append([f"{name}: global", *rest, *(_spread(figure, column) for figure in of_all)])
+        for kind in ("scores", *SHARED_MODELS):
+            figures = [figure_of(entry, group, kind, column) for group in groups]
+            if kind == "scores" or any(figures):
+                label = name if kind == "scores" else f"{name}: {kind}"
+                rows.append([label, *rest, *(_spread(figure, column) for figure in figures)])
     for label, baselines in _different_baselines(results):
-        figures = (baselines.get(group, {}).get(column.key) for group in groups)
+        known = (baselines.get(group, {}).get(column.key) for group in groups)
         first = [label, *[""] * (len(name_heads(results)) - 1)]
-        rows.append([*first, *(_spread(figure, column) for figure in figures)])
+        rows.append([*first, *(_spread(figure, column) for figure in known)])
     return ResultTable(heading(column), [*name_heads(results), *groups], rows, is_main)
 
 

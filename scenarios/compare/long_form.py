@@ -7,13 +7,14 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ...models.algorithms.algorithm import SHARED_MODELS
 from .results import ALL_CLIENTS
 
 #: Columns of `results.csv`.
 COLUMNS = ("method", "algorithm", "varied_field", "varied", "seed", "group", "clients", "source", "quantity", "value")
 #: Value of `source` for scores of the reported model, for the shared one beside it, and for what a run cost; baselines
 #: have their names.
-MODEL, SHARED, RUN = "model", "global", "run"
+MODEL, RUN = "model", "run"
 
 
 def long_form(results: Mapping[str, Any]) -> str:
@@ -32,7 +33,8 @@ def long_form(results: Mapping[str, Any]) -> str:
 def _measured(entry: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     """Seed, group, clients, source, quantity and value of every number of an entry."""
     for name, group in entry["groups"].items():
-        sources = {MODEL: group["scores"], SHARED: group.get("global", {}), **group["baselines"]}
+        shared = {name: group.get(name, {}) for name in SHARED_MODELS}
+        sources = {MODEL: group["scores"], **shared, **group["baselines"]}
         for source, figures in sources.items():
             yield from _of_figures(figures, name, group["clients"], source)
     if entry["n"]:

@@ -79,6 +79,6 @@ def _some_failed(results: Mapping[str, Any]) -> bool:
 
 
 def figure_of(entry: Mapping[str, Any], group: str, kind: str, column: Column) -> Mapping[str, Any] | None:
-    """Figure of a score: its spread over seeds, of kind "scores", "global" or "differences"; None if there is none."""
+    """Spread of a score over seeds, of kind "scores", "differences" or one of `SHARED_MODELS`; None: there is none."""
     figure: Mapping[str, Any] | None = entry["groups"].get(group, {}).get(kind, {}).get(column.key)
     return figure

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...models.algorithms.algorithm import SHARED_MODELS
 from ...version import __version__
 from .comparison import FORMER_METHODS, Comparison
 from .jobs import JobOutcome
@@ -147,13 +148,17 @@ def _groups(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         return {}
     groups = {seed: groups_with_all(summary) for seed, summary in summaries.items()}
     baselines = {seed: _baselines(summary) for seed, summary in summaries.items()}
-    of_all = {seed: _global_models(summary) for seed, summary in summaries.items()}
+    shared = {name: {seed: _of_model(name, one) for seed, one in summaries.items()} for name in SHARED_MODELS}
     return {
         name: {
             "clients": of_first["clients"],
             "models": {seed: groups[seed][name]["model"] for seed in groups if "model" in groups[seed][name]},
             "scores": _spreads({seed: groups[seed][name] for seed in groups}),
-            **({"global": _spreads({seed: one[name] for seed, one in of_all.items()})} if all(of_all.values()) else {}),
+            **{
+                model: _spreads({seed: one[name] for seed, one in of_seed.items()})
+                for model, of_seed in shared.items()
+                if all(of_seed.values())
+            },
             "baselines": {
                 baseline: _spreads({seed: baselines[seed][baseline][name] for seed in baselines})
                 for baseline in next(iter(baselines.values()))
@@ -163,10 +168,10 @@ def _groups(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _global_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
-    """Group -> figures of the model that its clients have in common; empty where they have none."""
+def _of_model(name: str, summary: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """Group -> figures of a model of this name that clients hold beside the reported one; empty where there is none."""
     models = summary.get("models", {})
-    found = {group: of_group["global"] for group, of_group in models.items() if "global" in of_group}
+    found = {group: of_group[name] for group, of_group in models.items() if name in of_group}
     if not found or len(found) < len(models):
         return {}
     return {**found, ALL_CLIENTS: _over_clients(found, summary["groups"])}

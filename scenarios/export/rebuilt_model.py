@@ -16,10 +16,13 @@ from torch import Tensor, nn
 from ...emulator.contracts import Modality
 from ...models.client_model import ClientModel
 from ...models.export.deployed_model import Deployed, DeployedModel, DeployedTwins
+from ...models.factors.factored_layers import put_factored_layers
 from ...models.twin_model import TwinModel
 from ..schema.scenario import Scenario
 from ..wiring.encoders import embedding_dim, make_encoder
 
+#: Ending of the name of the first weight of a chain, see `FactoredLinear`.
+NARROW = ".narrow.weight"
 #: What can go wrong where a scenario of another version builds another network from the same names.
 NOT_REBUILT = (KeyError, StopIteration, RuntimeError, ValueError)
 
@@ -79,6 +82,9 @@ def rebuilt_model(
     kept = {tensor.name: tensor for tensor in model.graph.initializer}
     twins = "share" in kept  # weight of the second model, which only twins have
     made_up = DeployedTwins(TwinModel(network, copy.deepcopy(network))) if twins else DeployedModel(network)
+    # a layer that was exported as a chain has another first weight, with a row per rank-one term
+    ranks = {name.removesuffix(NARROW): tensor.dims[0] for name, tensor in kept.items() if name.endswith(NARROW)}
+    put_factored_layers(made_up, ranks.get)
     deployed: Deployed = made_up.float().eval()
     state: dict[str, Any] = deployed.state_dict()
     for name, value in state.items():

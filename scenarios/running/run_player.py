@@ -240,7 +240,8 @@ class RunPlayer:
     def _mean_score(self, rows: list[Mapping[str, Any]]) -> float | None:
         task = self._scenario.task_spec
         models = [row["models"] for row in rows if "models" in row]
-        scored = [one[best_model(task, one)][task.columns[0].key] for one in models]
+        wanted = self._scenario.export.model
+        scored = [one[best_model(task, one, wanted)][task.columns[0].key] for one in models]
         return sum(scored) / len(scored) if scored else None
 
     def _state(self) -> State:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...emulator.recorder import Recorder
+from ...models.algorithms.algorithm import SHARED_MODELS
 from ...models.hyper.hyper_learners import generating_server
-from ...models.rules.local_rule import GLOBAL
 from ..links.radio_links import RadioLinks
 from ..recording.inspection import plot_recording
 from ..schema.world_section import WorldFile
@@ -41,7 +41,8 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
     members = emulation.groups_without(run.outside)
     groups = by_group(task, members, run.evaluator.latest)
     baselines = {client.client_id: baseline_scores(task, client) for client in emulation.clients}
-    reported = {group: best_model(task, models) for group, models in groups.items()}
+    wanted = scenario.export.model
+    reported = {group: best_model(task, models, wanted) for group, models in groups.items()}
     value = value_of_prediction(
         scenario, emulation.clients, run.predictions, reported, run.data.recordings, run.outside
     )
@@ -57,7 +58,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
             group: {"clients": len(members[group]), "model": best, **groups[group][best]}
             for group, best in reported.items()
         },
-        **({"models": groups} if any(GLOBAL in models for models in groups.values()) else {}),
+        **({"models": groups} if any(name in models for models in groups.values() for name in SHARED_MODELS) else {}),
         "over_clients": over_clients(
             task,
             [

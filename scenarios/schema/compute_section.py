@@ -84,6 +84,9 @@ class ExportSection(Section):
 
     Attributes:
         onnx: write one ONNX file per client.
+        model: which of a client's models a run reports and hands out: the "personal" one where there is one, or, of
+            algorithms that exchange factors, the "compressed local" or "compressed global" one, as a chain of small
+            operators.
         max_abs_error: largest difference to torch on held-out rows that passes.
         pictures: number of base stations whose scene is drawn into the run folder.
         report: write `report.html` at the end of `sheafedge run`.
@@ -92,6 +95,7 @@ class ExportSection(Section):
     """
 
     onnx: bool = True
+    model: Literal["personal", "compressed local", "compressed global"] = "personal"
     max_abs_error: Annotated[float, Field(gt=0.0)] = 1e-4
     pictures: Annotated[int, Field(ge=0)] = 1
     report: bool = True

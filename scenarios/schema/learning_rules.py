@@ -175,6 +175,12 @@ LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
         "sharing.codec = 'top_k' never sends all factors of a weight, which factors.aggregation = 'tensors' needs; use"
         " another codec, or 'factors'",
     ),
+    Rule(
+        "export.model",
+        lambda s: s.export.model.startswith("compressed") and not s.algorithm_spec.factored,
+        "export.model = {s.export.model!r} is made of factors, which algorithm {s.algorithm!r} does not have; set it to"
+        " 'personal', or use algorithm = 'tdpfed'",
+    ),
     # --- clients that move ---
     Rule(
         "algorithm",

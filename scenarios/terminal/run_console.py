@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ...models.algorithms.algorithm import SHARED_MODELS
 from ..library.run_result import RunResult
 from ..tasks.task_spec import Task
 from ..tasks.task_table import TASKS
@@ -145,8 +146,9 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
         model = summary["algorithm"] if scores["model"] == "fused" else f"{summary['algorithm']}: {scores['model']}"
         name = f"{escape(group)} ({scores['clients']})"
         table.add_row(name, f"[bold]{model}[/bold]", *_figures(task, scores))
-        if (of_all := summary.get("models", {}).get(group, {}).get("global")) is not None:
-            table.add_row("", "the global model", *_figures(task, of_all))
+        models = summary.get("models", {}).get(group, {})
+        for other in (one for one in SHARED_MODELS if one in models and one != scores["model"]):
+            table.add_row("", f"the {other} model", *_figures(task, models[other]))
         for name, baseline in summary["baselines"][group].items():
             is_last = name == list(summary["baselines"][group])[-1]
             table.add_row("", f"[dim]{name}[/dim]", *_figures(task, baseline), end_section=is_last)

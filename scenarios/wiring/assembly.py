@@ -16,10 +16,9 @@ from ...emulator.contracts import Learner, Modality, NodeId
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.random_streams import named_stream
-from ...models.algorithms.algorithm import Algorithm
+from ...models.algorithms.algorithm import COMPRESSED_GLOBAL, COMPRESSED_LOCAL, GLOBAL, PERSONAL, Algorithm
 from ...models.client_model import ClientModel
 from ...models.objectives import OBJECTIVES
-from ...models.rules.local_rule import GLOBAL, PERSONAL
 from ...models.sheaf.map_starts import MapStart
 from ...models.training.client_setup import ClientSetup
 from ...models.training.participation import Participation
@@ -205,7 +204,9 @@ def _model_names(algorithm: Algorithm, member: Member) -> Mapping[str, tuple[Mod
     """Name of each of a client's models -> its modalities; models of the same modalities start equal."""
     if algorithm.unimodal:  # one model per sensor, of which the best is reported
         return {modality: (modality,) for modality in member.modalities}
-    names = (PERSONAL, GLOBAL) if algorithm.personal else ("fused",)
+    names: tuple[str, ...] = (PERSONAL, GLOBAL) if algorithm.personal else ("fused",)
+    if algorithm.factored:
+        names = (PERSONAL, COMPRESSED_LOCAL, COMPRESSED_GLOBAL)
     return dict.fromkeys(names, member.modalities)
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Learner, Modality, NodeId
+from ...models.algorithms.algorithm import GLOBAL, PERSONAL
 from ...models.objectives import OBJECTIVES
-from ...models.rules.local_rule import GLOBAL, PERSONAL
 from ...models.state.tensors import finite
 from ..tasks.task_spec import Scores, Task, mean_scores
 from .client import Client
@@ -117,14 +117,14 @@ def by_group(
     return groups
 
 
-def best_model(task: Task, models: Mapping[str, Mapping[str, float]]) -> str:
-    """Name of the model that a group reports: the client's own, else the one with the best mean first score.
+def best_model(task: Task, models: Mapping[str, Mapping[str, float]], wanted: str = PERSONAL) -> str:
+    """Name of the model that a group reports: the wanted one, or the client's own, or the one with the best mean score.
 
     Which of a client's own and a global model is meant is part of an algorithm, and no choice by scores; the best of
     several unimodal models is what the paper reports.
     """
-    if PERSONAL in models:
-        return PERSONAL
+    if wanted in models:
+        return wanted
     if GLOBAL in models:
         return next(name for name in models if name != GLOBAL)
     first = task.columns[0]

@@ -156,7 +156,7 @@ def test_one_stream_of_dropout_for_all_clients_would_show(monkeypatch: pytest.Mo
 
 def exchanged(models: Mapping[str, ClientModel], modality: str | None) -> ClientModel:
     """The model of a client that messages about a modality, or about none, are parts of."""
-    return next(models[name] for name in (modality, "global", "fused") if name in models)
+    return next(models[name] for name in (modality, "global", "compressed global", "fused") if name in models)
 
 
 def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool) -> int:
@@ -169,7 +169,7 @@ def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool
 
 def n_factors(walk: Walk, client: NodeId, modality: str | None, *, with_statistics: bool) -> int:
     """Size of the factors of an encoder, or of the head: statistics come whole."""
-    model, ratio = walk.emulation.clients[client].models["global"], FactorSettings().ratio
+    model, ratio = walk.emulation.clients[client].models["compressed local"], FactorSettings().ratio
     if modality is None:
         return n_factor_values((model.layout.n_outputs, model.layout.width), ratio) + model.layout.n_outputs
     dense = sum(one.numel() for one in model.encoders[modality].parameters())

@@ -32,7 +32,7 @@ ROWS = {0: 11, 1: 8, 2: 15}
 SERVER, N_ROUNDS, BATCH_SIZE = 3, 3, 4
 SETTINGS = PersonalizationSettings(attraction=3.0, personal_steps=3, personal_step_size=0.05)
 FACTORS = FactorSettings(ratio=1.3, steps=4, step_size=0.01)
-NAMES = ("personal", "global")
+NAMES = ("personal", "compressed local", "compressed global")
 
 
 def network(kind: str) -> ClientModel:

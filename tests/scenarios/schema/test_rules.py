@@ -843,6 +843,15 @@ CASES: dict[str, Case] = {
             " model with Nesterov's momentum diverges; lower one of them"
         ),
     ),
+    "a model that nobody holds": Case(
+        "beam_tracking",
+        {"algorithm": "ditto", "export.model": "compressed local"},
+        {"algorithm": "tdpfed"},
+        (
+            "export.model = 'compressed local' is made of factors, which algorithm 'ditto' does not have; set it to"
+            " 'personal', or use algorithm = 'tdpfed'"
+        ),
+    ),
     "tensors without a server": Case(
         "beam_tracking",
         {"algorithm": "tdpfed_decentralized", "factors.aggregation": "tensors"},
