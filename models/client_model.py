@@ -102,8 +102,12 @@ class ClientModel(nn.Module):
 
         Work is proportional to rows, but for graphs, where every pass computes all nodes.
         """
-        whole = any(getattr(encoder, "passes_all", False) for encoder in self.encoders.values())
-        return self.training_flops(sample) * (1 if whole else n_rows)
+        return self.training_flops(sample) * (1 if self.passes_all else n_rows)
+
+    @property
+    def passes_all(self) -> bool:
+        """Whether a pass costs as much for one row as for all, as that of a graph does."""
+        return any(getattr(encoder, "passes_all", False) for encoder in self.encoders.values())
 
     def training_flops(self, sample: Mapping[str, Tensor]) -> float:
         """Floating-point operations of one forward and backward pass of this one-row sample, matrix work only.

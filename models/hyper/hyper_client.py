@@ -36,8 +36,10 @@ def mean_embedding(model: ClientModel, rows: TrainingRows) -> Tensor:
     model.eval()
     total, n_rows = torch.zeros(model.layout.width, dtype=model.head.dtype, device=model.head.device), len(rows.label)
     with torch.no_grad():
-        for first in range(0, n_rows, EMBEDDED_AT_ONCE):
-            chosen = np.arange(first, min(first + EMBEDDED_AT_ONCE, n_rows))
+        # every pass over a graph computes all of its nodes
+        at_once = n_rows if model.passes_all else EMBEDDED_AT_ONCE
+        for first in range(0, n_rows, at_once):
+            chosen = np.arange(first, min(first + at_once, n_rows))
             total += model.fusion(model.embeddings(model.tensors(rows.inputs(chosen)))).sum(dim=0)
     model.train()
     return total / n_rows
@@ -90,8 +92,9 @@ class HyperClient:
     @property
     def embedding_flops(self) -> float:
         """Of one embedding: a forward pass over all rows."""
-        n_rows = len(self._rows.label)
-        return self._training.flops_per_step / self._training.minibatches.batch_size / 3.0 * n_rows
+        model = self._training.model
+        row = model.tensors(self._rows.inputs(np.arange(1)))
+        return model.step_flops(row, len(self._rows.label)) / 3.0  # without a backward pass
 
     def begin(self, round_index: int) -> None:
         """Open an exchange: nothing of the server's model has arrived yet."""
@@ -125,10 +128,13 @@ class HyperClient:
         self._training.train(round_index)
 
     def train_head(self, round_index: int) -> None:
-        """A round of local steps on the head alone."""
+        """A round of local steps on the head alone, by whatever steps it: the backbone is put back after each."""
+        self._training.begin_round()
+        backbone = self._backbone.vector()
         for _ in range(self._n_steps):
             loss = self._training.backward()
-            self._training.step_head()
+            self._training.step()
+            self._backbone.assign(backbone)
         self._training.check_finite(loss, round_index)
 
     def update(self, phase: str, round_index: int) -> Message:

@@ -204,6 +204,17 @@ def test_adam_at_clients_normalized_embeddings_and_scaled_attention_walk_the_ref
     assert gap(expected, run_hyper(replace(problem, normalized=False))) > 1e6 * SAME
 
 
+def test_one_adam_of_the_whole_model_walks_the_reference() -> None:
+    """The head has moments too, which begin anew with those of the backbone."""
+    setups = setups_of()
+    for i, setup in setups.items():
+        setups[i] = replace(setup, training=replace(setup.training, optimizer="adam", model_step_size=0.03))
+    learners = made(setups)
+    parts = ("encoder", "attention", "head")
+    expected = run_hyper(reference_of(setups, learners, adam=parts, step_sizes=dict.fromkeys(parts, 0.03)))
+    assert gap(played(setups, learners), expected) < SAME
+
+
 def test_sampled_clients_walk_the_reference_and_the_others_stand_still() -> None:
     setups = setups_of(members=SAMPLED)
     learners = made(setups)
