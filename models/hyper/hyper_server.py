@@ -272,6 +272,8 @@ class HyperServer:
 
     def _generation_flops(self) -> float:
         """Of the models of one exchange on the graph as it is, matrix work only."""
+        if not self.parts:  # models are heads alone, such as linear ones: nothing is generated
+            return 0.0
         n_edges = self.vectors.ends.shape[1]
         if n_edges not in self._forward_flops:
             rows = self._rows_of(self._schedule.participation.drawn(0))
