@@ -164,7 +164,10 @@ def _hidden_layer(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
 
 
 def _graph(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
-    assert request.graph is not None, "a rule of the scenario"
+    if request.graph is None:
+        raise ConfigError(
+            "a model of a graph needs the nodes and edges of its client, and samples alone do not hold them"
+        )
     features, edges = request.graph
     normalizer = NodeFeatures(*(request.scale or column_scale(features)))
     dropout = 0.5 if request.settings.dropout is None else request.settings.dropout

@@ -17,6 +17,7 @@ from ...emulator.contracts import PRESENT_NAME, Modality
 from ..client_model import ClientModel
 from ..twin_model import TwinModel
 from .deployed_model import ATTENTION_NAME, OUTPUT_NAME, Deployed, DeployedModel, Part, deployed_model, parts_of
+from .graph_export import graph_encoder, graph_model
 from .traced_parts import TracedPart, state_names, traced_parts
 
 #: Modality -> shape of one sample; the batch dimension stays free.
@@ -36,6 +37,7 @@ class OnnxExporter:
 
     def trace(self, models: Iterable[tuple[ClientModel | TwinModel, InputShapes]]) -> None:
         """Trace together what these models need and is new; `export` would do so one model after the other."""
+        models = [(model, shapes) for model, shapes in models if graph_encoder(model) is None]  # those are not traced
         self._trace(part for model, shapes in models for part in parts_of(deployed_model(model), shapes))
 
     def export(
@@ -45,14 +47,19 @@ class OnnxExporter:
 
         Args:
             model: trained model.
-            input_shapes: modality -> shape of one sample; the batch dimension stays free.
+            input_shapes: modality -> shape of one sample; the batch dimension stays free. Models of a graph take the
+                whole graph instead, see `graph_model`.
             path: path of the `.onnx` file.
             metadata: goes into the file's metadata properties.
         """
-        deployed = deployed_model(model)
-        parts = parts_of(deployed, input_shapes)
-        self._trace(parts)
-        proto = _joined(deployed, parts, [self._traced[part.key] for part in parts], input_shapes)
+        encoder = graph_encoder(model)
+        if encoder is not None and isinstance(model, ClientModel):
+            proto = graph_model(model, encoder)
+        else:
+            deployed = deployed_model(model)
+            parts = parts_of(deployed, input_shapes)
+            self._trace(parts)
+            proto = _joined(deployed, parts, [self._traced[part.key] for part in parts], input_shapes)
         onnx.helper.set_model_props(proto, dict(metadata))
         onnx.checker.check_model(proto)
         onnx.save(proto, path)

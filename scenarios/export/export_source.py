@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from ...datasets.rows.row_samples import RowSamples
 from ...emulator.contracts import ConfigError, DataError, NodeId
 from ...emulator.edge.manifest import InputSpec
 from ...emulator.edge.onnx_session import OnnxSession
@@ -97,6 +98,11 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> E
         raise ConfigError(
             f"bundles hold models whose answers are classes, but task {run.scenario.task!r} asks for values; take the"
             f" ONNX files of {run.folder / 'models'}, whose metadata say what their output means"
+        )
+    if isinstance(data.test, RowSamples) and data.test.graph is not None:
+        raise ConfigError(
+            f"bundles hold models whose inputs are samples of one shape, but task {run.scenario.task!r} takes whole"
+            f" graphs; take the ONNX files of {run.folder / 'models'}, whose metadata say what they take"
         )
     described = member.task.input_descriptions(data.test, member.data)
     # an input with a default, such as `present`, is an initializer as well

@@ -66,6 +66,7 @@ class TrainedModel:
 
         Raises:
             DataError: the file is no ONNX model of a run.
+            ConfigError: it takes a whole graph, not samples.
         """
         try:
             session = OnnxSession(path)
@@ -73,10 +74,16 @@ class TrainedModel:
             described = json.loads(said["inputs"])
             inputs = {name: described[name] for name in session.input_names}
             labels = tuple(json.loads(said["labels"]))
-            return cls(client, path, scenario, inputs, labels, said["output"], said["group"], session)
+            made = cls(client, path, scenario, inputs, labels, said["output"], said["group"], session)
         except Exception as error:  # noqa: BLE001 - onnxruntime has a class of its own for every cause
             reason = " ".join(str(error).split())[:200]
             raise DataError(f"{path} is no model of a run ({reason}); run the scenario again") from None
+        if any(isinstance(size, str) for one in inputs.values() for size in one["shape"]):
+            raise ConfigError(
+                f"the model of client {client} takes a whole graph, not samples; load {path} with onnxruntime and give"
+                f" it {' and '.join(inputs)}"
+            )
+        return made
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name} {_shape(said)}" for name, said in self.inputs.items())

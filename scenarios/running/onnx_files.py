@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...datasets.rows.row_samples import RowSamples
 from ...emulator.contracts import Modality, SheafedgeError
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.nodes.compute_pool import ComputePool
 from ...models.client_model import ClientModel
+from ...models.export.graph_export import EDGES_NAME, FEATURES_NAME
 from ...models.export.onnx_export import OnnxExporter
 from ...models.twin_model import TwinModel
 from ..schema.scenario import Scenario
@@ -23,6 +25,16 @@ from ..tasks.task_spec import InputDescription
 from ..wiring.client import Client
 from ..wiring.evaluation import in_pieces
 from ..wiring.predictions import Predictions
+
+#: What models of a graph take, in place of rows: all nodes of a graph at once, and logits [nodes, n_outputs] of all.
+_GRAPH_INPUTS: dict[str, dict[str, Any]] = {
+    FEATURES_NAME: {"shape": ["nodes", "features"], "unit": "as in the data", "meaning": "features of every node"},
+    EDGES_NAME: {
+        "shape": [2, "edges"],
+        "unit": "1",
+        "meaning": "numbers of the nodes that an edge joins, from 0; both directions, each once, without loops",
+    },
+}
 
 
 class ExportError(SheafedgeError):
@@ -140,6 +152,9 @@ def _too_different(client: int, error: float, largest: float, limit: float) -> s
 def _largest_difference(session: OnnxSession, one: _ToExport) -> float:
     """Largest absolute difference of two outputs on held-out samples."""
     test = one.client.data.test
+    if isinstance(test, RowSamples) and test.graph is not None:
+        whole = session.run({FEATURES_NAME: test.graph.features, EDGES_NAME: test.graph.edges})
+        return float(np.abs(whole[test.graph.places(test.rows)] - one.answers).max())
     found = [session.run_all({str(name): rows for name, rows in inputs.items()}) for inputs in in_pieces(test)]
     # Python's max would lose a NaN
     return float(np.abs(np.concatenate(found) - one.answers).max())
@@ -147,7 +162,11 @@ def _largest_difference(session: OnnxSession, one: _ToExport) -> float:
 
 def _metadata(scenario: Scenario, client: Client, described: Mapping[Modality, InputDescription]) -> dict[str, str]:
     """Metadata of the file, enough to use it alone; values are JSON where they are not plain text."""
-    outputs = scenario.task_spec.outputs(scenario.data_of(client.group), client.data.test)
+    test = client.data.test
+    outputs = scenario.task_spec.outputs(scenario.data_of(client.group), test)
+    inputs = {str(modality): text.as_dict() for modality, text in described.items()}
+    if isinstance(test, RowSamples) and test.graph is not None:
+        inputs = _GRAPH_INPUTS
     return {
         "scenario": scenario.name,
         "algorithm": scenario.algorithm,
@@ -156,7 +175,7 @@ def _metadata(scenario: Scenario, client: Client, described: Mapping[Modality, I
         "group": client.group,
         "trained_on": client.data.recording,
         "modalities": json.dumps(list(described)),
-        "inputs": json.dumps({str(modality): text.as_dict() for modality, text in described.items()}),
+        "inputs": json.dumps(inputs),
         "task": scenario.task,
         "output": outputs.meaning,
         "labels": json.dumps(outputs.labels),

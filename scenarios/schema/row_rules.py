@@ -104,9 +104,13 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
     ),
     Rule(
         "export.onnx",
-        lambda s: s.export.onnx and any("graph" in group.modalities for group in s.clients.groups),
-        "export.onnx = true does not go with modality 'graph' of clients.groups, whose models are not exported; set it"
-        " to false",
+        lambda s: (
+            s.export.onnx
+            and s.algorithm_spec.private_share > 0.0
+            and any("graph" in group.modalities for group in s.clients.groups)
+        ),
+        "export.onnx = true exports one model of a graph per client, but algorithm {s.algorithm!r} has a mixture of"
+        " two; set it to false",
     ),
     # --- values instead of classes ---
     Rule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,16 @@ import numpy as np
 import pytest
 import tomli_w
 from integration.audit import leaks, runs
+from sheafedge import load_run
 from sheafedge.datasets.rows.row_samples import RowSamples
 from sheafedge.emulator.contracts import ConfigError, DataError, InFlight, Message
+from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.emulator.network.transport.wire_transport import MemoryTransport
 from sheafedge.emulator.state_tree import state_digest
 from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
+from sheafedge.scenarios.export.bundles import export_bundles
+from sheafedge.scenarios.export.export_source import ExportRequest
+from sheafedge.scenarios.export.finished_run import finished_run
 from sheafedge.scenarios.running.metric_rows import metric_rows
 from sheafedge.scenarios.running.run import resume_run, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
@@ -35,6 +41,7 @@ TINY = {
     "model.hidden_dim": 8,
     "data.dataset": "file",
     "data.owners": "equal",
+    "export.onnx": False,
 }
 Own = Callable[..., Scenario]
 
@@ -133,6 +140,19 @@ def test_clients_with_graphs_learn_and_a_resumed_run_ends_as_an_unbroken_one(
     assert list(metric_rows(longer.folder)) == list(metric_rows(whole.folder))
     found = whole.summary["groups"]["parts"]
     assert found["accuracy"] > whole.summary["baselines"]["parts"]["majority"]["accuracy"]
+
+
+def test_exported_models_take_graphs_and_bundles_say_that_they_do_not(own: Own, tmp_path: Path) -> None:
+    result = run_scenario(own(algorithm="ditto", export__onnx=True), tmp_path / "run")
+    assert [row["client"] for row in result.summary["exports"]] == list(range(5))
+    metadata = OnnxSession(result.folder / result.summary["exports"][0]["path"]).metadata
+    assert list(json.loads(metadata["inputs"])) == ["features", "edge_index"]
+    with pytest.raises(ConfigError, match=r"bundles hold models whose inputs are samples of one shape.* whole graphs"):
+        export_bundles(finished_run(result.folder), [ExportRequest()])
+    with pytest.raises(
+        ConfigError, match=r"takes a whole graph, not samples; load .* with onnxruntime and give it fea"
+    ):
+        load_run(result.folder).model(3)
 
 
 def test_workers_compute_what_one_process_does(own: Own) -> None:
