@@ -1,4 +1,4 @@
-"""Makes `docs/federated.md` and `docs/two_digits.md`: tunes, compares, and fills their tables.
+"""Makes `docs/federated.md`, `docs/two_digits.md` and `docs/cora.md`: tunes, compares, and fills their tables.
 
     make federated [ARGS="--jobs 2 --only wisdm"]
 
@@ -29,7 +29,11 @@ from sheafedge.scenarios.terminal.compare_console import ComparisonLines
 
 HERE = Path(__file__).parent
 #: Template in this folder -> page that it becomes.
-PAGES = {"page.md": HERE.parent / "federated.md", "two_digits.md": HERE.parent / "two_digits.md"}
+PAGES = {
+    "page.md": HERE.parent / "federated.md",
+    "two_digits.md": HERE.parent / "two_digits.md",
+    "cora.md": HERE.parent / "cora.md",
+}
 #: Fields of step sizes: of methods that step a model as one vector; of those that step the head by itself, which is the
 #: whole of a linear model; of the latter on networks, whose encoders take the same steps.
 MODEL_STEP, HEAD_STEP = "training.model_step_size", "training.head_step_size"
@@ -89,6 +93,10 @@ SEARCHES: Mapping[str, Search] = {
         {"rounds": 6, "evaluate_every": 6},
         {PERSONAL_STEP: (0.01, 0.03), FACTOR_STEP: (0.0003, 0.001)},
     ),
+    # one Adam steps all of a model; plain SGD takes longer steps
+    "cora": Search((0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
+    "cora_hyper": Search((0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
+    "cora_sgd": Search((0.03, 0.1, 0.3, 1.0), "cora", MODEL_STEP),
 }
 TUNING_SEED = 0
 CONSOLE = Console(emoji=False)

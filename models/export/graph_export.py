@@ -6,6 +6,7 @@ Neighbors are gathered by operators of the graph, so that the file holds nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -53,7 +54,7 @@ class _Graph:
         self._nodes: list[onnx.NodeProto] = []
         self._values: list[onnx.TensorProto] = []
 
-    def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: object) -> str:
+    def add(self, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
         """Add a node with one output; returns its name."""
         self._nodes.append(helper.make_node(operator, inputs, [output], name=output, **attributes))
         return output

@@ -153,7 +153,8 @@ def _largest_difference(session: OnnxSession, one: _ToExport) -> float:
     """Largest absolute difference of two outputs on held-out samples."""
     test = one.client.data.test
     if isinstance(test, RowSamples) and test.graph is not None:
-        whole = session.run({FEATURES_NAME: test.graph.features, EDGES_NAME: test.graph.edges})
+        given: dict[str, Any] = {FEATURES_NAME: test.graph.features, EDGES_NAME: test.graph.edges}
+        whole = session.run(given)
         return float(np.abs(whole[test.graph.places(test.rows)] - one.answers).max())
     found = [session.run_all({str(name): rows for name, rows in inputs.items()}) for inputs in in_pieces(test)]
     # Python's max would lose a NaN

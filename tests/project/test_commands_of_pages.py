@@ -80,7 +80,8 @@ def comparison_of_the_page() -> None:
 
 
 def tables_of_the_page() -> None:
-    exec(blocks("own_data.md", "python")[0], {})  # noqa: S102 - writes mine.npz
+    for block in blocks("own_data.md", "python")[:2]:
+        exec(block, {})  # noqa: S102 - writes mine.npz and graph.npz
     draws = np.random.default_rng(1)
     rows = [f"{50 + 3 * rooms},{town},{rooms},{20 * rooms}" for town in "abcde" for rooms in draws.integers(1, 9, 30)]
     Path("houses.csv").write_text("\n".join(["price,town,rooms,area", *rows]))
