@@ -9,10 +9,11 @@ A scenario is a frozen value; running it leaves a folder and gives a result with
     round
     0 ...
 
-Run: `load_scenario`, `shipped_scenarios`, `run_scenario`, `resume_run`, `load_run`, `record`. Compare methods:
-`compare`, `tune`, `load_comparison`. Use what was trained: `RunResult.model`, `RunResult.export`, `load_bundle`,
-`serve`, `FrameClient`. Add an algorithm, task, data set or link model: `sheafedge.plugins`. Every error that a caller
-can cause is a `SheafedgeError`. The page docs/python.md shows all of it.
+Run: `load_scenario`, `shipped_scenarios`, `run_scenario`, `resume_run`, `load_run`, `record`. Recordings of your own:
+`write_recording`, `check_recording`. Compare methods: `compare`, `tune`, `load_comparison`. Use what was trained:
+`RunResult.model`, `RunResult.export`, `load_bundle`, `serve`, `FrameClient`. Add an algorithm, task, data set or link
+model: `sheafedge.plugins`. Every error that a caller can cause is a `SheafedgeError`. The page docs/python.md shows all
+of it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .scenarios.library.recorded_worlds import record
     from .scenarios.library.run_result import RunResult, load_run
     from .scenarios.library.trained_model import TrainedModel
+    from .scenarios.recording.own_recordings import check_recording, write_recording
     from .scenarios.running.run import resume_run, run_scenario
     from .scenarios.schema.scenario import Scenario, load_scenario, shipped_scenarios
 
@@ -50,6 +52,7 @@ __all__ = [
     "TrainedModel",
     "TuningResult",
     "__version__",
+    "check_recording",
     "compare",
     "load_bundle",
     "load_comparison",
@@ -61,6 +64,7 @@ __all__ = [
     "serve",
     "shipped_scenarios",
     "tune",
+    "write_recording",
 ]
 
 #: Name -> module that defines it.
@@ -73,6 +77,7 @@ _HOMES = {
     "SheafedgeError": "emulator.contracts",
     "TrainedModel": "scenarios.library.trained_model",
     "TuningResult": "scenarios.library.compared_methods",
+    "check_recording": "scenarios.recording.own_recordings",
     "compare": "scenarios.library.compared_methods",
     "load_bundle": "emulator.edge.bundle",
     "load_comparison": "scenarios.library.compared_methods",
@@ -84,6 +89,7 @@ _HOMES = {
     "serve": "emulator.edge.serving.background_server",
     "shipped_scenarios": "scenarios.schema.scenario",
     "tune": "scenarios.library.compared_methods",
+    "write_recording": "scenarios.recording.own_recordings",
 }
 
 

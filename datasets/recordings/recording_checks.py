@@ -19,6 +19,7 @@ import numpy as np
 from ...emulator.contracts import DataError
 from ...emulator.regular_file import quoted, reason, shown
 from .recording_layout import MAX_FRAMES, MAX_NAME, MAX_TEXT_BYTES, Field, complaint_about_shape, frame_bytes
+from .recording_strings import check_heaps
 
 MAX_CHUNK_BYTES = 1 << 26
 #: A file that unpacks to more than the first may be at most so many times smaller: those of worlds, which are made of
@@ -67,16 +68,35 @@ def member_names(path: str, group: Any, wanted_type: int, where: str, n_most: in
 def check_dataset(where: str, dataset: Any, expected: Field, n_frames: int) -> None:
     """Refuses a dataset whose values would not be those declared, or would come from anywhere but its own chunks."""
     if dataset.dtype != np.dtype(expected.dtype):
-        raise DataError(f"{where} is stored as {dataset.dtype}, expected {expected.dtype}; the file was changed")
+        raise DataError(
+            f"{where} is stored as {dataset.dtype}, expected {expected.dtype}; docs/own_recordings.md has the layout"
+        )
     if dataset.ndim != 1 + len(expected.shape):
-        raise DataError(f"{where} has {dataset.ndim} axes, expected {1 + len(expected.shape)}; the file was changed")
+        raise DataError(
+            f"{where} has {dataset.ndim} axes, expected {1 + len(expected.shape)}; docs/own_recordings.md has the"
+            " layout"
+        )
     if complaint := complaint_about_shape(expected.name, dataset.shape[1:]):
         raise DataError(f"{where}: {complaint}")
     if dataset.shape[0] != n_frames:
-        raise DataError(f"{where} has {dataset.shape[0]} frames, the base station {n_frames}; the file was changed")
+        raise DataError(
+            f"{where} has {dataset.shape[0]} frames, the base station {n_frames}; docs/own_recordings.md has the layout"
+        )
+    if n_frames > MAX_FRAMES:
+        raise DataError(f"{where} has {n_frames} frames, at most {MAX_FRAMES} are read; record in parts")
+    _check_storage(where, dataset, expected, n_frames)
+
+
+def _check_storage(where: str, dataset: Any, expected: Field, n_frames: int) -> None:
+    """Refuses a dataset whose values are not all in this file, or need a plug-in or much memory to be read."""
     properties = dataset.id.get_create_plist()
+    if _is_whole_block(dataset, properties):
+        return
     if properties.get_layout() != h5py.h5d.CHUNKED or dataset.chunks[1:] != dataset.shape[1:]:
-        raise DataError(f"{where} is not stored in chunks of whole frames; the file was not made by a recorder")
+        raise DataError(
+            f"{where} is not stored in this file in one block or in chunks of whole frames; create it with chunks=(64,"
+            " ...) of the shape of a frame"
+        )
     if dataset.chunks[0] * frame_bytes(expected.name, dataset.shape[1:]) > MAX_CHUNK_BYTES:
         raise DataError(f"{where} has chunks of {dataset.chunks[0]} frames, which need too much memory")
     filters = {properties.get_filter(index)[0] for index in range(properties.get_nfilters())}
@@ -87,10 +107,17 @@ def check_dataset(where: str, dataset: Any, expected: Field, n_frames: int) -> N
     if dataset.id.get_num_chunks() != n_chunks:
         raise DataError(
             f"{where} holds {dataset.id.get_num_chunks()} of the {n_chunks} chunks that {n_frames} frames need; "
-            "the file was changed"
+            "docs/own_recordings.md has the layout"
         )
-    if n_frames > MAX_FRAMES:
-        raise DataError(f"{where} has {n_frames} frames, at most {MAX_FRAMES} are read; record in parts")
+
+
+def _is_whole_block(dataset: Any, properties: Any) -> bool:
+    """Whether all values lie in one block of this file, as h5py stores them unless it is told otherwise."""
+    return bool(
+        properties.get_layout() == h5py.h5d.CONTIGUOUS
+        and properties.get_external_count() == 0
+        and dataset.id.get_storage_size() == dataset.size * dataset.dtype.itemsize
+    )
 
 
 def check_unpacked(path: Path, n_bytes: int) -> None:
@@ -114,14 +141,18 @@ class Attributes:
     def __init__(self, where: str, owner: Any) -> None:
         self._where = where
         self._attributes = owner.attrs
+        self._path = Path(owner.file.filename)
 
     def __contains__(self, name: str) -> bool:
         return name in self._attributes
 
     def text(self, name: str) -> str:
-        """A string of fixed length: a damaged heap of variable-length ones can make HDF5 loop forever."""
-        content: bytes = self._scalar(name, h5py.h5t.TypeStringID)
-        return content.decode("utf-8")
+        """A string of fixed length, or of variable length in a sound heap."""
+        content: bytes | str = self._scalar(name, h5py.h5t.TypeStringID)
+        text = content if isinstance(content, str) else content.decode("utf-8")
+        if len(text) > MAX_TEXT_BYTES:
+            raise DataError(f"{self._where}: attribute {name} has {len(text)} characters, at most {MAX_TEXT_BYTES}")
+        return text
 
     def name(self, name: str) -> str:
         """A text that is shown to people: short, and without what would change their screen."""
@@ -129,7 +160,7 @@ class Attributes:
         if len(text) > MAX_NAME or not text.isprintable():
             raise DataError(
                 f"{self._where}: attribute {name} must be up to {MAX_NAME} printable characters, got {quoted(text)}; "
-                "the file was changed"
+                "docs/own_recordings.md has the layout"
             )
         return text
 
@@ -145,22 +176,29 @@ class Attributes:
         """A list or an object, kept as JSON text."""
         value = json.loads(self.text(name), parse_constant=self._no_number, parse_float=self._finite)
         if not isinstance(value, kind):
-            raise DataError(f"{self._where}: attribute {name} must be a JSON {kind.__name__}; the file was changed")
+            raise DataError(
+                f"{self._where}: attribute {name} must be a JSON {kind.__name__}; docs/own_recordings.md has the layout"
+            )
         return value
 
     def _no_number(self, word: str) -> Any:
-        raise DataError(f"{self._where}: a JSON attribute holds {word}, which is no number; the file was changed")
+        raise DataError(
+            f"{self._where}: a JSON attribute holds {word}, which is no number; docs/own_recordings.md has the layout"
+        )
 
     def _finite(self, word: str) -> float:
         return value if math.isfinite(value := float(word)) else self._no_number(quoted(word))
 
     def _scalar(self, name: str, wanted: type[Any]) -> Any:
         if name not in self._attributes:
-            raise DataError(f"{self._where} has no attribute {name}; the file was changed after recording")
+            raise DataError(f"{self._where} has no attribute {name}; docs/own_recordings.md has the layout")
         handle = self._attributes.get_id(name)
         kind = handle.get_type()
-        variable = isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()
         # before it is read: an attribute may declare gigabytes
-        if handle.shape != () or not isinstance(kind, wanted) or variable or kind.get_size() > MAX_TEXT_BYTES:
-            raise DataError(f"{self._where}: attribute {name} has the wrong type; the file was changed after recording")
+        if handle.shape != () or not isinstance(kind, wanted) or kind.get_size() > MAX_TEXT_BYTES:
+            raise DataError(
+                f"{self._where}: attribute {name} has the wrong type; docs/own_recordings.md has the layout"
+            )
+        if isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str():
+            check_heaps(self._path)
         return self._attributes[name]

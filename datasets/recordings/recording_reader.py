@@ -148,7 +148,7 @@ class RecordedStation:
         unknown, missing = sorted(names - set(FIELDS)), sorted(set(REQUIRED_FIELDS) - names)
         if unknown or missing:
             complaint = f"an unknown field {quoted(unknown[0])}" if unknown else f"no field {missing[0]!r}"
-            raise DataError(f"{self._where}: the base station has {complaint}; the file was changed after recording")
+            raise DataError(f"{self._where}: the base station has {complaint}; docs/own_recordings.md has the layout")
         attributes = Attributes(self._where, group)
         self.n_frames = attributes.integer("n_frames")
         if self.n_frames < 1:
@@ -161,7 +161,7 @@ class RecordedStation:
         if declared != self.modalities:
             raise DataError(
                 f"{self._where}: modalities says {quoted(declared)}, the fields say {self.modalities}; "
-                "the file was changed after recording"
+                "docs/own_recordings.md has the layout"
             )
 
     def _described(self, attributes: Attributes) -> StationDescription:
@@ -172,7 +172,7 @@ class RecordedStation:
         try:
             return StationDescription(name, rate_hz, fields, geometry)
         except DataError as error:
-            raise DataError(f"{self._where}: {error}; the file was changed") from None
+            raise DataError(f"{self._where}: {error}; docs/own_recordings.md has the layout") from None
 
     @property
     def n_bytes(self) -> int:
@@ -278,8 +278,8 @@ class RecordedStation:
             place = geometry.get(name, 0.0)
             if isinstance(place, int | float) and not column_range(name).holds(np.float64(place)):
                 raise DataError(
-                    f"{self._where}: geometry must have {name} {column_range(name)}, got {quoted(place)}; the file was "
-                    "changed"
+                    f"{self._where}: geometry must have {name} {column_range(name)}, got {quoted(place)}; the page of "
+                    "recordings has the layout"
                 )
         return geometry
 
@@ -308,7 +308,9 @@ def _described_field(where: str, name: str, dataset: Any) -> Field:
     attributes = Attributes(where, dataset)
     columns = attributes.json("columns", list)
     if not all(isinstance(one, str) and one.isprintable() and len(one) <= MAX_NAME for one in columns):
-        raise DataError(f"{where}: columns must be a list of names, got {quoted(columns)}; the file was changed")
+        raise DataError(
+            f"{where}: columns must be a list of names, got {quoted(columns)}; docs/own_recordings.md has the layout"
+        )
     return Field(
         name=name,
         shape=dataset.shape[1:],

@@ -1,4 +1,4 @@
-"""`record`, `import` and `inspect`. Heavy imports wait until a command runs."""
+"""`record`, `import`, `check` and `inspect`. Heavy imports wait until a command runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must
 
 
 def add_recording_commands(app: typer.Typer) -> None:
-    """Registration of `record`, `import` and `inspect` with the command line."""
+    """Registration of `record`, `import`, `check` and `inspect` with the command line."""
     imports = typer.Typer(help="Convert measured data sets into recordings.", no_args_is_help=True)
     imports.command(
         "deepsense",
@@ -33,6 +33,7 @@ def add_recording_commands(app: typer.Typer) -> None:
         ),
     )(record)
     app.add_typer(imports, name="import", rich_help_panel=WORLD)
+    app.command("check", rich_help_panel=WORLD, epilog=examples("sheafedge check mine.h5"))(check)
     app.command(
         "inspect",
         rich_help_panel=WORLD,
@@ -131,6 +132,19 @@ def import_deepsense(
     from .recording_console import print_import_report
 
     print_import_report(standard_console(), report)
+
+
+def check(recording: Annotated[Path, typer.Argument(metavar="FILE.h5", help="Recording file.")]) -> None:
+    """Say what of a recording is right, missing or wrong, and implausible; exit code 2 if it cannot be read."""
+    from ...datasets.recordings.recording_plausibility import check_recording
+    from ...emulator.contracts import DataError
+    from .console_elements import standard_console
+    from .recording_console import print_findings
+
+    found = check_recording(recording)
+    print_findings(standard_console(), found)
+    if n_wrong := sum(one.kind == "wrong" for one in found):
+        raise DataError(f"{recording} cannot be used: {n_wrong} thing(s) are missing or wrong, see above")
 
 
 def inspect(

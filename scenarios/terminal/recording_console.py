@@ -1,8 +1,9 @@
-"""Progress of a recording, and the tables of `record`, `import` and `inspect`."""
+"""Progress of a recording, and the tables of `record`, `import`, `check` and `inspect`."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.table import Table
 from ...datasets.deepsense.deepsense_folder import ImportReport
 from ...datasets.deepsense.deepsense_samples import listed_counts
 from ...datasets.recordings.recording_layout import Field
+from ...datasets.recordings.recording_survey import Finding
 from ..recording.inspection import LABELS, Inspection, StationFacts
 from ..recording.record import RecordReport
 from ..schema.world_section import WorldSection
@@ -98,6 +100,15 @@ def print_import_report(console: Console, report: ImportReport) -> None:
     for note in report.notes:
         console.print(f"note: {note}", soft_wrap=True, markup=False)
     console.print(f"wrote {report.path}", soft_wrap=True, markup=False)
+
+
+def print_findings(console: Console, found: Sequence[Finding]) -> None:
+    """Prints findings about a recording, a line each, and how many there are of every kind."""
+    for one in found:
+        console.print(f"{one.kind}: {one.sentence}", soft_wrap=True, markup=False)
+    counts = Counter(one.kind for one in found)
+    if not counts["wrong"] and not counts["implausible"]:
+        console.print("nothing is missing, wrong or implausible")
 
 
 def print_inspection(console: Console, inspection: Inspection) -> None:

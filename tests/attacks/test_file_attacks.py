@@ -10,6 +10,7 @@ import io
 import json
 import math
 import os
+import re
 import resource
 import signal
 import time
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from attacks.conftest import Tally
@@ -40,6 +42,7 @@ from sheafedge.datasets.deepsense.deepsense_radar import read_radar_map
 from sheafedge.datasets.deepsense.deepsense_rows import load_deepsense_rows
 from sheafedge.datasets.deepsense.image_files import read_image
 from sheafedge.datasets.point_cloud import read_ply, sweep_of_cloud
+from sheafedge.datasets.recordings.recording_plausibility import check_recording
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.traces.link_traces import (
     read_cicv5g,
@@ -111,7 +114,18 @@ def _harmed(name: str, how: Callable[[bytes, Draws], bytes]) -> Callable[[Path, 
 
 
 def _read_recording(folder: Path) -> str:
-    path = folder / "road.h5"
+    """Reader and check agree on every file."""
+    wrong = [one for one in check_recording(folder / "road.h5") if one.kind == "wrong"]
+    try:
+        complaint = _read_every_value(folder / "road.h5")
+    except SheafedgeError:
+        if not wrong:
+            return "the check finds nothing wrong with a file that is refused"
+        raise
+    return complaint or (f"the check refuses a file that is read: {wrong[0].sentence}" if wrong else "")
+
+
+def _read_every_value(path: Path) -> str:
     with RecordingReader(path) as reader:
         for station in reader.base_stations:
             fields = {name: station.read(name) for name in station.field_names}
@@ -132,6 +146,32 @@ def _read_recording(folder: Path) -> str:
                 return f"{wrong[0]} holds what no sensor gives"
     print_inspection(Console(file=io.StringIO()), inspect_recording(path))
     return ""
+
+
+def _write_texts(folder: Path) -> None:
+    write_recording(folder / "road.h5")
+    with h5py.File(folder / "road.h5", "a", libver="v110") as file:
+        owners: list[Any] = [file]
+        file.visititems(lambda _, one: owners.append(one))
+        for owner in owners:
+            for name, value in list(owner.attrs.items()):
+                if isinstance(value, bytes):
+                    owner.attrs[name] = value.decode()
+
+
+def _harm_texts(folder: Path, draws: Draws) -> None:
+    """The heaps alone, which have no checksum, in every second try."""
+    path = folder / "road.h5"
+    content = path.read_bytes()
+    if draws.random() < 0.5:
+        path.write_bytes(mutated(content, draws))
+        return
+    heaps = [match.start() for match in re.finditer(b"GCOL", content)]
+    harmed = bytearray(content)
+    for _ in range(int(draws.integers(1, 5))):
+        at = int(chosen(draws, heaps)) + int(draws.integers(4, 200))
+        harmed[at] = int(chosen(draws, (0, 1, 255, int(draws.integers(256)))))
+    path.write_bytes(harmed)
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
@@ -439,6 +479,7 @@ TARGETS = {
     "bytes of recordings": Target(
         lambda at: write_recording(at / "road.h5"), _harmed("road.h5", mutated), _read_recording
     ),
+    "texts of variable length": Target(_write_texts, _harm_texts, _read_recording),
     "structure of recordings": Target(
         lambda at: write_recording(at / "road.h5"),
         lambda at, draws: restructured(at / "road.h5", draws),

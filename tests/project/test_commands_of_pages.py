@@ -87,6 +87,10 @@ def tables_of_the_page() -> None:
     Path("houses.csv").write_text("\n".join(["price,town,rooms,area", *rows]))
 
 
+def recordings_of_the_page() -> None:
+    exec(blocks("own_recordings.md", "python")[0], {"print": lambda *_: None})  # noqa: S102 - writes mine.h5
+
+
 def plugins_of_the_page() -> None:
     write_examples(Path())
     Path("weather").mkdir()
@@ -112,6 +116,7 @@ def bundle_and_keys() -> None:
 AT_HAND: dict[str, Callable[[], None]] = {
     "comparing.md": comparison_of_the_page,
     "own_data.md": tables_of_the_page,
+    "own_recordings.md": recordings_of_the_page,
     "plugins.md": plugins_of_the_page,
     "scenarios.md": scenario_of_the_page,
     "serving.md": bundle_and_keys,

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from sheafedge.datasets.recordings import recording_checks
+from sheafedge.datasets.recordings import recording_checks, recording_reader
 from sheafedge.datasets.recordings.recording_layout import (
     FIELDS,
     RecordingDescription,
@@ -494,9 +494,16 @@ HOSTILE: dict[str, tuple[Callable[[Any], None], str]] = {
         lambda file: _replaced(file, "bs00/lidar", data=np.ones((12, 9, 3), "f4"), chunks=(12, 9, 3)),
         r"expected \(any, 2\)",
     ),
-    "a file as storage": (_external_storage, "not stored in chunks"),
-    "a view of another file": (_virtual_storage, "not stored in chunks"),
-    "one long row": (lambda file: _replaced(file, "bs00/rf", data=np.ones((12, 64), "f4")), "not stored in chunks"),
+    "a file as storage": (_external_storage, "not stored in this file"),
+    "a view of another file": (_virtual_storage, "not stored in this file"),
+    "a block that was never written": (
+        lambda file: _replaced(file, "bs00/rf", shape=(12, 64), dtype="f4"),
+        "not stored in this file",
+    ),
+    "chunks of parts of frames": (
+        lambda file: _replaced(file, "bs00/rf", data=np.ones((12, 64), "f4"), chunks=(12, 32)),
+        r"create it with chunks=\(64",
+    ),
     "chunks that fill the memory": (
         lambda file: _replaced(file, "bs00/rf", shape=(12, 64), dtype="f4", chunks=(10**6, 64), maxshape=(None, 64)),
         "too much memory",
@@ -506,12 +513,12 @@ HOSTILE: dict[str, tuple[Callable[[Any], None], str]] = {
         "HDF5 filters",
     ),
     "a size without content": (_huge, "frames, the base station"),
-    "sizes without content": (_all_huge, "chunks that"),
+    "sizes without content": (_all_huge, "at most 16777216 are read"),
     "a name as a reference": (
         lambda file: file["bs00"].attrs.create("name", file.ref, dtype=h5py.ref_dtype),
         "wrong type",
     ),
-    "a name on the heap": (_attribute("bs00", "name", "site"), "wrong type"),
+    "an endless name on the heap": (_attribute("bs00", "name", "a" * 600), "up to 500 printable characters"),
     "a rate of nothing": (_attribute("bs00", "rate_hz", 0.0), "rate_hz must be from 0.0001"),
     "geometry that is no object": (_attribute("bs00", "geometry", np.bytes_(b"[1]")), "must be a JSON dict"),
     "geometry that is no JSON": (_attribute("bs00", "geometry", np.bytes_(b"{1")), "cannot be read as a recording"),
@@ -529,6 +536,47 @@ def test_a_file_that_was_tampered_with_is_refused(path: Path, change: Callable[[
         change(file)
     message = refusal(path)
     assert re.search(words, message), message
+
+
+def test_texts_may_have_variable_length_and_fields_one_block(path: Path) -> None:
+    """As h5py writes both unless it is told otherwise."""
+    write(path, site(("lidar", "rf", "blocked_power")), site(("rf",)))
+    with RecordingReader(path) as reader:
+        before = reader.description
+    with h5py.File(path, "a", libver="v110") as file:
+        _replaced(file, "bs00/rf", data=file["bs00/rf"][()])
+        for owner in (file, *(file[group] for group in ("bs00", "bs01", "bs00/rf"))):
+            for name, value in owner.attrs.items():
+                if isinstance(value, bytes):
+                    owner.attrs[name] = value.decode()
+        assert isinstance(file["bs00"].attrs["name"], str)
+        assert file["bs00/rf"].chunks is None
+    with RecordingReader(path) as reader:
+        assert reader.description == before
+        assert reader.base_stations[0].read("rf").shape == (12, 64)
+
+
+@pytest.mark.parametrize(
+    ("at", "length"), [(24, 0), (24, 1 << 40), (8, 0), (8, 1 << 60), (8, 17)], ids=["still", "far", "no", "huge", "odd"]
+)
+def test_a_damaged_heap_of_texts_is_refused_before_it_is_read(path: Path, at: int, length: int) -> None:
+    """The first object of a heap, or the heap itself, is given another length; HDF5 would follow it, some for ever."""
+    write(path, site(("rf",)))
+    with h5py.File(path, "a", libver="v110") as file:
+        file["bs00"].attrs["name"] = "a corner"
+    content = bytearray(path.read_bytes())
+    heap = content.index(b"GCOL")
+    assert RecordingReader(path).base_stations[0].name == "a corner"  # negative control
+    if at == 24:
+        content[heap + 16 : heap + 18] = bytes(2)  # index 0: free space
+    content[heap + at : heap + at + 8] = length.to_bytes(8, "little")
+    path.write_bytes(content)
+    assert "a damaged heap of strings" in refusal(path)
+
+
+def test_no_refusal_claims_that_somebody_changed_the_file() -> None:
+    sources = Path(recording_reader.__file__).parent.glob("*.py")
+    assert [source.name for source in sources if "was changed" in source.read_text(encoding="utf-8")] == []
 
 
 def _put(name: str, frame: int, value: Any) -> Callable[[Any], None]:

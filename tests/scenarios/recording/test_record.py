@@ -427,6 +427,30 @@ def test_record_and_inspect_from_the_command_line(
         assert parse_world(reader.description.scenario, "file").section.street.van_share == 0.5
 
 
+def test_import_and_check_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = deepsense_folder(tmp_path / "scenario23"), tmp_path / "s.h5"
+    (folder / "unit1" / "pwr_3.txt").unlink()
+    arguments = ("import", "deepsense", tmp_path, "--scenario", 23, "-o", out)
+    assert run(monkeypatch, *arguments, "--strict") == 2
+    assert "pwr_3.txt does not exist (1 of 40 are missing)" in capsys.readouterr().err
+    assert run(monkeypatch, *arguments, "--modalities", "rf, gps") == 2
+    assert "has no gps that can be read" in capsys.readouterr().err
+    assert run(monkeypatch, *arguments, "--modalities", "rf") == 0
+    said = capsys.readouterr().out
+    assert "39 of 40 kept" in said
+    assert "unit1_pwr_60ghz: no file: 1" in said
+    assert run(monkeypatch, "check", out) == 0
+    assert "right: bs00, DeepSense scenario 23: 39 frames" in capsys.readouterr().out
+    with h5py.File(out, "a", libver="v110") as file:
+        del file["bs00"].attrs["name"], file["bs00/rf"].attrs["unit"]
+    assert run(monkeypatch, "check", out) == 2
+    said = capsys.readouterr()
+    assert said.out.count("wrong: ") == 2
+    assert "cannot be used: 2 thing(s) are missing or wrong, see above" in said.err
+
+
 @pytest.mark.slow
 def test_inspect_draws_streets_skies_and_measured_data(
     street: Path, sky: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
