@@ -145,9 +145,9 @@ class HyperServer:
             if self._is_finite(change):
                 self._changes[client] = change.clone()
 
-    def step(self, _round_index: int) -> None:
-        """One step on the generator by the updates that came since models were generated."""
-        if self._changes and self._exchange is not None:
+    def step(self, round_index: int) -> None:
+        """One step on the generator by the updates of an exchange; none where it was off when that opened."""
+        if self._changes and self._exchange == self._schedule.exchange(round_index):
             self._optimizer.zero_grad()
             gradients = [torch.zeros_like(answer) for answer in self._answers]
             for client, change in self._changes.items():

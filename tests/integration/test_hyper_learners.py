@@ -110,6 +110,20 @@ def test_a_client_that_was_off_when_an_exchange_opened_says_that_nothing_has_cha
     assert not update.payload.any()
 
 
+def test_a_server_that_was_off_when_an_exchange_opened_takes_no_step_on_the_models_of_another_one() -> None:
+    setups = setups_of()
+    learners = made(setups)
+    for learner in learners:  # it generates, and is off when the updates come
+        learner.compute("broadcast", 0)
+    before = weights_of(server_of(learners))
+    clients, server = learners[:-1], learners[-1]
+    for learner in clients:
+        learner.compute("broadcast", 1)
+    up = [message for learner in clients for message in learner.compute("collect", 1)]
+    server.absorb("collect", 1, of_kind(up, MessageKind.UPDATE))
+    assert all(torch.equal(values, before[name]) for name, values in weights_of(server_of(learners)).items())
+
+
 # --- what a server keeps ----------------------------------------------------------------------------------------------
 
 
