@@ -103,12 +103,14 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
         " leave it out",
     ),
     Rule(
+        "algorithm",
+        lambda s: s.algorithm_spec.pooled and _have_graphs(s),
+        "algorithm {s.algorithm!r} trains one model for all clients, but a model of a graph knows the graph of one; use"
+        " another, such as 'fedavg'",
+    ),
+    Rule(
         "export.onnx",
-        lambda s: (
-            s.export.onnx
-            and s.algorithm_spec.private_share > 0.0
-            and any("graph" in group.modalities for group in s.clients.groups)
-        ),
+        lambda s: s.export.onnx and s.algorithm_spec.private_share > 0.0 and _have_graphs(s),
         "export.onnx = true exports one model of a graph per client, but algorithm {s.algorithm!r} has a mixture of"
         " two; set it to false",
     ),
@@ -125,6 +127,10 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
         "training.class_weights = 'balanced' weighs classes, which task {s.task!r} does not have; set it to 'none'",
     ),
 )
+
+
+def _have_graphs(s: ScenarioFields) -> bool:
+    return any("graph" in group.modalities for group in s.clients.groups)
 
 
 def _is_about_sensors(s: ScenarioFields) -> bool:

@@ -788,6 +788,15 @@ CASES: dict[str, Case] = {
             " has steps of its own; set it to 'parts', or use an algorithm such as 'local', 'dpsgd' or 'fedavg'"
         ),
     ),
+    "one model for all graphs": Case(
+        "cora",
+        {"algorithm": "centralized", "training.optimizer": "parts", "training.weight_decay": 0.0},
+        {"algorithm": "fedavg"},
+        (
+            "algorithm 'centralized' trains one model for all clients, but a model of a graph knows the graph of one;"
+            " use another, such as 'fedavg'"
+        ),
+    ),
     "a model of a graph as a file": Case(
         "cora",
         {"algorithm": "sheaf_twin", "training.optimizer": "parts", "training.weight_decay": 0.0},

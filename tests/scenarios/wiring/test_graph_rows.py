@@ -142,6 +142,24 @@ def test_clients_with_graphs_learn_and_a_resumed_run_ends_as_an_unbroken_one(
     assert found["accuracy"] > whole.summary["baselines"]["parts"]["majority"]["accuracy"]
 
 
+def test_sleeping_clients_and_threads_compute_the_same_over_lossy_links_with_the_server_off(
+    own: Own, tmp_path: Path
+) -> None:
+    lossy = own(
+        rounds=4,
+        clients__sampled=2,
+        link__loss_probability=0.4,
+        link__retry_limit=0,
+        faults=[{"kind": "node_off", "nodes": ["server"], "at_s": 0.02, "for_s": 0.03}],
+    )
+    hashes = set()
+    for edits in ({}, {"compute.awake_clients": 2}, {"compute.executor": "threads"}, {"compute.executor": "batched"}):
+        result = run_scenario(lossy.edited(edits), tmp_path / f"run{len(list(tmp_path.iterdir()))}")
+        hashes.add(result.summary["trace_hash"])
+    assert len(hashes) == 1
+    assert result.summary["traffic"]["lost_packets"] > 0
+
+
 def test_exported_models_take_graphs_and_bundles_say_that_they_do_not(own: Own, tmp_path: Path) -> None:
     result = run_scenario(own(algorithm="ditto", export__onnx=True), tmp_path / "run")
     assert [row["client"] for row in result.summary["exports"]] == list(range(5))
