@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +35,21 @@ MAX_FILE_BYTES = 1 << 28
 _FILE_NAME = re.compile(r"scenario(\d+)_(\w+?)_\d+-\d+\.npy")
 
 
-def load_deepsense_rows(root: Path, scenario: int) -> Recording:
+#: Kind of positions -> its file.
+_POSITIONS = {"calibrated": "unit2_loc_cal", "raw": "unit2_loc"}
+
+
+def load_deepsense_rows(
+    root: Path, scenario: int, positions: Literal["auto", "calibrated", "raw"] = "auto"
+) -> Recording:
     """Rows of one DeepSense scenario, named "deepsense{scenario}".
 
     Args:
         root: folder with `scenario{s}_{field}_{first}-{last}.npy` for the fields `seq_index` [n], `unit1_loc` [n, 2]
-            and `unit2_loc` [n, 2] (latitude, longitude in degrees; `unit2_loc_cal` goes first where present) and
+            and `unit2_loc` or `unit2_loc_cal` [n, 2] (latitude, longitude in degrees) and
             `unit1_pwr_60ghz` [n, n_beams] (linear).
         scenario: DeepSense number, such as 1.
+        positions: "raw" takes `unit2_loc`, "calibrated" `unit2_loc_cal`, "auto" the calibrated ones where present.
 
     Raises:
         DataError: the folder or a file is missing, ambiguous, unreadable or holds impossible values.
@@ -51,8 +58,9 @@ def load_deepsense_rows(root: Path, scenario: int) -> Recording:
     sequence_file = _file(root, files, scenario, "seq_index")
     power_file = _file(root, files, scenario, "unit1_pwr_60ghz")
     base_file = _file(root, files, scenario, "unit1_loc")
-    calibrated = (scenario, "unit2_loc_cal") in files
-    vehicle_file = _file(root, files, scenario, "unit2_loc_cal" if calibrated else "unit2_loc")
+    has_calibrated = (scenario, _POSITIONS["calibrated"]) in files
+    chosen = ("calibrated" if has_calibrated else "raw") if positions == "auto" else positions
+    vehicle_file = _file(root, files, scenario, _POSITIONS[chosen])
 
     sequence = _read_sequence(sequence_file)
     powers = _read_powers(power_file)
@@ -66,7 +74,7 @@ def load_deepsense_rows(root: Path, scenario: int) -> Recording:
     _check_base_station_stays(base_file, base_deg)
     positions_m = _relative_positions_m(base_deg, vehicle_deg)
     _check_within_reach(vehicle_file, positions_m)
-    return Recording(f"deepsense{scenario}", positions_m, powers, sequence)
+    return Recording(f"deepsense{scenario}", positions_m, powers, sequence, positions=chosen)
 
 
 def _scenario_files(folder: DataFolder) -> dict[tuple[int, str], list[Path]]:

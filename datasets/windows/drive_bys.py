@@ -29,6 +29,7 @@ class Recording:
         powers: [n_rows, n_beams] float64, received power of each beam of the sweep, linear, above 0.
         sequence: [n_rows] int64, which drive-by; the rows of one are contiguous.
         frame_rows: [n_rows] int64, which frame of the base station each row was; None: every frame is a row.
+        positions: "calibrated" or "raw", where the source has both kinds; "": it does not tell.
 
     Raises:
         DataError: shapes disagree, a value is not finite, a power is not above 0, or a drive-by is interrupted.
@@ -39,6 +40,7 @@ class Recording:
     powers: NDArray[np.float64]
     sequence: NDArray[np.int64]
     frame_rows: NDArray[np.int64] | None = None
+    positions: str = ""
 
     def __post_init__(self) -> None:
         self._check_shapes()

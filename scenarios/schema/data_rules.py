@@ -49,6 +49,12 @@ DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
         " scenario once",
     ),
     Rule(
+        "data.positions",
+        lambda s: s.data.source != "deepsense" and s.data.positions != "auto",
+        "data.positions = {s.data.positions!r} is of gathered rows, but data.source is {s.data.source!r}; choose"
+        " positions when a folder is imported (sheafedge import deepsense --positions), and leave it out here",
+    ),
+    Rule(
         "data.source",
         lambda s: s.data.source == "deepsense" and s.task != "beam_tracking",
         "data.source = 'deepsense' holds rows for task 'beam_tracking' only, got task {s.task!r}; import the folder"

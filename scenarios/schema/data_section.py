@@ -44,6 +44,8 @@ class DataSection(Section):
         recordings: files made by `sheafedge record` or `sheafedge import`.
         root: folder with the DeepSense `.npy` files; file or folder of the `dataset` of rows.
         scenarios: DeepSense scenarios, one recording each.
+        positions: of gathered DeepSense rows: "calibrated" (`unit2_loc_cal`), "raw" (`unit2_loc`), or "auto":
+            calibrated where there are such; the summary says which it was.
         mode: "replay" has everything there from the start; "live" senses on the simulated clock while it learns.
         n_beams: codebook size; below 64 every second, fourth or eighth beam is kept.
         beam_order: how base stations number their beams: all the "same"; half of them "mirrored", as an array mounted
@@ -87,6 +89,7 @@ class DataSection(Section):
     recordings: tuple[str, ...] = ()
     root: str = ""
     scenarios: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 8)
+    positions: Literal["auto", "calibrated", "raw"] = "auto"
     mode: Literal["replay", "live"] = "replay"
     n_beams: CodebookSize = 64
     beam_order: Literal["same", "mirrored", "rotated", "permuted"] = "same"

@@ -14,6 +14,7 @@ from ...datasets.deepsense.deepsense_rows import GATHERED_RATE_HZ, load_deepsens
 from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
 from ...datasets.splits.client_rows import ClientRows, Split
 from ...datasets.splits.partition import assign_clients, partition
+from ...datasets.windows.drive_bys import Recording
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
@@ -70,10 +71,12 @@ class LoadedData:
     Attributes:
         clients: data of every client, ordered by client id.
         recordings: paths of the recordings; none for gathered rows.
+        positions: recording of gathered rows -> "calibrated" or "raw".
     """
 
     clients: list[ClientData]
     recordings: tuple[Path, ...] = ()
+    positions: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_data(scenario: Scenario, progress: Progress | None = None, note: Note | None = None) -> LoadedData:
@@ -91,7 +94,9 @@ def load_data(scenario: Scenario, progress: Progress | None = None, note: Note |
     if scenario.data.source == "rows":
         return LoadedData([ClientData(*one, station_index=client) for client, one in enumerate(client_rows(scenario))])
     if scenario.data.source == "deepsense":
-        return LoadedData(_gathered_rows(scenario.data, members_of(scenario), scenario.seed))
+        gathered = _gathered(scenario.data)
+        rows = _gathered_rows(scenario.data, gathered, members_of(scenario), scenario.seed)
+        return LoadedData(rows, positions={one.name: one.positions for one in gathered})
     paths = recording_paths(scenario, progress, note)
     with ExitStack() as open_files:
         readers = [open_files.enter_context(RecordingReader(path)) for path in paths]
@@ -215,12 +220,17 @@ def _held_out_frames(every: Samples, test: Samples) -> Samples:
     return every.take(np.flatnonzero(held_out))
 
 
-def _gathered_rows(data: DataSection, members: Sequence[Member], seed: int) -> list[ClientData]:
+def _gathered(data: DataSection) -> list[Recording]:
     root = _path(data.root)
     try:
-        recordings = [load_deepsense_rows(root, number) for number in data.scenarios]
+        return [load_deepsense_rows(root, number, data.positions) for number in data.scenarios]
     except OSError as error:
         raise DataError(f"data.root = {data.root!r} cannot be read ({error}); check its permissions") from None
+
+
+def _gathered_rows(
+    data: DataSection, recordings: Sequence[Recording], members: Sequence[Member], seed: int
+) -> list[ClientData]:
     windows = {
         (index, n_beams): tracking_windows(recording.with_n_beams(n_beams), data.window).every(data.stride)
         for n_beams in {member.data.n_beams for member in members}

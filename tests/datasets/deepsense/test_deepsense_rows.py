@@ -59,9 +59,16 @@ def test_degrees_become_meters_east_and_north_of_the_base_station(root: Path) ->
     assert_array_equal(recording.powers, np.load(path_of(root, "unit1_pwr_60ghz")))
 
 
-def test_calibrated_positions_go_first(root: Path) -> None:
+def test_calibrated_or_raw_positions_are_chosen(root: Path) -> None:
+    raw = load_deepsense_rows(root, 1)
+    assert raw.positions == "raw"
+    with pytest.raises(DataError, match="no file scenario1_unit2_loc_cal"):
+        load_deepsense_rows(root, 1, "calibrated")
     np.save(path_of(root, "unit2_loc_cal"), BASE_DEG + np.array([2e-4, 0.0]))
-    assert_allclose(load_deepsense_rows(root, 1).positions_m, np.tile([0, 22.264], (N_ROWS, 1)), atol=1e-6)
+    for found in (load_deepsense_rows(root, 1), load_deepsense_rows(root, 1, "calibrated")):
+        assert found.positions == "calibrated"
+        assert_allclose(found.positions_m, np.tile([0, 22.264], (N_ROWS, 1)), atol=1e-6)
+    assert_array_equal(load_deepsense_rows(root, 1, "raw").positions_m, raw.positions_m)
 
 
 def test_scenario_1_is_not_mistaken_for_scenario_11(root: Path) -> None:

@@ -275,6 +275,15 @@ CASES: dict[str, Case] = {
             " name each scenario once"
         ),
     ),
+    "positions of rows that nobody gathered": Case(
+        "beam_tracking",
+        {**REC, "data.positions": "raw"},
+        {"data.positions": "auto"},
+        (
+            "data.positions = 'raw' is of gathered rows, but data.source is 'recording'; choose positions when a folder"
+            " is imported (sheafedge import deepsense --positions), and leave it out here"
+        ),
+    ),
     "measured rows for another task": Case(
         "drone_beam",
         DEEP,

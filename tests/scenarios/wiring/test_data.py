@@ -315,6 +315,9 @@ def test_measured_rows_become_clients_through_the_same_windows(tmp_path: Path, t
     clients = loaded.clients
     assert loaded.recordings == ()
     assert {client.recording for client in clients} == {"deepsense1"}
+    assert loaded.positions == {"deepsense1": "raw"}
+    with pytest.raises(DataError, match="no file scenario1_unit2_loc_cal"):
+        load_data(tiny.edited({**edits, "data.positions": "calibrated"}))
     assert sum(len(client.train) + len(client.test) for client in clients) == 6 * (10 - tiny.data.window)
     assert clients[0].train.input_shapes["rf"] == (4, 8)
 
