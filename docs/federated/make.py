@@ -68,7 +68,7 @@ class Search:
     @property
     def grids(self) -> list[Grid]:
         """Grids that methods may have."""
-        of_steps: list[Grid] = [{step: self.step_sizes} for step in (MODEL_STEP, self.own_step)]
+        of_steps: list[Grid] = [{step: self.step_sizes} for step in dict.fromkeys((MODEL_STEP, self.own_step))]
         return [*of_steps, self.of_factors] if self.of_factors else of_steps
 
     def grid(self, edits: Mapping[str, Any]) -> Grid:
