@@ -59,7 +59,7 @@ benchmarks: $(STAMP)  ## every benchmark, as JSON
 results: $(STAMP)  ## docs/results.md: hours of tuning and comparing, continued where it stopped (ARGS="--only blockage")
 	$(VENV)/bin/python docs/results/make.py $(ARGS)
 
-federated: $(STAMP)  ## docs/federated.md: hours of tuning and comparing, continued where it stopped (ARGS="--only wisdm")
+federated: $(STAMP)  ## docs/federated.md and two_digits.md: hours of tuning and comparing, continued where it stopped (ARGS="--only wisdm")
 	$(VENV)/bin/python docs/federated/make.py $(ARGS)
 
 edge: $(STAMP)  ## docs/edge.md: fewer bits, lost sensors, late joiners; an hour, continued where it stopped (ARGS="--only blockage")

@@ -75,7 +75,9 @@ class FactoredModel:
         self._parts: list[_SentPart] = []
         for kind, modality, part in parts:
             layout = FactorLayout([part], settings.ratio)
-            stream = torch.Generator().manual_seed(int(draws(f"factors {modality or kind} {part}").integers(2**63)))
+            stream = torch.Generator().manual_seed(
+                int(draws(f"factors {modality or kind} {part.shapes}").integers(2**63))
+            )
             own, dense = dense[: layout.n_dense], dense[layout.n_dense :]
             statistics = self._statistics(self.trained, modality, layout.n_dense)
             vector = torch.cat([layout.initial(own, stream), statistics])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from sheafedge.scenarios.running.run import RunResult, run_scenario
@@ -72,3 +73,31 @@ def test_products_are_not_rounded_to_tf32_unless_asked_for() -> None:
     with float32_products(tf32=True):
         rounded = error()
     assert exact < 1e-5 < rounded
+
+
+def test_factors_of_a_convolutional_network_learn_and_are_handed_out(tmp_path: Path) -> None:
+    """One round of the larger network of the TDPFed experiments, on images of 32 x 32 pixels in three channels."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(4, size=160)
+    images = rng.normal(size=(160, 3, 32, 32)).astype(np.float32) + labels[:, None, None, None]
+    np.savez(tmp_path / "images.npz", x=images, y=labels)
+    scenario = load_scenario("two_digits").edited(
+        {
+            "data.dataset": "file",
+            "data.root": str(tmp_path / "images.npz"),
+            "clients.n_clients": 4,
+            "clients.groups": [{"name": "all", "modalities": ["image"], "share": 1.0, "encoder": "vgg8"}],
+            "rounds": 1,
+            "evaluate_every": 1,
+            "training.local_steps": 2,
+            "personalization.personal_step_size": 0.01,
+            "export.onnx": True,
+            "export.model": "compressed local",
+            "export.pictures": 0,
+            "compute.device": "cuda",
+        }
+    )
+    summary = run_scenario(scenario, tmp_path / "run").summary
+    assert set(summary["models"]["all"]) == {"personal", "compressed local", "compressed global"}
+    assert len(summary["exports"]) == 4
+    assert all(row["bytes"] < 2_400_000 for row in summary["exports"])

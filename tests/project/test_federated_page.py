@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -23,8 +24,6 @@ OWN_CONTROLS = {
     "cora_hyper": {"local", "pFedHN", "identity sheaf", "learned sheaf"},
     "cora_sgd": {"local, SGD"},
 }
-#: Number of seeds where a run takes too long for five.
-SEEDS = {"two_digits": 3}
 #: Of models of one size, and of linear ones, whose runs take seconds.
 OF_ONE_SIZE, OF_LINEAR_MODELS = {"dFedU", "D-PSGD", "FedAvg", "Ditto"}, {"frozen maps", "one map per edge"}
 LINEAR = ("digits", "school", "wisdm")
@@ -44,14 +43,26 @@ def make() -> ModuleType:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_comparison_has_its_controls_five_seeds_and_one_list_of_step_sizes(name: str, make: ModuleType) -> None:
     comparison = make.comparison_of(name)
-    assert comparison.seeds == tuple(range(SEEDS.get(name, 5)))
+    assert comparison.seeds == (0, 1, 2, 3, 4)
     of_one_size = set() if name.endswith("sizes") else OF_ONE_SIZE
     of_sheaf = CONTROLS | of_one_size | (OF_LINEAR_MODELS if name in LINEAR else set())
     assert set(comparison.methods) >= OWN_CONTROLS.get(name, of_sheaf)
     for key in (make.MODEL_STEP, *make.NETWORK_STEP.split("+")):
         assert not any(key in edits for edits in comparison.methods.values())  # the search chooses it
     assert len(make.SEARCHES[name].step_sizes) >= 4
-    assert len(planned_runs(comparison)) == len(comparison.seeds) * len(comparison.methods)
+    assert len(planned_runs(comparison)) == 5 * len(comparison.methods)
+
+
+def test_factors_have_their_rivals_at_equal_bytes_and_as_many_settings_are_tried_with_each(make: ModuleType) -> None:
+    comparison, search = make.comparison_of("two_digits"), make.SEARCHES["two_digits"]
+    assert comparison.seeds == (0, 1, 2, 3, 4)
+    assert set(comparison.methods) >= {"local", "local, 50 steps", "FedAvg", "pFedMe", "FedAvg, int8"}
+    sizes = [len(list(itertools.product(*search.grid(edits).values()))) for edits in comparison.methods.values()]
+    assert set(sizes) == {4}
+    dense = 318_040
+    for ratio, n_bytes in (("1.5", 211_704), ("2", 158_224)):
+        edits = comparison.methods[f"FedAvg, top-k at the bytes of {ratio}"]
+        assert 8 * round(dense / 4 * edits["sharing.fraction"]) == pytest.approx(n_bytes, rel=1e-4)
 
 
 def test_a_step_size_is_the_one_that_the_method_reads(make: ModuleType) -> None:

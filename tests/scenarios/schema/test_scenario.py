@@ -66,6 +66,7 @@ def test_every_task_has_a_shipped_scenario() -> None:
     assert set(shipped_scenarios()) == {"blockage", "beam_tracking", "drone_beam", "digits", "school", "wisdm"} | {
         "rotated_mnist",
         "rotated_mnist_sizes",
+        "two_digits",
     }
 
 
