@@ -74,6 +74,12 @@ class Recorder:
         self._trace = b""
 
     @property
+    def traffic_figures(self) -> dict[str, Any]:
+        """Counters of messages and packets; packets that were sent only where all of the run's were counted."""
+        packets = {"packets": sum(edge.packets for edge in self.edges.values())} if self.counts_edges else {}
+        return {**self.traffic.as_dict(), **packets}
+
+    @property
     def trace_hash(self) -> str:
         """Hash over every message (when, whose, what, its fate) and every observation, in order.
 

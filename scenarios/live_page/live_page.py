@@ -222,7 +222,7 @@ class _FollowedRun:
             "round",
             rows=rows,
             scored=self._scored(rows, self._emulation),
-            traffic=self._emulation.recorder.traffic.as_dict(),
+            traffic=self._emulation.recorder.traffic_figures,
             edges=self._edges() if is_due else None,
         )
         if is_due:

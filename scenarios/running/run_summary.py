@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...emulator.recorder import Recorder
 from ...models.algorithms.algorithm import SHARED_MODELS
 from ...models.hyper.hyper_learners import generating_server
 from ..links.radio_links import RadioLinks
@@ -69,7 +68,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
         ),
         "baselines": by_group(task, members, baselines),
         **({"value": value, "value_time_s": valued_s - trained_s} if value else {}),
-        "traffic": _traffic(emulation.recorder),
+        "traffic": emulation.recorder.traffic_figures,
         **_server(emulation),
         **_joined_late(run, reported),
         **({} if emulation.in_step else {"staleness": emulation.recorder.staleness.as_dict()}),
@@ -102,12 +101,6 @@ def _facts(run: PlayedRun) -> dict[str, Any]:
         "energy_j": sum(emulation.recorder.energy_j.values()),
         "trace_hash": emulation.recorder.trace_hash,
     }
-
-
-def _traffic(recorder: Recorder) -> dict[str, Any]:
-    """Counters of messages and packets; those of packets sent only where they were counted from the first message."""
-    packets = sum(edge.packets for edge in recorder.edges.values())
-    return {**recorder.traffic.as_dict(), **({"packets": packets} if recorder.counts_edges else {})}
 
 
 def _server(emulation: Emulation) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def test_every_task_has_a_shipped_scenario() -> None:
         "rotated_mnist",
         "rotated_mnist_sizes",
         "two_digits",
+        "cora",
     }
 
 
@@ -228,7 +229,10 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a beam count of 63": ({"data.n_beams": 63}, ("data.n_beams must be 64, 32, 16 or 8, got 63",)),
     "a task that nobody has": (
         {"task": "parking"},
-        ("unknown task 'parking'", "known: blockage, beam_tracking, beam_prediction, classification, regression"),
+        (
+            "unknown task 'parking'",
+            "known: blockage, beam_tracking, beam_prediction, classification, node_classification, regression",
+        ),
     ),
     "nothing of a vector": ({"sharing.fraction": 0}, ("sharing.fraction must lie in (0, 0.5]", "got 0")),
     "more than half of a vector": ({"sharing.fraction": 0.6}, ("sharing.fraction must lie in (0, 0.5]", "got 0.6")),
@@ -270,7 +274,8 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "an unknown modality": (
         {"clients.groups": [{**RF, "modalities": ["sonar"]}]},
         (
-            "clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf', 'gps', 'radar', 'table' or 'image'",
+            "clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf', 'gps', 'radar', 'table',",
+            "'image' or 'graph'",
             "'sonar'",
         ),
     ),
