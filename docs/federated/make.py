@@ -91,7 +91,7 @@ SEARCHES: Mapping[str, Search] = {
         "mnist",
         NETWORK_STEP,
         {"rounds": 6, "evaluate_every": 6},
-        {PERSONAL_STEP: (0.01, 0.03), FACTOR_STEP: (0.0003, 0.001)},
+        {PERSONAL_STEP: (0.003, 0.01, 0.03), FACTOR_STEP: (0.001, 0.003)},
     ),
     # one Adam steps all of a model; plain SGD takes longer steps
     "cora": Search((0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
