@@ -4,8 +4,8 @@
 
 Every comparison is a TOML file in this folder. Step sizes are chosen per method on validation rows, from one list of
 values for all methods of a comparison, and the page shows them all, so that a reader sees whether the choice lies
-inside the list. Stored runs are not repeated, so an interrupted call can be continued. School, WISDM and MNIST are read
-from the folders `school`, `wisdm` and `mnist` in $SHEAFEDGE_DATA; without them their sections are marked as not run.
+inside the list. Stored runs are not repeated, so an interrupted call can be continued. Data are read
+from the folders `school`, `wisdm`, `mnist` and `cora` in $SHEAFEDGE_DATA; without them their sections are marked as not run.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ SEARCHES: Mapping[str, Search] = {
         {PERSONAL_STEP: (0.003, 0.01, 0.03), FACTOR_STEP: (0.001, 0.003)},
     ),
     # one Adam steps all of a model; plain SGD takes longer steps
-    "cora": Search((0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
-    "cora_hyper": Search((0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
+    "cora": Search((0.0003, 0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
+    "cora_hyper": Search((0.0003, 0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
     "cora_sgd": Search((0.03, 0.1, 0.3, 1.0), "cora", MODEL_STEP),
 }
 TUNING_SEED = 0
@@ -103,7 +103,7 @@ CONSOLE = Console(emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is missing, write the page."""
+    """Run what is missing, write the pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("runs/federated"))
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if comparison is not None:
             CONSOLE.rule(name)
             _run(comparison, name, options)
-    write_page(options.out)
+    write_pages(options.out, options.only)
 
 
 def comparison_of(name: str) -> Comparison:
@@ -159,8 +159,8 @@ def _search_folder(out: Path, name: str, grid: Grid) -> Path:
     return out / f"tune-{name}-{first.rpartition('.')[2]}"
 
 
-def write_page(out: Path) -> None:
-    """Fill the templates with what is there."""
+def write_pages(out: Path, names: Sequence[str]) -> None:
+    """Fill the templates of the pages on which these comparisons are; other pages stay as they are."""
 
     def filled(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
@@ -168,8 +168,9 @@ def write_page(out: Path) -> None:
 
     for template, page in PAGES.items():
         text = (HERE / template).read_text(encoding="utf-8")
-        page.write_text(re.sub(r"\{\{(\w+) (\w+)\}\}", filled, text), encoding="utf-8")
-        CONSOLE.print(f"wrote {page}")
+        if any(f"{{{{result {name}}}}}" in text for name in names):
+            page.write_text(re.sub(r"\{\{(\w+) (\w+)\}\}", filled, text), encoding="utf-8")
+            CONSOLE.print(f"wrote {page}")
 
 
 def result_text(path: Path, name: str) -> str:
