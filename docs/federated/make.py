@@ -4,8 +4,8 @@
 
 Every comparison is a TOML file in this folder. Step sizes are chosen per method on validation rows, from one list of
 values for all methods of a comparison, and the page shows them all, so that a reader sees whether the choice lies
-inside the list. Stored runs are not repeated, so an interrupted call can be continued. Data are read
-from the folders `school`, `wisdm`, `mnist` and `cora` in $SHEAFEDGE_DATA; without them their sections are marked as not run.
+inside the list. Stored runs are not repeated, so an interrupted call can be continued. Data are read from the folders
+`school`, `wisdm`, `mnist` and `cora` in $SHEAFEDGE_DATA; without them their sections are marked as not run.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ SEARCHES: Mapping[str, Search] = {
     "rotated_mnist": Search((0.01, 0.03, 0.1, 0.3), "mnist", NETWORK_STEP, {"rounds": 15}),
     "rotated_mnist_sizes": Search((0.01, 0.03, 0.1, 0.3), "mnist", NETWORK_STEP, {"rounds": 15}),
     "two_digits": Search(
-        (0.01, 0.03, 0.1, 0.3),
+        (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
         "mnist",
         NETWORK_STEP,
         {"rounds": 6, "evaluate_every": 6},
