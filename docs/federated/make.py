@@ -99,6 +99,8 @@ SEARCHES: Mapping[str, Search] = {
     "cora_sgd": Search((0.03, 0.1, 0.3, 1.0), "cora", MODEL_STEP),
 }
 TUNING_SEED = 0
+#: What a template leaves to be filled: a table of results or of a search, and the comparison.
+FIELD = re.compile(r"\{\{(\w+) (\w+)\}\}")
 CONSOLE = Console(emoji=False)
 
 
@@ -168,8 +170,8 @@ def write_pages(out: Path, names: Sequence[str]) -> None:
 
     for template, page in PAGES.items():
         text = (HERE / template).read_text(encoding="utf-8")
-        if any(f"{{{{result {name}}}}}" in text for name in names):
-            page.write_text(re.sub(r"\{\{(\w+) (\w+)\}\}", filled, text), encoding="utf-8")
+        if not {name for _, name in FIELD.findall(text)}.isdisjoint(names):
+            page.write_text(FIELD.sub(filled, text), encoding="utf-8")
             CONSOLE.print(f"wrote {page}")
 
 
