@@ -204,8 +204,7 @@ def _played(
             # after the summary: until then an interrupted run must be able to go on
             if not scenario.keep_checkpoint:
                 folder.drop_checkpoints()
-            late = () if pacing is None else pacing.warnings()
-            return RunResult(folder.target, summary, (*played.watch.warnings, *late))
+            return RunResult(folder.target, summary, (*played.watch.warnings, *played.lateness))
     except WorkerLost as lost:
         if folder is None:  # nothing has begun
             raise

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...emulator.contracts import ConfigError, Learner, NodeId, State
+from ...emulator.counters import Traffic
 from ...emulator.saved_state import SavedState
 from ...version import __version__
 from ..schema.fault_section import SERVER
@@ -29,6 +30,9 @@ from .interrupts import StopRequest, stop_requests
 from .progress import RunProgress
 from .run_folder import RunFolder
 
+#: Share of messages that come late from which a run warns.
+LATE_SHARE = 0.25
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayedRun:
@@ -43,7 +47,8 @@ class PlayedRun:
         predictions: answers of the trained models.
         outside: clients whose models were trained by outside processes, and are not in this one.
         n_workers: number of worker processes that ran the clients; 0: this process did.
-        warnings: sentences about risks before the first round and instabilities after it.
+        warnings: sentences about risks before the first round, instabilities after it, and `lateness`.
+        lateness: those about a clock, and messages, that were late.
         pacing: lateness of the clock, and statistics of outside clients; empty without real time.
         recording_s, training_s: real time in s of loading or recording, and of training.
     """
@@ -57,9 +62,27 @@ class PlayedRun:
     outside: frozenset[NodeId]
     n_workers: int
     warnings: tuple[str, ...]
+    lateness: tuple[str, ...]
     pacing: Mapping[str, Any]
     recording_s: float
     training_s: float
+
+
+def late_messages(traffic: Traffic, deadline_s: float) -> tuple[str, ...]:
+    """A sentence where so many messages came late that the deadline decides what is learned; else nothing.
+
+    Args:
+        traffic: of the run.
+        deadline_s: `network.deadline_s`.
+    """
+    if traffic.late_messages < LATE_SHARE * traffic.messages or not traffic.late_messages:
+        return ()
+    said = (
+        f"{traffic.late_messages:,} of {traffic.messages:,} messages came after their phase had ended, and nobody used"
+        f" them; network.deadline_s = {deadline_s:g} is short for what nodes compute and send: raise it, or shorten"
+        " local training"
+    )
+    return (said,)
 
 
 class RunPlayer:
@@ -140,7 +163,10 @@ class RunPlayer:
             collect_learners(self._emulation)
             self._pool.stop()
         refusals = () if self._pool is None else self._pool.refusals()
-        late = () if self._pacing is None else self._pacing.warnings()
+        lateness = (
+            *(() if self._pacing is None else self._pacing.warnings()),
+            *late_messages(self._emulation.recorder.traffic, self._scenario.network.deadline_s),
+        )
         return PlayedRun(
             scenario=self._scenario,
             data=self._data,
@@ -150,7 +176,8 @@ class RunPlayer:
             predictions=Predictions(self._emulation.client_learners, self._emulation.pool),
             outside=frozenset() if self._pacing is None else self._pacing.outside,
             n_workers=0 if self._pool is None else self._pool.n_workers,
-            warnings=(*self._emulation.warnings, *self._worker_warnings, *refusals, *self._watch.warnings, *late),
+            warnings=(*self._emulation.warnings, *self._worker_warnings, *refusals, *self._watch.warnings, *lateness),
+            lateness=lateness,
             pacing={} if self._pacing is None else self._pacing.summary(),
             recording_s=self._loaded_s - self._started_s,
             # without the wait for workers and outside clients, whose start is no training

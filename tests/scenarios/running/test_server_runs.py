@@ -57,6 +57,16 @@ def test_the_summary_counts_clients_alone_and_what_the_server_sent_received_and_
     assert server["energy_j"] < summary["energy_j"]
 
 
+def test_a_deadline_within_which_nobody_can_train_is_warned_of(run: RunResult, tmp_path: Path) -> None:
+    assert run.warnings == ()
+    late = run_scenario(SCENARIO.edited({"network.deadline_s": 1e-6}), tmp_path / "late")
+    (sentence,) = late.warnings
+    n_late, n_sent = (late.summary["traffic"][name] for name in ("late_messages", "messages"))
+    assert sentence.startswith(f"{n_late} of {n_sent} messages came after their phase had ended, and nobody used them;")
+    assert "network.deadline_s = 1e-06 is short" in sentence
+    assert late.summary["warnings"] == [sentence]
+
+
 def test_the_end_of_a_run_says_what_the_server_did_and_how_the_global_model_scores(run: RunResult) -> None:
     console = Console(file=io.StringIO(), width=160)
     print_result(console, run)
