@@ -167,6 +167,12 @@ def n_values(walk: Walk, client: NodeId, modality: str, *, with_statistics: bool
     return sum(values.numel() for values in (*module.parameters(), *statistics))
 
 
+def n_backbone(model: ClientModel) -> int:
+    """Size of all that is not the head; of one modality the fusion decides nothing."""
+    parts = [model.encoders, model.fusion] if len(model.modalities) > 1 else [model.encoders]
+    return sum(parameter.numel() for part in parts for parameter in part.parameters())
+
+
 def n_factors(walk: Walk, client: NodeId, modality: str | None, *, with_statistics: bool) -> int:
     """Size of the factors of an encoder, or of the head: statistics come whole."""
     model, ratio = walk.emulation.clients[client].models["compressed local"], FactorSettings().ratio
@@ -198,6 +204,10 @@ def test_only_declared_kinds_leave_and_each_is_as_large_as_it_may_be(algorithm: 
         elif message.kind is MessageKind.PROTOTYPES:
             n_features = HALF_AN_EMBEDDING if algorithm == "dmml_kd" else TINY["model.embedding_dim"]
             assert numbers.size == 2 * (n_features + 1)
+        elif message.kind is MessageKind.EMBEDDING:
+            assert numbers.size == clients[message.sender].models["fused"].layout.width
+        elif ALGORITHMS[algorithm].generates:
+            assert numbers.size == n_backbone(clients[min(ends)].models["fused"])
         elif message.kind in MODEL_PARTS:
             models = clients[min(ends)].models
             model = exchanged(models, message.modality)
@@ -238,6 +248,8 @@ def test_no_message_holds_readings_labels_heads_or_attention(algorithm: str) -> 
     if algorithm in {"dpsgd", "dfedu"} or ALGORITHMS[algorithm].server:
         frames = [frame for frame in frames if frame[0].round_index > 0]
     declared = {name for kind in ALGORITHMS[algorithm].kinds for name in SHOWN.get(kind, ())}
+    if ALGORITHMS[algorithm].generates:  # models without their heads
+        declared -= {"head"}
     secrets = {name: values for name, values in secrets.items() if name not in declared}
     assert leaks(secrets, frames) == set()
     for message, header, numbers in frames[:1]:  # the search finds what is slipped in

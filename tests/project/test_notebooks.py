@@ -69,7 +69,7 @@ def test_the_blocks_of_the_page_about_python_are_one_program(
         pytest.importorskip(package)
     page = (FOLDER.parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for block in blocks:

@@ -110,7 +110,7 @@ def test_two_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 EVERY_KIND_OF_MEMORY = [
     *("fedavg", "sheaf_dmfl", "sheaf_twin", "sheaf_prototypes", "dsgd", "dmml_kd", "local"),
-    *("sheaf_fmtl", "fedproto_decentralized", "ditto", "fedsheafhn"),
+    *("sheaf_fmtl", "fedproto_decentralized", "ditto"),
 ]
 
 
@@ -122,6 +122,7 @@ EVERY_KIND_OF_MEMORY = [
         (2, {"network.mode": "asynchronous"}),
         (3, {"network.missing": "skip"}),
         (2, {"network.missing": "wait", "link.retry_limit": 4}),
+        (2, {"algorithm": "fedsheafhn", "network.missing": "skip"}),
     ]
     + [(2, {"algorithm": algorithm}) for algorithm in EVERY_KIND_OF_MEMORY],
 )
