@@ -10,10 +10,10 @@ A scenario is a frozen value; running it leaves a folder and gives a result with
     0 ...
 
 Run: `load_scenario`, `shipped_scenarios`, `run_scenario`, `resume_run`, `load_run`, `record`. Recordings of your own:
-`write_recording`, `check_recording`. Compare methods: `compare`, `tune`, `load_comparison`. Use what was trained:
-`RunResult.model`, `RunResult.export`, `load_bundle`, `serve`, `FrameClient`. Add an algorithm, task, data set or link
-model: `sheafedge.plugins`. Every error that a caller can cause is a `SheafedgeError`. The page docs/python.md shows all
-of it.
+`write_recording`, `check_recording`; paths of a ray tracer: `write_paths`. Compare methods: `compare`, `tune`,
+`load_comparison`. Use what was trained: `RunResult.model`, `RunResult.export`, `load_bundle`, `serve`, `FrameClient`.
+Add an algorithm, task, data set or link model: `sheafedge.plugins`. Every error that a caller can cause is a
+`SheafedgeError`. The page docs/python.md shows all of it.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .scenarios.library.recorded_worlds import record
     from .scenarios.library.run_result import RunResult, load_run
     from .scenarios.library.trained_model import TrainedModel
+    from .scenarios.recording.own_paths import write_paths
     from .scenarios.recording.own_recordings import check_recording, write_recording
     from .scenarios.running.run import resume_run, run_scenario
     from .scenarios.schema.scenario import Scenario, load_scenario, shipped_scenarios
@@ -64,6 +65,7 @@ __all__ = [
     "serve",
     "shipped_scenarios",
     "tune",
+    "write_paths",
     "write_recording",
 ]
 
@@ -89,6 +91,7 @@ _HOMES = {
     "serve": "emulator.edge.serving.background_server",
     "shipped_scenarios": "scenarios.schema.scenario",
     "tune": "scenarios.library.compared_methods",
+    "write_paths": "scenarios.recording.own_paths",
     "write_recording": "scenarios.recording.own_recordings",
 }
 

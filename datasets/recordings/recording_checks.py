@@ -1,7 +1,8 @@
 """Checks that a recording file holds its own numbers and nothing else, before any of them is read.
 
-A recording may come from a stranger. Links out of the file, objects in the place of numbers, filters that would load a
-plug-in, and sizes without content are refused by name. Values are checked when they are read, see `recorded_values`.
+A recording may come from a stranger, and so may a file of paths, which shares these checks. Links out of the file,
+objects in the place of numbers, filters that would load a plug-in, and sizes without content are refused by name.
+Values are checked when they are read, see `recorded_values`.
 """
 
 from __future__ import annotations
@@ -30,20 +31,22 @@ _FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z
 #: What h5py raises for files that are not what they seem; `RecursionError` of nested JSON is a `RuntimeError`.
 UNREADABLE = (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError, OverflowError)
 _Json = TypeVar("_Json", list[Any], dict[str, Any])
+#: Where the layout is described, and what to do without a file.
+PAGE, REMEDY = "docs/own_recordings.md", "make one with the record or import command"
 
 
 @contextmanager
-def refusing(path: Path) -> Iterator[None]:
+def refusing(path: Path, what: str = "recording", remedy: str = REMEDY) -> Iterator[None]:
     """Context that turns errors of HDF5 into one sentence."""
     try:
         yield
     except DataError:
         raise
     except FileNotFoundError:
-        raise DataError(f"no recording at {shown(path)}; make one with the record or import command") from None
+        raise DataError(f"no {what} at {shown(path)}; {remedy}") from None
     except UNREADABLE as error:
         raise DataError(
-            f"{shown(path)} cannot be read as a recording ({reason(error)}); it is truncated, damaged or no HDF5 file"
+            f"{shown(path)} cannot be read as a {what} ({reason(error)}); it is truncated, damaged or no HDF5 file"
         ) from error
 
 
@@ -56,7 +59,7 @@ def member_names(path: str, group: Any, wanted_type: int, where: str, n_most: in
     for raw in group.id:
         name = raw.decode("utf-8", "replace")
         if group.id.links.get_info(raw).type != h5py.h5l.TYPE_HARD:
-            raise DataError(f"{path}: {quoted(name)} in {where} is a link to elsewhere; recordings hold their own data")
+            raise DataError(f"{path}: {quoted(name)} in {where} is a link to elsewhere; files hold their own data")
         if h5py.h5o.get_info(group.id, raw).type != wanted_type:
             raise DataError(
                 f"{path}: {quoted(name)} in {where} is not what a recording has there; it is no recording of ours"
@@ -84,11 +87,12 @@ def check_dataset(where: str, dataset: Any, expected: Field, n_frames: int) -> N
         )
     if n_frames > MAX_FRAMES:
         raise DataError(f"{where} has {n_frames} frames, at most {MAX_FRAMES} are read; record in parts")
-    _check_storage(where, dataset, expected, n_frames)
+    check_storage(where, dataset, frame_bytes(expected.name, dataset.shape[1:]))
 
 
-def _check_storage(where: str, dataset: Any, expected: Field, n_frames: int) -> None:
+def check_storage(where: str, dataset: Any, row_bytes: int, page: str = PAGE) -> None:
     """Refuses a dataset whose values are not all in this file, or need a plug-in or much memory to be read."""
+    n_rows = dataset.shape[0]
     properties = dataset.id.get_create_plist()
     if _is_whole_block(dataset, properties):
         return
@@ -97,17 +101,17 @@ def _check_storage(where: str, dataset: Any, expected: Field, n_frames: int) -> 
             f"{where} is not stored in this file in one block or in chunks of whole frames; create it with chunks=(64,"
             " ...) of the shape of a frame"
         )
-    if dataset.chunks[0] * frame_bytes(expected.name, dataset.shape[1:]) > MAX_CHUNK_BYTES:
+    if dataset.chunks[0] * row_bytes > MAX_CHUNK_BYTES:
         raise DataError(f"{where} has chunks of {dataset.chunks[0]} frames, which need too much memory")
     filters = {properties.get_filter(index)[0] for index in range(properties.get_nfilters())}
     if not filters <= _FILTERS:
         raise DataError(f"{where} uses HDF5 filters {sorted(filters - _FILTERS)}, only deflate and shuffle are read")
-    n_chunks = math.ceil(n_frames / dataset.chunks[0])
+    n_chunks = math.ceil(n_rows / dataset.chunks[0])
     # HDF5 would fill missing chunks with zeros, which look like measured values
     if dataset.id.get_num_chunks() != n_chunks:
         raise DataError(
-            f"{where} holds {dataset.id.get_num_chunks()} of the {n_chunks} chunks that {n_frames} frames need; "
-            "docs/own_recordings.md has the layout"
+            f"{where} holds {dataset.id.get_num_chunks()} of the {n_chunks} chunks that {n_rows} frames need; "
+            f"{page} has the layout"
         )
 
 
@@ -136,10 +140,11 @@ class Attributes:
     Args:
         where: how messages name the object.
         owner: file, group or dataset.
+        page: where the layout is described.
     """
 
-    def __init__(self, where: str, owner: Any) -> None:
-        self._where = where
+    def __init__(self, where: str, owner: Any, page: str = PAGE) -> None:
+        self._where, self._page = where, page
         self._attributes = owner.attrs
         self._path = Path(owner.file.filename)
 
@@ -160,7 +165,7 @@ class Attributes:
         if len(text) > MAX_NAME or not text.isprintable():
             raise DataError(
                 f"{self._where}: attribute {name} must be up to {MAX_NAME} printable characters, got {quoted(text)}; "
-                "docs/own_recordings.md has the layout"
+                f"{self._page} has the layout"
             )
         return text
 
@@ -177,13 +182,13 @@ class Attributes:
         value = json.loads(self.text(name), parse_constant=self._no_number, parse_float=self._finite)
         if not isinstance(value, kind):
             raise DataError(
-                f"{self._where}: attribute {name} must be a JSON {kind.__name__}; docs/own_recordings.md has the layout"
+                f"{self._where}: attribute {name} must be a JSON {kind.__name__}; {self._page} has the layout"
             )
         return value
 
     def _no_number(self, word: str) -> Any:
         raise DataError(
-            f"{self._where}: a JSON attribute holds {word}, which is no number; docs/own_recordings.md has the layout"
+            f"{self._where}: a JSON attribute holds {word}, which is no number; {self._page} has the layout"
         )
 
     def _finite(self, word: str) -> float:
@@ -191,14 +196,12 @@ class Attributes:
 
     def _scalar(self, name: str, wanted: type[Any]) -> Any:
         if name not in self._attributes:
-            raise DataError(f"{self._where} has no attribute {name}; docs/own_recordings.md has the layout")
+            raise DataError(f"{self._where} has no attribute {name}; {self._page} has the layout")
         handle = self._attributes.get_id(name)
         kind = handle.get_type()
         # before it is read: an attribute may declare gigabytes
         if handle.shape != () or not isinstance(kind, wanted) or kind.get_size() > MAX_TEXT_BYTES:
-            raise DataError(
-                f"{self._where}: attribute {name} has the wrong type; docs/own_recordings.md has the layout"
-            )
+            raise DataError(f"{self._where}: attribute {name} has the wrong type; {self._page} has the layout")
         if isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str():
             check_heaps(self._path)
         return self._attributes[name]

@@ -117,7 +117,7 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
     _check_apart(scene, length_m[:, 0], settings.carrier_hz)
     length_m = np.where(valid, length_m, 1.0)  # any length above 0 where there is no path
 
-    sideways, ahead = _in_array_frame(across, settings.orientation_deg)
+    sideways, ahead = in_array_frame(across, settings.orientation_deg)
     valid &= ahead > 0.0
     blockage_db = _blockage_db(scene, images, valid, length_m, settings.carrier_hz)
     loss_db = blockage_db + oxygen_db(length_m, settings.carrier_hz) if settings.oxygen else blockage_db
@@ -158,7 +158,7 @@ def _check_apart(scene: Scene, length_m: Array, carrier_hz: float) -> None:
         )
 
 
-def _in_array_frame(across_m: Array, orientation_deg: float) -> tuple[Array, Array]:
+def in_array_frame(across_m: Array, orientation_deg: float) -> tuple[Array, Array]:
     """[...] components of vectors [..., 3] along the array, and along its broadside."""
     turn_rad = np.radians(orientation_deg)
     sine, cosine = np.sin(turn_rad), np.cos(turn_rad)

@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError
 from .antenna import steering_vector
-from .channel import Paths
 from .waves import Array, wavelength_m
 
 Complex = NDArray[np.complex128]
 
 N_SUBCARRIERS = 64
 BANDWIDTH_HZ = 100e6
+
+
+class ArrivingPaths(Protocol):
+    """What a sweep needs to know of F channels of P possible paths: `Paths`, or those that a ray tracer found."""
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """[F, P] bool, the path exists and arrives in front of the array."""
+
+    @property
+    def gain(self) -> Complex:
+        """[F, P] complex amplitude between isotropic antennas, 0 where not valid."""
+
+    @property
+    def delay_s(self) -> Array:
+        """[F, P] time of flight."""
+
+    @property
+    def direction_sine(self) -> Array:
+        """[F, P] sine of the angle off the array's broadside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +81,7 @@ def clear_power(distance_m: float, carrier_hz: float, n_antennas: int) -> float:
 
 
 def beam_powers(
-    paths: Paths,
+    paths: ArrivingPaths,
     codebook: Complex,
     n_subcarriers: int = N_SUBCARRIERS,
     bandwidth_hz: float = BANDWIDTH_HZ,

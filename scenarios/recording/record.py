@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -12,13 +14,16 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
+from ...datasets.ray_paths.path_reader import PathReader
 from ...datasets.recordings.recording_layout import RecordingDescription, StationDescription, standard_field
 from ...datasets.recordings.recording_writer import RecordingWriter
 from ...emulator.contracts import ConfigError, DataError
+from ...emulator.regular_file import quoted
 from ...version import __version__
 from ..schema.world_section import WorldFile, WorldSection
 from .recorded_site import RecordedSite
 from .site_sensors import Frames, SiteSensors, sensor_fields
+from .traced_paths import PathFigures, TracedPaths, matched_paths
 
 #: Number of instants per base station that are sensed at once, which bounds memory.
 CHUNK_FRAMES = 256
@@ -61,12 +66,14 @@ class RecordReport:
         n_bytes: size of the file.
         rate_hz: frames per second.
         stations: report of every base station.
+        paths: figures of the paths of every base station; empty where the emulator found them itself.
     """
 
     path: Path
     n_bytes: int
     rate_hz: float
     stations: tuple[StationReport, ...]
+    paths: tuple[PathFigures, ...] = ()
 
 
 def record_world(
@@ -76,10 +83,12 @@ def record_world(
     progress: Progress | None = None,
     *,
     threads: int = 1,
+    paths: Path | None = None,
 ) -> RecordReport:
     """Makes a world and writes what its base stations sense.
 
-    Memory does not grow with the length. The file's bytes depend on the section and the seed, not on the threads.
+    Memory does not grow with the length. The file's bytes depend on the section, the seed and the file of paths, not on
+    the threads.
 
     Args:
         section: section `world` of the scenario.
@@ -87,32 +96,48 @@ def record_world(
         out: recording file, see `datasets.recording_layout`; its folder must exist. Whole or not there at all.
         progress: called from the caller's thread with (instants done, instants in total).
         threads: number of sensing threads beside the caller's, which compresses and writes; 0: the caller's senses too.
+        paths: file of paths that a ray tracer found in this world, see `datasets.ray_paths`: sweeps then measure these,
+            and only its instants are recorded. None: the emulator finds them, at all instants.
 
     Raises:
         ConfigError: a world that cannot be made, or a negative number of threads.
-        DataError: the file cannot be written.
+        DataError: the file cannot be written, or the paths are not of this world.
     """
     if threads < 0:
         raise ConfigError(f"threads must be at least 0, got {threads}")
     file = WorldFile(section, seed)
     sites = [RecordedSite.of(file, index) for index in range(section.n_sites)]
-    description = RecordingDescription(
-        scenario=file.text(),
-        seed=seed,
-        created_by=f"sheafedge {__version__}",
-        base_stations=tuple(_described(site) for site in sites),
-    )
-    tallies = [_Tally(site.name) for site in sites]
-    n_all, n_done = section.n_ticks * len(sites), 0
-    with RecordingWriter(out, description) as writer:
-        for index, n_ticks, frames in _sensed(sites, threads):
+    with ExitStack() as files:
+        traced = matched_paths(files.enter_context(PathReader(paths)), sites) if paths else []
+        description = RecordingDescription(
+            scenario=_origin(paths) + file.text(),
+            seed=seed,
+            created_by=f"sheafedge {__version__}",
+            base_stations=tuple(_described(site) for site in sites),
+        )
+        tallies = [_Tally(site.name) for site in sites]
+        turns = _traced_turns(traced) if traced else _whole_turns(section.n_ticks, sites)
+        n_all = sum(len(one.ticks) for one in traced) if traced else section.n_ticks * len(sites)
+        n_done = 0
+        writer = files.enter_context(RecordingWriter(out, description))
+        for index, n_ticks, frames in _sensed(sites, turns, threads):
             if frames:
                 writer.append(index, frames)
                 tallies[index].add(frames)
             n_done += n_ticks
             if progress is not None:
                 progress(n_done, n_all)
-    return RecordReport(out, out.stat().st_size, section.rate_hz, tuple(tally.report() for tally in tallies))
+    stations = tuple(tally.report() for tally in tallies)
+    return RecordReport(out, out.stat().st_size, section.rate_hz, stations, tuple(one.figures for one in traced))
+
+
+def _origin(paths: Path | None) -> str:
+    """Comment above the text of a world: which file its paths came from."""
+    if paths is None:
+        return ""
+    with paths.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return f"# paths of {quoted(paths.name)}, sha256 {digest}\n"
 
 
 def _described(site: RecordedSite) -> StationDescription:
@@ -124,30 +149,60 @@ def _described(site: RecordedSite) -> StationDescription:
     return StationDescription(site.name, section.rate_hz, (*fields, *sensor_fields(site)), site.geometry())
 
 
-def _sensed(sites: list[RecordedSite], threads: int) -> Iterator[tuple[int, int, Frames]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turn:
+    """One piece of one base station.
+
+    Attributes:
+        index: number of the base station.
+        ticks: [F] instants of the recording's clock.
+        traced: paths of the base station, and the first frame of this piece in their file; None: found on the way.
+    """
+
+    index: int
+    ticks: NDArray[np.int64]
+    traced: tuple[TracedPaths, int] | None = None
+
+    def sense(self, sensors: SiteSensors) -> Frames:
+        if self.traced is None:
+            return sensors.sense(self.ticks)
+        paths, first = self.traced
+        return sensors.sense(self.ticks, paths.channel(first, first + len(self.ticks)))
+
+
+def _whole_turns(n_ticks: int, sites: Sequence[RecordedSite]) -> Iterator[_Turn]:
+    """Pieces of all base stations in turn, all instants of the clock."""
+    for first in range(0, n_ticks, CHUNK_FRAMES):
+        for index in range(len(sites)):
+            yield _Turn(index, np.arange(first, min(first + CHUNK_FRAMES, n_ticks)))
+
+
+def _traced_turns(traced: Sequence[TracedPaths]) -> Iterator[_Turn]:
+    """Pieces of all base stations in turn, the instants of their paths."""
+    for first in range(0, max(len(paths.ticks) for paths in traced), CHUNK_FRAMES):
+        for index, paths in enumerate(traced):
+            if len(ticks := paths.ticks[first : first + CHUNK_FRAMES]):
+                yield _Turn(index, ticks, (paths, first))
+
+
+def _sensed(sites: list[RecordedSite], turns: Iterable[_Turn], threads: int) -> Iterator[tuple[int, int, Frames]]:
     """Number of a base station, instants worked on, and its next frames; in one order for any number of threads.
 
     Base stations take turns. A base station's pieces follow each other, because its sensors drift from one to the next.
     """
     sensors = [SiteSensors(site) for site in sites]
-    n_ticks = sites[0].file.section.n_ticks
-    turns = (
-        (index, np.arange(first, min(first + CHUNK_FRAMES, n_ticks)))
-        for first in range(0, n_ticks, CHUNK_FRAMES)
-        for index in range(len(sites))
-    )
     if threads == 0:
-        for index, ticks in turns:
-            yield index, len(ticks), sensors[index].sense(ticks)
+        for turn in turns:
+            yield turn.index, len(turn.ticks), turn.sense(sensors[turn.index])
         return
     pool = ThreadPoolExecutor(threads, thread_name_prefix="sense")
     try:
         sensed: dict[int, Event] = {}
         ahead: deque[tuple[int, int, Future[Frames]]] = deque()
-        for index, ticks in turns:
-            before, sensed[index] = sensed.get(index), Event()
-            future = pool.submit(_sense_after, before, sensed[index], sensors[index], ticks)
-            ahead.append((index, len(ticks), future))
+        for turn in turns:
+            before, sensed[turn.index] = sensed.get(turn.index), Event()
+            future = pool.submit(_sense_after, before, sensed[turn.index], sensors[turn.index], turn)
+            ahead.append((turn.index, len(turn.ticks), future))
             # bounded: finished pieces would pile up in memory if writing were slower than sensing
             if len(ahead) > threads + 1:
                 yield _collected(ahead.popleft())
@@ -157,12 +212,12 @@ def _sensed(sites: list[RecordedSite], threads: int) -> Iterator[tuple[int, int,
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _sense_after(before: Event | None, done: Event, sensors: SiteSensors, ticks: NDArray[np.int64]) -> Frames:
+def _sense_after(before: Event | None, done: Event, sensors: SiteSensors, turn: _Turn) -> Frames:
     """Sense a piece after the piece before of the same base station, which a thread has begun already."""
     if before is not None:
         before.wait()
     try:
-        return sensors.sense(ticks)
+        return turn.sense(sensors)
     finally:
         done.set()
 

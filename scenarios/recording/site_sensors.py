@@ -16,7 +16,7 @@ from ...datasets.power_blockage import PowerBlockage
 from ...datasets.recordings.recording_layout import Field, standard_field
 from ...emulator.contracts import Modality
 from ...emulator.radio.channel import trace_paths
-from ...emulator.radio.sweep import beam_powers, measured_powers
+from ...emulator.radio.sweep import ArrivingPaths, beam_powers, measured_powers
 from ...emulator.sensors.camera import Camera
 from ...emulator.sensors.gps import GpsReceiver, drone_fix
 from ...emulator.sensors.lidar import Lidar
@@ -132,7 +132,9 @@ def sensor_fields(site: RecordedSite) -> list[Field]:
 class SiteSensors:
     """The sensors of one base station, each with a random stream of its own: leaving one out moves no other.
 
-    Pieces of any size, in order, give the same frames.
+    Pieces of any size, in order, give the same frames. Sweeps measure the emulator's own paths, or those handed in;
+    the loss of the line of sight, and the label made from it, are the emulator's in both cases: a ray tracer has no
+    direct path where something stands in it.
     """
 
     def __init__(self, site: RecordedSite) -> None:
@@ -143,8 +145,12 @@ class SiteSensors:
         self._sweep_noise = site.stream("rf")
         self._power_blockage = PowerBlockage() if section.has_clear_level else None
 
-    def sense(self, ticks: NDArray[np.int64]) -> Frames:
+    def sense(self, ticks: NDArray[np.int64], traced: ArrivingPaths | None = None) -> Frames:
         """All fields of the recorded frames among these ticks, which must follow the ticks of the call before.
+
+        Args:
+            ticks: [F] instants of the recording's clock.
+            traced: channels of all these ticks, each of which is recorded then; None: the emulator finds the paths.
 
         Returns:
             Field -> [F, ...]; empty where none of the ticks is recorded.
@@ -157,7 +163,7 @@ class SiteSensors:
         scene = site.scene(time_s)
         paths = trace_paths(scene, site.channel)
         section = site.file.section.sweep
-        powers = beam_powers(paths, site.codebook, section.n_subcarriers, section.bandwidth_hz)
+        powers = beam_powers(traced or paths, site.codebook, section.n_subcarriers, section.bandwidth_hz)
         powers = measured_powers(powers, site.noise, self._sweep_noise)
         # labels below are made from the stored numbers, so that readers of the file find the same labels
         stored = (powers * section.transmit_power_w).astype(np.float32)

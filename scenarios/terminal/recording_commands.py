@@ -13,10 +13,20 @@ from .completion import complete_assignment, complete_scenario
 
 _OUT = typer.Option("--out", "-o", metavar="FILE.h5", help="Recording file; must not exist yet.")
 
+_SET = typer.Option(
+    "--set",
+    metavar="KEY=VALUE",
+    help="Set a field (world.n_sites=3, seed=7); repeatable.",
+    autocompletion=complete_assignment,
+)
+_THREADS = typer.Option(min=0, help="Sensing threads beside the writing thread; the file does not depend on it.")
+
 
 def add_recording_commands(app: typer.Typer) -> None:
     """Registration of `record`, `import`, `check` and `inspect` with the command line."""
-    imports = typer.Typer(help="Convert measured data sets into recordings.", no_args_is_help=True)
+    imports = typer.Typer(
+        help="Make recordings of measured data sets, and of paths of ray tracers.", no_args_is_help=True
+    )
     imports.command(
         "deepsense",
         epilog=examples(
@@ -24,6 +34,13 @@ def add_recording_commands(app: typer.Typer) -> None:
             "sheafedge import deepsense data --scenario 9 --modalities gps,rf --positions raw --strict -o s9.h5",
         ),
     )(import_deepsense)
+    imports.command(
+        "paths",
+        epilog=examples(
+            "sheafedge import paths paths.h5 --world street.toml --out traced.h5",
+            "sheafedge import paths paths.h5 --world blockage --set world.n_sites=1 --out traced.h5",
+        ),
+    )(import_paths)
     app.command(
         "record",
         rich_help_panel=WORLD,
@@ -51,34 +68,49 @@ def record(
         ),
     ],
     out: Annotated[Path, _OUT],
-    set_: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer reads this annotation at run time
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a field (world.n_sites=3, seed=7); repeatable.",
-            autocompletion=complete_assignment,
-        ),
-    ] = None,
-    threads: Annotated[
-        int, typer.Option(min=0, help="Sensing threads beside the writing thread; the file does not depend on it.")
-    ] = 1,
+    set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045 - typer reads this annotation at run time
+    threads: Annotated[int, _THREADS] = 1,
 ) -> None:
     """Record the sensor data of all base stations of an emulated world."""
+    _record(world, set_, out, threads, None)
+
+
+def import_paths(
+    paths: Annotated[
+        Path, typer.Argument(metavar="FILE.h5", help="Paths that a ray tracer found, in the neutral layout.")
+    ],
+    world: Annotated[
+        str,
+        typer.Option(
+            metavar="SCENARIO",
+            help="World that they were traced in: street, sky, a shipped scenario, or a TOML file.",
+            autocompletion=complete_scenario,
+        ),
+    ],
+    out: Annotated[Path, _OUT],
+    set_: Annotated[Optional[list[str]], _SET] = None,  # noqa: UP045
+    threads: Annotated[int, _THREADS] = 1,
+) -> None:
+    """Record a world with paths of a ray tracer: sweeps measure these, all other sensors are the emulator's."""
+    _record(world, set_, out, threads, paths)
+
+
+def _record(world: str, assignments: list[str] | None, out: Path, threads: int, paths: Path | None) -> None:
     from ..schema.scenario import parse_assignment
     from ..schema.world_section import load_world
 
-    file = load_world(world, dict(parse_assignment(text) for text in set_ or []))
+    file = load_world(world, dict(parse_assignment(text) for text in assignments or []))
     refuse_target(out)
 
     from ..recording.record import record_world
     from .console_elements import standard_console
-    from .recording_console import RecordingProgress, print_record_report
+    from .recording_console import RecordingProgress, print_path_figures, print_record_report
 
     console = standard_console()
     with RecordingProgress(console, file.section) as progress:
-        report = record_world(file.section, file.seed, out, progress, threads=threads)
+        report = record_world(file.section, file.seed, out, progress, threads=threads, paths=paths)
     print_record_report(console, report)
+    print_path_figures(console, report.paths)
 
 
 def import_deepsense(

@@ -16,6 +16,7 @@ from ...datasets.recordings.recording_layout import Field
 from ...datasets.recordings.recording_survey import Finding
 from ..recording.inspection import LABELS, Inspection, StationFacts
 from ..recording.record import RecordReport
+from ..recording.traced_paths import PathFigures
 from ..schema.world_section import WorldSection
 from .console_elements import data_table, print_facts
 from .progress_display import ProgressDisplay
@@ -29,6 +30,8 @@ LEGEND = (
     "differ: share in which the"
     " power label differs from the other; same: same best beam as one frame before; NaN: sweeps with an unmeasured beam"
 )
+#: Diffraction turns the phase of some direct paths; a convention turns all.
+MOST_WRONG_PHASES = 0.5
 #: Without a terminal, one line is printed per this many percent.
 PERCENT_PER_LINE = 20
 
@@ -74,6 +77,28 @@ def print_record_report(console: Console, report: RecordReport) -> None:
         f" blocked {_percent(float(np.mean(shares)))} ({_percent(min(shares))} to {_percent(max(shares))}){doubt}",
         soft_wrap=True,
     )
+
+
+def print_path_figures(console: Console, stations: Sequence[PathFigures]) -> None:
+    """Prints what the paths of a ray tracer look like, and what may be wrong with them; nothing without such paths."""
+    if not stations:
+        return
+    n_frames, n_paths = sum(one.n_frames for one in stations), sum(one.n_paths for one in stations)
+    facts = {"paths": f"{n_paths:,}, {n_paths / n_frames:.1f} per frame"}
+    if n_missing := sum(one.n_missing for one in stations):
+        facts["left out"] = f"{n_missing:,} frames of the world, which the file does not have; no sample crosses a gap"
+    if n_empty := sum(one.n_empty for one in stations):
+        facts["no path"] = f"{n_empty:,} frames"
+    if n_behind := sum(one.n_behind for one in stations):
+        facts["behind"] = f"{n_behind:,} paths arrive from behind the array, which does not receive them"
+    print_facts(console, facts)
+    shares = [one.wrong_phase_share for one in stations if one.wrong_phase_share is not None]
+    if shares and max(shares) > MOST_WRONG_PHASES:
+        console.print(
+            f"note: in {_percent(max(shares))} of the direct paths of a base station the phase of the gain is not that"
+            " of the delay at the carrier; multiply gains by exp(-2j pi carrier_hz delay_s) if they lack it",
+            soft_wrap=True,
+        )
 
 
 def print_import_report(console: Console, report: ImportReport) -> None:

@@ -36,6 +36,7 @@ from attacks.file_attacks import (
     text_or_bytes,
     write_recording,
 )
+from attacks.path_attacks import harm_paths, read_paths, write_sound_paths
 from rich.console import Console
 from sheafedge.datasets.deepsense.deepsense_folder import import_deepsense
 from sheafedge.datasets.deepsense.deepsense_radar import read_radar_map
@@ -485,6 +486,7 @@ TARGETS = {
         lambda at, draws: restructured(at / "road.h5", draws),
         _read_recording,
     ),
+    "paths of ray tracers": Target(write_sound_paths, harm_paths, read_paths),
     "link traces": Target(_write_traces, _harm_traces, _read_traces),
     "receptions": Target(_write_receptions, _harm_receptions, _read_receptions),
     "DeepSense folders": Target(_write_deepsense, _harm_deepsense, _read_deepsense),

@@ -91,6 +91,10 @@ def recordings_of_the_page() -> None:
     exec(blocks("own_recordings.md", "python")[0], {"print": lambda *_: None})  # noqa: S102 - writes mine.h5
 
 
+def worlds_of_the_page() -> None:
+    Path("street.toml").write_text(blocks("bring_your_world.md", "toml")[0])
+
+
 def plugins_of_the_page() -> None:
     write_examples(Path())
     Path("weather").mkdir()
@@ -114,6 +118,7 @@ def bundle_and_keys() -> None:
 
 #: What the reader of a page has at hand.
 AT_HAND: dict[str, Callable[[], None]] = {
+    "bring_your_world.md": worlds_of_the_page,
     "comparing.md": comparison_of_the_page,
     "own_data.md": tables_of_the_page,
     "own_recordings.md": recordings_of_the_page,

@@ -1,0 +1,1 @@
+"""Files of propagation paths that ray tracers found."""

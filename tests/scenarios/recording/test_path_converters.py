@@ -1,0 +1,152 @@
+"""The converters of `examples/` give the neutral series of what Sionna RT and DeepMIMO call the same paths.
+
+Neither package is needed: stand-ins have the attributes that both document. What the packages themselves give was
+compared once; docs/bring_your_world.md has the figures.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sheafedge.scenarios.recording.own_paths import write_paths
+from sheafedge.scenarios.recording.record import record_world
+from sheafedge.scenarios.recording.recorded_site import RecordedSite
+from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
+
+pytestmark = pytest.mark.checkout
+
+CARRIER_HZ, N_FRAMES = 60e9, 12
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def site() -> RecordedSite:
+    section = WorldSection.model_validate({"n_sites": 1, "duration_s": N_FRAMES / 10, "sensors": ("rf",)})
+    return RecordedSite.of(WorldFile(section, 0), 0)
+
+
+def neutral() -> dict[str, Any]:
+    """The emulator's own paths, with every series of the layout."""
+    trace_world = example("trace_world")
+    series: dict[str, Any] = trace_world.series(site())
+    n_paths, draws = len(series["gain"]), np.random.default_rng(0)
+    first = np.zeros(n_paths, dtype=bool)
+    first[series["offset"][:-1]] = True
+    return series | {
+        "departure_zenith_rad": draws.uniform(0, np.pi, n_paths),
+        "departure_azimuth_rad": draws.uniform(-np.pi, np.pi, n_paths),
+        "doppler_hz": draws.normal(size=n_paths),
+        "interactions": np.where(first, 0, 1),
+    }
+
+
+def rows_of(series: dict[str, Any], frame: int) -> slice:
+    return slice(*series["offset"][frame : frame + 2].tolist())
+
+
+def without_way(series: dict[str, Any]) -> Any:
+    """Amplitudes without the phase of the way, as Sionna has them."""
+    return series["gain"] * np.exp(2j * np.pi * CARRIER_HZ * series["delay_s"])
+
+
+def test_a_world_that_was_traced_is_imported(tmp_path: Path) -> None:
+    one = site()
+    paths = write_paths(tmp_path / "p.h5", CARRIER_HZ, [neutral()])
+    report = record_world(one.file.section, 0, tmp_path / "r.h5", paths=paths)
+    assert report.paths[0].n_frames == N_FRAMES
+    assert report.paths[0].wrong_phase_share == 0.0
+
+
+def sionna_paths(series: dict[str, Any], frame: int) -> SimpleNamespace:
+    """`sionna.rt.Paths` of one transmitter and one receiver with synthetic arrays, and a slot without a path."""
+    rows = rows_of(series, frame)
+    n_slots = rows.stop - rows.start + 1
+
+    def slots(values: Any, *before: int) -> Any:
+        room = np.full(n_slots, -1.0)
+        room[1:] = values
+        return room.reshape(*before, n_slots)
+
+    gain = without_way(series)[rows]
+    valid = np.ones((1, 1, n_slots), dtype=bool)
+    valid[..., 0] = False
+    bounces = np.zeros((2, 1, 1, n_slots), dtype=np.uint32)
+    bounces[0, 0, 0, 1:] = series["interactions"][rows]
+    return SimpleNamespace(
+        a=(slots(gain.real, 1, 1, 1, 1), slots(gain.imag, 1, 1, 1, 1)),
+        tau=slots(series["delay_s"][rows], 1, 1),
+        theta_r=slots(series["arrival_zenith_rad"][rows], 1, 1),
+        phi_r=slots(series["arrival_azimuth_rad"][rows], 1, 1),
+        theta_t=slots(series["departure_zenith_rad"][rows], 1, 1),
+        phi_t=slots(series["departure_azimuth_rad"][rows], 1, 1),
+        doppler=slots(series["doppler_hz"][rows], 1, 1),
+        valid=valid,
+        interactions=bounces,
+    )
+
+
+def test_paths_of_sionna_are_the_neutral_ones() -> None:
+    series, module = neutral(), example("sionna_paths")
+    for frame in range(N_FRAMES):
+        rows = rows_of(series, frame)
+        strongest_first = np.argsort(-np.abs(series["gain"][rows]), kind="stable")
+        for name, values in module.neutral(sionna_paths(series, frame), CARRIER_HZ).items():
+            assert_allclose(values, series[name][rows][strongest_first], rtol=1e-9, err_msg=name)
+
+
+def test_an_instant_without_paths_of_sionna_is_empty() -> None:
+    nothing = SimpleNamespace(
+        a=(np.zeros((1, 1, 1, 1, 0)),) * 2,
+        interactions=np.zeros((0, 1, 1, 0)),
+        **{name: np.zeros((1, 1, 0)) for name in ("tau", "theta_r", "phi_r", "theta_t", "phi_t", "doppler", "valid")},
+    )
+    assert all(len(values) == 0 for values in example("sionna_paths").neutral(nothing, CARRIER_HZ).values())
+
+
+def deepmimo_dataset(series: dict[str, Any], gain: Any) -> dict[str, Any]:
+    """A `deepmimo.Dataset` whose receivers are the user's places; the base station stands in the middle of a map."""
+    counts = np.diff(series["offset"])
+    frame = np.repeat(np.arange(N_FRAMES), counts)
+    column = np.arange(len(frame)) - series["offset"][frame]
+
+    def padded(values: Any) -> Any:
+        room = np.full((N_FRAMES, counts.max() + 2), np.nan)
+        room[frame, column] = values
+        return room
+
+    return {
+        "power": padded(20.0 * np.log10(np.abs(gain))),
+        "phase": padded(np.degrees(np.angle(gain))),
+        "delay": padded(series["delay_s"]),
+        "aod_el": padded(np.degrees(series["arrival_zenith_rad"])),
+        "aod_az": padded(np.degrees(series["arrival_azimuth_rad"])),
+        "aoa_el": padded(np.degrees(series["departure_zenith_rad"])),
+        "aoa_az": padded(np.degrees(series["departure_azimuth_rad"])),
+        "inter": padded(series["interactions"]),
+        "rx_pos": series["user_m"] + [300.0, -40.0, 0.0],
+        "tx_pos": np.array([[300.0, -40.0, 1.1]]),
+    }
+
+
+@pytest.mark.parametrize("with_carrier_phase", [False, True])
+def test_paths_of_deepmimo_are_the_neutral_ones(with_carrier_phase: bool) -> None:
+    series = neutral()
+    gain = without_way(series) if with_carrier_phase else series["gain"]
+    found = example("deepmimo_paths").neutral(deepmimo_dataset(series, gain), CARRIER_HZ, 0.1, with_carrier_phase)
+    assert_array_equal(found["offset"], series["offset"])
+    for name, values in found.items():
+        assert_allclose(values, series[name], rtol=1e-7, atol=1e-12, err_msg=name)
