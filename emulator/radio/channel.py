@@ -20,6 +20,7 @@ from .blockage import PathSegments, segments_loss_db
 from .images import Images, PathKind, Surfaces, candidate_images
 from .pathloss import oxygen_db
 from .waves import SPEED_OF_LIGHT_M_PER_S, Array, wavelength_m
+from .weather_loss import weather_db
 
 Complex = NDArray[np.complex128]
 Mask = NDArray[np.bool_]
@@ -121,6 +122,7 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
     valid &= ahead > 0.0
     blockage_db = _blockage_db(scene, images, valid, length_m, settings.carrier_hz)
     loss_db = blockage_db + oxygen_db(length_m, settings.carrier_hz) if settings.oxygen else blockage_db
+    loss_db = loss_db + weather_db(length_m, settings.carrier_hz, scene.surroundings.weather)
     waves = length_m / wavelength_m(settings.carrier_hz)
     amplitude = 10.0 ** (-loss_db / 20.0) / (4.0 * np.pi * waves)
     reflection = np.concatenate([group.reflection for group in images], axis=1)

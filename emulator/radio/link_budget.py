@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from ..contracts import ConfigError
 from ..world.gauss_markov import gauss_markov
+from ..world.weather import CLEAR, Weather
 from .pathloss import los_probability, oxygen_db, umi_pathloss_db
 from .tables import table
 from .waves import Array
+from .weather_loss import weather_db
 
 Mask = NDArray[np.bool_]
 
@@ -59,7 +61,13 @@ def distances_m(places_m: Array) -> Array:
 
 
 def station_loss_db(
-    distance_m: Array, carrier_hz: float, in_sight: Mask, draws: np.random.Generator, *, shadowing: bool = True
+    distance_m: Array,
+    carrier_hz: float,
+    in_sight: Mask,
+    draws: np.random.Generator,
+    *,
+    shadowing: bool = True,
+    weather: Weather = CLEAR,
 ) -> Array:
     """[n, n] long-term loss between any two stations, the same both ways; infinite to oneself and beyond 5 km.
 
@@ -70,6 +78,7 @@ def station_loss_db(
             standard.
         draws: advances by n * (n - 1) numbers.
         shadowing: add the shadow fading of the standard, one draw per pair.
+        weather: rain and fog between all stations.
 
     Source: 3GPP TR 38.901, Tables 7.4.1-1, 7.4.2-1 and 7.6.1-1, UMi - Street Canyon; both ends 10 m high.
     """
@@ -82,7 +91,7 @@ def station_loss_db(
     # Drawn for all pairs, as the fading below: no option moves the draws of another one.
     is_los = in_sight[first, second] | (draws.random(len(first)) < los_probability(near_m))
     pair_db = umi_pathloss_db(near_m, carrier_hz, is_los=is_los, user_height_m=STATION_HEIGHT_M)
-    pair_db = pair_db + oxygen_db(near_m, carrier_hz)
+    pair_db = pair_db + oxygen_db(near_m, carrier_hz) + weather_db(near_m, carrier_hz, weather)
     normal = draws.standard_normal(len(first))
     if shadowing:
         laws = [umi_large_scale("shadow_fading_db", carrier_hz, is_los=sight) for sight in (False, True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..world.scene import Array, Facade, Surroundings
+from ..world.weather import Weather
 from .pinhole import Pinhole
 
 Color = tuple[float, float, float]
@@ -17,9 +19,11 @@ Float32 = NDArray[np.float32]
 
 #: Samples per pixel along each axis: thin marks fade with distance instead of flickering.
 SAMPLES = 4
-#: Things fade into the haze over this distance.
+#: Things fade into the haze over this distance, in clear weather.
 HAZE_M = 150.0
 HAZE: Color = (0.80, 0.85, 0.90)
+#: Depth of rain or fog that the sky is seen through. Our choice.
+OVERCAST_M = 300.0
 ZENITH: Color = (0.42, 0.62, 0.90)
 ROAD: Color = (0.36, 0.36, 0.38)
 PAVEMENT: Color = (0.62, 0.59, 0.55)
@@ -61,9 +65,13 @@ class Backdrop:
         return lowest
 
 
-def hazed(color: Float32, depth_m: Array) -> Float32:
-    """Colors [..., 3] as they look from depths [...]."""
-    clear = np.exp(-np.asarray(depth_m) / HAZE_M).astype(np.float32)[..., None]
+def hazed(color: Float32, depth_m: Array, weather: Weather) -> Float32:
+    """Colors [..., 3] as they look from depths [...].
+
+    Source: Koschmieder's law, contrast falls with e^(-extinction * distance) and air takes its place.
+    """
+    depth_m = np.asarray(depth_m)
+    clear = np.exp(-depth_m / HAZE_M - weather.extinction_per_m * depth_m).astype(np.float32)[..., None]
     return np.asarray(color * clear + np.array(HAZE, dtype=np.float32) * (np.float32(1.0) - clear))
 
 
@@ -73,13 +81,14 @@ def backdrop(surroundings: Surroundings, view: Pinhole) -> Backdrop:
     n = view.n_pixels * SAMPLES
     along_x, along_y = view.directions(n)
     up = np.broadcast_to(view.row_slopes(n)[:, None], (n, n))
-    color = _sky(up)
+    weather = surroundings.weather
+    color = _sky(up, weather)
     below = up < 0.0
     depth_m = np.where(below, view.position_m[2] / np.maximum(-up, 1e-9), np.inf)
     # A row's slope is height lost per metre of depth, so rows below the horizon meet z = 0 at this depth.
     x_m = view.position_m[0] + depth_m[below] * np.broadcast_to(along_x, (n, n))[below]
     y_m = view.position_m[1] + depth_m[below] * np.broadcast_to(along_y, (n, n))[below]
-    color[below] = hazed(_ground(surroundings, x_m, y_m), depth_m[below])
+    color[below] = hazed(_ground(surroundings, x_m, y_m), depth_m[below], weather)
     for wall in surroundings.facades:
         wall_m = _depth_of(wall, view, along_x, along_y)
         # What it does not meet has an infinite depth, and infinity times a slope of 0 would be no number.
@@ -87,7 +96,8 @@ def backdrop(surroundings: Surroundings, view: Pinhole) -> Backdrop:
         height_m = view.position_m[2] + reached_m * up
         shown = np.isfinite(wall_m) & (wall_m < depth_m) & (height_m >= 0.0) & (height_m <= wall.height_m)
         along_m = np.broadcast_to(view.position_m[0] + reached_m * along_x, (n, n))
-        color[shown] = hazed(_facade(wall, along_m[shown], height_m[shown]), np.broadcast_to(wall_m, (n, n))[shown])
+        painted = _facade(wall, along_m[shown], height_m[shown])
+        color[shown] = hazed(painted, np.broadcast_to(wall_m, (n, n))[shown], weather)
         depth_m = np.where(shown, wall_m, depth_m)
     pixels = color.reshape(view.n_pixels, SAMPLES, view.n_pixels, SAMPLES, 3).mean(axis=(1, 3))
     pixels.setflags(write=False)
@@ -110,9 +120,9 @@ def _depth_of(wall: Facade, view: Pinhole, along_x: Array, along_y: Array) -> Ar
     return np.where((depth_m > 0.0) & (x_m >= wall.x_min_m) & (x_m <= wall.x_max_m), depth_m, np.inf)
 
 
-def _sky(up: Array) -> Float32:
-    """[n, n, 3] from haze at the horizon to blue above."""
-    share = np.clip(up, 0.0, 1.0)[..., None] ** 0.7
+def _sky(up: Array, weather: Weather) -> Float32:
+    """[n, n, 3] from haze at the horizon to blue above, as far as rain or fog lets it through."""
+    share = np.clip(up, 0.0, 1.0)[..., None] ** 0.7 * math.exp(-weather.extinction_per_m * OVERCAST_M)
     return (np.array(HAZE) * (1.0 - share) + np.array(ZENITH) * share).astype(np.float32)
 
 

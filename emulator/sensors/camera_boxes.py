@@ -150,7 +150,8 @@ def faces(scene: Scene, view: Pinhole, behind: Backdrop) -> Faces:
     lasts = np.stack([bottom, bottom, upper_bottom, np.maximum(lid_far, lid_near)], axis=1)
     body = _BODY[hits.kind]
     colors = np.stack([body * light, _LOWER[hits.kind] * light, _UPPER[hits.kind] * light, body * lid_light], axis=1)
-    return _visible(hits, firsts, np.minimum(lasts, lowest_row[:, None]), hazed(colors, hits.near_m[:, None]), view)
+    colors = hazed(colors, hits.near_m[:, None], scene.surroundings.weather)
+    return _visible(hits, firsts, np.minimum(lasts, lowest_row[:, None]), colors, view)
 
 
 def _visible(hits: _Hits, firsts: Array, lasts: Array, colors: Float32, view: Pinhole) -> Faces:

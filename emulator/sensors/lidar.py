@@ -110,18 +110,23 @@ class Lidar:
     def sense(self, scene: Scene) -> Scans:
         """Scans of every instant of a scene.
 
+        In rain and fog the power of an echo falls by e^(-2 s r) on top of r^-2, s the extinction: it is that of an
+        echo from r e^(s r) in clear air. Drops send back no echoes of their own here.
+
         Returns:
             [F, n_rays, 2] float32: range in m, from 0 to `max_range_m`, which also stands for "no echo"; azimuth in
             rad, 0 along +y, positive towards +x, the same in every scan.
         """
         settings = self.settings
         range_m, darkness = echoes(scene, settings)
-        sigma_m = np.maximum(settings.noise_m, settings.noise_share * range_m)
+        # An echo through rain or fog is as weak, as noisy and as often lost as one from farther away in clear air.
+        clear_air_m = range_m * np.exp(scene.surroundings.weather.extinction_per_m * range_m)
+        sigma_m = np.maximum(settings.noise_m, settings.noise_share * clear_air_m)
         noisy_m = range_m + sigma_m * self._noise_draws.standard_normal(range_m.shape, dtype=np.float32)
-        lost = settings.dropout + settings.far_dropout * darkness * (range_m / settings.max_range_m) ** 4
+        lost = settings.dropout + settings.far_dropout * darkness * (clear_air_m / settings.max_range_m) ** 4
         is_lost = self._dropout_draws.random(range_m.shape, dtype=np.float32) < lost
         # Noise around the largest range must not turn the absence of an echo into an echo.
-        is_lost |= range_m >= settings.max_range_m
+        is_lost |= clear_air_m >= settings.max_range_m
         scans = np.empty((*range_m.shape, 2), dtype=np.float32)
         scans[..., 0] = np.where(is_lost, settings.max_range_m, np.clip(noisy_m, 0.0, settings.max_range_m))
         scans[..., 1] = settings.angles_rad

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .weather import CLEAR, Weather
+
 Array = NDArray[np.float64]
 
 
@@ -55,12 +57,14 @@ class Surroundings:
         ground_material: material of the plane z = 0.
         kerbs_y_m: near and far edge of the roadway; empty in the open.
         lanes_y_m: centers of the lanes.
+        weather: rain and fog.
     """
 
     facades: tuple[Facade, ...] = ()
     ground_material: str = "concrete"
     kerbs_y_m: tuple[float, ...] = ()
     lanes_y_m: tuple[float, ...] = ()
+    weather: Weather = CLEAR
 
 
 @dataclass(frozen=True, slots=True, eq=False)

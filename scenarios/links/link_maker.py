@@ -15,6 +15,7 @@ from ...emulator.engine import EmulatorEnvironment
 from ...emulator.network.channels.packet_channel import LinkSettings, PacketChannel
 from ...emulator.network.channels.recorded_blockage import BlockedTimes, ShadowedLoss
 from ...emulator.network.loss import IidLoss, LossProcess
+from ...emulator.world.weather import CLEAR, Weather
 from ..schema.link_numbers import LinkSection, TraceSection
 from ..schema.link_section import EdgeModel, EdgeSection, LinksSection, edge_model
 from .link_replays import TraceFiles
@@ -128,12 +129,16 @@ def radio_of(
     env: EmulatorEnvironment,
     ends: Mapping[NodeId, LinkEnd],
     cell: Cell | None = None,
+    weather: Weather = CLEAR,
 ) -> RadioLinks | None:
-    """Band of all edges that follow the model "radio"; None where none does. Arguments as for `make_links`."""
+    """Band of all edges that follow the model "radio", in some weather; None where none does.
+
+    Other arguments as for `make_links`.
+    """
     if "radio" not in link_models(links, cell):
         return None
     blocked = {node: ends[node].blocked if node in ends else None for node in graph}
-    return make_radio_links(links.settings_of("radio"), graph, env, blocked)
+    return make_radio_links(links.settings_of("radio"), graph, env, blocked, weather)
 
 
 def make_links(

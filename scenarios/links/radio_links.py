@@ -19,6 +19,7 @@ from ...emulator.network.channels.recorded_blockage import BlockedTimes, Recorde
 from ...emulator.radio.link_budget import distances_m, lattice_places_m, station_loss_db
 from ...emulator.radio.waves import Array
 from ...emulator.saved_state import SavedState
+from ...emulator.world.weather import CLEAR, Weather
 
 #: States that a run writes down, some 200 bytes each; later ones are dropped.
 MOST_STATES = 200_000
@@ -88,6 +89,7 @@ def make_radio_links(
     graph: nx.Graph[NodeId],
     env: EmulatorEnvironment,
     blocked: Mapping[NodeId, BlockedTimes | None],
+    weather: Weather = CLEAR,
 ) -> RadioLinks:
     """One channel per direction of every edge, all on one band.
 
@@ -96,6 +98,7 @@ def make_radio_links(
         graph: graph with nodes numbered from 0.
         env: source of the random streams of places, losses between them, and block errors.
         blocked: node -> instants and depth of its blockages; None: it is never blocked.
+        weather: rain and fog between all stations.
 
     Raises:
         ConfigError: neighbors are too far apart for the path loss model.
@@ -108,8 +111,9 @@ def make_radio_links(
     if settings.neighbors_in_sight:
         for one, other in graph.edges:
             in_sight[one, other] = in_sight[other, one] = True
+    draws = env.stream("radio", "losses")
     loss_db = station_loss_db(
-        apart_m, settings.carrier_hz, in_sight, env.stream("radio", "losses"), shadowing=settings.shadowing
+        apart_m, settings.carrier_hz, in_sight, draws, shadowing=settings.shadowing, weather=weather
     )
     # sorted: the order of directions is that of link numbers in the band, and so of checkpoints
     directions = sorted([*graph.edges, *((b, a) for a, b in graph.edges)])

@@ -23,6 +23,7 @@ from ...emulator.world.sites import site_street, tracked_street
 from ...emulator.world.sky import SkySettings, SkyWorld
 from ...emulator.world.street import BETWEEN_SEQUENCES, StreetWorld
 from ...emulator.world.street_settings import StreetSettings
+from ...emulator.world.weather import CLEAR
 from ..schema.world_section import ON_REQUEST, CodebookSection, WorldFile, WorldSection
 
 #: Multiples of this, modulo 1, spread any number of base stations evenly: which ones record at night.
@@ -97,7 +98,8 @@ class RecordedSite:
 
     def scene(self, time_s: NDArray[np.float64]) -> Scene:
         """Scene of F frames at instants [F] in s."""
-        return self.world.scene(time_s)
+        scene = self.world.scene(time_s)
+        return replace(scene, surroundings=replace(scene.surroundings, weather=self.file.section.weather))
 
     def geometry(self) -> Mapping[str, Any]:
         """Geometry of the site in types of JSON, enough to draw it without making it again."""
@@ -114,6 +116,7 @@ class RecordedSite:
             section.kind: asdict(settings),
             "camera": asdict(self.camera),
             "lidar": asdict(section.lidar),
+            **({} if section.weather == CLEAR else {"weather": asdict(section.weather)}),
             **{modality: asdict(getattr(section, modality)) for modality in section.recorded if modality in ON_REQUEST},
         }
         if isinstance(settings, StreetSettings):

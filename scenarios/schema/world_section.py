@@ -23,6 +23,7 @@ from ...emulator.sensors.lidar import LidarSettings
 from ...emulator.sensors.radar import RadarSettings
 from ...emulator.world.sky import SkySettings
 from ...emulator.world.street_settings import StreetSettings
+from ...emulator.world.weather import CLEAR, Weather
 from ..scenario_files.layered_file import LayeredFile, read_layers
 from .section import Probability, Section
 from .toml_file import parsed_toml
@@ -101,6 +102,7 @@ class WorldSection(Section):
         sensors: sensors that are recorded; empty: lidar, camera, rf on streets with a standing user, these and gps with
             a tracked car, camera, rf, gps in the sky.
         night_share: share of base stations that record at night.
+        weather: rain and fog: LiDAR reaches less far, images have less contrast, radio waves are attenuated.
         street, sky: where they stand; the one of `kind` counts.
         lidar, camera, gps, radar: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy
             by default.
@@ -118,6 +120,7 @@ class WorldSection(Section):
     sweep: SweepSection = SweepSection()
     sensors: tuple[Modality, ...] = ()
     night_share: Probability = 0.0
+    weather: Weather = CLEAR
     street: StreetSettings = StreetSettings()
     sky: SkySettings = SkySettings()
     lidar: LidarSettings = LidarSettings()
@@ -198,6 +201,8 @@ class WorldFile:
         """TOML with everything that decides a recording; `parse_world` gives the same value back."""
         # Their settings decide nothing here, and files of worlds without them keep the bytes that they had.
         left_out = {str(modality) for modality in ON_REQUEST.difference(self.section.recorded)}
+        if self.section.weather == CLEAR:
+            left_out.add("weather")
         world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
 

@@ -18,6 +18,7 @@ from ...emulator.nodes.missing import MISSING_POLICIES, MissingPolicy
 from ...emulator.nodes.sensing import SensorClock, sensing
 from ...emulator.nodes.station_context import RoundPace, StationContext
 from ...emulator.recorder import Recorder
+from ...emulator.world.weather import CLEAR
 from ..links.link_maker import LinkEnd, LinkMaker, make_links, radio_of
 from ..links.radio_links import RadioLinks
 from ..links.senders import Cell
@@ -140,7 +141,8 @@ def all_awake(ground: Ground, elsewhere: Sequence[LearnerHost] | None, pacing: P
     mailboxes = {node: Mailbox(policy(), recorder) for node in numbers if not in_step}
     deliver: dict[NodeId, Callable[[Message], None]] = {node: box.put for node, box in (inboxes | mailboxes).items()}
     ends, cell = ground.ends, ground.cell
-    radio = radio_of(scenario.links, graph, env, ends, cell)
+    weather = CLEAR if scenario.world is None else scenario.world.weather
+    radio = radio_of(scenario.links, graph, env, ends, cell, weather)
     links = make_links(
         scenario.links,
         scenario.link,

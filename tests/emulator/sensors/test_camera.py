@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.sensors.backdrop import HAZE
 from sheafedge.emulator.sensors.camera import (
     N_EXPOSURE_WAVES,
     NIGHT_GAIN,
@@ -23,6 +24,7 @@ from sheafedge.emulator.sensors.camera import (
     view_of,
 )
 from sheafedge.emulator.world.scene import Array, Facade, Kind, Scene
+from sheafedge.emulator.world.weather import Weather
 
 #: 90 degrees, so a slope of 1 reaches the edge, so that 32 pixels are one metre at a depth of one metre.
 CLEAN = CameraSettings(field_of_view_deg=90.0, above_antenna_m=0.0, exposure_drift=0.0, noise_sigma=0.0)
@@ -293,3 +295,17 @@ def test_nobody_and_somebody_behind_the_camera_look_the_same(boxes: list[tuple[K
 def test_impossible_settings_are_refused_by_name(change: dict[str, float], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         CameraSettings(**change)  # type: ignore[arg-type]
+
+
+def test_fog_takes_contrast_by_distance_and_hides_the_sky() -> None:
+    """Koschmieder: what is left of a color beside the air's falls with e^(-extinction * distance)."""
+    wall = Facade(30.0, -60.0, 60.0, 9.0, "concrete")
+    scene = placed(street([(Kind.VAN, 0, 0, BOX)], station=(0, 0, 5), facades=(wall,)), np.array([0, 9, 5]))
+    weather = Weather(fog_visibility_m=100.0)
+    foggy = replace(scene, surroundings=replace(scene.surroundings, weather=weather))
+    air = 255.0 * np.array(HAZE)
+    clear, fog = picture(scene) - air, picture(foggy) - air
+    for pixel, depth_m in (((32, 32), 8.0), ((30, 5), 30.0)):
+        assert_allclose(fog[pixel], clear[pixel] * np.exp(-weather.extinction_per_m * depth_m), atol=1.5)
+    assert np.abs(clear[0]).max() > 20.0
+    assert np.abs(fog[0]).max() < 1.0

@@ -20,6 +20,7 @@ from sheafedge.emulator.world.scene import Facade, Kind, Scene, Surroundings
 from sheafedge.emulator.world.sites import site_street
 from sheafedge.emulator.world.sky import SkySettings, SkyWorld
 from sheafedge.emulator.world.street import StreetWorld
+from sheafedge.emulator.world.weather import Weather
 
 SETTINGS = LidarSettings(pole_radius_m=0.0)
 ANGLES_RAD = SETTINGS.angles_rad
@@ -229,3 +230,24 @@ def test_a_blocker_shows_at_the_users_bearing() -> None:
 def test_lidars_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         LidarSettings(**changes)
+
+
+def test_fog_takes_the_far_echoes_and_no_near_one() -> None:
+    """An echo from r is as weak as one from r e^(s r): with 50 m of visibility 20 m are as 66 m, and 30 m as 181 m."""
+    walls = tuple(Facade(at_m, -200.0, 200.0, 9.0, "concrete") for at_m in (20.0, 30.0))
+    nearer, farther = (scene_of([], (wall,)) for wall in walls)
+    for scene, seen in ((nearer, True), (farther, False)):
+        foggy = replace(scene, surroundings=replace(scene.surroundings, weather=Weather(fog_visibility_m=50.0)))
+        reach_m = replace(EXACT, max_range_m=80.0)
+        clear, fog = (Lidar(reach_m, np.random.default_rng(0)).sense(one)[0, 108, 0] for one in (scene, foggy))
+        assert clear == pytest.approx(scene.surroundings.facades[0].y_m, rel=1e-3)
+        assert fog == (clear if seen else np.float32(80.0))
+
+
+def test_echoes_through_rain_are_as_noisy_as_from_farther_away() -> None:
+    scene = scene_of([], (Facade(40.0, -200.0, 200.0, 9.0, "concrete"),), n_frames=400)
+    weather = Weather(rain_mm_per_h=200.0)
+    rainy = replace(scene, surroundings=replace(scene.surroundings, weather=weather))
+    settings = replace(EXACT, max_range_m=200.0, noise_share=0.01)
+    clear, wet = (Lidar(settings, np.random.default_rng(0)).sense(one)[:, 108, 0].std() for one in (scene, rainy))
+    assert wet / clear == pytest.approx(np.exp(40.0 * weather.extinction_per_m), rel=1e-3)
