@@ -135,7 +135,7 @@ def _plain(emulation: Emulation) -> float:
         key = f"{shapes} {model}"
         is_first = key not in sessions
         if is_first:
-            sessions[key] = OnnxSession(_traced(model, shapes))
+            sessions[key] = OnnxSession(plain_file(model, shapes))
         expected = predicted(learner, client.data.test)["fused"]
         # of the other clients too: a file with their values takes as long as one with those of the first
         found = [
@@ -147,7 +147,8 @@ def _plain(emulation: Emulation) -> float:
     return max(differences)
 
 
-def _traced(model: Deployed, shapes: InputShapes) -> bytes:
+def plain_file(model: Deployed, shapes: InputShapes) -> bytes:
+    """ONNX file of a whole model, as torch's exporter makes it."""
     names, sample = [str(modality) for modality in shapes], [torch.zeros(2, *shape) for shape in shapes.values()]
     if len(names) > 1:
         names.append("present")

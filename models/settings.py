@@ -237,6 +237,9 @@ class ModelSettings:
         width: multiplies the channels of convolutional encoders; 1 is the paper's size.
         dropout: share that convolutional encoders, of images and of graphs, drop; not set: each encoder's own, as in
             the paper.
+        block_order: order inside the blocks of convolutional encoders. "norm_last", as in the paper: convolution, ReLU,
+            pooling, normalization; "norm_first": convolution, normalization, ReLU, pooling, which exported models
+            compute without a step for the normalization.
         camera_encoder: encoder of single images: "small" suits 64 x 64; "resnet50" is the paper's, needs torchvision
             and `weights`, stays frozen and trains a projection; "resnet50_tuned" trains and exchanges all of it.
         weights: file of pretrained weights for "resnet50", a state dictionary of torchvision's.
@@ -249,6 +252,7 @@ class ModelSettings:
     hidden_dim: int = 128
     width: float = 1.0
     dropout: float | None = None
+    block_order: Literal["norm_last", "norm_first"] = "norm_last"
     camera_encoder: Literal["small", "resnet50", "resnet50_tuned"] = "small"
     weights: str = ""
     fusion: Literal["default", "attention", "attention_mlp", "concat", "mean"] = "default"

@@ -24,6 +24,7 @@ def beam_map_encoder(
     dropout: float = 0.2,
     width: float = 1.0,
     channels_last: bool = True,
+    norm_first: bool = False,
 ) -> nn.Sequential:
     """Four blocks over time and beam, one linear layer.
 
@@ -34,6 +35,7 @@ def beam_map_encoder(
         dropout: share of the flattened maps dropped in training.
         width: multiplies the channels.
         channels_last: memory order of the maps; changes speed, not values.
+        norm_first: order of the layers of a block, see `conv_block`.
 
     Raises:
         ConfigError: the samples are too small, or a dropout outside [0, 1).
@@ -41,7 +43,7 @@ def beam_map_encoder(
     Source: Ghalkha et al. 2025, scenario I; channels and rate are our choice where the paper is silent.
     """
     one_channel: MapShape = (1, *shape)
-    blocks, left = conv_blocks(one_channel, CHANNELS, POOLS, width)
+    blocks, left = conv_blocks(one_channel, CHANNELS, POOLS, width, norm_first=norm_first)
     return nn.Sequential(
         # one channel has both memory orders at once; only an explicit view makes torch choose channels-last
         AsMap() if channels_last else nn.Unflatten(1, (1, shape[0])),

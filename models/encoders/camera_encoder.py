@@ -23,6 +23,7 @@ def camera_encoder(
     dropout: float = 0.3,
     width: float = 1.0,
     channels_last: bool = True,
+    norm_first: bool = False,
 ) -> nn.Sequential:
     """Three blocks with the images of the window as channels, then a two-layer perceptron.
 
@@ -33,13 +34,14 @@ def camera_encoder(
         dropout: share of the flattened maps dropped in training.
         width: multiplies the channels and the hidden layer.
         channels_last: memory order of the maps; changes speed, not values.
+        norm_first: order of the layers of a block, see `conv_block`.
 
     Raises:
         ConfigError: the samples are too small, or a dropout outside [0, 1).
 
     Source: Ghalkha et al. 2025, scenario I; hidden layer and rate are our choice where the paper is silent.
     """
-    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width)
+    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width, norm_first=norm_first)
     hidden_dim = max(round(HIDDEN_DIM * width), 1)
     return nn.Sequential(
         ChannelsLast() if channels_last else nn.Identity(),

@@ -36,21 +36,28 @@ class AsMap(nn.Module):
         return tables.unsqueeze(-1).permute(0, 3, 1, 2)
 
 
-def conv_block(n_in: int, n_out: int, pool: tuple[int, int]) -> nn.Sequential:
+def conv_block(n_in: int, n_out: int, pool: tuple[int, int], *, norm_first: bool = False) -> nn.Sequential:
     """[batch, n_in, h, w] -> [batch, n_out, h / pool[0], w / pool[1]].
+
+    Args:
+        n_in, n_out: channels.
+        pool: height and width by which the map shrinks.
+        norm_first: normalize right behind the convolution, where an exported model merges both without a trace.
 
     Source: block order of Ghalkha et al. 2025; kernel 3 and padding 1 are our choice where the paper is silent.
     """
-    return nn.Sequential(
-        nn.Conv2d(n_in, n_out, kernel_size=3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(pool),
-        nn.BatchNorm2d(n_out),
-    )
+    conv, norm = nn.Conv2d(n_in, n_out, kernel_size=3, padding=1), nn.BatchNorm2d(n_out)
+    others = (nn.ReLU(), nn.MaxPool2d(pool))
+    return nn.Sequential(conv, norm, *others) if norm_first else nn.Sequential(conv, *others, norm)
 
 
 def conv_blocks(
-    shape: MapShape, channels: Sequence[int], pools: Sequence[tuple[int, int]], width: float
+    shape: MapShape,
+    channels: Sequence[int],
+    pools: Sequence[tuple[int, int]],
+    width: float,
+    *,
+    norm_first: bool = False,
 ) -> tuple[nn.Sequential, MapShape]:
     """Sequence of blocks, and the shape of their output.
 
@@ -59,6 +66,7 @@ def conv_blocks(
         channels: number of channels of every block at full width.
         pools: height and width by which every block shrinks the map.
         width: multiplies all channels, at least one stays.
+        norm_first: see `conv_block`.
 
     Returns:
         The blocks, and the (channels, height, width) of their output.
@@ -70,7 +78,7 @@ def conv_blocks(
     blocks = nn.Sequential()
     for n_full, pool in zip(channels, pools, strict=True):
         n_out = max(round(n_full * width), 1)
-        blocks.append(conv_block(n_in, n_out, pool))
+        blocks.append(conv_block(n_in, n_out, pool, norm_first=norm_first))
         n_in, high, wide = n_out, high // pool[0], wide // pool[1]
     # with a batch of one, batch normalization needs two positions to have a variance
     if high * wide < 2:

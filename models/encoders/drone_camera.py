@@ -22,6 +22,7 @@ def drone_camera_encoder(
     dropout: float = 0.2,
     width: float = 1.0,
     channels_last: bool = True,
+    norm_first: bool = False,
 ) -> nn.Sequential:
     """Four blocks and one linear layer, without averages: the place of the drone in the image decides the beam.
 
@@ -32,13 +33,14 @@ def drone_camera_encoder(
         dropout: share of the flattened maps dropped in training.
         width: multiplies the channels.
         channels_last: memory order of the maps; changes speed, not values.
+        norm_first: order of the layers of a block, see `conv_block`.
 
     Raises:
         ConfigError: the samples are too small, or a dropout outside [0, 1).
 
     Source: our choice for 64 x 64 images; Ghalkha et al. 2025 use a pretrained ResNet-50, see `resnet`.
     """
-    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width)
+    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width, norm_first=norm_first)
     return nn.Sequential(
         ChannelsLast() if channels_last else nn.Identity(),
         blocks,

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -89,9 +90,10 @@ class EncoderRequest:
             ConfigError: the inputs are too small for it.
         """
         settings = self.settings
-        given = {} if settings.dropout is None else {"dropout": settings.dropout}
+        given: dict[str, Any] = {} if settings.dropout is None else {"dropout": settings.dropout}
+        given |= {"width": settings.width, "norm_first": settings.block_order == "norm_first"}
         try:
-            return make(self.shape, settings.embedding_dim, self.dropout_draws, width=settings.width, **given)
+            return make(self.shape, settings.embedding_dim, self.dropout_draws, **given)
         except SampleSizeError as error:
             raise ConfigError(f"{self.modality} {error}") from None
 

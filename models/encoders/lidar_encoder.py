@@ -21,6 +21,7 @@ def lidar_encoder(
     dropout: float = 0.2,
     width: float = 1.0,
     channels_last: bool = True,
+    norm_first: bool = False,
 ) -> nn.Sequential:
     """Three blocks over time and angle, averages over eight sectors, one linear layer.
 
@@ -31,13 +32,14 @@ def lidar_encoder(
         dropout: share of the pooled features dropped in training.
         width: multiplies the channels.
         channels_last: memory order of the maps; changes speed, not values.
+        norm_first: order of the layers of a block, see `conv_block`.
 
     Raises:
         ConfigError: the samples are too small, or a dropout outside [0, 1).
 
     Source: Ghalkha et al. 2025, scenario I; channels, sectors and rates are our choice where the paper is silent.
     """
-    blocks, (n_channels, _, _) = conv_blocks(shape, CHANNELS, POOLS, width)
+    blocks, (n_channels, _, _) = conv_blocks(shape, CHANNELS, POOLS, width, norm_first=norm_first)
     return nn.Sequential(
         ChannelsLast() if channels_last else nn.Identity(),
         blocks,

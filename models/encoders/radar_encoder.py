@@ -23,6 +23,7 @@ def radar_encoder(
     dropout: float = 0.2,
     width: float = 1.0,
     channels_last: bool = True,
+    norm_first: bool = False,
 ) -> nn.Sequential:
     """Three blocks over range and angle with the maps of the window as channels, then one linear layer.
 
@@ -33,13 +34,14 @@ def radar_encoder(
         dropout: share of the flattened maps dropped in training.
         width: multiplies the channels.
         channels_last: memory order of the maps; changes speed, not values.
+        norm_first: order of the layers of a block, see `conv_block`.
 
     Raises:
         ConfigError: the samples are too small, or a dropout outside [0, 1).
 
     Source: blocks of Ghalkha et al. 2025; input and pooling are our choice.
     """
-    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width)
+    blocks, left = conv_blocks(shape, CHANNELS, POOLS, width, norm_first=norm_first)
     return nn.Sequential(
         ChannelsLast() if channels_last else nn.Identity(),
         blocks,

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from ...emulator.contracts import PRESENT_NAME, Modality
 from ..client_model import ClientModel
 from ..factors.factored_layers import FactoredLinear, put_factored_layers
-from ..fusion import Fusion
+from ..fusion import ConcatFusion, Fusion
 from ..twin_model import TwinModel, blended
+from .simplified_model import put_sector_means, simplify_encoder
 
 #: Names of the outputs.
 OUTPUT_NAME = "logits"
@@ -98,7 +99,18 @@ Deployed = DeployedModel | DeployedTwins
 def deployed_model(model: ClientModel | TwinModel) -> Deployed:
     """A copy of a trained model as a device runs it: float32, on the CPU, in evaluation mode."""
     made = DeployedTwins(model) if isinstance(model, TwinModel) else DeployedModel(model)
-    return made.cpu().float().eval()
+    return simplified(made.cpu().float().eval())
+
+
+def simplified(model: Deployed) -> Deployed:
+    """The same model, changed in place, with normalizations and scales merged into the layers beside them."""
+    for one in (model,) if isinstance(model, DeployedModel) else (model.shared, model.own):
+        if len(one.modalities) == 1:  # every fusion of one embedding is that embedding
+            one.fusion = ConcatFusion(one.modalities, one.fusion.blocks[0][1])
+        for modality in one.modalities:
+            normalizer, encoder = one.normalizers[modality], one.encoders[modality]
+            one.normalizers[modality] = simplify_encoder(normalizer, encoder)
+    return model
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -151,6 +163,10 @@ def parts_of(model: Deployed, input_shapes: Mapping[Modality, tuple[int, ...]]) 
 
 
 def _parts(model: DeployedModel, input_shapes: Mapping[Modality, tuple[int, ...]], within: str) -> list[Part]:
+    for modality in model.modalities:
+        with torch.no_grad():
+            inputs = model.normalizers[modality](torch.zeros(1, *input_shapes[modality]))
+        put_sector_means(model.encoders[modality], inputs)
     encodings = [
         Part(
             _Encoding(model.normalizers[modality], model.encoders[modality]),
@@ -211,9 +227,11 @@ class _Blending(nn.Module):
 def _read(fusion: Fusion, head: nn.Module, inputs: tuple[Tensor, ...]) -> Answer:
     """Logits and shares of embeddings [batch, embedding_dim]; if of several modalities, then `present` comes last."""
     if len(inputs) == 1:
-        return head(fusion(torch.stack(inputs, dim=1))), None
+        return head(inputs[0] if isinstance(fusion, ConcatFusion) else fusion(torch.stack(inputs, dim=1))), None
     *embeddings, present = inputs
-    fused, shares = fusion.masked(torch.stack(embeddings, dim=1), present)
+    # one operator for all, where `stack` takes one for each
+    together = torch.unflatten(torch.cat(embeddings, dim=1), 1, (len(embeddings), -1))
+    fused, shares = fusion.masked(together, present)
     return head(fused), shares
 
 

@@ -65,9 +65,9 @@ def int8_model(
     Source: onnxruntime, "Quantize ONNX models", on `reduce_range` and saturation.
     """
     with tempfile.TemporaryDirectory() as folder, _quiet():
-        small = Path(folder) / "small.onnx"
+        small, prepared = Path(folder) / "small.onnx", _prepared(model, Path(folder))
         quantize_static(
-            _prepared(model, Path(folder)),
+            prepared,
             small,
             _OneByOne(samples),
             quant_format=QuantFormat.QDQ,
@@ -76,6 +76,7 @@ def int8_model(
             activation_type=QuantType.QInt8,  # signed on both sides, as ARM and AVX kernels expect
             weight_type=QuantType.QInt8,
             op_types_to_quantize=list(WEIGHTED),
+            nodes_to_exclude=_averages(onnx.load(prepared)),
             calibrate_method=CALIBRATIONS[calibration],
             extra_options={
                 "OpTypesToExcludeOutputQuantization": ["Gemm", "MatMul"],
@@ -127,6 +128,18 @@ def _prepared(model: onnx.ModelProto, folder: Path) -> Path:
     onnx.save(model, whole)
     quant_pre_process(whole, prepared, skip_symbolic_shape=True)  # that stumbles over constants which are there
     return prepared
+
+
+def _averages(model: onnx.ModelProto) -> list[str]:
+    """Names of products that are averages over some columns: their weights sum to 1 in every column of the result."""
+    values = {tensor.name: tensor for tensor in model.graph.initializer}
+    found = []
+    for node in model.graph.node:
+        if node.op_type == "MatMul" and node.input[1] in values:
+            weights = onnx.numpy_helper.to_array(values[node.input[1]])
+            if weights.ndim == 2 and (weights >= 0.0).all() and np.allclose(weights.sum(axis=0), 1.0):
+                found.append(node.name)
+    return found
 
 
 def _cut_before_weights(model: onnx.ModelProto) -> tuple[onnx.GraphProto, onnx.ModelProto]:

@@ -9,7 +9,7 @@ import copy
 import gc
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -105,15 +105,22 @@ def _traced(parts: Sequence[Part], *, optimize: bool) -> list[TracedPart]:
         )
     assert program is not None
     model: onnx.ModelProto = program.model_proto
-    return [_cut_out(model, f"parts.{index}.", *ends) for index, ends in enumerate(zip(inputs, outputs, strict=True))]
+    ends = zip(parts, inputs, outputs, strict=True)
+    return [
+        _cut_out(model, f"parts.{index}.", state_names(part.module), taken, given)
+        for index, (part, taken, given) in enumerate(ends)
+    ]
 
 
-def _cut_out(model: onnx.ModelProto, state: str, inputs: Sequence[str], outputs: Sequence[str]) -> TracedPart:
+def _cut_out(
+    model: onnx.ModelProto, state: str, values: Set[str], inputs: Sequence[str], outputs: Sequence[str]
+) -> TracedPart:
     """The nodes that make some values of a graph, under names that do not depend on what else was traced.
 
     Args:
         model: graph of several parts.
-        state: beginning of the names of the part's own values.
+        state: beginning of the names of what belongs to the part.
+        values: of those, names behind it of what differs from client to client.
         inputs, outputs: of the part.
 
     Raises:
@@ -125,7 +132,7 @@ def _cut_out(model: onnx.ModelProto, state: str, inputs: Sequence[str], outputs:
             kept.append(node)
             needed.update(node.input)
     held = [tensor for tensor in model.graph.initializer if tensor.name in needed]
-    own = [tensor.name for tensor in held if tensor.name.startswith(state)]
+    own = [tensor.name for tensor in held if tensor.name in {f"{state}{name}" for name in values}]
     constants = [tensor for tensor in held if tensor.name not in own]
     if strange := needed.intersection(value.name for value in model.graph.input) - set(inputs):
         raise RuntimeError(f"the traced graph of {outputs[0]!r} reads {min(strange)!r}, an input of another part")

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...emulator.contracts import Modality
 from ...models.client_model import ClientModel
-from ...models.export.deployed_model import Deployed, DeployedModel, DeployedTwins
+from ...models.export.deployed_model import Deployed, DeployedModel, DeployedTwins, simplified
 from ...models.factors.factored_layers import put_factored_layers
 from ...models.twin_model import TwinModel
 from ..schema.scenario import Scenario
@@ -23,6 +23,8 @@ from ..wiring.encoders import embedding_dim, make_encoder
 
 #: Ending of the name of the first weight of a chain, see `FactoredLinear`.
 NARROW = ".narrow.weight"
+#: Ending of names that only files of releases hold which did not merge normalizations.
+STATISTICS = ".running_var"
 #: What can go wrong where a scenario of another version builds another network from the same names.
 NOT_REBUILT = (KeyError, StopIteration, RuntimeError, ValueError)
 
@@ -86,6 +88,9 @@ def rebuilt_model(
     ranks = {name.removesuffix(NARROW): tensor.dims[0] for name, tensor in kept.items() if name.endswith(NARROW)}
     put_factored_layers(made_up, ranks.get)
     deployed: Deployed = made_up.float().eval()
+    # files of earlier releases hold the statistics of normalizations, which are merged with other weights now
+    if not any(name.endswith(STATISTICS) for name in kept):
+        deployed = simplified(deployed)
     state: dict[str, Any] = deployed.state_dict()
     for name, value in state.items():
         if value.is_floating_point():  # counters of batches are no part of an exported graph

@@ -74,6 +74,7 @@ SMALL = {
     "memory": ["--rounds", "4", "--every", "2", "--edits", MEMORY_EDITS],
     "devices": ["--seconds", "0.1", "--small"],
     "export": ["--scenarios", "beam_tracking", "--repeats", "1", "--edits", MEMORY_EDITS],
+    "export_form": ["--scenarios", "beam_tracking", "--repeats", "2", "--runs", "2", "--edits", MEMORY_EDITS],
     "record": ["--stations", "1", "--seconds", "10", "--chunks", "1"],
     "round": [
         *("--repeats", "1", "--batch", "2", "--width", "0.125"),
@@ -116,6 +117,15 @@ def test_an_export_traces_what_torch_computes(capsys: pytest.CaptureFixture[str]
     assert found["seconds"].keys() == {"plain", "predictions", "traces", "export"}
     for figures in (*found["seconds"].values(), found["plain_over_export"], found["plain_over_export_cpu"]):
         assert_spread(figures)
+
+
+def test_both_forms_of_a_file_answer_alike_and_the_written_one_is_smaller(capsys: pytest.CaptureFixture[str]) -> None:
+    (groups,) = report("export_form", capsys)["scenarios"].values()
+    for found in groups.values():
+        assert 0.0 <= found["largest_difference"] < ROUNDING * max(1.0, found["largest_logit"])
+        assert found["bytes"]["exported"] < found["bytes"]["plain"]
+        assert found["nodes"]["exported"] < found["nodes"]["plain"]
+        assert_spread(found["speed_ratio"])
 
 
 def test_links_are_asked_with_every_queue_and_lose_what_they_should(capsys: pytest.CaptureFixture[str]) -> None:

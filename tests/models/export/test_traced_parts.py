@@ -118,4 +118,4 @@ def test_a_part_that_takes_its_size_from_another_is_refused() -> None:
         [onnx.helper.make_tensor_value_info("0.out", 1, [1])],
     )
     with pytest.raises(RuntimeError, match=r"reads '1\.rf', an input of another part"):
-        tracing._cut_out(onnx.helper.make_model(graph), "parts.0.", ["0.gps"], ["0.out"])
+        tracing._cut_out(onnx.helper.make_model(graph), "parts.0.", set(), ["0.gps"], ["0.out"])

@@ -211,7 +211,7 @@ def test_the_command_writes_and_shows_what_was_asked_for(
     assert [path.name for path in tmp_path.iterdir()] == ["beam_tracking-client-01-float16"]
     assert load_bundle(tmp_path / "beam_tracking-client-01-float16").manifest.precision == "float16"
     said = capsys.readouterr().out
-    for shown in ("held out", "noise", "without gps", "1 bundle in float16"):
+    for shown in ("held out", "noise", "without", "gps", "1 bundle in float16"):
         assert shown in said
     assert command(monkeypatch, "export", str(folder), *arguments) == 2
     assert "is there already" in capsys.readouterr().err
