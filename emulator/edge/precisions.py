@@ -66,5 +66,5 @@ def precision_named(text: str) -> Precision:
     known = {spelling: row for row in _ROWS for spelling in (row.name, *row.aliases)}
     if text not in known:
         also = ", ".join(alias for row in _ROWS for alias in row.aliases)
-        raise ConfigError(f"--quantize must be one of {', '.join(PRECISIONS)} (or {also}), got {text[:40]!r}")
+        raise ConfigError(f"--quantize must be one of {', '.join(PRECISIONS)} (or {also}) or auto, got {text[:40]!r}")
     return known[text]

@@ -19,6 +19,7 @@ from ..tasks.task_spec import Task
 from ..wiring.data import IMAGES
 from .bundle_evidence import Evidence
 from .export_source import ExportRequest, ExportSource
+from .precision_choice import AnswerTimes
 
 #: Number of sample inputs with their expected answers, mostly enough for more than one label.
 GOLDEN_ROWS = 4
@@ -54,7 +55,13 @@ def golden_samples(source: ExportSource, session: OnnxSession, shown: Evidence) 
 
 
 def bundle_manifest(
-    source: ExportSource, request: ExportRequest, name: str, model: onnx.ModelProto, shown: Evidence, golden: Golden
+    source: ExportSource,
+    request: ExportRequest,
+    name: str,
+    model: onnx.ModelProto,
+    shown: Evidence,
+    golden: Golden,
+    times: AnswerTimes | None = None,
 ) -> Manifest:
     """Manifest of the bundle of a client.
 
@@ -65,6 +72,7 @@ def bundle_manifest(
         model: ONNX model in this precision.
         shown: scores under every condition.
         golden: number and tolerance of the samples with expected answers.
+        times: times by which its precision was chosen; None: it was asked for.
     """
     run, member, data = source.run, source.member, source.data
     scenario, task = run.scenario, member.task
@@ -104,9 +112,16 @@ def bundle_manifest(
         flops=answer_flops(source.model),
         parameters=n_parameters(source.model),
         trained=trained,
-        metrics={**shown.as_metrics(), "baselines": baselines},
+        metrics={**shown.as_metrics(), "baselines": baselines, **_speed(times)},
         golden=golden,
     )
+
+
+def _speed(times: AnswerTimes | None) -> dict[str, Any]:
+    if times is None:
+        return {}
+    each = {precision: round(1e3 * seconds, 6) for precision, seconds in times.seconds.items()}
+    return {"answer_ms": {"where": times.where, **each}}
 
 
 def _output(source: ExportSource) -> OutputSpec:
@@ -158,12 +173,19 @@ def _use(manifest: Manifest) -> list[str]:
     needs = f"Needs onnxruntime {runtime.onnxruntime} or later (opset {runtime.opset})."
     return [
         f"{needs} {manifest.parameters:,} parameters, {manifest.flops / 1e6:.3g} million operations per answer.",
+        *_chosen(manifest),
         "",
         "```",
         f"sheafedge bench {manifest.name}.zip",
         f"sheafedge serve {manifest.name}.zip --bind tcp://127.0.0.1:5600",
         "```",
     ]
+
+
+def _chosen(manifest: Manifest) -> Iterator[str]:
+    if found := manifest.metrics.get("answer_ms"):
+        each = ", ".join(f"{name} {ms:.3g} ms" for name, ms in found.items() if name != "where")
+        yield f"Its precision was chosen by the time of an answer on {found['where']}, one thread: {each}."
 
 
 def _inputs(manifest: Manifest) -> Iterator[str]:

@@ -8,18 +8,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
+import onnx
+
 from ...emulator.contracts import ConfigError, NodeId, SheafedgeError
 from ...emulator.edge.bundle import load_bundle, pack_bundle, write_bundle
 from ...emulator.edge.bundle_files import CARD_FILE, MODEL_FILE, SAMPLES_FILE
 from ...emulator.edge.onnx_session import OnnxSession
-from ...emulator.edge.precisions import PRECISIONS
+from ...emulator.edge.precisions import PRECISIONS, TRAINED
 from ...emulator.ownership import owned
+from ...models.export.onnx_facts import answer_flops
 from ..recording.record import Progress
 from ..recording.recording_cache import Note
 from .bundle_documents import bundle_manifest, golden_samples, model_card
 from .bundle_evidence import HELD_OUT, WITHOUT, Evidence, evidence
 from .export_source import ExportRequest, ExportSource, export_sources, in_precision
 from .finished_run import FinishedRun
+from .precision_choice import AUTO, AnswerTimes, choosing_device, measured_times, modelled_times
 
 #: What to do about a folder that cannot be used.
 ELSEWHERE = "choose another with --out"
@@ -41,6 +46,7 @@ class ExportedBundle:
         model_bytes: size of the model in bytes.
         evidence: scores under every condition.
         warnings: sentences for the user.
+        choice: sentence on why it has this precision; empty where that was asked for.
     """
 
     folder: Path
@@ -51,6 +57,7 @@ class ExportedBundle:
     model_bytes: int
     evidence: Evidence
     warnings: tuple[str, ...] = ()
+    choice: str = ""
 
 
 def export_bundles(
@@ -81,13 +88,9 @@ def export_bundles(
     """
     target = out or run.folder / "bundles"
     clients = _wanted(run, requests[0])
-    names = {
-        (client, one.precision): f"{run.scenario.name}-client-{client:02d}{PRECISIONS[one.precision].suffix}"
-        for one in requests
-        for client in clients
-    }
+    wanted = _precisions(requests)
     with owned(target, ELSEWHERE, inside=True):
-        _refuse_taken(target, list(names.values()))
+        _refuse_taken(target, [_name(run, client, precision) for client in clients for precision in wanted])
         # everything is made beside its place and renamed at the end: all bundles or none
         stage = target / f"{_STAGE}{uuid4().hex[:12]}"
         try:
@@ -96,7 +99,7 @@ def export_bundles(
             made = []
             for source in export_sources(run, clients, recording, note):
                 client = source.member.client_id
-                made += [_made(source, one, stage, names[client, one.precision]) for one in requests]
+                made += [_requested(source, one, stage) for one in requests]
                 ready(client)
             return [_moved(one, target) for one in made]
         except OSError as error:
@@ -113,9 +116,42 @@ def _wanted(run: FinishedRun, request: ExportRequest) -> list[NodeId]:
     return wanted
 
 
-def _made(source: ExportSource, request: ExportRequest, stage: Path, name: str) -> ExportedBundle:
-    """Bundle of one client and precision: quantized, scored, written into the stage, loaded from there as a check."""
+def _precisions(requests: Sequence[ExportRequest]) -> list[str]:
+    """Precisions that bundles of these requests can have.
+
+    Raises:
+        ConfigError: `AUTO` beside others, whose bundles could get the same name.
+    """
+    asked = [one.precision for one in requests]
+    if AUTO in asked and len(asked) > 1:
+        raise ConfigError("--quantize auto chooses one precision and stands alone; leave it out to name several")
+    return list(PRECISIONS) if AUTO in asked else asked
+
+
+def _name(run: FinishedRun, client: NodeId, precision: str) -> str:
+    return f"{run.scenario.name}-client-{client:02d}{PRECISIONS[precision].suffix}"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Candidate:
+    """A client's model in one precision, with its scores."""
+
+    request: ExportRequest
+    name: str
+    model: onnx.ModelProto
+    content: bytes
+    session: OnnxSession
+    shown: Evidence
+
+
+def _candidate(source: ExportSource, request: ExportRequest) -> _Candidate:
+    """A model in the precision of a request, quantized and scored.
+
+    Raises:
+        QuantizationError: it lost too much.
+    """
     member = source.member
+    name = _name(source.run, member.client_id, request.precision)
     model = in_precision(source, request)
     content = model.SerializeToString()
     session = OnnxSession(content)
@@ -124,28 +160,93 @@ def _made(source: ExportSource, request: ExportRequest, stage: Path, name: str) 
     else:
         shown = evidence(member.task, source.data.test, source.answers(session), source.trained)
         _refuse_loss(name, shown, request)
-    samples, golden = golden_samples(source, session, shown)
-    manifest = bundle_manifest(source, request, name, model, shown, golden)
+    return _Candidate(request, name, model, content, session, shown)
+
+
+def _requested(source: ExportSource, request: ExportRequest, stage: Path) -> ExportedBundle:
+    """Bundle of one client as requested; `AUTO` makes it in every precision and takes the fastest."""
+    if request.precision == AUTO:
+        return _chosen(source, request, stage)
+    made = _candidate(source, request)
+    if PRECISIONS[request.precision].is_trained:
+        return _made(source, made, stage)
+    trained = _candidate(source, replace(request, precision=TRAINED))
+    times = _times(source, request, [trained, made])
+    return _made(source, made, stage, times, is_chosen=False)
+
+
+def _chosen(source: ExportSource, request: ExportRequest, stage: Path) -> ExportedBundle:
+    made: dict[str, _Candidate] = {}
+    lost = []
+    for precision in PRECISIONS:
+        try:
+            made[precision] = _candidate(source, replace(request, precision=precision))
+        except QuantizationError:  # the others are left; float32 is never refused
+            lost.append(precision)
+    times = _times(source, request, list(made.values()))
+    return _made(source, made[times.fastest(made)], stage, times, is_chosen=True, lost=lost)
+
+
+def _times(source: ExportSource, request: ExportRequest, made: Sequence[_Candidate]) -> AnswerTimes:
+    """Times of one answer in several precisions, as the request says: here, or on a device."""
+    sample = source.data.test.inputs(np.array([0]))
+    inputs = {str(one.modality): np.ascontiguousarray(sample[one.modality], np.float32) for one in source.inputs}
+    if device := choosing_device(request.device):
+        sizes = {one.request.precision: len(one.content) for one in made}
+        return modelled_times(device, answer_flops(source.model), sum(one.nbytes for one in inputs.values()), sizes)
+    return measured_times({one.request.precision: one.session for one in made}, inputs)
+
+
+def _made(
+    source: ExportSource,
+    one: _Candidate,
+    stage: Path,
+    times: AnswerTimes | None = None,
+    *,
+    is_chosen: bool = False,
+    lost: Sequence[str] = (),
+) -> ExportedBundle:
+    """Bundle of one client and precision: written into the stage, and loaded from there as a check."""
+    name, shown, request = one.name, one.shown, one.request
+    samples, golden = golden_samples(source, one.session, shown)
+    manifest = bundle_manifest(source, request, name, one.model, shown, golden, times if is_chosen else None)
     files = {
-        MODEL_FILE: content,
+        MODEL_FILE: one.content,
         SAMPLES_FILE: samples,
-        CARD_FILE: model_card(manifest, member.task).encode(),
+        CARD_FILE: model_card(manifest, source.member.task).encode(),
         "scenario.toml": source.run.scenario_text.encode(),
     }
     write_bundle(stage / name, manifest, files)
     archive = pack_bundle(stage / name) if request.archives else None
     # A bundle that a device would refuse is not exported. It needs no trial: its model ran here all the time.
     load_bundle(archive or stage / name, trial=None)
+    choice = ""
+    if is_chosen and times is not None:
+        refused = "".join(f"; {precision} loses more than --max-loss {request.max_loss:g}" for precision in lost)
+        choice = f"{name}: {request.precision} of {times.as_text()}{refused}"
     return ExportedBundle(
         folder=stage / name,
         archive=archive,
-        client=member.client_id,
-        group=member.group,
+        client=source.member.client_id,
+        group=source.member.group,
         precision=manifest.precision,
-        model_bytes=len(content),
+        model_bytes=len(one.content),
         evidence=shown,
-        warnings=_warnings(name, shown, request),
+        warnings=(*_warnings(name, shown, request), *_slow(name, request, times)),
+        choice=choice,
     )
+
+
+def _slow(name: str, request: ExportRequest, times: AnswerTimes | None) -> tuple[str, ...]:
+    """A warning where a quantized model answers later than the trained one."""
+    if times is None or request.precision == TRAINED or times.slowdown(request.precision) <= 1.0:
+        return ()
+    slower = times.slowdown(request.precision)
+    sentence = (
+        f"{name} takes {slower:.2f} times as long as float32 ({times.as_text()}); it saves memory, not time:"
+        " take float32, or let --quantize auto choose"
+    )
+    return (sentence,)
 
 
 def _refuse_loss(name: str, shown: Evidence, request: ExportRequest) -> None:

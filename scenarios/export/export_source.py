@@ -24,6 +24,7 @@ from ..wiring.data import ClientData, load_data
 from ..wiring.members import Member, members_of
 from .bundle_evidence import HELD_OUT, Answers, answers
 from .finished_run import FinishedRun
+from .precision_choice import AUTO, choosing_device
 
 #: Largest accepted difference between the first score that the run stored and that of its model on the same rows now.
 SAME_SCORE = 0.02
@@ -141,7 +142,7 @@ def _check_score(source: ExportSource) -> None:
 
 
 def in_precision(source: ExportSource, request: ExportRequest) -> onnx.ModelProto:
-    """ONNX model of a client in the requested precision."""
+    """ONNX model of a client in the requested precision, which is no longer `AUTO`."""
 
     # a function, so that precisions without calibration read no training rows
     def typical() -> Mapping[str, NDArray[np.float32]]:
@@ -160,15 +161,17 @@ class ExportRequest:
 
     Attributes:
         clients: clients whose models are exported; None: all.
-        precision: name of a row of `PRECISIONS`; an alias becomes the name.
+        precision: name of a row of `PRECISIONS`; an alias becomes the name. `AUTO`: whichever answers fastest of those
+            that lose at most `max_loss`.
         calibration: how activation ranges follow from training windows, where the precision is calibrated.
         calibration_windows: number of these windows, spread over the client's own training rows.
         min_agreement: share of held-out samples decided as by the trained model, below which a warning is due.
         max_loss: largest loss of the first score on held-out or shifted rows; above it nothing is written.
         archives: also as one `.zip` each.
+        device: device whose profile says what is fastest; None: measured on this machine.
 
     Raises:
-        ConfigError: no such precision, a limit outside [0, 1], or no window.
+        ConfigError: no such precision or device, a limit outside [0, 1], or no window.
     """
 
     clients: tuple[NodeId, ...] | None = None
@@ -178,10 +181,13 @@ class ExportRequest:
     min_agreement: float = 0.98
     max_loss: float = 0.02
     archives: bool = True
+    device: str | None = None
 
     def __post_init__(self) -> None:
-        # the way to set a field of a frozen dataclass in __post_init__
-        object.__setattr__(self, "precision", precision_named(self.precision).name)
+        if self.precision != AUTO:
+            # the way to set a field of a frozen dataclass in __post_init__
+            object.__setattr__(self, "precision", precision_named(self.precision).name)
+        choosing_device(self.device)
         for option, value in (("--min-agreement", self.min_agreement), ("--max-loss", self.max_loss)):
             if not 0.0 <= value <= 1.0:
                 raise ConfigError(f"{option} must lie in [0, 1], got {value:g}; 0.98 and 0.02 are usual")

@@ -148,16 +148,18 @@ class RunResult:
         max_loss: float = 0.02,
         min_agreement: float = 0.98,
         archives: bool = True,
+        device: str | None = None,
     ) -> list[ExportedBundle]:
         """Bundles for devices: model, manifest, test samples and model card; all are written, or none.
 
         Args:
             clients: clients whose models are exported; None: all.
-            precisions: "float32", "float16" or "int8", checked against the trained model.
+            precisions: "float32", "float16" or "int8", checked against the trained model; or "auto" alone, the fastest.
             out: folder for the bundles; None: `bundles` inside the run folder.
             max_loss: largest loss of the first score by quantization; above it nothing is written.
             min_agreement: share of samples decided as by the trained model, below which a warning is due.
             archives: also as one `.zip` each.
+            device: device whose profile says what is fast; None: measured here.
 
         Raises:
             QuantizationError: a model lost too much by quantization.
@@ -167,6 +169,7 @@ class RunResult:
         from ..export.bundles import export_bundles
         from ..export.export_source import ExportRequest
         from ..export.finished_run import finished_run
+        from ..export.precision_choice import AUTO
         from ..wiring.torch_setup import one_torch_thread
 
         requests = [
@@ -176,8 +179,9 @@ class RunResult:
                 max_loss=max_loss,
                 min_agreement=min_agreement,
                 archives=archives,
+                device=device,
             )
-            for name in dict.fromkeys(precision_named(text).name for text in precisions)
+            for name in dict.fromkeys(text if text == AUTO else precision_named(text).name for text in precisions)
         ]
         # as in the run, whose scores are compared: sums of another number of threads round differently
         with one_torch_thread():

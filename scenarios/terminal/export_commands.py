@@ -22,6 +22,7 @@ def add_export_commands(app: typer.Typer) -> None:
         epilog=examples(
             "sheafedge export runs/my_run",
             "sheafedge export runs/my_run --clients 0,3 --quantize int8 --out bundles",
+            "sheafedge export runs/my_run --quantize auto --device raspberry_pi_5",
         ),
     )(export)
 
@@ -35,9 +36,14 @@ def export(
     quantize: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
-            metavar="|".join(PRECISIONS),
-            help=f"Precision, checked against the trained float32 model; repeatable; default: {TRAINED}.",
+            metavar="|".join((*PRECISIONS, "auto")),
+            help="Precision, checked against the trained float32 model; repeatable; auto: the fastest that loses at"
+            f" most --max-loss; default: {TRAINED}.",
         ),
+    ] = None,
+    device: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="NAME", help="Device whose profile says what is fast; default: measured here."),
     ] = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
@@ -74,12 +80,13 @@ def export(
 
     from ..export.bundles import export_bundles
     from ..export.export_source import ExportRequest
+    from ..export.precision_choice import AUTO
     from ..wiring.torch_setup import one_torch_thread
     from .console_elements import standard_console
     from .export_console import ExportProgress, print_bundles
 
     # an alias and its name are one precision, which is exported once
-    names = dict.fromkeys(precision_named(text).name for text in quantize or [TRAINED])
+    names = dict.fromkeys(text if text == AUTO else precision_named(text).name for text in quantize or [TRAINED])
     common = ExportRequest(
         clients=None if clients is None else _numbers(clients),
         calibration=calibration,
@@ -87,6 +94,7 @@ def export(
         min_agreement=min_agreement,
         max_loss=max_loss,
         archives=zip_,
+        device=device,
     )
     console = standard_console()
     n_clients = len(finished.summary.exports) if common.clients is None else len(common.clients)

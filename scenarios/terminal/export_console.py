@@ -48,6 +48,8 @@ def print_bundles(console: Console, task: Task, made: Sequence[ExportedBundle]) 
         if not PRECISIONS[precision].is_trained or len(of_precision) == 1:
             console.print(_table(task, bundles))
         for one in bundles:
+            if one.choice:
+                console.print(one.choice, soft_wrap=True, markup=False)
             for warning in one.warnings:
                 print_warning(console, warning)
     for bundles in of_precision.values():

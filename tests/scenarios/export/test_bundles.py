@@ -24,6 +24,13 @@ from sheafedge.scenarios.export.bundle_evidence import HELD_OUT, Evidence, decid
 from sheafedge.scenarios.export.bundles import ExportedBundle, QuantizationError, export_bundles
 from sheafedge.scenarios.export.export_source import ExportRequest, export_sources
 from sheafedge.scenarios.export.finished_run import FinishedRun, finished_run
+from sheafedge.scenarios.export.precision_choice import (
+    HERE,
+    AnswerTimes,
+    choosing_device,
+    measured_times,
+    modelled_times,
+)
 from sheafedge.scenarios.running.run import run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.terminal import cli
@@ -217,6 +224,87 @@ def test_the_command_writes_and_shows_what_was_asked_for(
     assert "is there already" in capsys.readouterr().err
 
 
+def timed(**seconds: float) -> Any:
+    """A clock that says how long an answer takes in every precision."""
+    return lambda sessions, _: AnswerTimes(HERE, {name: seconds[name] for name in sessions})
+
+
+def test_the_fastest_precision_is_chosen_and_the_bundle_says_so(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--clients", "1", "--quantize", "auto", "--no-zip", "--max-loss", "1")
+    for chosen, times in (
+        ("int8", timed(float32=3e-4, float16=2e-4, int8=1e-4)),
+        ("float16", timed(float32=3e-4, float16=2e-4, int8=4e-4)),
+        ("float32", timed(float32=2e-4, float16=1.95e-4, int8=4e-4)),  # too small a gain to lose digits for
+    ):
+        monkeypatch.setattr(bundles, "measured_times", times)
+        out = tmp_path / chosen
+        assert not command(monkeypatch, "export", str(folder), *arguments, "-o", str(out))
+        said = capsys.readouterr().out
+        (made,) = out.iterdir()
+        assert made.name == "beam_tracking-client-01" + ("" if chosen == "float32" else f"-{chosen}")
+        manifest = load_bundle(made, trial=None).manifest
+        assert manifest.precision == chosen
+        assert manifest.metrics["answer_ms"].keys() == {"where", "float32", "float16", "int8"}
+        assert f"{made.name}: {chosen} of float32 0." in said
+        assert "chosen by the time of an answer on this machine" in (made / "README.md").read_text()
+        assert "times as long as float32" not in said
+
+
+def test_a_precision_that_loses_too_much_is_not_chosen_however_fast(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(quantize, "int8_model", spoiled)
+    monkeypatch.setattr(bundles, "measured_times", timed(float32=3e-4, float16=4e-4, int8=1e-6))
+    arguments = ("--clients", "1", "--quantize", "auto", "--no-zip", "-o", str(tmp_path))
+    assert not command(monkeypatch, "export", str(folder), *arguments)
+    assert [path.name for path in tmp_path.iterdir()] == ["beam_tracking-client-01"]
+    assert "; int8 loses more than --max-loss 0.02" in capsys.readouterr().out
+
+
+def test_a_slower_model_of_fewer_bits_is_not_handed_out_without_a_warning(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--clients", "1", "--quantize", "int8", "--max-loss", "1", "--no-zip")
+    for slower, seconds in ((True, 6e-4), (False, 1e-4)):
+        monkeypatch.setattr(bundles, "measured_times", timed(float32=3e-4, int8=seconds))
+        assert not command(monkeypatch, "export", str(folder), *arguments, "-o", str(tmp_path / str(slower)))
+        said = " ".join(capsys.readouterr().out.split())
+        assert ("beam_tracking-client-01-int8 takes 2.00 times as long as float32" in said) is slower
+
+
+def test_a_device_is_asked_in_place_of_this_machine(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its profile: in models as small as these the fixed cost of int8 is more than its products save."""
+    arguments = ("--clients", "1", "--quantize", "auto", "--no-zip", "--max-loss", "1", "-o", str(tmp_path))
+    assert not command(monkeypatch, "export", str(folder), *arguments, "--device", "raspberry_pi_4")
+    assert "on raspberry_pi_4" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["beam_tracking-client-01"]
+    assert command(monkeypatch, "export", str(folder), *arguments, "--device", "edge_cpu") == 2
+    assert "--device must be one of intel_n100" in capsys.readouterr().err
+    assert command(monkeypatch, "export", str(folder), "--quantize", "auto", "--quantize", "int8") == 2
+    assert "stands alone" in capsys.readouterr().err
+
+
+def test_a_large_model_is_faster_in_8_bits_on_a_board_and_a_small_one_is_not() -> None:
+    device = choosing_device("raspberry_pi_5")
+    assert device is not None
+    sizes = {"float32": 4_000_000, "int8": 1_000_000}
+    assert modelled_times(device, 1e9, 1e6, sizes).fastest(sizes) == "int8"
+    assert modelled_times(device, 1e5, 1e3, {"float32": 40_000, "int8": 20_000}).fastest(["int8"]) == "float32"
+
+
+def test_times_of_an_answer_are_measured_for_every_precision(plain: list[ExportedBundle]) -> None:
+    bundle = load_bundle(plain[0].folder, trial=None)
+    sample = {name: rows[:1] for name, rows in bundle.samples.items()}
+    found = measured_times({"float32": bundle.session, "int8": bundle.session}, sample)
+    assert found.where == HERE
+    assert set(found.seconds) == {"float32", "int8"}
+    assert all(seconds > 0.0 for seconds in found.seconds.values())
+
+
 def test_several_precisions_of_a_client_are_written_together_or_not_at_all(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -350,7 +438,9 @@ def test_a_precision_has_one_name_whatever_the_spelling() -> None:
         "float16",
         "int8",
     ]
-    with pytest.raises(ConfigError, match=r"--quantize must be one of float32, float16, int8 \(or none, fp16\), got"):
+    with pytest.raises(
+        ConfigError, match=r"--quantize must be one of float32, float16, int8 \(or none, fp16\) or auto, got"
+    ):
         ExportRequest(precision="int4")
 
 
