@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..contracts import ConfigError
 from .pedestrians import crossers, walkers
 from .scene import Array, Facade, Kind, Scene, Surroundings
 from .street_settings import StreetSettings
-from .tracks import Index, Slots, Tracks
+from .tracks import Index, Slots, Tracks, Way
 from .traffic import vehicles
 
 #: A tracked car carries its antenna this far above its roof.
@@ -32,6 +33,11 @@ class StreetWorld:
         user: "kerb": the user stands on the far kerb; "car": one car after the other is the user.
         passes_s: [n_passes, 2] first and last instant of each tracked car inside the sector; none with a user on the
             kerb. Passes do not overlap; between them there is nothing to track.
+
+    Args:
+        settings, duration_s, user: as above.
+        draws: random stream of all movement.
+        ways: vehicles and people in the place of drawn ones; for a user on the kerb.
     """
 
     def __init__(
@@ -40,10 +46,18 @@ class StreetWorld:
         draws: np.random.Generator,
         duration_s: float,
         user: Literal["kerb", "car"] = "kerb",
+        ways: Sequence[Way] | None = None,
     ) -> None:
         if not 0.0 < duration_s < np.inf:
             raise ConfigError(f"duration_s must be a positive number of seconds, got {duration_s}")
         self.settings, self.duration_s, self.user = settings, float(duration_s), user
+        self._tracks = Tracks.of(self._drawn_ways(draws) if ways is None else ways)
+        self._slots = Slots(self._tracks, 0.0, duration_s)
+        self._surroundings = _surroundings(settings)
+        self._pass_track, self.passes_s = self._tracked_cars() if user == "car" else _no_passes()
+
+    def _drawn_ways(self, draws: np.random.Generator) -> list[Way]:
+        settings, duration_s = self.settings, self.duration_s
         # One stream each: more people on a kerb do not change the vehicles of any lane.
         *lane_draws, near_draws, far_draws, crossing_draws = draws.spawn(settings.n_lanes + 3)
         lanes = [list(vehicles(settings, lane, stream, duration_s)) for lane, stream in enumerate(lane_draws)]
@@ -53,10 +67,7 @@ class StreetWorld:
             # Last, because they wait for gaps between the vehicles.
             *crossers(settings, lanes, crossing_draws, duration_s),
         ]
-        self._tracks = Tracks.of([way for lane in lanes for way in lane] + people)
-        self._slots = Slots(self._tracks, 0.0, duration_s)
-        self._surroundings = _surroundings(settings)
-        self._pass_track, self.passes_s = self._tracked_cars() if user == "car" else _no_passes()
+        return [way for lane in lanes for way in lane] + people
 
     @property
     def n_boxes(self) -> int:

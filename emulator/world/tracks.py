@@ -93,6 +93,46 @@ class Tracks:
         return center, np.concatenate([velocity, np.zeros((*track.shape, 1))], axis=-1)
 
 
+#: Points (x, y) with a x + b y <= c, as (a, b, c).
+HalfPlane = tuple[float, float, float]
+
+
+def rectangle(x_m: tuple[float, float], y_m: tuple[float, float]) -> list[HalfPlane]:
+    """Lowest and highest x and y -> half-planes whose common part is the rectangle."""
+    return [(-1.0, 0.0, -x_m[0]), (1.0, 0.0, x_m[1]), (0.0, -1.0, -y_m[0]), (0.0, 1.0, y_m[1])]
+
+
+def times_within(knot_s: Array, knot_m: Array, region: Sequence[HalfPlane]) -> list[tuple[float, float]]:
+    """Stretches of time that a way spends in a convex region.
+
+    Args:
+        knot_s, knot_m: [K], [K, 2] instants, ascending, and places.
+        region: half-planes that it is the common part of.
+
+    Returns:
+        First and last instant of every stretch, in order; those of no length are left out.
+    """
+    enters, leaves = np.zeros(len(knot_s) - 1), np.ones(len(knot_s) - 1)
+    for a, b, c in region:
+        off = knot_m @ np.array([a, b]) - c
+        before, after = off[:-1], off[1:]
+        share = before / np.where(before == after, 1.0, before - after)
+        enters = np.where((before > 0.0) & (after <= 0.0), np.maximum(enters, share), enters)
+        leaves = np.where((before <= 0.0) & (after > 0.0), np.minimum(leaves, share), leaves)
+        leaves = np.where((before > 0.0) & (after > 0.0), -1.0, leaves)
+    stretches: list[tuple[float, float]] = []
+    for leg in np.flatnonzero(enters < leaves).tolist():
+        begin_s, end_s = float(knot_s[leg]), float(knot_s[leg + 1])
+        first_s = begin_s + (end_s - begin_s) * float(enters[leg])
+        # exactly the knot where the whole leg is inside: then the next leg goes on from the same instant
+        last_s = end_s if leaves[leg] == 1.0 else begin_s + (end_s - begin_s) * float(leaves[leg])
+        if stretches and stretches[-1][1] == first_s:
+            first_s = stretches.pop()[0]
+        if last_s > first_s:
+            stretches.append((first_s, last_s))
+    return stretches
+
+
 class Slots:
     """Assignment of tracks to columns of a scene: a track keeps one column from its start to its end.
 

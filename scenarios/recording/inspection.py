@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -12,11 +13,12 @@ from numpy.typing import NDArray
 
 from ...datasets.recordings.recording_layout import Field
 from ...datasets.recordings.recording_reader import RecordedStation, RecordingReader
-from ...emulator.contracts import MODALITY_SPECS, ConfigError, Modality
+from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modality
 from ...emulator.modalities import has_images
 from ...emulator.sensors.camera import pixels_of
 from ..schema.world_section import WorldFile, parse_world
 from .recorded_site import RecordedSite
+from .track_ways import tracks_digest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -207,10 +209,16 @@ def _moments(station: RecordedStation) -> tuple[slice, list[int]]:
 
 
 def _world_file(reader: RecordingReader) -> WorldFile | None:
-    """The world that made a recording; None for one that was imported."""
+    """The world that made a recording; None for one that was imported, or whose file of tracks is another one now."""
     if reader.description.seed is None:
         return None
-    return parse_world(reader.description.scenario, str(reader.path))
+    file = parse_world(reader.description.scenario, str(reader.path))
+    if file.section.tracks.file:
+        recorded = {station.geometry.get("tracks_sha256") for station in reader.base_stations}
+        with suppress(DataError):
+            return file if recorded == {tracks_digest(file.section.tracks)} else None
+        return None
+    return file
 
 
 def _from_world(file: WorldFile, station: RecordedStation, rows: slice, moments: list[int]) -> Figure:

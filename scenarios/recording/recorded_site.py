@@ -25,6 +25,7 @@ from ...emulator.world.street import BETWEEN_SEQUENCES, StreetWorld
 from ...emulator.world.street_settings import StreetSettings
 from ...emulator.world.weather import CLEAR
 from ..schema.world_section import ON_REQUEST, CodebookSection, WorldFile, WorldSection
+from .track_ways import track_ways, tracks_digest
 
 #: Multiples of this, modulo 1, spread any number of base stations evenly: which ones record at night.
 GOLDEN_RATIO = 0.618_033_988_749_894_9
@@ -121,6 +122,8 @@ class RecordedSite:
         }
         if isinstance(settings, StreetSettings):
             geometry["user"] = section.user
+            if section.tracks.file:
+                geometry["tracks_sha256"] = tracks_digest(section.tracks)
             if section.user == "kerb":
                 geometry["user_m"] = [settings.user_x_m, settings.user_y_m, settings.user_height_m]
         return geometry
@@ -141,7 +144,8 @@ def _world(file: WorldFile, index: int) -> tuple[str, StreetWorld | SkyWorld]:
         varied = tracked_street if section.user == "car" else site_street
         street = varied(index, named_stream(file.seed, "world", index, "site"), street)
     name = f"{street.n_lanes}-lane street, {street.user_y_m:.0f} m"
-    return name, StreetWorld(street, movement, section.duration_s, section.user)
+    ways = track_ways(section.tracks, street, index, section.duration_s) if section.tracks.file else None
+    return name, StreetWorld(street, movement, section.duration_s, section.user, ways)
 
 
 def _gps(file: WorldFile, index: int) -> GpsSettings:

@@ -21,6 +21,7 @@ from ...emulator.whole_file import replacing
 from ...version import __version__
 from ..schema.world_section import WorldFile, WorldSection
 from .record import Progress, record_world
+from .track_ways import tracks_digest
 
 CACHE_VARIABLE = "SHEAFEDGE_CACHE"
 #: File name and content of a recording.
@@ -39,9 +40,12 @@ _SOURCES = (
     "datasets/recordings/recording_layout.py",
     "datasets/recordings/recording_writer.py",
     "datasets/power_blockage.py",
+    "datasets/tracks/*.py",
     "scenarios/recording/record.py",
     "scenarios/recording/recorded_site.py",
     "scenarios/recording/site_sensors.py",
+    "scenarios/recording/track_ways.py",
+    "scenarios/schema/tracks_section.py",
     "scenarios/schema/world_section.py",
 )
 #: What lies among them and only links use: a change there leaves recordings as they are.
@@ -149,6 +153,8 @@ def recording_key(section: WorldSection, seed: int) -> str:
         "hdf5": h5py.version.info,
         "code": code_hash(),
     }
+    if section.tracks.file:
+        facts["tracks"] = tracks_digest(section.tracks)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 

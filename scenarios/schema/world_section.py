@@ -6,6 +6,7 @@ A world is the table `[world]` of a scenario file, or of a file of its own, besi
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from ...emulator.world.weather import CLEAR, Weather
 from ..scenario_files.layered_file import LayeredFile, read_layers
 from .section import Probability, Section
 from .toml_file import parsed_toml
+from .tracks_section import TracksSection
 from .wording import one_sentence, shown
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
@@ -104,6 +106,7 @@ class WorldSection(Section):
         night_share: share of base stations that record at night.
         weather: rain and fog: LiDAR reaches less far, images have less contrast, radio waves are attenuated.
         street, sky: where they stand; the one of `kind` counts.
+        tracks: vehicles and people of streets out of a file.
         lidar, camera, gps, radar: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy
             by default.
     """
@@ -123,6 +126,7 @@ class WorldSection(Section):
     weather: Weather = CLEAR
     street: StreetSettings = StreetSettings()
     sky: SkySettings = SkySettings()
+    tracks: TracksSection = TracksSection()
     lidar: LidarSettings = LidarSettings()
     camera: CameraSettings = CameraSettings()
     gps: GpsSettings = GpsSettings()
@@ -147,7 +151,27 @@ class WorldSection(Section):
             )
         if len(set(self.sensors)) < len(self.sensors):
             raise ConfigError(f"world.sensors names a sensor twice: {', '.join(self.sensors)}; name each once")
+        if self.tracks.file:
+            self._check_tracks()
         return self
+
+    def _check_tracks(self) -> None:
+        needed: Mapping[str, tuple[object, object]] = {
+            "kind": (self.kind, "street"),
+            "user": (self.user, "kerb"),
+            "vary_sites": (self.vary_sites, False),
+        }
+        for name, (value, only) in needed.items():
+            if value != only:
+                raise ConfigError(
+                    f"world.tracks.file goes with world.{name} = {json.dumps(only)} alone, got {json.dumps(value)}; set"
+                    " it so, or leave the file out"
+                )
+        if len(self.tracks.places) not in {1, self.n_sites}:
+            raise ConfigError(
+                f"world.tracks.places must have one place, or one for each of world.n_sites = {self.n_sites}, got"
+                f" {len(self.tracks.places)}"
+            )
 
     @property
     def recorded(self) -> tuple[Modality, ...]:
@@ -203,6 +227,7 @@ class WorldFile:
         left_out = {str(modality) for modality in ON_REQUEST.difference(self.section.recorded)}
         if self.section.weather == CLEAR:
             left_out.add("weather")
+        left_out |= set() if self.section.tracks.file else {"tracks"}
         world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
 

@@ -37,6 +37,7 @@ from attacks.file_attacks import (
     write_recording,
 )
 from attacks.path_attacks import harm_paths, read_paths, write_sound_paths
+from attacks.track_attacks import harm_sumo, harm_table, read_sumo, read_table, write_sound_tracks
 from rich.console import Console
 from sheafedge.datasets.deepsense.deepsense_folder import import_deepsense
 from sheafedge.datasets.deepsense.deepsense_radar import read_radar_map
@@ -487,6 +488,8 @@ TARGETS = {
         _read_recording,
     ),
     "paths of ray tracers": Target(write_sound_paths, harm_paths, read_paths),
+    "tracks of SUMO": Target(write_sound_tracks, harm_sumo, read_sumo),
+    "tables of tracks": Target(write_sound_tracks, harm_table, read_table),
     "link traces": Target(_write_traces, _harm_traces, _read_traces),
     "receptions": Target(_write_receptions, _harm_receptions, _read_receptions),
     "DeepSense folders": Target(_write_deepsense, _harm_deepsense, _read_deepsense),

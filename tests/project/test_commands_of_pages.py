@@ -92,7 +92,11 @@ def recordings_of_the_page() -> None:
 
 
 def worlds_of_the_page() -> None:
-    Path("street.toml").write_text(blocks("bring_your_world.md", "toml")[0])
+    traffic, street = blocks("bring_your_world.md", "toml")
+    Path("traffic.toml").write_text(traffic)
+    Path("traffic.toml").write_text(short("blockage_traffic", "traffic.toml"))
+    Path("street.toml").write_text(street)
+    exec(blocks("bring_your_world.md", "python")[0], {})  # noqa: S102 - writes mine.csv
 
 
 def plugins_of_the_page() -> None:

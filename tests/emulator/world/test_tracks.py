@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sheafedge.emulator.world.scene import Kind
-from sheafedge.emulator.world.tracks import Slots, Tracks, Way
+from sheafedge.emulator.world.tracks import Slots, Tracks, Way, rectangle, times_within
 
 SIZE_M = (0.4, 0.4, 1.7)
 LAST_S = 50.0
@@ -55,3 +57,23 @@ def test_a_street_without_anybody_has_no_columns() -> None:
     center, velocity = tracks.motion_at(track, np.arange(3.0)[:, None])
     assert present.shape == (3, 0)
     assert center.shape == velocity.shape == (3, 0, 3)
+
+
+@given(
+    places=st.lists(st.tuples(st.floats(-20, 20), st.floats(-20, 20)), min_size=2, max_size=8),
+    x_m=st.tuples(st.floats(-9, -1), st.floats(1, 9)),
+    y_m=st.tuples(st.floats(-9, -1), st.floats(1, 9)),
+)
+def test_times_within_a_rectangle_are_those_at_which_the_place_lies_in_it(
+    places: list[tuple[float, float]], x_m: tuple[float, float], y_m: tuple[float, float]
+) -> None:
+    knot_s, knot_m = np.arange(len(places), dtype=float), np.array(places)
+    stretches = times_within(knot_s, knot_m, rectangle(x_m, y_m))
+    assert all(begin < end for begin, end in stretches)
+    assert all(one[1] < other[0] for one, other in pairwise(stretches))
+    at_s = np.linspace(0.0, len(places) - 1.0, 301)
+    x, y = (np.interp(at_s, knot_s, knot_m[:, axis]) for axis in (0, 1))
+    off_m = np.max([x_m[0] - x, x - x_m[1], y_m[0] - y, y - y_m[1]], axis=0)
+    within = np.any([(begin <= at_s) & (at_s <= end) for begin, end in stretches] or [np.zeros(301, bool)], axis=0)
+    clear = np.abs(off_m) > 1e-6  # on the border either is right
+    assert (within == (off_m < 0.0))[clear].all()
