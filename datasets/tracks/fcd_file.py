@@ -9,6 +9,7 @@ Source: SUMO user documentation, Simulation/Output/FCDOutput; the schema is data
 from __future__ import annotations
 
 import gzip
+import os
 import zlib
 from collections.abc import Mapping
 from io import BufferedIOBase
@@ -23,8 +24,8 @@ from .track_table import MOST_M, MOST_S, TrackCollector, TrackTable, TrackWindow
 #: Bytes that are parsed at once; an element of SUMO has some hundred.
 PIECE_BYTES = 1 << 18
 MOST_ELEMENT_BYTES = 1 << 20
-#: Bytes of a file, unpacked: a day of a large city.
-MOST_BYTES = 1 << 36
+#: A packed file that unpacks to more than the first may be at most so many times smaller; those of SUMO are 10 to 20.
+UNPACKED_BYTES, MOST_UNPACKED = 1 << 26, 200
 MOST_DEPTH = 16
 _PEOPLE = {"vehicle": False, "person": True}
 
@@ -44,10 +45,11 @@ def read_fcd(path: Path, window: TrackWindow) -> TrackTable:
     try:
         with open_regular(path) as raw:
             if path.suffix == ".gz":
+                most_bytes = max(UNPACKED_BYTES, MOST_UNPACKED * os.fstat(raw.fileno()).st_size)
                 with gzip.GzipFile(fileobj=raw) as unpacked:
-                    parsing.read(unpacked)
+                    parsing.read(unpacked, most_bytes)
             else:
-                parsing.read(raw)
+                parsing.read(raw, os.fstat(raw.fileno()).st_size)
     except FileNotFoundError:
         raise DataError(f"no tracks at {shown(path)}; give world.tracks.file the path of a file") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -75,15 +77,18 @@ class _Parsing:
         self._parser.StartDoctypeDeclHandler = self._has_doctype
         self._parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
 
-    def read(self, stream: BufferedIOBase | BinaryIO) -> None:
+    def read(self, stream: BufferedIOBase | BinaryIO, most_bytes: int) -> None:
         """Parse to the end, or to the end of the window."""
         n_bytes = 0
         try:
             while piece := stream.read(PIECE_BYTES):
                 n_bytes += len(piece)
                 self._parser.Parse(piece, False)
-                if n_bytes > MOST_BYTES:
-                    raise DataError(f"{shown(self._path)} has over {MOST_BYTES >> 30} GB; cut it")
+                if n_bytes > most_bytes:
+                    raise DataError(
+                        f"{shown(self._path)} unpacks to over {MOST_UNPACKED} times its size, which no floating-car data"
+                        " does; pack it again"
+                    )
                 # of an element that does not end, expat would keep everything
                 if n_bytes - max(self._parser.CurrentByteIndex, 0) > PIECE_BYTES + MOST_ELEMENT_BYTES:
                     raise DataError(

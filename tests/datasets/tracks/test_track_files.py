@@ -140,6 +140,8 @@ def test_packed_files_that_are_none_are_refused(tmp_path: Path) -> None:
     packed = gzip.compress(FCD.encode())
     assert "cannot be unpacked" in refusal(tmp_path, packed[:60], "tracks.xml.gz")
     assert "cannot be unpacked" in refusal(tmp_path, FCD, "tracks.xml.gz")
+    bomb = gzip.compress(b"<fcd-export>" + b" " * (1 << 27), 9)
+    assert "unpacks to over 200 times its size" in refusal(tmp_path, bomb, "tracks.xml.gz")
 
 
 @pytest.mark.parametrize(
