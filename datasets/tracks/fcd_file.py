@@ -86,8 +86,8 @@ class _Parsing:
                 self._parser.Parse(piece, False)
                 if n_bytes > most_bytes:
                     raise DataError(
-                        f"{shown(self._path)} unpacks to over {MOST_UNPACKED} times its size, which no floating-car data"
-                        " does; pack it again"
+                        f"{shown(self._path)} unpacks to over {MOST_UNPACKED} times its size, which tracks do not; pack"
+                        " it again"
                     )
                 # of an element that does not end, expat would keep everything
                 if n_bytes - max(self._parser.CurrentByteIndex, 0) > PIECE_BYTES + MOST_ELEMENT_BYTES:

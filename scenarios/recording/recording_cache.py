@@ -45,7 +45,6 @@ _SOURCES = (
     "scenarios/recording/recorded_site.py",
     "scenarios/recording/site_sensors.py",
     "scenarios/recording/track_ways.py",
-    "scenarios/schema/tracks_section.py",
     "scenarios/schema/world_section.py",
 )
 #: What lies among them and only links use: a change there leaves recordings as they are.

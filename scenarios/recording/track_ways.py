@@ -21,7 +21,7 @@ from ...emulator.regular_file import open_regular, quoted, reason, shown
 from ...emulator.world.street_settings import StreetSettings
 from ...emulator.world.track_classes import TRACK_CLASSES, TrackClass, class_of
 from ...emulator.world.tracks import HalfPlane, Way, rectangle, times_within
-from ..schema.tracks_section import TracksSection
+from ..schema.world_section import TracksSection
 
 Array = NDArray[np.float64]
 
@@ -85,11 +85,14 @@ def tracks_digest(section: TracksSection) -> str:
     Raises:
         DataError: it cannot be read.
     """
+    digest = hashlib.sha256()
     try:
         with open_regular(section.path) as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+            while piece := stream.read(1 << 20):
+                digest.update(piece)
     except OSError as error:
         raise DataError(f"no tracks at {shown(section.path)} ({reason(error)}); set world.tracks.file") from None
+    return digest.hexdigest()
 
 
 def _check_clock(table: TrackTable, start_s: float, duration_s: float) -> None:
@@ -157,7 +160,7 @@ def _ways(course: _Course, piece: slice, street: StreetSettings) -> list[Way]:
     length_m, width_m, height_m = course.boxes.size_m
     size_m = (length_m, width_m, height_m) if course.along_x[piece.start] else (width_m, length_m, height_m)
     time_s, center_m = _without_repeats(course.time_s[piece], course.center_m[piece])
-    ways = []
+    ways: list[Way] = []
     for begin_s, end_s in times_within(time_s, center_m, _street_region(street, size_m)):
         inside = (time_s > begin_s) & (time_s < end_s)
         at_s = np.concatenate([[begin_s], time_s[inside], [end_s]])

@@ -25,13 +25,15 @@ from ...emulator.sensors.radar import RadarSettings
 from ...emulator.world.sky import SkySettings
 from ...emulator.world.street_settings import StreetSettings
 from ...emulator.world.weather import CLEAR, Weather
+from ...emulator.world.track_classes import TrackClassName
 from ..scenario_files.layered_file import LayeredFile, read_layers
 from .section import Probability, Section
 from .toml_file import parsed_toml
-from .tracks_section import TracksSection
 from .wording import one_sentence, shown
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
+#: Folder of the tracks that come with the package.
+SHIPPED_TRACKS = SHIPPED / "tracks"
 
 #: Worlds that need no file.
 WORLDS: Mapping[str, Mapping[str, Any]] = {"street": {"kind": "street"}, "sky": {"kind": "sky"}}
@@ -44,6 +46,7 @@ STREET_SENSORS: tuple[Modality, ...] = ("lidar", "camera", "rf")
 SKY_SENSORS: tuple[Modality, ...] = ("camera", "rf", "gps")
 #: Sensors that no world records unless they are named; a world that does not name them says nothing of them.
 ON_REQUEST = frozenset(modality for modality in SENSED_MODALITIES if MODALITY_SPECS[modality].on_request)
+_Finite = Annotated[float, Field(ge=-1e8, le=1e8)]
 
 
 class CodebookSection(Section):
@@ -86,6 +89,39 @@ class SweepSection(Section):
     nan_row_share: Probability = 0.0
     n_subcarriers: Annotated[int, Field(ge=1, le=100_000)] = 64
     bandwidth_hz: Annotated[float, Field(gt=0.0, le=1e11)] = 100e6
+
+
+class TracksSection(Section):
+    """Vehicles and people of a street out of a file, in the place of those that are drawn.
+
+    Attributes:
+        file: floating-car data of SUMO (`.xml`, `.xml.gz`), or a table (`.csv`) with the columns time_s, id, kind, x_m,
+            y_m, heading_deg; a name that ships, such as "two_lanes"; empty: traffic is drawn at random.
+        start_s: instant of the file's clock at which the recording begins.
+        places: where base stations stand in coordinates of the file, and where they face: x in m, y in m, and degrees
+            clockwise from the file's +y; one for each, or one for all.
+        classes: names of types in the file, and the class of SUMO whose size and kind they have.
+    """
+
+    file: Annotated[str, Field(max_length=4096)] = ""
+    start_s: Annotated[float, Field(ge=-1e9, le=1e10)] = 0.0
+    places: Annotated[
+        tuple[tuple[_Finite, _Finite, _Finite], ...],
+        Field(min_length=1, max_length=1000, examples=["places = [[120.0, 48.5, 90.0]]"]),
+    ] = ((0.0, 0.0, 0.0),)
+    classes: Annotated[
+        dict[str, TrackClassName], Field(max_length=1000, examples=['classes = { gas = "passenger" }'])
+    ] = Field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """File of the tracks: the one that ships, if it is named so."""
+        shipped = SHIPPED_TRACKS / f"{self.file}.xml.gz"
+        return shipped if Path(self.file).name == self.file and shipped.is_file() else Path(self.file)
+
+    def place(self, index: int) -> tuple[float, float, float]:
+        """Place of a base station by its number."""
+        return self.places[index if len(self.places) > 1 else 0]
 
 
 class WorldSection(Section):

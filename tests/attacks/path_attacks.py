@@ -15,7 +15,7 @@ from sheafedge.scenarios.recording.recorded_site import RecordedSite
 from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
 
 PATHS, OUT = "paths.h5", "road.h5"
-_WORLD = WorldSection.model_validate(
+WORLD = WorldSection.model_validate(
     {"n_sites": 1, "duration_s": 4.0, "vary_sites": False, "sensors": ("rf",), "codebook": {"n_beams": 8}}
 )
 _FLAT = ("gain", "delay_s", "arrival_zenith_rad", "arrival_azimuth_rad", "interactions")
@@ -23,8 +23,8 @@ _FLAT = ("gain", "delay_s", "arrival_zenith_rad", "arrival_azimuth_rad", "intera
 
 def write_sound_paths(folder: Path) -> None:
     """Direct paths, and one longer path of every second frame."""
-    site = RecordedSite.of(WorldFile(_WORLD, 0), 0)
-    time_s = site.instants(np.arange(_WORLD.n_ticks))[1]
+    site = RecordedSite.of(WorldFile(WORLD, 0), 0)
+    time_s = site.instants(np.arange(WORLD.n_ticks))[1]
     scene = site.scene(time_s)
     across_m = scene.user_m - scene.base_station_m
     counts = 1 + np.arange(len(time_s)) % 2
@@ -32,7 +32,7 @@ def write_sound_paths(folder: Path) -> None:
     length_m = np.linalg.norm(across_m, axis=1)[frame] + np.where(np.diff(frame, prepend=-1) == 0, 5.0, 0.0)
     write_paths(
         folder / PATHS,
-        _WORLD.carrier_hz,
+        WORLD.carrier_hz,
         [
             {
                 "time_s": time_s,
@@ -61,7 +61,7 @@ def harm_paths(folder: Path, draws: Draws) -> None:
 def read_paths(folder: Path) -> str:
     """The whole import: a recording with sound powers, or no file at all."""
     try:
-        record_world(_WORLD, 0, folder / OUT, threads=0, paths=folder / PATHS)
+        record_world(WORLD, 0, folder / OUT, threads=0, paths=folder / PATHS)
     finally:
         left = sorted(one.name for one in folder.iterdir() if one.name not in {PATHS, OUT})
     with RecordingReader(folder / OUT) as reader:

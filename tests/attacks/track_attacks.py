@@ -123,9 +123,9 @@ def read_table(folder: Path) -> str:
     return _recorded(folder, folder / _TABLE)
 
 
-def _recorded(folder: Path, tracks: Path) -> str:
-    before = {one.name for one in folder.iterdir()}
-    section = WorldSection.model_validate(
+def tracked_world(tracks: Path) -> WorldSection:
+    """A short world whose traffic is a file."""
+    return WorldSection.model_validate(
         {
             "n_sites": 1,
             "duration_s": 4.0,
@@ -135,8 +135,12 @@ def _recorded(folder: Path, tracks: Path) -> str:
             "tracks": {"file": str(tracks), "start_s": 1.0},
         }
     )
+
+
+def _recorded(folder: Path, tracks: Path) -> str:
+    before = {one.name for one in folder.iterdir()}
     try:
-        record_world(section, 0, folder / OUT, threads=0)
+        record_world(tracked_world(tracks), 0, folder / OUT, threads=0)
     finally:
         left = sorted({one.name for one in folder.iterdir()} - before - {OUT})
     with RecordingReader(folder / OUT) as reader:
