@@ -24,8 +24,8 @@ from ...emulator.sensors.lidar import LidarSettings
 from ...emulator.sensors.radar import RadarSettings
 from ...emulator.world.sky import SkySettings
 from ...emulator.world.street_settings import StreetSettings
-from ...emulator.world.weather import CLEAR, Weather
 from ...emulator.world.track_classes import TrackClassName
+from ...emulator.world.weather import CLEAR, Weather
 from ..scenario_files.layered_file import LayeredFile, read_layers
 from .section import Probability, Section
 from .toml_file import parsed_toml
