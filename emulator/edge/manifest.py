@@ -118,6 +118,9 @@ class OutputSpec:
         threshold: threshold of a binary logit.
         horizon_s: time from the sample to the instant that the answer is about; 0: it is about now.
         codebook: beam of the whole codebook that each label stands for; empty where labels are no beams.
+        temperature: what logits are divided by before they become probabilities; above 0.
+        prior_shift: what is added to the scaled logit of every label then, to undo weights of training; empty: nothing.
+            `label_probabilities` has the formula.
     """
 
     kind: OutputKind
@@ -126,12 +129,17 @@ class OutputSpec:
     threshold: float = 0.0
     horizon_s: float = 0.0
     codebook: tuple[int, ...] = ()
+    temperature: float = 1.0
+    prior_shift: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.labels) < 2 or (self.kind == "binary" and len(self.labels) != 2):
             raise BundleError(f"output: kind {self.kind} does not go with {len(self.labels)} labels")
         if self.codebook and len(self.codebook) != len(self.labels):
             raise BundleError(f"output: {len(self.codebook)} beams of the codebook for {len(self.labels)} labels")
+
+        if self.prior_shift and len(self.prior_shift) != len(self.labels):
+            raise BundleError(f"output: {len(self.prior_shift)} shifts for {len(self.labels)} labels")
 
     @property
     def n_outputs(self) -> int:

@@ -40,6 +40,8 @@ _LONGEST_LIST = 1 << 14
 _MOST_DIMENSIONS, _MOST_FRAMES = 8, 1 << 16
 #: Names that mean the same on every system and lead nowhere else.
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+#: Of a temperature, which divides logits, and of what is added to them: no training weighs classes by more.
+LOWEST_TEMPERATURE, MOST_SHIFT = 1e-3, 1e3
 _LARGEST = 1e300  # whole numbers of JSON can be larger than any float
 
 _Made = TypeVar("_Made")
@@ -251,6 +253,8 @@ _OUTPUT: Mapping[str, _Reader] = {
     "threshold": _number(-1e9),
     "horizon_s": _number(0.0),
     "codebook": _list(_whole(0)),
+    "temperature": _number(LOWEST_TEMPERATURE),
+    "prior_shift": _list(_number(-MOST_SHIFT)),
 }
 _MANIFEST: Mapping[str, _Reader] = {
     "name": _text,
@@ -260,7 +264,7 @@ _MANIFEST: Mapping[str, _Reader] = {
     "precision": _one_of(tuple(PRECISIONS)),
     "runtime": _object(Runtime, {"opset": _whole(1), "ir_version": _whole(1), "onnxruntime": _text}),
     "inputs": _list(_object(_input_spec, _INPUT, later=frozenset({"nothing"}))),
-    "output": _object(OutputSpec, _OUTPUT),
+    "output": _object(OutputSpec, _OUTPUT, later=frozenset({"temperature", "prior_shift"})),
     "flops": _number(0.0),
     "parameters": _whole(0),
     "trained": _named(_plain),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from ...emulator.edge.golden_samples import golden_file
 from ...emulator.edge.manifest import Golden, InputSpec, Manifest, OutputSpec, Runtime
@@ -18,6 +19,7 @@ from ...version import __version__
 from ..tasks.task_spec import Task
 from ..wiring.data import IMAGES
 from .bundle_evidence import Evidence
+from .calibration_fit import CalibrationScores, calibrated, prior_shift
 from .export_source import ExportRequest, ExportSource
 from .precision_choice import AnswerTimes
 
@@ -36,7 +38,8 @@ _LIMITS = """\
   replacement: measure it on your own rows.
 - Inputs are physical units, and normalization is inside. Frames must come at the rate of the table: a window of another
   rate is another input.
-- Logits are not calibrated probabilities.
+- Probabilities hold where labels are as frequent as where it was trained. `output.temperature` and `output.prior_shift`
+  make them of logits; labels are chosen by the logits alone.
 - `samples.npz` holds a few rows that this base station sensed. Treat the bundle as you treat its recordings."""
 
 
@@ -61,6 +64,7 @@ def bundle_manifest(
     model: onnx.ModelProto,
     shown: Evidence,
     golden: Golden,
+    logits: NDArray[np.float32],
     times: AnswerTimes | None = None,
 ) -> Manifest:
     """Manifest of the bundle of a client.
@@ -72,11 +76,13 @@ def bundle_manifest(
         model: ONNX model in this precision.
         shown: scores under every condition.
         golden: number and tolerance of the samples with expected answers.
+        logits: [n, n_outputs] what it answers to the held-out samples.
         times: times by which its precision was chosen; None: it was asked for.
     """
     run, member, data = source.run, source.member, source.data
     scenario, task = run.scenario, member.task
     baselines = task.baselines(data.train, data.test)
+    output, calibration = calibrated(_output(source), logits, data.test.label.astype(np.int64))
     trained: dict[str, str | int | float] = {
         "scenario": scenario.name,
         "algorithm": scenario.algorithm,
@@ -108,13 +114,17 @@ def bundle_manifest(
             onnxruntime=_FIRST_RUNTIME[model.ir_version],
         ),
         inputs=source.inputs,
-        output=_output(source),
+        output=output,
         flops=answer_flops(source.model),
         parameters=n_parameters(source.model),
         trained=trained,
-        metrics={**shown.as_metrics(), "baselines": baselines, **_speed(times)},
+        metrics={**shown.as_metrics(), "baselines": baselines, **_calibration(calibration), **_speed(times)},
         golden=golden,
     )
+
+
+def _calibration(scores: CalibrationScores | None) -> dict[str, Any]:
+    return {} if scores is None else {"calibration": scores.as_metrics()}
 
 
 def _speed(times: AnswerTimes | None) -> dict[str, Any]:
@@ -134,6 +144,11 @@ def _output(source: ExportSource) -> OutputSpec:
         meaning=outputs.meaning,
         horizon_s=test.n_after / source.data.rate_hz,
         codebook=() if binary else member.outputs(test),
+        prior_shift=prior_shift(
+            source.data.train.label.astype(np.int64),
+            len(outputs.labels),
+            balanced=source.run.scenario.training.class_weights == "balanced",
+        ),
     )
 
 
@@ -144,7 +159,7 @@ def model_card(manifest: Manifest, task: Task) -> str:
         f"# {manifest.name}": [_origin(manifest)],
         "## Inputs": list(_inputs(manifest)),
         "## Output": _output_lines(manifest),
-        "## How good it is": [held_out, "", *_figures(manifest, task)],
+        "## How good it is": [held_out, "", *_figures(manifest, task), *_calibrated(manifest)],
         "## Limits": [_LIMITS],
         "## Use": _use(manifest),
     }
@@ -238,6 +253,22 @@ def _figures(manifest: Manifest, task: Task) -> Iterator[str]:
     for name, scores in metrics["baselines"].items():
         cells = [column.form.format(scores[column.key]) if column.key in scores else "" for column in columns]
         yield "| " + " | ".join([f"no model: {name}", *cells, *["" for _ in extra]]) + " |"
+
+
+def _calibrated(manifest: Manifest) -> Iterator[str]:
+    """Lines on the probabilities, before and after."""
+    if not (found := manifest.metrics.get("calibration")):
+        return
+    yield ""
+    yield "| Probabilities | expected calibration error | Brier score |"
+    yield "|---|---|---|"
+    for title, key in (("softmax of the logits", "before"), ("as served", "after")):
+        yield f"| {title} | {found['ece'][key]:.3f} | {found['brier'][key]:.3f} |"
+    yield ""
+    yield (
+        f"Temperature {manifest.output.temperature:.3g}. Every half of the held-out samples is scored with the"
+        " temperature of the other half."
+    )
 
 
 def _conditions(metrics: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:

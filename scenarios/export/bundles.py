@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError, NodeId, SheafedgeError
 from ...emulator.edge.bundle import load_bundle, pack_bundle, write_bundle
@@ -142,6 +143,7 @@ class _Candidate:
     content: bytes
     session: OnnxSession
     shown: Evidence
+    logits: NDArray[np.float32]
 
 
 def _candidate(source: ExportSource, request: ExportRequest) -> _Candidate:
@@ -156,11 +158,13 @@ def _candidate(source: ExportSource, request: ExportRequest) -> _Candidate:
     content = model.SerializeToString()
     session = OnnxSession(content)
     if PRECISIONS[request.precision].is_trained:
-        shown = evidence(member.task, source.data.test, source.trained)
+        found = source.trained
+        shown = evidence(member.task, source.data.test, found)
     else:
-        shown = evidence(member.task, source.data.test, source.answers(session), source.trained)
+        found = source.answers(session)
+        shown = evidence(member.task, source.data.test, found, source.trained)
         _refuse_loss(name, shown, request)
-    return _Candidate(request, name, model, content, session, shown)
+    return _Candidate(request, name, model, content, session, shown, found[HELD_OUT])
 
 
 def _requested(source: ExportSource, request: ExportRequest, stage: Path) -> ExportedBundle:
@@ -209,7 +213,9 @@ def _made(
     """Bundle of one client and precision: written into the stage, and loaded from there as a check."""
     name, shown, request = one.name, one.shown, one.request
     samples, golden = golden_samples(source, one.session, shown)
-    manifest = bundle_manifest(source, request, name, one.model, shown, golden, times if is_chosen else None)
+    manifest = bundle_manifest(
+        source, request, name, one.model, shown, golden, one.logits, times if is_chosen else None
+    )
     files = {
         MODEL_FILE: one.content,
         SAMPLES_FILE: samples,

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ...contracts import PRESENT_NAME, Modality
 from ..bundle import Bundle
 from ..frame_packets import FrameRefused
-from ..manifest import InputSpec, OutputSpec
+from ..label_probabilities import decided_labels, label_probabilities
+from ..manifest import InputSpec
 from .stream_windows import Sample
 
 
@@ -158,32 +159,16 @@ class ServedModel:
             raise FrameRefused("failed", f"the model failed: {str(error).splitlines()[0][:200]}") from None
         if not np.isfinite(logits).all():
             raise FrameRefused("failed", "the model's logits are not finite; export it again")
+        labels, probabilities = (of(logits, self.manifest.output) for of in (decided_labels, label_probabilities))
         return [
-            self._answer_of(logits[row].astype(np.float64), None if shares is None else shares[row])
+            ModelAnswer(
+                int(labels[row]),
+                probabilities[row].tolist(),
+                logits[row].astype(np.float64).tolist(),
+                {} if shares is None else dict(zip(self.manifest.modalities, map(float, shares[row]), strict=True)),
+            )
             for row in range(len(samples))
         ]
-
-    def _answer_of(self, logits: NDArray[np.float64], shares: NDArray[np.float32] | None) -> ModelAnswer:
-        label_index, probabilities = decided(logits, self.manifest.output)
-        attention = {} if shares is None else dict(zip(self.manifest.modalities, map(float, shares), strict=True))
-        return ModelAnswer(label_index, probabilities.tolist(), logits.tolist(), attention)
-
-
-def decided(logits: NDArray[np.float64], output: OutputSpec) -> tuple[int, NDArray[np.float64]]:
-    """Chosen label, and the probabilities [n_labels] of all labels.
-
-    >>> decided(np.array([0.0]), OutputSpec("binary", ("clear", "blocked"), "blockage"))
-    (0, array([0.5, 0.5]))
-
-    Args:
-        logits: [n_outputs].
-        output: meaning of the logits.
-    """
-    if output.kind == "binary":
-        second = 0.5 * (1.0 + np.tanh(0.5 * logits[0]))  # the logistic function, which cannot overflow so
-        return int(logits[0] > output.threshold), np.array([1.0 - second, second])
-    weights = np.exp(logits - logits.max())  # the largest is 1, so that none overflows
-    return int(logits.argmax()), weights / weights.sum()
 
 
 def _window(sample: Sample, spec: InputSpec) -> NDArray[np.float32]:

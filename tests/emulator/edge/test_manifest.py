@@ -81,6 +81,9 @@ def test_no_field_may_be_missing(where: tuple[Any, ...], name: str) -> None:
     if name == "nothing":  # earlier releases did not write it
         assert read_manifest(text).inputs[where[1]].nothing is None
         return
+    if name in ("temperature", "prior_shift"):  # likewise
+        assert read_manifest(text).output == tiny_manifest().output
+        return
     with pytest.raises(BundleError, match=r"format|version|missing"):
         read_manifest(text)
 
@@ -241,3 +244,19 @@ def test_a_sample_must_be_made_of_its_frames() -> None:
 def test_logits_are_one_for_two_labels_or_one_each() -> None:
     assert OutputSpec("binary", ("clear", "blocked"), "").n_outputs == 1
     assert OutputSpec("classes", ("clear", "blocked"), "").n_outputs == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("temperature", 0.0, "temperature must be a finite number"),
+        ("temperature", "warm", "temperature must be a finite number"),
+        ("prior_shift", [0.0], "1 shifts for"),
+        ("prior_shift", [-1e9, 0.0], "prior_shift must be a finite number"),
+    ],
+)
+def test_an_impossible_correction_of_probabilities_is_refused(
+    manifest: Manifest, name: str, value: object, said: str
+) -> None:
+    with pytest.raises(BundleError, match=said):
+        read_manifest(changed(manifest, ("output",), lambda output: output.__setitem__(name, value)))

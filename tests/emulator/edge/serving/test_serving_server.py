@@ -43,9 +43,10 @@ from sheafedge.emulator.edge.frame_packets import (
 from sheafedge.emulator.edge.golden_samples import golden_file
 from sheafedge.emulator.edge.manifest import Manifest
 from sheafedge.emulator.edge.onnx_session import OnnxSession
-from sheafedge.emulator.edge.serving.answering import decided
+from sheafedge.emulator.edge.serving.answering import ServedModel
 from sheafedge.emulator.edge.serving.server import Server
 from sheafedge.emulator.edge.serving.serving_settings import ServingSettings
+from sheafedge.emulator.edge.serving.stream_windows import Sample
 from sheafedge.emulator.network.transport.curve_keys import make_keys, read_keys
 from sheafedge.emulator.network.transport.errors import TransportError
 from sheafedge.emulator.network.transport.packets import Packet
@@ -430,25 +431,17 @@ def plain_bundle(folder: Path, manifest: Manifest) -> Path:
     return folder
 
 
-def test_probabilities_are_those_of_the_logits() -> None:
-    binary, classes = MANIFEST.output, tiny_manifest(kind="classes").output
-    for logit in (-800.0, -1.0, 0.0, 2.5, 800.0):
-        label, probabilities = decided(np.array([logit]), binary)
-        assert label == int(logit > 0)
-        assert probabilities[1] == pytest.approx(1 / (1 + np.exp(-logit)) if abs(logit) < 100 else float(logit > 0))
-    logits = np.array([1000.0, 999.0, *[-1000.0] * 6])
-    label, probabilities = decided(logits, classes)
-    assert label == 0
-    assert probabilities[:2] == pytest.approx([1 / (1 + np.exp(-1)), 1 / (1 + np.exp(1))])
-    assert probabilities.sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("threshold", "labels"), [(0.0, [0, 1, 1]), (2.0, [0, 0, 1]), (-2.0, [1, 1, 1])])
-def test_a_threshold_decides_the_label_and_not_the_probability(threshold: float, labels: list[int]) -> None:
-    output = replace(MANIFEST.output, threshold=threshold)
-    decisions = [decided(np.array([logit]), output) for logit in (-1.0, 1.0, 3.0)]
-    assert [label for label, _ in decisions] == labels
-    assert [shares[1] for _, shares in decisions] == pytest.approx([1 / (1 + np.exp(-x)) for x in (-1.0, 1.0, 3.0)])
+def test_an_answer_states_the_probability_of_its_manifest(blockage: Path, tmp_path: Path) -> None:
+    """The label is that of the logit; temperature and prior move the probability alone."""
+    bundle = load_bundle(blockage, trial=None)
+    shifted = replace(bundle.manifest.output, temperature=2.0, prior_shift=(0.0, -3.0))
+    made = replace(bundle, manifest=replace(bundle.manifest, output=shifted))
+    sample = Sample({name: rows[0] for name, rows in bundle.samples.items()}, (), {}, {})
+    (plain,), (found,) = (ServedModel(one).answer([sample]) for one in (bundle, made))
+    assert (found.logits, found.label_index) == (plain.logits, plain.label_index)
+    expected = 1.0 / (1.0 + np.exp(-(found.logits[0] / 2.0 - 3.0)))
+    assert found.probabilities[1] == pytest.approx(expected)
+    assert found.probabilities[1] != pytest.approx(plain.probabilities[1], abs=0.01)
 
 
 def test_logits_that_are_no_numbers_are_no_answer(blockage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
