@@ -46,6 +46,7 @@ ALLOWED = {
     "version.py": Arrows(frozenset(), own_package=False),
     "plugins.py": Arrows(frozenset(), ours=("emulator", "models.algorithms.algorithm", "datasets", "scenarios")),
     "emulator": Arrows(EMULATOR),
+    "emulator/radio/diffraction.py": Arrows(frozenset({"numpy", "scipy"})),
     "emulator/edge": Arrows(EMULATOR | {"onnxruntime"}),
     "emulator/contracts.py": Arrows(frozenset({"numpy"}), ours=("emulator.modalities",), own_package=False),
     "emulator/modalities.py": Arrows(frozenset({"numpy"}), own_package=False),

@@ -10,20 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError, DataError
 from ..world.scene import Scene
-from .blockage import PathSegments, segments_loss_db
+from .box_fields import segments_field
 from .images import Images, PathKind, Surfaces, candidate_images
+from .model_b import segments_loss_db
 from .pathloss import oxygen_db
+from .segments import BlockageModel, PathSegments
 from .waves import SPEED_OF_LIGHT_M_PER_S, Array, wavelength_m
 from .weather_loss import weather_db
 
 Complex = NDArray[np.complex128]
 Mask = NDArray[np.bool_]
+#: Fields past boxes are not smaller, so that their losses in dB are finite.
+SMALLEST_FIELD = 1e-15
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class ChannelSettings:
 
     Attributes:
         carrier_hz: carrier frequency; all materials of the scene must be specified there.
+        blockage: "fresnel", complex Fresnel integrals past the edges of boxes (`box_fields.py`); "3gpp_b", losses by the
+            arctangents of the standard (`model_b.py`), without ripples and phases.
         orientation_deg: direction of the array's broadside, clockwise from +y seen from above.
         double_facade: follow paths over two facades.
         vehicle_sides: follow paths over the upright faces of cars, vans and buses.
@@ -48,6 +55,7 @@ class ChannelSettings:
     """
 
     carrier_hz: float = 60e9
+    blockage: BlockageModel = "fresnel"
     orientation_deg: float = 0.0
     double_facade: bool = False
     vehicle_sides: bool = True
@@ -57,6 +65,10 @@ class ChannelSettings:
     oxygen: bool = True
 
     def __post_init__(self) -> None:
+        if self.blockage not in get_args(BlockageModel):
+            raise ConfigError(
+                f"channel.blockage must be one of {', '.join(get_args(BlockageModel))}, got {self.blockage!r}"
+            )
         for name, low, high in (
             ("carrier_hz", 1e9, 100e9),
             ("orientation_deg", -360.0, 360.0),
@@ -81,7 +93,7 @@ class Paths:
         delay_s: [F, P] time of flight.
         azimuth_rad: [F, P] azimuth of arrival from the broadside of the array, positive towards +x.
         direction_sine: [F, P] sine of the angle off the array's broadside, sin(azimuth) cos(elevation).
-        blockage_db: [F, P] blockage loss by boxes, 0 where not valid.
+        blockage_db: [F, P] blockage loss by boxes, 0 where not valid; below 0 in ripples of "fresnel".
     """
 
     carrier_hz: float
@@ -106,7 +118,8 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
         ConfigError: a material of the scene is unknown or not specified at this carrier.
         DataError: the user stands within a wavelength of the base station.
 
-    Source: image method; w / (4 pi r) * reflection * 10^(-blockage_db / 20) * e^(-j 2 pi r / w), w the wavelength.
+    Source: image method; w / (4 pi r) * reflection * blockage * e^(-j 2 pi r / w), w the wavelength and blockage a
+    complex factor, the field past the boxes.
     """
     settings = settings or ChannelSettings()
     images = list(candidate_images(scene, _surfaces(settings)))
@@ -120,7 +133,7 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
 
     sideways, ahead = in_array_frame(across, settings.orientation_deg)
     valid &= ahead > 0.0
-    blockage_db = _blockage_db(scene, images, valid, length_m, settings.carrier_hz)
+    blockage_db, turn = _blockage(scene, images, valid, length_m, settings)
     loss_db = blockage_db + oxygen_db(length_m, settings.carrier_hz) if settings.oxygen else blockage_db
     loss_db = loss_db + weather_db(length_m, settings.carrier_hz, scene.surroundings.weather)
     waves = length_m / wavelength_m(settings.carrier_hz)
@@ -130,7 +143,7 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
         carrier_hz=settings.carrier_hz,
         kind=np.concatenate([np.full(group.valid.shape[1], group.kind, dtype=np.uint8) for group in images]),
         valid=valid,
-        gain=np.where(valid, amplitude * reflection * np.exp(-2j * np.pi * waves), 0.0),
+        gain=np.where(valid, amplitude * reflection * np.exp(-2j * np.pi * waves) * turn, 0.0),
         delay_s=length_m / SPEED_OF_LIGHT_M_PER_S,
         azimuth_rad=np.arctan2(sideways, ahead),
         direction_sine=np.where(valid, sideways / length_m, 0.0),
@@ -168,14 +181,39 @@ def in_array_frame(across_m: Array, orientation_deg: float) -> tuple[Array, Arra
     return x_m * cosine - y_m * sine, x_m * sine + y_m * cosine
 
 
-def _blockage_db(scene: Scene, images: list[Images], valid: Mask, length_m: Array, carrier_hz: float) -> Array:
-    """[F, P] blockage loss: sum over boxes in dB, each box on the segment where its loss is largest."""
-    per_box = np.zeros((*valid.shape, scene.present.shape[1]))
-    for segments in _segments(scene, images, valid, length_m):
-        where = (segments.frame, segments.path)
-        # A box near a reflection point is close to two pieces of the path; it blocks the path once.
-        per_box[where] = np.maximum(per_box[where], segments_loss_db(segments, scene, carrier_hz))
-    return np.asarray(per_box.sum(axis=-1))
+def _blockage(
+    scene: Scene, images: list[Images], valid: Mask, length_m: Array, settings: ChannelSettings
+) -> tuple[Array, Complex | float]:
+    """Blockage by all boxes: [F, P] loss in dB, and [F, P] what it turns phases by, a factor of size 1.
+
+    A box near a reflection point is close to two pieces of the path. It blocks the path once, on the piece where it
+    changes the level most.
+    """
+    row = np.cumsum(valid).reshape(valid.shape) - 1  # few of the possible paths exist
+    shape = (int(valid.sum()), scene.present.shape[1])
+    segments_of = _segments(scene, images, valid, length_m)
+    blockage_db = np.zeros(valid.shape)
+    if settings.blockage == "3gpp_b":
+        loss_db = np.zeros(shape)
+        for segments in segments_of:
+            rows = row[segments.frame, segments.path]
+            loss_db[rows] = np.maximum(loss_db[rows], segments_loss_db(segments, scene, settings.carrier_hz))
+        blockage_db[valid] = loss_db.sum(axis=-1)
+        return blockage_db, 1.0
+    field = np.ones(shape, dtype=np.complex128)
+    for segments in segments_of:
+        rows = row[segments.frame, segments.path]
+        found, before = segments_field(segments, scene, settings.carrier_hz), field[rows]
+        field[rows] = np.where(_level(found) > _level(before), found, before)
+    total = np.ones(valid.shape, dtype=np.complex128)
+    total[valid] = field.prod(axis=-1)
+    size = np.maximum(np.abs(total), SMALLEST_FIELD)
+    return 20.0 * np.log10(1.0 / size), total / size
+
+
+def _level(field: Complex) -> Array:
+    """[...] how far the level lies off that of free space, up or down."""
+    return np.asarray(np.abs(np.log(np.maximum(np.abs(field), SMALLEST_FIELD))))
 
 
 def _segments(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> Iterator[PathSegments]:
@@ -191,7 +229,7 @@ def _segments(scene: Scene, images: list[Images], valid: Mask, length_m: Array) 
         for start, end in pairwise(points):
             piece_m = np.sqrt(((end - start) ** 2).sum(axis=-1, keepdims=True))
             along = (end - start) / piece_m
-            # The detour of model B belongs to the whole unfolded path, not to the piece between two reflections.
+            # The detour over an edge belongs to the whole unfolded path, not to the piece between two reflections.
             unfolded_start = start - along * before_m
             yield PathSegments(
                 frame=frame,

@@ -34,7 +34,7 @@ class Screens:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Edges:
+class Edges:
     """The four edges of M boxes, cut to the leg: [M, 4] their ends along and beside the line, whether any is left."""
 
     along_m: tuple[Array, Array]
@@ -55,7 +55,7 @@ def box_screens(along_m: Array, beside_m: Array, near_m: Array, far_m: Array) ->
     Returns:
         [M] screens of the outline, and of either face of the broader pair.
     """
-    edges = _cut_edges(along_m, beside_m, near_m[:, None], far_m[:, None])
+    edges = cut_edges(along_m, beside_m, near_m[:, None], far_m[:, None])
     sides = np.stack(edges.beside_m)
     outline = Screens(
         along_m=_passage_m(along_m, beside_m, near_m, far_m, edges),
@@ -68,7 +68,8 @@ def box_screens(along_m: Array, beside_m: Array, near_m: Array, far_m: Array) ->
     return outline, _face(edges, (rows, number)), _face(edges, (rows, number + 2))
 
 
-def _cut_edges(along_m: Array, beside_m: Array, near_m: Array, far_m: Array) -> _Edges:
+def cut_edges(along_m: Array, beside_m: Array, near_m: Array, far_m: Array) -> Edges:
+    """The edges of boxes with corners [M, 4], cut at the ends [M, 1] of the leg."""
     along, next_along = along_m, np.roll(along_m, -1, axis=1)
     beside, next_beside = beside_m, np.roll(beside_m, -1, axis=1)
     # an edge across the line is not cut: its ends are its ends
@@ -77,12 +78,12 @@ def _cut_edges(along_m: Array, beside_m: Array, near_m: Array, far_m: Array) -> 
     first, second = np.clip(along, near_m, far_m), np.clip(next_along, near_m, far_m)
     # what only touches an end from outside blocks nothing
     left_over = (np.maximum(along, next_along) > near_m) & (np.minimum(along, next_along) < far_m)
-    return _Edges(
+    return Edges(
         (first, second), (beside + (first - along) * slope, next_beside + (second - next_along) * slope), left_over
     )
 
 
-def _face(edges: _Edges, index: Any) -> Screens:
+def _face(edges: Edges, index: Any) -> Screens:
     (begin_m, end_m), (one_m, other_m) = (tuple(end[index] for end in ends) for ends in (edges.along_m, edges.beside_m))
     return Screens(
         along_m=_closest_m(begin_m, end_m, one_m, other_m),
@@ -100,7 +101,7 @@ def _closest_m(begin_m: Array, end_m: Array, one_m: Array, other_m: Array) -> Ar
     return np.asarray(begin_m + share * (end_m - begin_m))
 
 
-def _passage_m(along_m: Array, beside_m: Array, near_m: Array, far_m: Array, edges: _Edges) -> Array:
+def _passage_m(along_m: Array, beside_m: Array, near_m: Array, far_m: Array, edges: Edges) -> Array:
     """[M] middle of the line's way through a box between the ends; where it passes by, place of the nearest corner."""
     next_along_m, next_beside_m = np.roll(along_m, -1, axis=1), np.roll(beside_m, -1, axis=1)
     crosses = np.signbit(beside_m) != np.signbit(next_beside_m)

@@ -63,7 +63,9 @@ class RecordedSite:
         """The base station with this number; the same for any number of sites and any set of sensors."""
         section = file.section
         name, world = _world(file, index)
-        channel = ChannelSettings(carrier_hz=section.carrier_hz, double_facade=section.double_facade)
+        channel = ChannelSettings(
+            carrier_hz=section.carrier_hz, blockage=section.blockage, double_facade=section.double_facade
+        )
         codebook = _codebook(section.codebook, file.seed, index)
         return cls(
             index=index,

@@ -168,7 +168,8 @@ class SiteSensors:
         # labels below are made from the stored numbers, so that readers of the file find the same labels
         stored = (powers * section.transmit_power_w).astype(np.float32)
         frames["best_beam"] = _best_beam(stored)
-        frames["los_loss_db"] = paths.los_blockage_db.astype(np.float32)
+        # Ripples beside an edge can be stronger than free space, which is no loss.
+        frames["los_loss_db"] = np.maximum(paths.los_blockage_db, 0.0).astype(np.float32)
         frames["blocked_geometric"] = paths.los_blockage_db >= BLOCKED_FROM_DB
         if self._power_blockage is not None:
             # initial=0: a sweep without any measured beam has no maximum

@@ -17,6 +17,7 @@ import tomli_w
 from pydantic import Field
 
 from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, Modality, ScenarioError
+from ...emulator.radio.segments import BlockageModel
 from ...emulator.regular_file import is_regular
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
@@ -135,6 +136,8 @@ class WorldSection(Section):
         duration_s: duration of the recording.
         rate_hz: frames per second.
         carrier_hz: carrier frequency of the radio.
+        blockage: how boxes on a street block the radio: "fresnel" by complex Fresnel integrals past their edges, with
+            ripples and phases; "3gpp_b" by model B of TR 38.901, with losses only.
         double_facade: follow paths over two facades.
         codebook, sweep: settings of the beam sweep; on streets the default number of snapshots is larger.
         sensors: sensors that are recorded; empty: lidar, camera, rf on streets with a standing user, these and gps with
@@ -154,6 +157,7 @@ class WorldSection(Section):
     duration_s: Annotated[float, Field(ge=1.0, le=1e6)] = 300.0
     rate_hz: Annotated[float, Field(ge=0.1, le=1000.0)] = 10.0
     carrier_hz: Annotated[float, Field(ge=1e9, le=100e9)] = 60e9
+    blockage: BlockageModel = "fresnel"
     double_facade: bool = False
     codebook: CodebookSection = CodebookSection()
     sweep: SweepSection = SweepSection()
@@ -264,6 +268,8 @@ class WorldFile:
         if self.section.weather == CLEAR:
             left_out.add("weather")
         left_out |= set() if self.section.tracks.file else {"tracks"}
+        if self.section.kind == "sky":
+            left_out.add("blockage")
         world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from sheafedge.emulator.radio.segments import PathSegments
 from sheafedge.emulator.world.scene import Array, Facade, Kind, Scene, Surroundings
 
 STATION = (0.0, 0.0, 1.2)
@@ -85,4 +86,19 @@ def shifted(scene: Scene, x_m: float) -> Scene:
         base_station_m=scene.base_station_m + by,
         user_m=scene.user_m + by,
         surroundings=Surroundings(facades=walls),
+    )
+
+
+def los_segments(scene: Scene) -> PathSegments:
+    """The line of sight of every frame."""
+    n = len(scene)
+    return PathSegments(
+        frame=np.arange(n),
+        path=np.zeros(n, dtype=np.int64),
+        start_m=np.broadcast_to(scene.base_station_m, (n, 3)),
+        end_m=scene.user_m,
+        first=np.zeros(n),
+        last=np.ones(n),
+        mirror_box=np.full(n, -1),
+        over_ground=np.zeros(n, dtype=bool),
     )

@@ -218,25 +218,27 @@ def test_the_way_back_is_the_way_there(seed: int) -> None:
     there, back = trace_paths(scene), trace_paths(exchanged(scene), ChannelSettings(orientation_deg=180.0))
     both = there.valid & back.valid
     assert both[:, :2].all()
-    assert_allclose(back.gain[both], there.gain[both], rtol=1e-6)
+    assert_allclose(back.gain[both], there.gain[both], rtol=1e-4)  # the table of two edges in a row is interpolated
 
 
 @given(seed=st.integers(0, 10_000), share=st.floats(0.1, 0.9), kind=st.sampled_from([Kind.CAR, Kind.PEDESTRIAN]))
-def test_a_blocker_lowers_the_power_of_the_line_of_sight_and_raises_no_other_path(
+def test_a_blocker_lowers_the_power_of_the_line_of_sight_and_by_model_b_raises_no_other_path(
     seed: int, share: float, kind: Kind
 ) -> None:
     scene = busy_street(1, 5, seed)
     scene.present[0, 0] = False
-    without = trace_paths(scene)
+    models = [ChannelSettings(blockage="fresnel"), ChannelSettings(blockage="3gpp_b")]
+    without = [trace_paths(scene, settings) for settings in models]
     scene.present[0, 0] = True
     scene.kind[0, 0] = kind
     middle = scene.base_station_m + share * (scene.user_m[0] - scene.base_station_m)
     scene.size_m[0, 0] = (3.0, 1.0, 2 * middle[2])
     scene.center_m[0, 0] = middle
-    within = trace_paths(scene)
-    assert within.los_blockage_db[0] > without.los_blockage_db[0] + 10.0
-    same = within.kind != PathKind.VEHICLE
-    assert (np.abs(within.gain[:, same]) <= np.abs(without.gain[:, same]) * (1 + EXACT)).all()
+    within = [trace_paths(scene, settings) for settings in models]
+    for before, after in zip(without, within, strict=True):
+        assert after.los_blockage_db[0] > before.los_blockage_db[0] + 10.0
+    same = within[1].kind != PathKind.VEHICLE
+    assert (np.abs(within[1].gain[:, same]) <= np.abs(without[1].gain[:, same]) * (1 + EXACT)).all()
 
 
 def test_the_same_place_has_the_same_channel_bit_for_bit() -> None:

@@ -7,14 +7,14 @@ import math
 
 import numpy as np
 import pytest
-from doubles.radio_scenes import SIZES_M, Box, street
+from doubles.radio_scenes import SIZES_M, Box, los_segments, street
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from sheafedge.emulator.radio.blockage import PathSegments, segments_loss_db
+from sheafedge.emulator.radio.model_b import segments_loss_db
 from sheafedge.emulator.radio.screens import box_screens
-from sheafedge.emulator.world.scene import Kind, Scene, blockers
+from sheafedge.emulator.world.scene import Kind, blockers
 
 CARRIER_HZ = 60e9
 WAVE_M = 299_792_458.0 / CARRIER_HZ
@@ -28,20 +28,6 @@ KINDS = (*VEHICLES, Kind.PEDESTRIAN)
 
 Point = tuple[float, float, float]
 Corner = tuple[float, float]
-
-
-def los_segments(scene: Scene) -> PathSegments:
-    n = len(scene)
-    return PathSegments(
-        frame=np.arange(n),
-        path=np.zeros(n, dtype=np.int64),
-        start_m=np.broadcast_to(scene.base_station_m, (n, 3)),
-        end_m=scene.user_m,
-        first=np.zeros(n),
-        last=np.ones(n),
-        mirror_box=np.full(n, -1),
-        over_ground=np.zeros(n, dtype=bool),
-    )
 
 
 def loss_db(box: Box, station: Point, user: Point) -> float:

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.radio.antenna import angle_codebook, dft_codebook, steering_vector
 from sheafedge.emulator.radio.channel import ChannelSettings, Paths, trace_paths
+from sheafedge.emulator.radio.segments import BlockageModel
 from sheafedge.emulator.radio.sweep import SweepNoise, beam_powers, clear_power, measured_powers
 from sheafedge.emulator.world.scene import Kind
 
@@ -82,11 +83,22 @@ def test_the_best_beam_points_to_the_user() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "low_db", "high_db"), [(Kind.CAR, 12, 25), (Kind.BUS, 20, 32), (Kind.PEDESTRIAN, 6, 16)]
+    ("model", "kind", "low_db", "high_db"),
+    [
+        ("3gpp_b", Kind.CAR, 12, 25),
+        ("3gpp_b", Kind.BUS, 20, 32),
+        ("3gpp_b", Kind.PEDESTRIAN, 6, 16),
+        ("fresnel", Kind.CAR, 25, 40),
+        ("fresnel", Kind.BUS, 55, 80),
+        ("fresnel", Kind.PEDESTRIAN, 8, 25),
+    ],
 )
-def test_a_blocker_in_the_way_takes_the_best_beam_down(kind: Kind, low_db: float, high_db: float) -> None:
+def test_a_blocker_in_the_way_takes_the_best_beam_down(
+    model: BlockageModel, kind: Kind, low_db: float, high_db: float
+) -> None:
     scenes = [street(boxes, facades=WALLS, user=USER) for boxes in ((), ((kind, 0.0, 8.0),))]
-    clear, blocked = (beam_powers(trace_paths(scene), CODEBOOK).max() for scene in scenes)
+    settings = ChannelSettings(blockage=model)
+    clear, blocked = (beam_powers(trace_paths(scene, settings), CODEBOOK).max() for scene in scenes)
     assert low_db < 10 * np.log10(clear / blocked) < high_db
 
 

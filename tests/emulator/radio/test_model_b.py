@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from doubles.radio_scenes import SIZES_M, USER, busy_street, street
+from doubles.radio_scenes import SIZES_M, USER, busy_street, los_segments, street
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from sheafedge.emulator.radio import blockage
-from sheafedge.emulator.radio.blockage import PathSegments, screen_loss_db, segments_loss_db
+from sheafedge.emulator.radio import model_b
+from sheafedge.emulator.radio.model_b import screen_loss_db, segments_loss_db
+from sheafedge.emulator.radio.segments import PathSegments
 from sheafedge.emulator.world.scene import Kind, Scene
 
 PRINTED_DB = 0.011  # golden values are printed with two digits, one of them from rounded intermediate values
@@ -31,21 +32,6 @@ GOLDEN = {
     "car, antennas at 1.2 m": ((1.2, 12.0), (6.0, 0.7), (4.8, 1.4), (14.9, None, 17.9)),
     "bus, antennas at 1.2 m": ((1.2, 12.0), (6.0, 1.5), (12.0, 3.0), (25.9, None, 29.2)),
 }
-
-
-def los_segments(scene: Scene) -> PathSegments:
-    """The line of sight of every frame."""
-    n = len(scene)
-    return PathSegments(
-        frame=np.arange(n),
-        path=np.zeros(n, dtype=np.int64),
-        start_m=np.broadcast_to(scene.base_station_m, (n, 3)),
-        end_m=scene.user_m,
-        first=np.zeros(n),
-        last=np.ones(n),
-        mirror_box=np.full(n, -1),
-        over_ground=np.zeros(n, dtype=bool),
-    )
 
 
 def los_loss_db(*boxes: object, user: tuple[float, float, float] = USER, **kwargs: object) -> float:
@@ -245,14 +231,14 @@ def test_boxes_that_are_left_out_cost_less_than_promised(monkeypatch: pytest.Mon
     scene = busy_street(2000, 12, seed=1)
     segments = los_segments(scene)
     found = segments_loss_db(segments, scene, CARRIER_HZ)
-    monkeypatch.setattr(blockage, "SKIPPED_BELOW_DB", 0.0)
+    monkeypatch.setattr(model_b, "SKIPPED_BELOW_DB", 0.0)
     complete = segments_loss_db(segments, scene, CARRIER_HZ)
     left_out = (found == 0.0) & (complete > 0.0)
     assert left_out.mean() > 0.3  # or the rule would save nothing
     assert complete[left_out].max() < 0.01
     assert complete[left_out].max() > 0.002  # the bound is of use, not a wild overestimate
     assert_allclose(found[~left_out], complete[~left_out])
-    monkeypatch.setattr(blockage, "SKIPPED_BELOW_DB", 0.1)
+    monkeypatch.setattr(model_b, "SKIPPED_BELOW_DB", 0.1)
     assert (complete - segments_loss_db(segments, scene, CARRIER_HZ)).max() > 0.01  # a laxer rule would be caught
 
 
@@ -261,7 +247,7 @@ def test_the_bound_holds_for_any_screen_of_any_height(
     near_m: float, width_m: float, length_m: float, share: float
 ) -> None:
     beside, half = near_m + width_m / 2, width_m / 2
-    kept = blockage._may_cost(np.array(beside), np.array(half), np.array(length_m), CARRIER_HZ)
+    kept = model_b._may_cost(np.array(beside), np.array(half), np.array(length_m), CARRIER_HZ)
     assume(not kept)
     tall = screen_loss_db([0, 0, 50], [0, length_m, 50], [beside, share * length_m, 50], width_m, 100.0, CARRIER_HZ)
     assert float(tall) < 0.01
