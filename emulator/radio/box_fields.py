@@ -3,8 +3,8 @@
 The field goes past a box on its left, on its right and over it, each time past two edges in a row: the ends of the face
 along the path, and of the roof where the path crosses it. What is left of the path is
 1 - (1 - F_left - F_right) (1 - F_above - F_below), whose last term only boxes off the ground have, and images of boxes
-in the ground. A box is cut at both ends of the leg of the path: what stands beyond an antenna or a reflection point does
-not block. A pedestrian is one thin screen, whose edges coincide. Fields of boxes multiply.
+in the ground. A box is cut at both ends of the leg of the path: what stands beyond an antenna or a reflection point
+does not block. A pedestrian is one thin screen, whose edges coincide. Fields of boxes multiply.
 
 Source: Kirchhoff's approximation for a screen, of which Babinet's principle takes the product of the two openings; two
 edges for the thickness. Within 1.5 dB of a quadrature of the exact diffraction by cars, vans and buses.

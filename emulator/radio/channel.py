@@ -37,8 +37,8 @@ class ChannelSettings:
 
     Attributes:
         carrier_hz: carrier frequency; all materials of the scene must be specified there.
-        blockage: "fresnel", complex Fresnel integrals past the edges of boxes (`box_fields.py`); "3gpp_b", losses by the
-            arctangents of the standard (`model_b.py`), without ripples and phases.
+        blockage: "fresnel", complex Fresnel integrals past the edges of boxes (`box_fields.py`); "3gpp_b", losses by
+            the arctangents of the standard (`model_b.py`), without ripples and phases.
         orientation_deg: direction of the array's broadside, clockwise from +y seen from above.
         double_facade: follow paths over two facades.
         vehicle_sides: follow paths over the upright faces of cars, vans and buses.

@@ -167,6 +167,7 @@ def near_boxes(segments: PathSegments, scene: Scene, may_matter: MayMatter) -> N
 
 
 def line_views(start_m: Array, end_m: Array) -> Views:
+    """Lines between points [..., 3]."""
     across_x, across_y = end_m[..., 0] - start_m[..., 0], end_m[..., 1] - start_m[..., 1]
     length = np.hypot(across_x, across_y)
     safe = np.maximum(length, 1e-9)  # a vertical line has no direction in top view and crosses no screen

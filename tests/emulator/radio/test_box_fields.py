@@ -129,7 +129,9 @@ def test_a_street_that_runs_the_other_way_is_no_different(x_m: float, y_m: float
     assert across == pytest.approx(along, abs=1e-6)
 
 
-@given(kind=st.sampled_from(VEHICLES), share=st.floats(0.25, 0.75), shift=st.floats(-0.9, 0.9), user_x_m=st.floats(-8, 8))
+@given(
+    kind=st.sampled_from(VEHICLES), share=st.floats(0.25, 0.75), shift=st.floats(-0.9, 0.9), user_x_m=st.floats(-8, 8)
+)
 def test_a_vehicle_in_the_path_leaves_less_than_a_third(
     kind: Kind, share: float, shift: float, user_x_m: float
 ) -> None:
@@ -201,5 +203,5 @@ def test_a_vehicle_that_reaches_an_antenna_never_gives_nonsense(seed: int) -> No
 
 
 def test_an_unknown_model_is_refused() -> None:
-    with pytest.raises(ConfigError, match="channel.blockage must be one of fresnel, 3gpp_b, got 'rays'"):
+    with pytest.raises(ConfigError, match=r"channel\.blockage must be one of fresnel, 3gpp_b, got 'rays'"):
         ChannelSettings(blockage="rays")  # type: ignore[arg-type]

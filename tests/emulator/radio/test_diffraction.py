@@ -119,7 +119,8 @@ def test_a_thick_obstacle_costs_more_than_either_of_its_edges() -> None:
 
 
 @given(
-    first=st.tuples(st.floats(0.5, 5.0), st.floats(-1.0, 2.0)), second=st.tuples(st.floats(5.5, 11.5), st.floats(-1.0, 2.0))
+    first=st.tuples(st.floats(0.5, 5.0), st.floats(-1.0, 2.0)),
+    second=st.tuples(st.floats(5.5, 11.5), st.floats(-1.0, 2.0)),
 )
 def test_the_way_back_past_two_edges_is_the_way_there(first: tuple[float, float], second: tuple[float, float]) -> None:
     back = past((LENGTH_M - second[0], second[1]), (LENGTH_M - first[0], first[1]))

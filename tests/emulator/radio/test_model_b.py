@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from sheafedge.emulator.radio import model_b
 from sheafedge.emulator.radio.model_b import screen_loss_db, segments_loss_db
 from sheafedge.emulator.radio.segments import PathSegments
-from sheafedge.emulator.world.scene import Kind, Scene
+from sheafedge.emulator.world.scene import Kind
 
 PRINTED_DB = 0.011  # golden values are printed with two digits, one of them from rounded intermediate values
 PRINTED_COARSE_DB = 0.055  # or with one
