@@ -13,6 +13,7 @@ edges for the thickness. Within 1.5 dB of a quadrature of the exact diffraction 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def segments_field(segments: PathSegments, scene: Scene, carrier_hz: float) -> C
     1 for boxes that are absent or carry the transmitter, and for those so far beside the segment that none of their
     edges changes the field by `SKIPPED_RIPPLE_DB`.
     """
-    near = near_boxes(segments, scene, lambda *sizes_m: _may_matter(*sizes_m, carrier_hz))
+    near = near_boxes(segments, scene, partial(_may_matter, carrier_hz=carrier_hz))
     field = np.ones((len(segments.frame), scene.present.shape[1]), dtype=np.complex128)
     field[near.segment, near.box] = _past_boxes(near, wavelength_m(carrier_hz))
     return field

@@ -15,6 +15,7 @@ infinity there, because a stochastic channel has no geometry; ours end at the im
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def segments_loss_db(segments: PathSegments, scene: Scene, carrier_hz: float) ->
 
     Boxes whose loss is certainly below `SKIPPED_BELOW_DB` count 0.
     """
-    near = near_boxes(segments, scene, lambda *sizes_m: _may_cost(*sizes_m, carrier_hz))
+    near = near_boxes(segments, scene, partial(_may_cost, carrier_hz=carrier_hz))
     loss_db = np.zeros((len(segments.frame), scene.present.shape[1]))
     loss_db[near.segment, near.box] = _box_loss_db(near, carrier_hz)
     return loss_db
