@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from ..contracts import ConfigError, DataError
 from ..world.scene import Scene
+from .bounce_pairs import pair_images
 from .box_fields import segments_field
-from .images import Images, PathKind, Surfaces, candidate_images
+from .images import NO_BOX, OVER_GROUND, Images, Surfaces, candidate_images
 from .model_b import segments_loss_db
 from .pathloss import oxygen_db
 from .segments import BlockageModel, PathSegments
@@ -41,6 +42,8 @@ class ChannelSettings:
             the arctangents of the standard (`model_b.py`), without ripples and phases.
         orientation_deg: direction of the array's broadside, clockwise from +y seen from above.
         double_facade: follow paths over two facades.
+        bounce_pairs: follow paths over two different surfaces: ground and facade, ground and vehicle, facade and
+            vehicle.
         vehicle_sides: follow paths over the upright faces of cars, vans and buses.
         vehicle_loss_db: loss of such a path against a flat metal mirror, because bodywork is curved and uneven.
         ground_roughness_m, facade_roughness_m: standard deviation of the surfaces' heights; asphalt has 0.3 to 1 mm.
@@ -58,6 +61,7 @@ class ChannelSettings:
     blockage: BlockageModel = "fresnel"
     orientation_deg: float = 0.0
     double_facade: bool = False
+    bounce_pairs: bool = True
     vehicle_sides: bool = True
     vehicle_loss_db: float = 10.0
     ground_roughness_m: float = 0.5e-3
@@ -123,6 +127,8 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
     """
     settings = settings or ChannelSettings()
     images = list(candidate_images(scene, _surfaces(settings)))
+    if settings.bounce_pairs:
+        images += pair_images(scene, _surfaces(settings))
     valid = np.concatenate([group.valid for group in images], axis=1)
     image_m = np.concatenate([group.image_m for group in images], axis=1)
     across = image_m - scene.base_station_m
@@ -226,9 +232,10 @@ def _segments(scene: Scene, images: list[Images], valid: Mask, length_m: Array) 
         station = np.broadcast_to(scene.base_station_m, (len(frame), 3))
         points = [station, *(hit[frame, column] for hit in group.hits_m), scene.user_m[frame]]
         before_m = np.zeros((len(frame), 1))
-        for start, end in pairwise(points):
+        for leg, (start, end) in enumerate(pairwise(points)):
             piece_m = np.sqrt(((end - start) ** 2).sum(axis=-1, keepdims=True))
-            along = (end - start) / piece_m
+            # Two reflections in one point, a corner, have no leg between them.
+            along = (end - start) / np.maximum(piece_m, 1e-12)
             # The detour over an edge belongs to the whole unfolded path, not to the piece between two reflections.
             unfolded_start = start - along * before_m
             yield PathSegments(
@@ -238,8 +245,8 @@ def _segments(scene: Scene, images: list[Images], valid: Mask, length_m: Array) 
                 end_m=unfolded_start + along * total_m,
                 first=(before_m / total_m)[:, 0],
                 last=((before_m + piece_m) / total_m)[:, 0],
-                mirror_box=group.mirror_box[column],
-                over_ground=np.full(len(frame), group.kind == PathKind.GROUND),
+                mirror_box=group.mirror_box[column] if leg in group.mirror_legs else np.full(len(frame), NO_BOX),
+                over_ground=np.full(len(frame), group.kind in OVER_GROUND),
             )
             before_m = before_m + piece_m
         first_column = columns.stop

@@ -73,7 +73,10 @@ def field_past_edges(edges: EdgePair, wavelength_m: float) -> Complex:
     h, k = _edge_v(first_m, start_m, end_m, wavelength_m), _edge_v(second_m, start_m, end_m, wavelength_m)
     a, b = _edge_v(first_m, start_m, second_m, wavelength_m), _edge_v(second_m, first_m, end_m, wavelength_m)
     both_below = (h < 0.0) & (k < 0.0)
-    return np.asarray(both_below + np.copysign(1.0, h) * _wedge(h, b) + np.copysign(1.0, k) * _wedge(k, a))
+    field = both_below + np.copysign(1.0, h) * _wedge(h, b) + np.copysign(1.0, k) * _wedge(k, a)
+    single = (edges.first_along_m == edges.second_along_m) & (edges.first_up_m == edges.second_up_m)
+    field[single] = field_past_edge(h[single])  # without what the table rounds
+    return np.asarray(field)
 
 
 Point = tuple[Array | float, Array]

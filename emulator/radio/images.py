@@ -36,6 +36,13 @@ class PathKind(IntEnum):
     FACADE = 2
     DOUBLE_FACADE = 3
     VEHICLE = 4
+    FACADE_GROUND = 5
+    VEHICLE_GROUND = 6
+    FACADE_VEHICLE = 7
+
+
+#: Kinds of paths that meet the ground once, so that boxes and their images in it block them.
+OVER_GROUND = (PathKind.GROUND, PathKind.FACADE_GROUND, PathKind.VEHICLE_GROUND)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +56,7 @@ class Images:
         hits_m: [n_bounces] arrays [F, P, 3], reflection points, from the base station on; undefined where not valid.
         reflection: [F, P] product of the reflection coefficients.
         mirror_box: [P] int64 box slot that reflects, or `NO_BOX`.
+        mirror_legs: legs of the path that touch that box, or cannot meet it otherwise; it blocks none of them.
     """
 
     kind: PathKind
@@ -57,6 +65,7 @@ class Images:
     hits_m: tuple[Array, ...]
     reflection: Complex
     mirror_box: NDArray[np.int64]
+    mirror_legs: tuple[int, ...] = (0, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,15 +156,19 @@ def _ground_image(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Ar
     everywhere = np.full((1, 1, 3), np.inf)
     ground = Mirrors(Z, np.zeros((len(scene), 1)), np.ones((len(scene), 1)), -everywhere, everywhere)
     bounce = bounced(station_m, user_m, ground)
-    permittivity = complex_permittivity(scene.surroundings.ground_material, surfaces.carrier_hz)
-    # Vertical polarization lies in the plane of ray and normal of the ground, hence TM.
-    reflection = reflection_tm(permittivity, bounce.cos_incidence)
-    reflection *= roughness_factor(surfaces.ground_roughness_m, bounce.cos_incidence, surfaces.carrier_hz)
+    reflection = ground_reflection(scene, surfaces, bounce.cos_incidence)
     return Images(PathKind.GROUND, bounce.valid, bounce.image_m, (bounce.hit_m,), reflection, _no_boxes(1))
 
 
-def _facade_mirrors(scene: Scene, indices: list[int], seen_from_y_m: Array) -> Mirrors:
-    """Facades as mirrors that reflect towards y positions `seen_from_y_m` [S]."""
+def ground_reflection(scene: Scene, surfaces: Surfaces, cos_incidence: Array) -> Complex:
+    """[...] coefficients: vertical polarization lies in the plane of ray and normal of the ground, hence TM."""
+    permittivity = complex_permittivity(scene.surroundings.ground_material, surfaces.carrier_hz)
+    reflection = reflection_tm(permittivity, cos_incidence)
+    return reflection * roughness_factor(surfaces.ground_roughness_m, cos_incidence, surfaces.carrier_hz)
+
+
+def facade_mirrors(scene: Scene, indices: list[int], seen_from_y_m: Array) -> Mirrors:
+    """Facades as mirrors that reflect towards y positions `seen_from_y_m` [S] or [F, S]."""
     facades = [scene.surroundings.facades[index] for index in indices]
     plane = np.array([facade.y_m for facade in facades])
     lower = np.array([[facade.x_min_m, -np.inf, 0.0] for facade in facades])
@@ -165,7 +178,7 @@ def _facade_mirrors(scene: Scene, indices: list[int], seen_from_y_m: Array) -> M
     return Mirrors(Y, np.broadcast_to(plane, shape), np.broadcast_to(side, shape), lower, upper)
 
 
-def _facade_reflection(scene: Scene, surfaces: Surfaces, indices: list[int], cos_incidence: Array) -> Complex:
+def facade_reflection(scene: Scene, surfaces: Surfaces, indices: list[int], cos_incidence: Array) -> Complex:
     """[F, S] coefficients: vertical polarization lies along an upright wall."""
     carrier_hz = surfaces.carrier_hz
     reflection = np.empty(cos_incidence.shape, dtype=np.complex128)
@@ -177,8 +190,8 @@ def _facade_reflection(scene: Scene, surfaces: Surfaces, indices: list[int], cos
 
 def _facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array) -> Images:
     indices = list(range(len(scene.surroundings.facades)))
-    bounce = bounced(station_m, user_m, _facade_mirrors(scene, indices, station_m[Y]))
-    reflection = _facade_reflection(scene, surfaces, indices, bounce.cos_incidence)
+    bounce = bounced(station_m, user_m, facade_mirrors(scene, indices, station_m[Y]))
+    reflection = facade_reflection(scene, surfaces, indices, bounce.cos_incidence)
     return Images(PathKind.FACADE, bounce.valid, bounce.image_m, (bounce.hit_m,), reflection, _no_boxes(len(indices)))
 
 
@@ -189,14 +202,14 @@ def _double_facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, us
     pairs = [pair for pair in permutations(range(len(facades)), 2) if facades[pair[0]].y_m != facades[pair[1]].y_m]
     near, far = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     near_y = np.array([facades[index].y_m for index in near])
-    far_mirrors = _facade_mirrors(scene, far, near_y)
+    far_mirrors = facade_mirrors(scene, far, near_y)
     # The image of an image: the user is mirrored first in the surface that the path meets last.
     behind_far = np.repeat(user_m, len(pairs), axis=1)
     behind_far[..., Y] = 2.0 * far_mirrors.plane_m - behind_far[..., Y]
-    first = bounced(station_m, behind_far, _facade_mirrors(scene, near, station_m[Y]))
+    first = bounced(station_m, behind_far, facade_mirrors(scene, near, station_m[Y]))
     second = bounced(first.hit_m, user_m, far_mirrors)
-    reflection = _facade_reflection(scene, surfaces, near, first.cos_incidence)
-    reflection *= _facade_reflection(scene, surfaces, far, second.cos_incidence)
+    reflection = facade_reflection(scene, surfaces, near, first.cos_incidence)
+    reflection *= facade_reflection(scene, surfaces, far, second.cos_incidence)
     return Images(
         PathKind.DOUBLE_FACADE,
         first.valid & second.valid,
@@ -209,18 +222,29 @@ def _double_facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, us
 
 def _vehicle_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array, axis: int) -> Images:
     """Paths over the vehicle faces across this axis that face the base station."""
-    # Not the target, which carries the antenna itself.
-    mirrors = scene.present & np.isin(scene.kind, MIRRORING_KINDS)
-    center = np.where(mirrors[..., None], scene.center_m, 0.0)
-    half = np.where(mirrors[..., None], 0.5 * scene.size_m, 0.0)
-    # Of two opposite faces only the one towards the base station can reflect to it.
-    side = np.where(station_m[axis] >= center[..., axis], 1.0, -1.0)
-    faces = Mirrors(axis, center[..., axis] + side * half[..., axis], side, center - half, center + half)
+    faces, stand = vehicle_mirrors(scene, station_m, axis)
     bounce = bounced(station_m, user_m, faces)
-    reflection = reflection_te(complex_permittivity("metal", surfaces.carrier_hz), bounce.cos_incidence)
+    reflection = vehicle_reflection(surfaces, bounce.cos_incidence)
+    slots = np.arange(stand.shape[1], dtype=np.int64)
+    return Images(PathKind.VEHICLE, bounce.valid & stand, bounce.image_m, (bounce.hit_m,), reflection, slots)
+
+
+def vehicle_mirrors(scene: Scene, seen_from_m: Array, axis: int) -> tuple[Mirrors, Mask]:
+    """Faces across an axis of all boxes, turned towards a point [..., 3], and [F, B] which boxes have any."""
+    # Not the target, which carries the antenna itself.
+    stand = scene.present & np.isin(scene.kind, MIRRORING_KINDS)
+    center = np.where(stand[..., None], scene.center_m, 0.0)
+    half = np.where(stand[..., None], 0.5 * scene.size_m, 0.0)
+    # Of two opposite faces only the one towards a point can reflect to it.
+    side = np.where(seen_from_m[..., axis] >= center[..., axis], 1.0, -1.0)
+    return Mirrors(axis, center[..., axis] + side * half[..., axis], side, center - half, center + half), stand
+
+
+def vehicle_reflection(surfaces: Surfaces, cos_incidence: Array) -> Complex:
+    """[...] coefficients of bodywork: metal, with the loss of its curves."""
+    reflection = reflection_te(complex_permittivity("metal", surfaces.carrier_hz), cos_incidence)
     reflection *= 10.0 ** (-surfaces.vehicle_loss_db / 20.0)
-    slots = np.arange(mirrors.shape[1], dtype=np.int64)
-    return Images(PathKind.VEHICLE, bounce.valid & mirrors, bounce.image_m, (bounce.hit_m,), reflection, slots)
+    return reflection
 
 
 def _no_boxes(n_paths: int) -> NDArray[np.int64]:

@@ -64,7 +64,10 @@ class RecordedSite:
         section = file.section
         name, world = _world(file, index)
         channel = ChannelSettings(
-            carrier_hz=section.carrier_hz, blockage=section.blockage, double_facade=section.double_facade
+            carrier_hz=section.carrier_hz,
+            blockage=section.blockage,
+            double_facade=section.double_facade,
+            bounce_pairs=section.bounce_pairs,
         )
         codebook = _codebook(section.codebook, file.seed, index)
         return cls(

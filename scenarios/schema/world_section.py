@@ -139,6 +139,8 @@ class WorldSection(Section):
         blockage: how boxes on a street block the radio: "fresnel" by complex Fresnel integrals past their edges, with
             ripples and phases; "3gpp_b" by model B of TR 38.901, with losses only.
         double_facade: follow paths over two facades.
+        bounce_pairs: follow paths over two different surfaces: ground and facade, ground and vehicle, facade and
+            vehicle; off unless it is given where `blockage` is "3gpp_b", which stands for the channel as it was.
         codebook, sweep: settings of the beam sweep; on streets the default number of snapshots is larger.
         sensors: sensors that are recorded; empty: lidar, camera, rf on streets with a standing user, these and gps with
             a tracked car, camera, rf, gps in the sky.
@@ -159,6 +161,7 @@ class WorldSection(Section):
     carrier_hz: Annotated[float, Field(ge=1e9, le=100e9)] = 60e9
     blockage: BlockageModel = "fresnel"
     double_facade: bool = False
+    bounce_pairs: bool = True
     codebook: CodebookSection = CodebookSection()
     sweep: SweepSection = SweepSection()
     sensors: tuple[Modality, ...] = ()
@@ -177,6 +180,8 @@ class WorldSection(Section):
     def _starts_from_its_kind(cls, tree: Any) -> Any:
         if not isinstance(tree, Mapping):
             return tree
+        if tree.get("blockage") == "3gpp_b":
+            tree = {"bounce_pairs": False, **tree}
         table, usual = ("camera", SKY_CAMERA) if tree.get("kind") == "sky" else ("sweep", STREET_SWEEP)
         given = tree.get(table, {})
         # values that are given win over the usual ones of this kind of world
@@ -269,7 +274,7 @@ class WorldFile:
             left_out.add("weather")
         left_out |= set() if self.section.tracks.file else {"tracks"}
         if self.section.kind == "sky":
-            left_out.add("blockage")
+            left_out |= {"blockage", "bounce_pairs"}
         world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, DataError
 from sheafedge.emulator.radio.channel import ChannelSettings, Paths, trace_paths
 from sheafedge.emulator.radio.images import PathKind, complex_permittivity, reflection_te, reflection_tm
+from sheafedge.emulator.radio.segments import BlockageModel
 from sheafedge.emulator.world.scene import Facade, Kind, Scene
 
 EXACT = 1e-9
 PHASE = 1e-6  # 15 m are 3000 waves at 60 GHz, and a float holds 1e-16 of that
 #: Nothing but mirrors: no oxygen and smooth surfaces.
-PLAIN = ChannelSettings(oxygen=False, ground_roughness_m=0.0, vehicle_loss_db=0.0)
+PLAIN = ChannelSettings(bounce_pairs=False, oxygen=False, ground_roughness_m=0.0, vehicle_loss_db=0.0)
 SPEED_OF_LIGHT = 299_792_458.0
 WAVE_M = SPEED_OF_LIGHT / 60e9
 FAR_WALL = WALLS[1]
@@ -227,7 +229,7 @@ def test_a_blocker_lowers_the_power_of_the_line_of_sight_and_by_model_b_raises_n
 ) -> None:
     scene = busy_street(1, 5, seed)
     scene.present[0, 0] = False
-    models = [ChannelSettings(blockage="fresnel"), ChannelSettings(blockage="3gpp_b")]
+    models = [ChannelSettings(blockage=model, bounce_pairs=False) for model in get_args(BlockageModel)]
     without = [trace_paths(scene, settings) for settings in models]
     scene.present[0, 0] = True
     scene.kind[0, 0] = kind
@@ -270,7 +272,7 @@ def test_what_lies_in_absent_slots_does_not_matter() -> None:
 @pytest.mark.parametrize("n_frames", [0, 3])
 def test_empty_scenes_keep_their_shapes(n_frames: int) -> None:
     paths = trace_paths(busy_street(n_frames, 0, seed=8))
-    assert paths.gain.shape == (n_frames, 4)
+    assert paths.gain.shape == (n_frames, 6)  # direct, over the ground, over two walls, and over either and the ground
     assert paths.los_blockage_db.shape == (n_frames,)
 
 

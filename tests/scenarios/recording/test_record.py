@@ -146,6 +146,14 @@ def test_the_report_counts_what_the_file_holds(tmp_path: Path) -> None:
         assert ours.n_events > 0
 
 
+def test_pairs_are_off_where_model_b_stands_for_the_channel_as_it_was() -> None:
+    assert WorldSection().bounce_pairs
+    assert not WorldSection.model_validate({"blockage": "3gpp_b"}).bounce_pairs
+    assert WorldSection.model_validate({"blockage": "3gpp_b", "bounce_pairs": True}).bounce_pairs
+    by_model_b = WorldFile(WorldSection.model_validate({"blockage": "3gpp_b"}), 0)
+    assert parse_world(by_model_b.text(), "the recording") == by_model_b
+
+
 def test_the_scene_can_be_made_again_from_what_the_file_says(street: Path) -> None:
     with RecordingReader(street) as reader:
         assert reader.description.seed == 3
