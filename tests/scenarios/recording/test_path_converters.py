@@ -35,7 +35,10 @@ def example(name: str) -> ModuleType:
 
 
 def site() -> RecordedSite:
-    section = WorldSection.model_validate({"n_sites": 1, "duration_s": N_FRAMES / 10, "sensors": ("rf",)})
+    # Ray tracers do not turn the phase of a direct path by diffraction, and model B does not either.
+    section = WorldSection.model_validate(
+        {"n_sites": 1, "duration_s": N_FRAMES / 10, "sensors": ("rf",), "blockage": "3gpp_b"}
+    )
     return RecordedSite.of(WorldFile(section, 0), 0)
 
 
