@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..contracts import ConfigError
 from .pedestrians import crossers, walkers
 from .scene import Array, Facade, Kind, Scene, Surroundings
 from .street_settings import StreetSettings
-from .tracks import Index, Slots, Tracks, Way
+from .tracks import Index, Slots, Tracks, Way, times_within
 from .traffic import vehicles
 
 #: A tracked car carries its antenna this far above its roof.
@@ -19,6 +19,8 @@ ROOF_ANTENNA_M = 0.1
 #: It is tracked while its bearing from the base station is within so many degrees of broadside.
 TRACKED_SECTOR_DEG = 45.0
 BETWEEN_SEQUENCES = -1
+#: Shortest pass of a car whose way comes from a file, and the last instant of such a pass before its way ends.
+LEAST_PASS_S, BEFORE_END_S = 1.0, 1e-6
 
 
 class StreetWorld:
@@ -37,7 +39,7 @@ class StreetWorld:
     Args:
         settings, duration_s, user: as above.
         draws: random stream of all movement.
-        ways: vehicles and people in the place of drawn ones; for a user on the kerb.
+        ways: vehicles and people in the place of drawn ones, on any way; None: they are drawn.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class StreetWorld:
         if not 0.0 < duration_s < np.inf:
             raise ConfigError(f"duration_s must be a positive number of seconds, got {duration_s}")
         self.settings, self.duration_s, self.user = settings, float(duration_s), user
+        self._drives_straight = ways is None
         self._tracks = Tracks.of(self._drawn_ways(draws) if ways is None else ways)
         self._slots = Slots(self._tracks, 0.0, duration_s)
         self._surroundings = _surroundings(settings)
@@ -150,7 +153,22 @@ class StreetWorld:
 
     def _tracked_cars(self) -> tuple[Index, Array]:
         """The next car that enters the sector after the one before has left it, over and over."""
-        tracks, seen = self._tracks, []
+        chosen: list[tuple[float, float, int]] = []
+        for begin_s, end_s, track in sorted(self._straight_passes() if self._drives_straight else self._any_passes()):
+            # One user at a time: passes that overlap would leave the target undefined.
+            if not chosen or begin_s > chosen[-1][1]:
+                chosen.append((begin_s, end_s, track))
+        if not chosen:
+            raise ConfigError(
+                f"no car passes within {self.duration_s:g} s; make the world last longer, raise street.arrivals_per_s,"
+                " or take a file with cars in view"
+            )
+        numbers = np.array(chosen)
+        return numbers[:, 2].astype(np.int64), numbers[:, :2]
+
+    def _straight_passes(self) -> Iterator[tuple[float, float, int]]:
+        """First and last instant in the sector, and track, of all cars of a street whose lanes run along x."""
+        tracks = self._tracks
         for track in np.flatnonzero(tracks.kind == Kind.CAR).tolist():
             (x_m, y_m), x_m_per_s = tracks.knot_m[track, 0], tracks.leg_m_per_s[track, 0, 0]
             # Not beyond the reach, where boxes do not exist.
@@ -158,18 +176,20 @@ class StreetWorld:
             middle_s = tracks.knot_s[track, 0] - x_m / x_m_per_s
             begin_s, end_s = middle_s - half_m / abs(x_m_per_s), middle_s + half_m / abs(x_m_per_s)
             if begin_s >= 0.0 and end_s <= self.duration_s:
-                seen.append((float(begin_s), float(end_s), track))
-        chosen: list[tuple[float, float, int]] = []
-        for begin_s, end_s, track in sorted(seen):
-            # One user at a time: passes that overlap would leave the target undefined.
-            if not chosen or begin_s > chosen[-1][1]:
-                chosen.append((begin_s, end_s, track))
-        if not chosen:
-            raise ConfigError(
-                f"no car passes within {self.duration_s:g} s; make the world last longer or raise street.arrivals_per_s"
-            )
-        numbers = np.array(chosen)
-        return numbers[:, 2].astype(np.int64), numbers[:, :2]
+                yield float(begin_s), float(end_s), track
+
+    def _any_passes(self) -> Iterator[tuple[float, float, int]]:
+        """The same of cars on any way: a car that leaves the sector and comes back passes twice."""
+        tracks, slope = self._tracks, float(np.tan(np.radians(TRACKED_SECTOR_DEG)))
+        reach_m = self.settings.reach_m
+        sector = [(1.0, -slope, 0.0), (-1.0, -slope, 0.0), (-1.0, 0.0, reach_m), (1.0, 0.0, reach_m)]
+        for track in np.flatnonzero(tracks.kind == Kind.CAR).tolist():
+            for first_s, last_s in times_within(tracks.knot_s[track], tracks.knot_m[track], sector):
+                # a box is absent at the last instant of its way
+                begin_s = max(first_s, 0.0)
+                end_s = min(last_s, float(tracks.end_s[track]) - BEFORE_END_S, self.duration_s)
+                if end_s - begin_s >= LEAST_PASS_S:
+                    yield begin_s, end_s, track
 
 
 def _no_passes() -> tuple[Index, Array]:

@@ -149,7 +149,7 @@ def _world(file: WorldFile, index: int) -> tuple[str, StreetWorld | SkyWorld]:
         varied = tracked_street if section.user == "car" else site_street
         street = varied(index, named_stream(file.seed, "world", index, "site"), street)
     name = f"{street.n_lanes}-lane street, {street.user_y_m:.0f} m"
-    ways = track_ways(section.tracks, street, index, section.duration_s) if section.tracks.file else None
+    ways = track_ways(section, street, index) if section.tracks.file else None
     return name, StreetWorld(street, movement, section.duration_s, section.user, ways)
 
 

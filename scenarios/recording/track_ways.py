@@ -7,7 +7,7 @@ before and another one after.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,9 +21,10 @@ from ...emulator.regular_file import open_regular, quoted, reason, shown
 from ...emulator.world.street_settings import StreetSettings
 from ...emulator.world.track_classes import TRACK_CLASSES, TrackClass, class_of
 from ...emulator.world.tracks import HalfPlane, Way, rectangle, times_within
-from ..schema.world_section import TracksSection
+from ..schema.world_section import TracksSection, WorldSection
 
 Array = NDArray[np.float64]
+Point = tuple[float, float, float]
 
 #: What is nearer than that to a place outside of the reach may come in before its next sample.
 AROUND_REACH_M = 60.0
@@ -45,20 +46,22 @@ class _Course:
     first_sample: int
 
 
-def track_ways(section: TracksSection, street: StreetSettings, index: int, duration_s: float) -> list[Way]:
+def track_ways(world: WorldSection, street: StreetSettings, index: int) -> list[Way]:
     """Vehicles and people around one base station while it records.
 
     Args:
-        section: file and places.
+        world: file, places, and length of the recording.
         street: geometry of the street; boxes exist within its reach, and between its walls.
         index: number of the base station.
-        duration_s: length of the recording.
 
     Raises:
         DataError: the file cannot be read, covers another time, has a type without a class, or something in it drives
             through an antenna; names file and line.
     """
-    start_s = section.start_s
+    section, duration_s, start_s = world.tracks, world.duration_s, world.tracks.start_s
+    antennas = {"the base station": (0.0, 0.0, street.base_station_height_m)}
+    if world.user == "kerb":
+        antennas["the user on the kerb"] = (street.user_x_m, street.user_y_m, street.user_height_m)
     places = tuple((x_m, y_m) for x_m, y_m, _ in section.places)
     table = read_tracks(
         section.path, TrackWindow(places, street.reach_m + AROUND_REACH_M, start_s, start_s + duration_s)
@@ -69,7 +72,7 @@ def track_ways(section: TracksSection, street: StreetSettings, index: int, durat
     for course in _courses(table, section, section.place(index)):
         for piece in _pieces(course, usual_s):
             made = [way for way in _ways(course, piece, street) if _is_recorded(way, duration_s)]
-            _check_antennas(table, course, made, street, section.place(index))
+            _check_antennas(table, course, made, antennas, section.place(index))
             ways.extend(made)
     if not ways:
         raise DataError(
@@ -194,12 +197,9 @@ def _street_region(street: StreetSettings, size_m: tuple[float, float, float]) -
 
 
 def _check_antennas(
-    table: TrackTable, course: _Course, ways: list[Way], street: StreetSettings, place: tuple[float, float, float]
+    table: TrackTable, course: _Course, ways: list[Way], antennas: Mapping[str, Point], place: Point
 ) -> None:
-    antennas = {
-        "the base station": (0.0, 0.0, street.base_station_height_m),
-        "the user on the kerb": (street.user_x_m, street.user_y_m, street.user_height_m),
-    }
+    """Refuses what drives through an antenna; low vehicles may pass below one."""
     for way in ways:
         knots = np.array(way.knots)
         for what, (x_m, y_m, height_m) in antennas.items():

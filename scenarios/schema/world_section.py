@@ -203,7 +203,6 @@ class WorldSection(Section):
     def _check_tracks(self) -> None:
         needed: Mapping[str, tuple[object, object]] = {
             "kind": (self.kind, "street"),
-            "user": (self.user, "kerb"),
             "vary_sites": (self.vary_sites, False),
         }
         for name, (value, only) in needed.items():

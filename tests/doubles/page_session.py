@@ -39,7 +39,7 @@ def main() -> None:
                 _wait_for_server(child)
             continue
         _say(words, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), log)
-        if program == "python":  # an outside client: its run ends, too
+        if program == "python" and background:  # an outside client: its run ends, too
             engine, command = background.pop()
             _say(command, os.waitstatus_to_exitcode(os.waitpid(engine, 0)[1]), log)
     _leave(background)

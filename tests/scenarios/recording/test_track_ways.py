@@ -141,6 +141,34 @@ def test_long_ways_do_not_make_all_arrays_as_wide(tmp_path: Path) -> None:
     assert site.world._tracks.knot_s.shape[1] <= 512  # type: ignore[union-attr]
 
 
+def test_cars_of_a_file_are_tracked_while_they_are_in_the_sector(tmp_path: Path) -> None:
+    """One stands still for two seconds on its way; the bus is no user, and the car behind waits for its turn."""
+    stops = [
+        f"{t},c,car,{x},4,90" for t, x in ((0.0, -16), (1.0, -8), (2.0, 0), (3.0, 0), (4.0, 0), (5.0, 8), (6.0, 16))
+    ]
+    rows = [
+        *stops,
+        *straight("bus", "bus", 7.45, 8.0, 270.0),
+        "6.5,d,car,-6,4,90",
+        "7.5,d,car,0,4,90",
+        "8.5,d,car,6,4,90",
+    ]
+    section = world(table(tmp_path, *rows), user="car", sensors=("rf", "gps"))
+    site = RecordedSite.of(WorldFile(section, 0), 0)
+    # x = -4 and 4, where the bearing is 45 degrees
+    assert_allclose(site.world.passes_s, [[1.5, 4.5], [6.5 + 1 / 3, 8.5 - 1 / 3]], atol=1e-9)  # type: ignore[union-attr]
+    found = site.scene(np.array([2.5, 7.5]))
+    assert_allclose(found.user_m, [[0.0, 4.0, 1.6]] * 2)
+    assert_array_equal((found.present & (found.kind == Kind.TARGET)).sum(axis=1), [1, 1])
+    report = record_world(section, 0, tmp_path / "tracked.h5")
+    assert (report.stations[0].n_sequences, report.stations[0].n_frames) == (2, 31 + 13)
+
+
+def test_a_file_without_cars_in_view_tracks_nobody(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no car passes within 10 s; .* or take a file with cars"):
+        scene(world(table(tmp_path), user="car"), [0.0])
+
+
 def test_types_that_say_nothing_need_a_class(tmp_path: Path) -> None:
     file = table(tmp_path, *straight("c", "gas", 3.95, 8.0))
     with pytest.raises(DataError, match=r"mine\.csv:2: 'c' is of type 'gas', which does not say what it is; name its"):
@@ -182,7 +210,6 @@ def test_tracks_that_do_not_fit_the_street_are_refused(
     [
         ({"vary_sites": True}, r"world\.tracks\.file goes with world\.vary_sites = false alone, got true"),
         ({"kind": "sky"}, r'goes with world\.kind = "street" alone, got "sky"'),
-        ({"user": "car"}, r'goes with world\.user = "kerb" alone, got "car"'),
         ({"n_sites": 3, "tracks": {"file": "a.csv", "places": [[0, 0, 0]] * 2}}, r"one for each of world\.n_sites = 3"),
     ],
 )
