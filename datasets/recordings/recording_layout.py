@@ -79,6 +79,14 @@ _KNOWN = (
     Field("blocked_labeled", (), "bool", "1", "none", "blockage label that came with a measured data set"),
     Field("los_loss_db", (), "float32", "dB", "none", "loss of the line of sight to what blocks it"),
     Field("best_beam", (), "int32", "1", "codebook of the base station, from 0", "beam of the highest received power"),
+    Field(
+        "link_power_dbw",
+        (0,),
+        "float32",
+        "dBW",
+        "codebook of the base station",
+        "power of the strongest beam without noise, at even steps from the frame until the next",
+    ),
 )
 
 #: Every field that a recording may hold, in the order of the file.

@@ -113,7 +113,7 @@ def record_world(
             scenario=_origin(paths) + file.text(),
             seed=seed,
             created_by=f"sheafedge {__version__}",
-            base_stations=tuple(_described(site) for site in sites),
+            base_stations=tuple(_described(site, with_links=not traced) for site in sites),
         )
         tallies = [_Tally(site.name) for site in sites]
         turns = _traced_turns(traced) if traced else _whole_turns(section.n_ticks, sites)
@@ -140,12 +140,14 @@ def _origin(paths: Path | None) -> str:
     return f"# paths of {quoted(paths.name)}, sha256 {digest}\n"
 
 
-def _described(site: RecordedSite) -> StationDescription:
+def _described(site: RecordedSite, *, with_links: bool) -> StationDescription:
     section = site.file.section
     labels = ["blocked_geometric", "los_loss_db", "best_beam"]
     if section.has_clear_level:
         labels.append("blocked_power")
     fields = [standard_field(name) for name in ("time_s", "sequence", "frame_index", *labels)]
+    if section.links_per_frame and with_links:
+        fields.append(standard_field("link_power_dbw", (section.links_per_frame,)))
     return StationDescription(site.name, section.rate_hz, (*fields, *sensor_fields(site)), site.geometry())
 
 

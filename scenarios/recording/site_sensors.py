@@ -17,6 +17,7 @@ from ...datasets.recordings.recording_layout import Field, standard_field
 from ...emulator.contracts import Modality
 from ...emulator.radio.channel import trace_paths
 from ...emulator.radio.sweep import ArrivingPaths, beam_powers, measured_powers
+from ...emulator.radio.waves import Array
 from ...emulator.sensors.camera import Camera
 from ...emulator.sensors.gps import GpsReceiver, drone_fix
 from ...emulator.sensors.lidar import Lidar
@@ -28,6 +29,8 @@ Frames = dict[str, NDArray[Any]]
 
 #: The line of sight counts as blocked from this loss on. Source: our choice; a pedestrian costs 10 dB, a car 20.
 BLOCKED_FROM_DB = 10.0
+#: What stands for no power at all in dB: 1,000 dB below 1 W.
+LEAST_POWER_W = 1e-100
 GPS_COLUMNS = ("latitude_deg", "longitude_deg", "distance_m", "height_m")
 
 
@@ -164,6 +167,9 @@ class SiteSensors:
         paths = trace_paths(scene, site.channel)
         section = site.file.section.sweep
         powers = beam_powers(traced or paths, site.codebook, section.n_subcarriers, section.bandwidth_hz)
+        # a ray tracer knows the frames alone
+        if site.file.section.links_per_frame and traced is None:
+            frames["link_power_dbw"] = self._link_power_dbw(time_s, powers)
         powers = measured_powers(powers, site.noise, self._sweep_noise)
         # labels below are made from the stored numbers, so that readers of the file find the same labels
         stored = (powers * section.transmit_power_w).astype(np.float32)
@@ -179,6 +185,25 @@ class SiteSensors:
         for modality, sense in self._sensors.items():
             frames[modality] = sense(moment)
         return frames
+
+    def _link_power_dbw(self, time_s: Array, powers: Array) -> NDArray[np.float32]:
+        """[F, links_per_frame] power of the strongest beam from each frame until the next; nothing is drawn.
+
+        Args:
+            time_s: [F] instants of the frames.
+            powers: [F, n_beams] linear, per unit of sent power, at these.
+        """
+        site, world = self._site, self._site.file.section
+        strongest = np.empty((len(time_s), world.links_per_frame))
+        strongest[:, 0] = powers.max(axis=1)
+        for step in range(1, world.links_per_frame):
+            # after the last frame of a duration that is no whole number of frames the world has ended
+            between_s = np.minimum(time_s + step / world.link_rate_hz, world.duration_s)
+            paths = trace_paths(site.scene(between_s), site.channel)
+            between = beam_powers(paths, site.codebook, world.sweep.n_subcarriers, world.sweep.bandwidth_hz)
+            strongest[:, step] = between.max(axis=1)
+        watts = np.maximum(strongest * world.sweep.transmit_power_w, LEAST_POWER_W)
+        return np.asarray(10.0 * np.log10(watts), dtype=np.float32)
 
 
 def _best_beam(powers: NDArray[np.float32]) -> NDArray[np.int32]:

@@ -45,6 +45,8 @@ SKY_CAMERA: Mapping[str, Any] = {"field_of_view_deg": 95.0, "tilt_deg": 25.0, "s
 STREET_SWEEP: Mapping[str, Any] = {"n_snapshots": 64}
 STREET_SENSORS: tuple[Modality, ...] = ("lidar", "camera", "rf")
 SKY_SENSORS: tuple[Modality, ...] = ("camera", "rf", "gps")
+#: A quotient of two rates is whole up to this.
+_ROUNDING = 1e-6
 #: Sensors that no world records unless they are named; a world that does not name them says nothing of them.
 ON_REQUEST = frozenset(modality for modality in SENSED_MODALITIES if MODALITY_SPECS[modality].on_request)
 _Finite = Annotated[float, Field(ge=-1e8, le=1e8)]
@@ -135,6 +137,8 @@ class WorldSection(Section):
         vary_sites: on streets, geometry, speeds and traffic differ from site to site; False: all are as `street` says.
         duration_s: duration of the recording.
         rate_hz: frames per second.
+        link_rate_hz: how often the power of the user's link is recorded beside the frames, in readings per second: a
+            whole multiple of `rate_hz`, on streets with a standing user; 0: not at all, as with a ray tracer's paths.
         carrier_hz: carrier frequency of the radio.
         blockage: how boxes on a street block the radio: "fresnel" by complex Fresnel integrals past their edges, with
             ripples and phases; "3gpp_b" by model B of TR 38.901, with losses only.
@@ -158,6 +162,7 @@ class WorldSection(Section):
     vary_sites: bool = True
     duration_s: Annotated[float, Field(ge=1.0, le=1e6)] = 300.0
     rate_hz: Annotated[float, Field(ge=0.1, le=1000.0)] = 10.0
+    link_rate_hz: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0
     carrier_hz: Annotated[float, Field(ge=1e9, le=100e9)] = 60e9
     blockage: BlockageModel = "fresnel"
     double_facade: bool = False
@@ -193,6 +198,17 @@ class WorldSection(Section):
             raise ConfigError(
                 f"world.duration_s = {self.duration_s:g} at world.rate_hz = {self.rate_hz:g} holds no frame; "
                 "record longer"
+            )
+        per_frame = self.link_rate_hz / self.rate_hz
+        if abs(per_frame - round(per_frame)) > _ROUNDING:
+            raise ConfigError(
+                f"world.link_rate_hz must be a whole multiple of world.rate_hz = {self.rate_hz:g}, got"
+                f" {self.link_rate_hz:g}; set it to {max(round(per_frame), 1) * self.rate_hz:g}"
+            )
+        if self.link_rate_hz and not self.has_clear_level:
+            raise ConfigError(
+                f"world.link_rate_hz = {self.link_rate_hz:g} needs a standing user (world.kind = 'street', world.user ="
+                " 'kerb'); set it to 0"
             )
         if len(set(self.sensors)) < len(self.sensors):
             raise ConfigError(f"world.sensors names a sensor twice: {', '.join(self.sensors)}; name each once")
@@ -241,6 +257,11 @@ class WorldSection(Section):
         return self.kind == "street" and self.user == "kerb"
 
     @property
+    def links_per_frame(self) -> int:
+        """Readings of the user's link from a frame until the next; 0: none is recorded."""
+        return round(self.link_rate_hz / self.rate_hz)
+
+    @property
     def n_ticks(self) -> int:
         """Instants per base station; between two tracked cars nothing is recorded."""
         return max(1, round(self.duration_s * self.rate_hz))
@@ -274,6 +295,8 @@ class WorldFile:
         left_out |= set() if self.section.tracks.file else {"tracks"}
         if self.section.kind == "sky":
             left_out |= {"blockage", "bounce_pairs"}
+        if not self.section.link_rate_hz:
+            left_out.add("link_rate_hz")
         world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
 

@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.datasets.power_blockage import CLEAR_SWEEPS, POWER_DROP_DB, PowerBlockage
 from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.datasets.windows.sensed_frames import SensedFrames
@@ -35,6 +35,9 @@ from sheafedge.scenarios.recording.recording_cache import (
 from sheafedge.scenarios.recording.site_sensors import SiteSensors
 from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection, load_world, parse_world
 from sheafedge.scenarios.terminal.cli import main
+
+#: An instant as a sum of a frame and a step, and as a multiple of the step, differ by rounding; cars pass at 15 m/s.
+SAME_INSTANT_DB = 1e-4
 
 
 def world(**changes: Any) -> WorldSection:
@@ -81,6 +84,47 @@ def test_another_seed_gives_another_world() -> None:
     one, other = (sensed(world(), 0, (300,), seed) for seed in (3, 4))
     for name in ("rf", "lidar", "camera", "los_loss_db"):
         assert not np.array_equal(one[name], other[name])
+
+
+def test_the_power_of_the_link_between_frames_moves_nothing_else() -> None:
+    without, with_links = (sensed(world(link_rate_hz=rate_hz), 1, (40,)) for rate_hz in (0.0, 100.0))
+    assert with_links.pop("link_power_dbw").shape == (40, 10)
+    assert without.keys() == with_links.keys()
+    for name, values in without.items():
+        assert_array_equal(values, with_links[name])
+
+
+def test_the_power_of_the_link_between_frames_is_that_of_a_faster_recording() -> None:
+    slow = sensed(world(link_rate_hz=100.0), 1, (60, 40))["link_power_dbw"]
+    fast = sensed(world(rate_hz=100.0, link_rate_hz=100.0), 1, (1000,))["link_power_dbw"]
+    assert slow.std() > 1.0  # cars pass
+    assert_allclose(slow.ravel(), fast.ravel(), atol=SAME_INSTANT_DB)
+
+
+def test_a_world_that_ends_between_two_frames_has_links_until_its_last_frame(tmp_path: Path) -> None:
+    section = world(duration_s=1.06, link_rate_hz=100.0)
+    recorded(section, tmp_path / "short.h5")
+    with RecordingReader(tmp_path / "short.h5") as reader:
+        assert reader.base_stations[0].read("link_power_dbw").shape == (11, 10)
+
+
+def test_a_world_without_links_between_frames_has_the_text_that_it_always_had() -> None:
+    assert "link_rate_hz" not in WorldFile(world(), 0).text()
+    file = WorldFile(world(link_rate_hz=100.0), 0)
+    assert parse_world(file.text(), "text") == file
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"link_rate_hz": 25.0}, "whole multiple of world.rate_hz = 10, got 25; set it to 20"),
+        ({"link_rate_hz": 20.0, "kind": "sky"}, "needs a standing user"),
+        ({"link_rate_hz": 20.0, "user": "car"}, "needs a standing user"),
+    ],
+)
+def test_links_between_frames_are_refused_where_they_do_not_fit(changes: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        world(**changes)
 
 
 @pytest.mark.parametrize("pieces", [(150, 150), (100, 1, 199), (299, 1)])
