@@ -11,6 +11,8 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from ..contracts import PRESENT_NAME
+
 #: A run of a served model that takes longer is stopped; a model that a stream waits for answers in milliseconds.
 LONGEST_RUN_S = 5.0
 #: Rows of a piece where there are many. Activations of 32 windows of images stay in the cache of a core; more take the
@@ -37,7 +39,7 @@ class OnnxSession:
     Attributes:
         provider: the execution provider that really runs it, as the session reports; a request for one is no proof.
         input_names: names of the inputs that must be given, in order.
-        optional_names: names of those that have a default.
+        optional_names: names of those that may be left out: `present`, which is then 1 for every modality.
     """
 
     def __init__(self, model: Path | bytes, *, cuda: bool = False, threads: int = 1) -> None:
@@ -56,8 +58,14 @@ class OnnxSession:
         self._session = onnxruntime.InferenceSession(source, options, providers=wanted)
         self._running: _Run | None = None
         self.provider: str = self._session.get_providers()[0]
-        self.input_names: list[str] = [argument.name for argument in self._session.get_inputs()]
+        arguments = self._session.get_inputs()
+        self.input_names: list[str] = [argument.name for argument in arguments if argument.name != PRESENT_NAME]
+        # In files of earlier releases `present` has a default of its own.
         self.optional_names: list[str] = [argument.name for argument in self._session.get_overridable_initializers()]
+        self._defaults: dict[str, NDArray[np.float32]] = {}
+        if len(arguments) > len(self.input_names):
+            self.optional_names.append(PRESENT_NAME)
+            self._defaults[PRESENT_NAME] = np.ones((1, len(self.input_names)), np.float32)
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -86,7 +94,7 @@ class OnnxSession:
                 model has several modalities, and marks which are there. What is missing is 0 everywhere.
         """
         named = [*self.input_names, *(name for name in self.optional_names if name in inputs)]
-        feed: dict[str, Any] = {name: inputs[name] for name in named}
+        feed: dict[str, Any] = {**self._defaults, **{name: inputs[name] for name in named}}
         options = onnxruntime.RunOptions()
         options.log_severity_level = _FATAL_ONLY
         self._running = _Run(options, time.monotonic())

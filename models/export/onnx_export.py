@@ -1,7 +1,7 @@
 """From a trained client to ONNX: physical units in, logits out, normalisation inside the graph.
 
-The input `present` of a model with several sensors has a default of ones, so that a caller with all sensors can leave
-it out (an initializer that is also an input: ONNX IR 4).
+A model with several sensors has one more input, `present`. It has no default: some runtimes take an input with one for
+a constant (OpenVINO, onnxruntime-web), and their users could not say that a sensor is gone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import onnx
 from torch import Tensor
 
@@ -23,7 +22,7 @@ from .traced_parts import TracedPart, state_names, traced_parts
 #: Modality -> shape of one sample; the batch dimension stays free.
 InputShapes = Mapping[Modality, tuple[int, ...]]
 
-_BATCH = "batch"
+_BATCH, _ROWS = "batch", "batch_or_1"
 
 
 class OnnxExporter:
@@ -142,13 +141,14 @@ def _describe(graph: onnx.GraphProto, model: Deployed, outputs: Sequence[str], i
     shapes: dict[str, tuple[int, ...]] = {str(modality): input_shapes[modality] for modality in model.modalities}
     if n > 1:
         shapes[PRESENT_NAME] = (n,)
-        # one row for any batch: it is broadcast
-        everything = np.ones((1, n), np.float32)
-        graph.initializer.append(onnx.numpy_helper.from_array(everything, PRESENT_NAME))
-    graph.input.extend(_value(name, shape) for name, shape in shapes.items())
+    graph.input.extend(
+        # one row for any batch will do: it is broadcast
+        _value(name, shape, _ROWS if name == PRESENT_NAME else _BATCH)
+        for name, shape in shapes.items()
+    )
     widths = {OUTPUT_NAME: head.out_features, ATTENTION_NAME: n}
     graph.output.extend(_value(name, (widths[name],)) for name in outputs)
 
 
-def _value(name: str, shape: Sequence[int]) -> onnx.ValueInfoProto:
-    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [_BATCH, *shape])
+def _value(name: str, shape: Sequence[int], rows: str = _BATCH) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [rows, *shape])

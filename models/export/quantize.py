@@ -1,6 +1,6 @@
 """Smaller numbers for exported models: 8-bit integers or 16-bit floats inside, float32 inputs and outputs as ever.
 
-The input `present` keeps its default and can be given, and the shares of the modalities stay an output: what is around
+The input `present` stays, and the shares of the modalities stay an output: what is around
 a model need not know its precision.
 """
 
@@ -30,6 +30,7 @@ from onnxruntime.quantization.onnx_model import ONNXModel
 from onnxruntime.quantization.shape_inference import quant_pre_process
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
+from ...emulator.contracts import PRESENT_NAME
 from .onnx_facts import WEIGHTED
 
 CalibrationName = Literal["minmax", "entropy", "percentile"]
@@ -69,7 +70,7 @@ def int8_model(
         quantize_static(
             prepared,
             small,
-            _OneByOne(samples),
+            _OneByOne(_with_present(model, samples)),
             quant_format=QuantFormat.QDQ,
             per_channel=True,
             reduce_range=True,
@@ -145,7 +146,9 @@ def _averages(model: onnx.ModelProto) -> list[str]:
 def _cut_before_weights(model: onnx.ModelProto) -> tuple[onnx.GraphProto, onnx.ModelProto]:
     """Nodes from the inputs to the first weights with their constants, and a model of the rest that goes on there."""
     constants = {tensor.name for tensor in model.graph.initializer}
-    reached = {value.name for value in model.graph.input} - constants
+    # it comes in behind the weights
+    late = {value.name for value in model.graph.input if value.name == PRESENT_NAME} | constants
+    reached = {value.name for value in model.graph.input} - late
     first, rest = onnx.GraphProto(), onnx.ModelProto()
     rest.CopyFrom(model)
     del rest.graph.node[:], rest.graph.value_info[:]
@@ -155,7 +158,7 @@ def _cut_before_weights(model: onnx.ModelProto) -> tuple[onnx.GraphProto, onnx.M
         reached.update(node.output if is_first else ())
     handed_over = dict.fromkeys(name for node in rest.graph.node for name in node.input if name in reached)
     taken_over = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in handed_over]
-    _refill(rest.graph.input, [*taken_over, *(value for value in model.graph.input if value.name in constants)])
+    _refill(rest.graph.input, [*taken_over, *(value for value in model.graph.input if value.name in late)])
     used_first, used_later = ({name for node in part.node for name in node.input} for part in (first, rest.graph))
     first.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name in used_first)
     _refill(rest.graph.initializer, [tensor for tensor in model.graph.initializer if tensor.name in used_later])
@@ -205,6 +208,16 @@ def _like(model: onnx.ModelProto, changed: onnx.ModelProto) -> onnx.ModelProto:
     onnx.helper.set_model_props(changed, {prop.key: prop.value for prop in model.metadata_props})
     onnx.checker.check_model(changed)
     return changed
+
+
+def _with_present(
+    model: onnx.ModelProto, samples: Mapping[str, NDArray[np.float32]]
+) -> Mapping[str, NDArray[np.float32]]:
+    """Samples with all modalities there, where the model has an input that says so."""
+    if not any(value.name == PRESENT_NAME for value in model.graph.input):
+        return samples
+    n_rows = min(map(len, samples.values()))
+    return {**samples, PRESENT_NAME: np.ones((n_rows, len(samples)), np.float32)}
 
 
 class _OneByOne(CalibrationDataReader):  # type: ignore[misc]

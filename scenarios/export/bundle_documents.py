@@ -229,8 +229,8 @@ def _optional(manifest: Manifest) -> Iterator[str]:
     if len(manifest.inputs) > 1:
         yield ""
         yield (
-            "If a sensor fails, give what stands for nothing seen, or zeros, and the input `present` [batch, number of"
-            " inputs], 0 for what is missing and 1 for the rest; without `present`, all are there. Where the model"
+            "One more input, `present` [batch or 1, number of inputs], is 1 for every sensor that is there. If a sensor"
+            " fails, give what stands for nothing seen, or zeros, and 0 in its place of `present`. Where the model"
             " weighs its sensors, a second output `attention` says how much each one counted."
         )
 

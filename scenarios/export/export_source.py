@@ -13,7 +13,7 @@ import onnx
 from numpy.typing import NDArray
 
 from ...datasets.rows.row_samples import RowSamples
-from ...emulator.contracts import ConfigError, DataError, NodeId
+from ...emulator.contracts import PRESENT_NAME, ConfigError, DataError, NodeId
 from ...emulator.edge.manifest import InputSpec
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import TRAINED, precision_named
@@ -106,8 +106,8 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> E
             f" graphs; take the ONNX files of {run.folder / 'models'}, whose metadata say what they take"
         )
     described = member.task.input_descriptions(data.test, member.data)
-    # an input with a default, such as `present`, is an initializer as well
-    optional = {tensor.name for tensor in model.graph.initializer}
+    # in files of earlier releases it has a default, and is an initializer as well
+    optional = {PRESENT_NAME}
     names = [value.name for value in model.graph.input if value.name not in optional]
     if unknown := [name for name in names if name not in described]:
         raise DataError(f"{file} takes {unknown[0]!r}, which client {member.client_id} does not have; run it again")

@@ -214,6 +214,36 @@ def test_an_architecture_is_traced_once(handout: Handout, tmp_path: Path, monkey
             handout.exporter.export(other, SHAPES, tmp_path / "other.onnx", {})
 
 
+def test_what_is_present_is_an_input_like_any_other(handout: Handout, sessions: list[OnnxSession]) -> None:
+    """Runtimes take an input with a default for a constant; our session fills in ones where nobody says anything."""
+    assert "present" not in {tensor.name for tensor in onnx.load(handout.paths[0]).graph.initializer}
+    rows = physical_rows(3)
+    assert (sessions[0].input_names, sessions[0].optional_names) == (["rf", "gps"], ["present"])
+    assert_array_equal(sessions[0].run(rows), sessions[0].run({**rows, "present": np.ones((3, 2), np.float32)}))
+    lost = sessions[0].run({**rows, "present": np.array([[1.0, 0.0]], np.float32)})
+    assert float(np.abs(lost - sessions[0].run(rows)).max()) > RUNTIMES
+
+
+def test_a_file_of_before_whose_present_has_a_default_answers_alike(handout: Handout) -> None:
+    before = onnx.load(handout.paths[0])
+    before.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1, 2), np.float32), "present"))
+    old, new = OnnxSession(before.SerializeToString()), OnnxSession(handout.paths[0])
+    assert (old.input_names, old.optional_names) == (new.input_names, new.optional_names)
+    rows = physical_rows(3)
+    for given in (rows, {**rows, "present": np.array([[0.0, 1.0]], np.float32)}):
+        assert_array_equal(old.run(given), new.run(given))
+
+
+def test_openvino_answers_alike_and_is_told_which_sensors_are_there(handout: Handout) -> None:
+    openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed: pip install openvino")
+    model = openvino.Core().compile_model(str(handout.paths[0]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    assert [one.any_name for one in model.inputs] == ["rf", "gps", "present"]
+    rows = physical_rows(3)
+    for present in ([[1.0, 1.0]], [[0.0, 1.0]], [[1.0, 0.0]] * 3):
+        given = {**rows, "present": np.array(present, np.float32)}
+        assert_allclose(model(given)["logits"], OnnxSession(handout.paths[0]).run(given), atol=RUNTIMES)
+
+
 def test_inputs_have_names_and_a_free_batch(handout: Handout, sessions: list[OnnxSession]) -> None:
     graph = onnx.load(handout.paths[0]).graph
     shapes = {
@@ -221,9 +251,11 @@ def test_inputs_have_names_and_a_free_batch(handout: Handout, sessions: list[Onn
         for value in [*graph.input, *graph.output]
     }
     assert list(shapes) == ["rf", "gps", "present", "logits", "attention"]  # canonical order
-    batches = {shape[0] for shape in shapes.values()}
-    assert len(batches) == 1
-    assert isinstance(batches.pop(), str)  # a name, not a number
+    # names, not numbers; `present` may have one row for any batch
+    assert {name: shape[0] for name, shape in shapes.items()} == {
+        **dict.fromkeys(shapes, "batch"),
+        "present": "batch_or_1",
+    }
     assert {name: shape[1:] for name, shape in shapes.items()} == {
         "rf": [4, 8],
         "gps": [4, 2],
