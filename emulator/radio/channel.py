@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..contracts import ConfigError, DataError
+from ..world.planting import without_trees
 from ..world.scene import Scene
+from ..world.trees import NO_TREES
 from .bounce_pairs import pair_images
 from .box_fields import segments_field
+from .foliage import depth_in_crowns_m, foliage_db
 from .images import NO_BOX, OVER_GROUND, Images, Surfaces, candidate_images
 from .model_b import segments_loss_db
 from .pathloss import oxygen_db
@@ -126,9 +129,11 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
     complex factor, the field past the boxes.
     """
     settings = settings or ChannelSettings()
-    images = list(candidate_images(scene, _surfaces(settings)))
+    # nothing reflects in leaves, and trunks are too thin
+    mirroring = without_trees(scene)
+    images = list(candidate_images(mirroring, _surfaces(settings)))
     if settings.bounce_pairs:
-        images += pair_images(scene, _surfaces(settings))
+        images += pair_images(mirroring, _surfaces(settings))
     valid = np.concatenate([group.valid for group in images], axis=1)
     image_m = np.concatenate([group.image_m for group in images], axis=1)
     across = image_m - scene.base_station_m
@@ -142,6 +147,8 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
     blockage_db, turn = _blockage(scene, images, valid, length_m, settings)
     loss_db = blockage_db + oxygen_db(length_m, settings.carrier_hz) if settings.oxygen else blockage_db
     loss_db = loss_db + weather_db(length_m, settings.carrier_hz, scene.surroundings.weather)
+    if scene.surroundings.trees != NO_TREES:
+        loss_db = loss_db + _foliage_db(scene, images, valid, length_m)
     waves = length_m / wavelength_m(settings.carrier_hz)
     amplitude = 10.0 ** (-loss_db / 20.0) / (4.0 * np.pi * waves)
     reflection = np.concatenate([group.reflection for group in images], axis=1)
@@ -215,6 +222,14 @@ def _blockage(
     total[valid] = field.prod(axis=-1)
     size = np.maximum(np.abs(total), SMALLEST_FIELD)
     return 20.0 * np.log10(1.0 / size), total / size
+
+
+def _foliage_db(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> Array:
+    """[F, P] loss in the leaves of all trees that a path runs through."""
+    depth_m = np.zeros(valid.shape)
+    for segments in _segments(scene, images, valid, length_m):
+        depth_m[segments.frame, segments.path] += depth_in_crowns_m(scene, segments)
+    return foliage_db(depth_m, scene.surroundings.trees)
 
 
 def _level(field: Complex) -> Array:

@@ -89,7 +89,7 @@ class Boxes:
     @classmethod
     def of(cls, scene: Scene, segments: PathSegments) -> Boxes:
         """The boxes of each segment's frame; absent ones, whose values are undefined, become points at the origin."""
-        blocks = scene.present & (scene.kind != Kind.NONE) & (scene.kind != Kind.TARGET)
+        blocks = scene.present & ~np.isin(scene.kind, (Kind.NONE, Kind.TARGET, Kind.CROWN))
         center = np.where(blocks[..., None], scene.center_m, 0.0)
         size = np.where(blocks[..., None], scene.size_m, 0.0)
         lower, upper = center[..., 2] - size[..., 2] / 2, center[..., 2] + size[..., 2] / 2
@@ -104,7 +104,7 @@ class Boxes:
             lower_m=np.where(with_image, -upper, lower),
             upper_m=upper,
             blocks=blocks[segments.frame] & (segments.mirror_box[:, None] != np.arange(blocks.shape[1])),
-            is_screen=(scene.kind == Kind.PEDESTRIAN)[segments.frame],
+            is_screen=np.isin(scene.kind, (Kind.PEDESTRIAN, Kind.TRUNK))[segments.frame],
         )
 
     def picked(self, index: Any) -> Boxes:

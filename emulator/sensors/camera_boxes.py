@@ -22,7 +22,7 @@ LAMP_M, LAMP_OUT_M, LAMP_LOW, LAMP_HIGH = 0.5, 0.05, 0.35, 0.6
 #: What is shorter than this has no lamps: a drone, a pedestrian.
 LEAST_VEHICLE_M = 2.0
 #: Kinds of a vehicle's lamps, beyond those of `Kind`.
-HEADLIGHT, TAILLIGHT = 6, 7
+HEADLIGHT, TAILLIGHT = 8, 9
 
 
 class Paint(NamedTuple):
@@ -47,6 +47,8 @@ PAINTS: dict[int, Paint] = {
     Kind.BUS: Paint((0.95, 0.66, 0.10), _TYRES, 0.12, _WINDOWS, 0.48, 0.84),
     Kind.PEDESTRIAN: Paint((0.15, 0.55, 0.28), (0.16, 0.16, 0.30), 0.46, (0.90, 0.72, 0.58), 0.86, 1.0),
     Kind.TARGET: Paint((0.80, 0.12, 0.12), (0.14, 0.05, 0.05), 0.18, (0.20, 0.10, 0.12), 0.56, 0.90),
+    Kind.CROWN: Paint((0.22, 0.44, 0.16), (0, 0, 0), 0, (0, 0, 0), 1, 1),
+    Kind.TRUNK: Paint((0.34, 0.26, 0.20), (0, 0, 0), 0, (0, 0, 0), 1, 1),
     HEADLIGHT: Paint((1.0, 0.96, 0.80), (0, 0, 0), 0, (0, 0, 0), 1, 1),
     TAILLIGHT: Paint((0.9, 0.10, 0.08), (0, 0, 0), 0, (0, 0, 0), 1, 1),
 }
@@ -106,7 +108,8 @@ class _Hits:
 
 def with_lamps(scene: Scene) -> Scene:
     """The scene with head and tail lamps as boxes of their own, in 2 B more slots."""
-    vehicle = scene.present & (scene.kind != Kind.PEDESTRIAN) & (scene.size_m[..., 0] >= LEAST_VEHICLE_M)
+    no_lamps = np.isin(scene.kind, (Kind.PEDESTRIAN, Kind.CROWN, Kind.TRUNK))
+    vehicle = scene.present & ~no_lamps & (scene.size_m[..., 0] >= LEAST_VEHICLE_M)
     ahead = np.where(scene.velocity_m_per_s[..., 0] < 0.0, -1.0, 1.0)
     size_m = scene.size_m.copy()
     # Lamps stick out: flush with the body they would have its depth, and the nearest face of a sample wins.

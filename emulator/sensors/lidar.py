@@ -21,6 +21,8 @@ DARKNESS: dict[Kind, float] = {
     Kind.BUS: 0.3,
     Kind.PEDESTRIAN: 0.6,
     Kind.TARGET: 0.5,
+    Kind.CROWN: 0.6,
+    Kind.TRUNK: 0.7,
 }
 FACADE_DARKNESS, POLE_DARKNESS = 0.3, 0.5
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .trees import NO_TREES, Trees
 from .weather import CLEAR, Weather
 
 Array = NDArray[np.float64]
@@ -28,6 +29,8 @@ class Kind(IntEnum):
     BUS = 3
     PEDESTRIAN = 4
     TARGET = 5  # carries the transmitter that the base station tracks: a car or a drone
+    CROWN = 6  # leaves, which attenuate and do not block
+    TRUNK = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Surroundings:
         kerbs_y_m: near and far edge of the roadway; empty in the open.
         lanes_y_m: centers of the lanes.
         weather: rain and fog.
+        trees: settings of the trees that are among the boxes.
     """
 
     facades: tuple[Facade, ...] = ()
@@ -65,6 +69,7 @@ class Surroundings:
     kerbs_y_m: tuple[float, ...] = ()
     lanes_y_m: tuple[float, ...] = ()
     weather: Weather = CLEAR
+    trees: Trees = NO_TREES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +124,7 @@ class Scene:
 def blockers(scene: Scene, start_m: Array | None = None) -> NDArray[np.bool_]:
     """[F, B] bool: whether a box intersects the straight line to the user.
 
-    The box that carries the transmitter never blocks it.
+    The box that carries the transmitter never blocks it, and leaves only attenuate.
 
     Args:
         scene: F instants with B boxes.
@@ -136,4 +141,5 @@ def blockers(scene: Scene, start_m: Array | None = None) -> NDArray[np.bool_]:
     # Clipped to the piece between the two antennas.
     enters = np.maximum(np.minimum(one, other).max(axis=-1), 0.0)
     leaves = np.minimum(np.maximum(one, other).min(axis=-1), 1.0)
-    return np.asarray(scene.present & (scene.kind != Kind.TARGET) & (enters < leaves))
+    opaque = (scene.kind != Kind.TARGET) & (scene.kind != Kind.CROWN)
+    return np.asarray(scene.present & opaque & (enters < leaves))

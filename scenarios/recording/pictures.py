@@ -27,6 +27,8 @@ KIND_COLORS = {
     Kind.BUS: "#f0a71c",
     Kind.PEDESTRIAN: "#23894a",
     Kind.TARGET: "#c8201f",
+    Kind.CROWN: "#8fbf7a",
+    Kind.TRUNK: "#6b5138",
 }
 ROAD, PAVEMENT, OPEN_GROUND, WALL = "#b9b9bd", "#efebe3", "#e9efe0", "#8a7f72"
 #: A facade is drawn this thick, and so much is shown around what matters.

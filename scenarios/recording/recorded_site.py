@@ -18,11 +18,13 @@ from ...emulator.radio.sweep import SweepNoise, beam_powers, clear_power
 from ...emulator.random_streams import named_stream
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
+from ...emulator.world.planting import planted
 from ...emulator.world.scene import Scene
 from ...emulator.world.sites import site_street, tracked_street
 from ...emulator.world.sky import SkySettings, SkyWorld
 from ...emulator.world.street import BETWEEN_SEQUENCES, StreetWorld
 from ...emulator.world.street_settings import StreetSettings
+from ...emulator.world.trees import NO_TREES
 from ...emulator.world.weather import CLEAR
 from ..schema.world_section import ON_REQUEST, CodebookSection, WorldFile, WorldSection
 from .track_ways import track_ways, tracks_digest
@@ -104,8 +106,10 @@ class RecordedSite:
 
     def scene(self, time_s: NDArray[np.float64]) -> Scene:
         """Scene of F frames at instants [F] in s."""
-        scene = self.world.scene(time_s)
-        return replace(scene, surroundings=replace(scene.surroundings, weather=self.file.section.weather))
+        scene, section, settings = self.world.scene(time_s), self.file.section, self.world.settings
+        if isinstance(settings, StreetSettings):
+            scene = planted(scene, section.trees, settings.far_kerb_y_m, settings.user_x_m, settings.reach_m)
+        return replace(scene, surroundings=replace(scene.surroundings, weather=section.weather))
 
     def geometry(self) -> Mapping[str, Any]:
         """Geometry of the site in types of JSON, enough to draw it without making it again."""
@@ -123,6 +127,7 @@ class RecordedSite:
             "camera": asdict(self.camera),
             "lidar": asdict(section.lidar),
             **({} if section.weather == CLEAR else {"weather": asdict(section.weather)}),
+            **({} if section.trees == NO_TREES else {"trees": asdict(section.trees)}),
             **{modality: asdict(getattr(section, modality)) for modality in section.recorded if modality in ON_REQUEST},
         }
         if isinstance(settings, StreetSettings):

@@ -26,6 +26,7 @@ from ...emulator.sensors.radar import RadarSettings
 from ...emulator.world.sky import SkySettings
 from ...emulator.world.street_settings import StreetSettings
 from ...emulator.world.track_classes import TrackClassName
+from ...emulator.world.trees import NO_TREES, Trees
 from ...emulator.world.weather import CLEAR, Weather
 from ..scenario_files.layered_file import LayeredFile, read_layers
 from .section import Probability, Section
@@ -150,6 +151,7 @@ class WorldSection(Section):
             a tracked car, camera, rf, gps in the sky.
         night_share: share of base stations that record at night.
         weather: rain and fog: LiDAR reaches less far, images have less contrast, radio waves are attenuated.
+        trees: trees or a hedge before the user, on streets: leaves attenuate radio waves, and all sensors see them.
         street, sky: where they stand; the one of `kind` counts.
         tracks: vehicles and people of streets out of a file.
         lidar, camera, gps, radar: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy
@@ -172,6 +174,7 @@ class WorldSection(Section):
     sensors: tuple[Modality, ...] = ()
     night_share: Probability = 0.0
     weather: Weather = CLEAR
+    trees: Trees = NO_TREES
     street: StreetSettings = StreetSettings()
     sky: SkySettings = SkySettings()
     tracks: TracksSection = TracksSection()
@@ -210,6 +213,8 @@ class WorldSection(Section):
                 f"world.link_rate_hz = {self.link_rate_hz:g} needs a standing user (world.kind = 'street', world.user ="
                 " 'kerb'); set it to 0"
             )
+        if self.kind == "sky" and self.trees != NO_TREES:
+            raise ConfigError("world.trees stand along streets, and world.kind is 'sky'; leave the table out")
         if len(set(self.sensors)) < len(self.sensors):
             raise ConfigError(f"world.sensors names a sensor twice: {', '.join(self.sensors)}; name each once")
         if self.tracks.file:
@@ -297,6 +302,8 @@ class WorldFile:
             left_out |= {"blockage", "bounce_pairs"}
         if not self.section.link_rate_hz:
             left_out.add("link_rate_hz")
+        if self.section.trees == NO_TREES:
+            left_out.add("trees")
         world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
 
