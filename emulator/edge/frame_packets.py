@@ -35,7 +35,8 @@ _ABOUT: Mapping[str, tuple[type, ...]] = {"stream": (str,), "index": (int,), "ti
 #: From clients to the server.
 REQUESTS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     # what sensors saw at one instant, one raw frame per reading; `ask`: whether an answer is wanted now
-    "frames": {**_ABOUT, "readings": (list,), "ask": (bool,)},
+    # many languages write a time without a fraction as a whole number
+    "frames": {**_ABOUT, "time_s": (float, int), "readings": (list,), "ask": (bool,)},
     # a stream begins again, or ends: its window is emptied
     "forget": {"stream": (str,)},
     "describe": {},

@@ -1,6 +1,7 @@
 """Metrics of a server: its counts, and the page that shows them to Prometheus and to supervisors, over plain HTTP.
 
-The text is Prometheus' exposition format 0.0.4. Every question ends in exactly one way, so at any instant
+The text is Prometheus' exposition format 0.0.4, or OpenMetrics 1.0 for those who accept it. Every question ends in
+exactly one way, so at any instant
 
     questions = answers + refused questions + dropped + waiting
 
@@ -20,7 +21,7 @@ from ..footprint import resident_bytes
 from ..frame_packets import REFUSALS
 
 #: Upper ends of the histograms' buckets, in seconds: around what an edge device takes for one answer.
-BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+BUCKETS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 DROPS = ("newer", "full", "leaving")
 UNSENT = ("gone", "full")
 RELOADS = ("swapped", "same", "refused")
@@ -46,6 +47,8 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
 _PREFIX = "sheafedge_"
 _NO_LABEL = ""
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_OPENMETRICS = "application/openmetrics-text"
+_OPENMETRICS_TYPE = f"{_OPENMETRICS}; version=1.0.0; charset=utf-8"
 #: Longest silence of a visitor in s.
 _VISIT_S = 2.0
 #: Visitors at once. Where all places are taken the longest visit ends, so that none keeps `/healthz` from others.
@@ -132,16 +135,16 @@ class Counts:
             }
             return counters | {name: value for name, (_, value) in self._gauges.items()}
 
-    def page(self) -> str:
-        """Text for Prometheus."""
+    def page(self, *, openmetrics: bool = False) -> str:
+        """Text for Prometheus; in OpenMetrics the family of a counter has no `_total`, and the text an end."""
         with self._lock:
-            lines = [*self._counter_lines(), *self._gauge_lines(), *self._histogram_lines()]
-        return "\n".join(lines) + "\n"
+            lines = [*self._counter_lines(openmetrics), *self._gauge_lines(), *self._histogram_lines()]
+        return "\n".join([*lines, "# EOF"] if openmetrics else lines) + "\n"
 
-    def _counter_lines(self) -> Iterable[str]:
+    def _counter_lines(self, openmetrics: bool) -> Iterable[str]:
         for name, (meaning, label, _) in COUNTERS.items():
             full = f"{_PREFIX}{name}_total"
-            yield from _head(full, meaning, "counter")
+            yield from _head(full.removesuffix("_total") if openmetrics else full, meaning, "counter")
             for value, n in self._counters[name].items():
                 yield f'{full}{{{label}="{value}"}} {n}' if label else f"{full} {n}"
 
@@ -198,10 +201,11 @@ class MetricsPage:
             timeout = _VISIT_S
 
             def do_GET(self) -> None:
-                status, text = _answer(self.path, counts, is_alive)
+                openmetrics = _OPENMETRICS in self.headers.get("Accept", "")
+                status, text = _answer(self.path, counts, is_alive, openmetrics=openmetrics)
                 body = text.encode()
                 self.send_response(status)
-                self.send_header("Content-Type", _CONTENT_TYPE)
+                self.send_header("Content-Type", _OPENMETRICS_TYPE if openmetrics else _CONTENT_TYPE)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -227,10 +231,10 @@ class MetricsPage:
         self._server.server_close()
 
 
-def _answer(path: str, counts: Counts, is_alive: Callable[[], bool]) -> tuple[int, str]:
+def _answer(path: str, counts: Counts, is_alive: Callable[[], bool], *, openmetrics: bool) -> tuple[int, str]:
     where = path.partition("?")[0]
     if where == "/metrics":
-        return 200, counts.page()
+        return 200, counts.page(openmetrics=openmetrics)
     if where == "/healthz":
         # 503 makes supervisors restart the process; the page's own thread still answers when the server hangs.
         return (200, "ok\n") if is_alive() else (503, "the server does not turn\n")

@@ -187,6 +187,7 @@ class Server:
         # Before unpacking, whose time is part of what a client waits.
         arrived_s = time.monotonic()
         stream, index, time_s, ask = (packet.fields[name] for name in ("stream", "index", "time_s", "ask"))
+        time_s = float(time_s)  # which may come as a whole number
         # Counted before it can be refused, so that the sums of `counts.py` stay equal.
         if ask:
             self.counts.add("questions")

@@ -98,12 +98,12 @@ def test_names_from_a_bundle_cannot_break_the_page() -> None:
 
 def test_a_histogram_counts_on_the_right_side_of_its_edges() -> None:
     histogram = Histogram()
-    for seconds in (0.0005, BUCKETS_S[0], 0.0011, 99.0):
+    for seconds in (0.00005, BUCKETS_S[0], 0.00011, 99.0):
         histogram.observe(seconds)
     lines = list(histogram.lines("x"))
-    assert lines[0] == 'x_bucket{le="0.001"} 2'  # "le": less or equal
-    assert lines[1] == 'x_bucket{le="0.002"} 3'
-    assert lines[-3:] == ['x_bucket{le="+Inf"} 4', f"x_sum {0.0005 + 0.001 + 0.0011 + 99.0!r}", "x_count 4"]
+    assert lines[0] == 'x_bucket{le="0.0001"} 2'  # "le": less or equal
+    assert lines[1] == 'x_bucket{le="0.0002"} 3'
+    assert lines[-3:] == ['x_bucket{le="+Inf"} 4', f"x_sum {0.00005 + 0.0001 + 0.00011 + 99.0!r}", "x_count 4"]
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +118,62 @@ def page() -> Iterator[MetricsPage]:
     page.close()
 
 
-def fetched(address: str, path: str, method: str = "GET") -> tuple[int, str, str]:
+def fetched(address: str, path: str, method: str = "GET", accept: str = "*/*") -> tuple[int, str, str]:
     connection = http.client.HTTPConnection(address, timeout=LIMIT_S)
     try:
-        connection.request(method, path)
+        connection.request(method, path, headers={"Accept": accept})
         response = connection.getresponse()
         return response.status, response.getheader("Content-Type") or "", response.read().decode()
     finally:
         connection.close()
+
+
+#: What Prometheus asks with.
+SCRAPER = "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+
+
+def busy() -> Counts:
+    counts = Counts()
+    counts.add("questions", n=3)
+    counts.add("refused", "shape")
+    counts.set_model({"name": 'a "b"\\', "digest": "0"})
+    for seconds in (0.00015, 0.3):
+        counts.answered(seconds)
+        counts.ran(seconds)
+    return counts
+
+
+def test_a_page_in_openmetrics_goes_to_those_who_accept_it() -> None:
+    page = MetricsPage("0", busy(), lambda: True)
+    try:
+        _, kind, text = fetched(page.address, "/metrics", accept=SCRAPER)
+        _, plain, other = fetched(page.address, "/metrics")
+    finally:
+        page.close()
+    assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    assert text.endswith("\n# EOF\n")
+    assert "# TYPE sheafedge_questions counter" in text.splitlines()
+    assert "sheafedge_questions_total 3" in text.splitlines()
+    assert plain.startswith("text/plain")
+    assert "# EOF" not in other
+    assert parsed(other)["sheafedge_questions_total", ""] == 3.0
+
+
+def test_the_parsers_of_prometheus_read_both_pages() -> None:
+    pytest.importorskip("prometheus_client", reason="its parsers are not installed: pip install prometheus_client")
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+    from prometheus_client.parser import text_string_to_metric_families as plain
+
+    counts = busy()
+    for parser, text in ((openmetrics, counts.page(openmetrics=True)), (plain, counts.page())):
+        samples = {
+            (sample.name, *sample.labels.values()): sample.value for family in parser(text) for sample in family.samples
+        }
+        assert samples["sheafedge_questions_total",] == 3.0
+        assert samples["sheafedge_refused_total", "shape"] == 1.0
+        assert samples["sheafedge_answer_seconds_bucket", "0.0002"] == 1.0
+        assert samples["sheafedge_answer_seconds_count",] == 2.0
+        assert samples["sheafedge_model_info", 'a "b"\\', "0"] == 1.0
 
 
 def test_visitors_that_say_nothing_keep_nobody_from_the_page(page: MetricsPage) -> None:

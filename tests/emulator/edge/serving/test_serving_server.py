@@ -31,6 +31,7 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.edge.bundle import load_bundle, write_bundle
 from sheafedge.emulator.edge.frame_client import FrameClient
 from sheafedge.emulator.edge.frame_packets import (
+    TO_SERVER,
     Answer,
     Bye,
     Description,
@@ -39,6 +40,7 @@ from sheafedge.emulator.edge.frame_packets import (
     FrameRefused,
     Healthy,
     Refused,
+    pack_frames,
 )
 from sheafedge.emulator.edge.golden_samples import golden_file
 from sheafedge.emulator.edge.manifest import Manifest
@@ -49,7 +51,7 @@ from sheafedge.emulator.edge.serving.serving_settings import ServingSettings
 from sheafedge.emulator.edge.serving.stream_windows import Sample
 from sheafedge.emulator.network.transport.curve_keys import make_keys, read_keys
 from sheafedge.emulator.network.transport.errors import TransportError
-from sheafedge.emulator.network.transport.packets import Packet
+from sheafedge.emulator.network.transport.packets import Packet, pack_packet
 
 N = 20
 FRAMES = 4
@@ -429,6 +431,19 @@ def plain_bundle(folder: Path, manifest: Manifest) -> Path:
     golden = golden_file(inputs, OnnxSession(content).run(inputs))
     write_bundle(folder, manifest, {"model.onnx": content, "samples.npz": golden, "README.md": b"plain\n"})
     return folder
+
+
+def test_a_time_may_be_a_whole_number(blockage: Path) -> None:
+    """JavaScript has no other way to write 3.0."""
+    raw = raw_frames(MANIFEST, 4)
+    with served(blockage) as server, FrameClient(server.address) as client:
+        for index in range(4):
+            packet = pack_frames("s", index, 0.0, at(raw, index), ask=index == 3)
+            whole = packet._replace(fields={**packet.fields, "time_s": index})
+            client._socket.send_multipart(pack_packet(whole, TO_SERVER))
+        (answer,) = replies(server, client, 1)
+    assert isinstance(answer, Answer)
+    assert (answer.time_s, type(answer.time_s)) == (3.0, float)
 
 
 def test_an_answer_states_the_probability_of_its_manifest(blockage: Path, tmp_path: Path) -> None:
