@@ -232,7 +232,8 @@ class WorldSection(Section):
                     f"world.tracks.file goes with world.{name} = {json.dumps(only)} alone, got {json.dumps(value)}; set"
                     " it so, or leave the file out"
                 )
-        if len(self.tracks.places) not in {1, self.n_sites}:
+        # more are well: a run records the first base stations only, as many as it has clients
+        if 1 < len(self.tracks.places) < self.n_sites:
             raise ConfigError(
                 f"world.tracks.places must have one place, or one for each of world.n_sites = {self.n_sites}, got"
                 f" {len(self.tracks.places)}"

@@ -225,6 +225,15 @@ def test_a_world_without_tracks_says_nothing_of_them() -> None:
     assert parse_world(tracked.text(), "here") == tracked
 
 
+def test_a_run_with_fewer_clients_than_places_records_the_first(tmp_path: Path) -> None:
+    places = [[-5, 0, 0], [0, 0, 0], [5, 0, 0]]
+    file = table(tmp_path, *straight("c", "car", 4.0, 8.0))
+    whole, fewer = (world(file, n_sites=n, tracks={"file": str(file), "places": places}) for n in (3, 2))
+    assert parse_world(WorldFile(fewer, 0).text(), "here").section == fewer
+    for index in range(2):
+        assert_array_equal(scene(fewer, [4.0], index).center_m, scene(whole, [4.0], index).center_m)
+
+
 def test_a_changed_file_is_another_recording(tmp_path: Path) -> None:
     section = world(table(tmp_path, *straight("c", "car", 3.95, 8.0)))
     before = recording_key(section, 0)
