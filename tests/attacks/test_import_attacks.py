@@ -119,6 +119,7 @@ def test_some_hostile_files_end_a_command_with_a_sentence(
 
 
 @pytest.mark.attack
+@pytest.mark.timeout(3000)
 @pytest.mark.parametrize("name", IMPORTERS)
 def test_hundreds_of_hostile_files_end_a_command_with_a_sentence(
     name: str, source: Source, tmp_path: Path, tally: Tally
