@@ -22,6 +22,7 @@ from ..recording.recording_cache import cached_recording
 from ..schema.world_section import STREET_SENSORS, WorldSection
 from .street_figures import StreetFigures, street_figures
 from .street_models import ReferenceSettings, predictions_of, trained_network
+from .street_trees import TreeSettings, tree_predictions
 from .warning_samples import PooledSamples, SiteSamples, site_samples
 
 #: Input frames, and prediction horizons in frames: 0.1 s to 1 s at the 10 Hz of streets.
@@ -33,6 +34,8 @@ TEST_FRACTION = 0.3
 Protocol = Literal["clear now", "all"]
 #: A sensor, or a baseline without one.
 Predictor: TypeAlias = Modality | Literal["persistence", "majority"]
+#: What learns from a sensor: one small network, or boosted trees.
+Learner = Literal["network", "trees"]
 
 Report = Callable[[str], None]
 
@@ -46,12 +49,14 @@ class WarningCurve:
         protocol: windows that were used.
         horizons: [n_horizons] frames, ascending.
         by_site: [n_sites][n_horizons] balanced accuracy on held-out time.
+        learner: what learned it; baselines count as "network".
     """
 
     predictor: Predictor
     protocol: Protocol
     horizons: tuple[int, ...]
     by_site: tuple[tuple[float, ...], ...]
+    learner: Learner = "network"
 
     def mean(self, horizon: int) -> float:
         """Mean over the base stations."""
@@ -75,7 +80,7 @@ class StreetCalibration:
         rate_hz: frames per second.
         station_names: names of the base stations.
         n_frames: frames per base station, training and held out.
-        curves: one per predictor and protocol.
+        curves: one per predictor, protocol and learner.
         figures: statistics of the recording.
     """
 
@@ -86,18 +91,20 @@ class StreetCalibration:
     curves: tuple[WarningCurve, ...]
     figures: StreetFigures
 
-    def curve(self, predictor: Predictor, protocol: Protocol = "clear now") -> WarningCurve:
-        """Curve of a predictor and protocol.
+    def curve(
+        self, predictor: Predictor, protocol: Protocol = "clear now", learner: Learner = "network"
+    ) -> WarningCurve:
+        """Curve of a predictor, protocol and learner.
 
         Raises:
             ConfigError: the calibration was made without it.
         """
         for curve in self.curves:
-            if (curve.predictor, curve.protocol) == (predictor, protocol):
+            if (curve.predictor, curve.protocol, curve.learner) == (predictor, protocol, learner):
                 return curve
         raise ConfigError(
-            f"the calibration has no curve of {predictor!r} on {protocol!r} windows; calibrate with that "
-            "sensor and protocol"
+            f"the calibration has no curve of {predictor!r} on {protocol!r} windows by {learner}; calibrate with "
+            "that sensor, protocol and learner"
         )
 
 
@@ -109,6 +116,7 @@ def calibrate_street(
     protocols: Sequence[Protocol] = ("clear now",),
     horizons: Sequence[int] = HORIZONS,
     settings: ReferenceSettings | None = None,
+    trees: TreeSettings | None = None,
     cache_dir: Path | None = None,
     threads: int = 1,
     progress: Progress | None = None,
@@ -123,11 +131,12 @@ def calibrate_street(
         protocols: windows to train and test on.
         horizons: frames, ascending.
         settings: settings of the reference models; None: those of the documented figures.
+        trees: settings of boosted trees beside the networks; None: no trees.
         cache_dir, threads, progress: see `cached_recording`.
         report: called with a line of text before every training; None: no reports.
 
     Raises:
-        ConfigError: another kind of world, or a sensor that is not recorded.
+        ConfigError: another kind of world, a sensor that is not recorded, or trees without scikit-learn.
         DataError: the recording is too short.
     """
     _check(section, sensors)
@@ -140,6 +149,12 @@ def calibrate_street(
                 report(f"training on {sensor}, {protocol if protocol == 'clear now' else 'all windows'}")
             chosen = [_of_protocol(site, protocol) for site in sites]
             curves.append(_learned_curve(sensor, protocol, horizons, chosen, settings or ReferenceSettings(), seed))
+            if trees is not None:
+                if report is not None:
+                    report(f"growing trees on {sensor}")
+                predicted = tree_predictions(sensor, chosen, horizons, trees, seed)
+                scores = (site_scores(one, test, horizons) for one, (_, test) in zip(predicted, chosen, strict=True))
+                curves.append(WarningCurve(sensor, protocol, tuple(horizons), tuple(scores), "trees"))
             # baselines read labels only, which are the same for every sensor
             if sensor == sensors[0]:
                 curves.extend(_baseline_curves(protocol, horizons, chosen))

@@ -33,6 +33,9 @@ def street(
     all_windows: Annotated[
         bool, typer.Option("--all-windows", help="Also train and test on windows whose last frame is already blocked.")
     ] = False,
+    trees: Annotated[
+        bool, typer.Option("--trees", help="Also grow boosted trees on each sensor; needs scikit-learn.")
+    ] = False,
     plot: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE.png", help="Plot balanced accuracy against prediction horizon."),
@@ -49,16 +52,20 @@ def street(
         raise ConfigError(f"--plot {plot} cannot be written; name a file in an existing folder, such as street.png")
 
     from ..calibration.street_calibration import calibrate_street
+    from ..calibration.street_trees import WITHOUT_TREES, TreeSettings, has_trees
     from .calibration_console import print_street_calibration
     from .console_elements import standard_console
     from .recording_console import RecordingProgress
 
     console = standard_console()
+    if trees and not has_trees():
+        console.print(WITHOUT_TREES, soft_wrap=True, markup=False)
     with RecordingProgress(console, file.section) as progress:
         calibration = calibrate_street(
             file.section,
             file.seed,
             protocols=("clear now", "all") if all_windows else ("clear now",),
+            trees=TreeSettings() if trees and has_trees() else None,
             progress=progress,
             report=lambda text: console.print(text, soft_wrap=True),
         )

@@ -57,13 +57,17 @@ def _curve_table(curves: list[WarningCurve], rate_hz: float, title: str, *, publ
     table.add_column("horizon", no_wrap=True)
     for horizon in horizons:
         table.add_column(f"{horizon / rate_hz:g} s", justify="right")
-    of_predictor = {curve.predictor: curve for curve in curves}
+    of_predictor = {curve.predictor: curve for curve in curves if curve.learner == "network"}
+    of_trees = {curve.predictor: curve for curve in curves if curve.learner == "trees"}
     for predictor, name in STREET_NAMES.items():
         if predictor not in of_predictor:
             continue
-        curve = of_predictor[predictor]
-        # spreads without decimals: a row must fit 80 columns
-        table.add_row(name, *(f"{100 * curve.mean(h):.1f}±{100 * curve.spread(h):.0f}" for h in horizons))
+        learned = [(name, of_predictor[predictor])]
+        if predictor in of_trees:
+            learned.append(("  trees", of_trees[predictor]))
+        for label, curve in learned:
+            # spreads without decimals: a row must fit 80 columns
+            table.add_row(label, *(f"{100 * curve.mean(h):.1f}±{100 * curve.spread(h):.0f}" for h in horizons))
         # published figures are for windows whose last frame is clear, and for sensors only
         if published and (measured := PUBLISHED_BLOCKAGE.get(predictor)):
             cells = [_share(measured[horizon]) if horizon in measured else "" for horizon in horizons]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from sheafedge.scenarios.calibration.street_calibration import (
 )
 from sheafedge.scenarios.calibration.street_figures import event_lengths, street_figures
 from sheafedge.scenarios.calibration.street_models import ReferenceSettings, predictions_of, trained_network
+from sheafedge.scenarios.calibration.street_trees import TreeSettings, tree_predictions
 from sheafedge.scenarios.calibration.warning_samples import PooledSamples, SiteSamples, frames_ahead, site_samples
 from sheafedge.scenarios.recording.pictures import save_picture
 from sheafedge.scenarios.recording.recording_cache import cached_recording
@@ -180,6 +182,28 @@ def test_every_sensor_and_baseline_has_a_curve_of_every_protocol(calibration: St
     assert calibration.curve("persistence", "all").mean(1) > 0.8
     with pytest.raises(ConfigError, match="no curve of 'camera'"):
         calibration.curve("camera")
+
+
+def test_trees_are_a_second_learner_beside_the_networks(cache: Path, recording: Path) -> None:
+    pytest.importorskip("sklearn")
+    few = TreeSettings(n_iterations=30)
+    found = calibrate_street(
+        SECTION, SEED, sensors=("rf",), horizons=(1, 10), settings=QUICK, trees=few, cache_dir=cache
+    )
+    by_trees = found.curve("rf", learner="trees")
+    assert by_trees.mean(1) > by_trees.mean(10) > 0.5
+    assert by_trees.mean(1) > 0.65  # while networks of four batches have learned nothing
+    screen = StringIO()
+    print_street_calibration(Console(file=screen, width=80), found)
+    assert all(part in screen.getvalue() for part in ("trees", f"{100 * by_trees.mean(1):.1f}±"))
+
+
+def test_trees_without_scikit_learn_are_left_out_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, sites: list[tuple[SiteSamples, SiteSamples]]
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    with pytest.raises(ConfigError, match=r"scikit-learn is not installed; run: pip install 'sheafedge\[examples\]'"):
+        tree_predictions("rf", sites, (1,), TreeSettings(), SEED)
 
 
 def test_mean_and_spread_are_over_base_stations() -> None:
