@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,13 @@ from .graph_edges import Edges, Nodes, neighbor_lists
 TIMES_SAMPLED, SHARE_SAMPLED = 5, 0.5
 
 
-class NoMetisWarning(UserWarning):
-    """METIS is not installed, and the graph is cut in a simpler way: figures are not those of METIS."""
+def metis_is_installed() -> bool:
+    """Whether graphs are cut by METIS; without it they are cut in a simpler way, and figures are not those of METIS."""
+    return find_spec("pymetis") is not None
 
 
 def partition(n_nodes: int, edges: Edges, n_parts: int, draws: np.random.Generator) -> list[Nodes]:
-    """Nodes of every part, disjoint and covering all: by METIS, or breadth first with a warning where it is missing.
+    """Nodes of every part, disjoint and covering all: by METIS, or breadth first where it is missing.
 
     Source: G. Karypis, V. Kumar, "A fast and high quality multilevel scheme for partitioning irregular graphs", 1998,
     through the package pymetis, with the seed drawn here.
@@ -28,16 +29,10 @@ def partition(n_nodes: int, edges: Edges, n_parts: int, draws: np.random.Generat
     if n_parts == 1:
         return [np.arange(n_nodes)]
     seed = int(draws.integers(2**31 - 1))
-    try:
-        import pymetis  # noqa: PLC0415 - an extra that most users do not need
-    except ImportError:
-        warnings.warn(
-            "METIS is not installed, so that the graph is cut breadth first, with more edges between parts; for METIS"
-            " run: pip install 'sheafedge[graphs]'",
-            NoMetisWarning,
-            stacklevel=2,
-        )
+    if not metis_is_installed():
         return breadth_first_partition(n_nodes, edges, n_parts, draws)
+    import pymetis  # noqa: PLC0415 - an extra that most users do not need
+
     neighbors = [own.tolist() for own in neighbor_lists(n_nodes, edges)]
     _, of_node = pymetis.part_graph(n_parts, adjacency=neighbors, options=pymetis.Options(seed=seed))
     found = np.asarray(of_node)

@@ -94,8 +94,11 @@ SEARCHES: Mapping[str, Search] = {
         {PERSONAL_STEP: (0.003, 0.01, 0.03), FACTOR_STEP: (0.001, 0.003)},
     ),
     # one Adam steps all of a model; plain SGD takes longer steps
-    "cora": Search((0.0003, 0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
-    "cora_hyper": Search((0.0003, 0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
+    "cora": Search((0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
+    "cora_hyper": Search((0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03), "cora", MODEL_STEP),
+    # the steps around those that were chosen at ten parts
+    "cora_20": Search((0.0001, 0.0003, 0.001, 0.003), "cora", MODEL_STEP),
+    "cora_overlap_30": Search((0.0001, 0.0003, 0.001, 0.003), "cora", MODEL_STEP),
     "cora_sgd": Search((0.03, 0.1, 0.3, 1.0), "cora", MODEL_STEP),
 }
 TUNING_SEED = 0

@@ -29,7 +29,7 @@ from ..schema.neighborhood import members_by_group, neighborhood_of
 from ..schema.scenario import Scenario
 from ..sleeping.learner_table import Awake, LearnerTable, ModelsOnDemand, clients_sleep
 from .client import Client
-from .coupling_notes import checkpoint_warnings, coupling_notes
+from .coupling_notes import checkpoint_warnings, coupling_notes, partition_warnings
 from .coupling_watch import coupling_warnings, limit_warnings
 from .data import ClientData
 from .edge_maps import EdgeMaps
@@ -118,7 +118,7 @@ def assemble(
     # weights of moving clients change in place from round to round, so that learners keep one reference
     weights = weigh(graph, links) if moving is None else moving.weights
     learners = make_learners(scenario, algorithm, clients, graph, weights, maps, starts, only)
-    warnings += checkpoint_warnings(scenario, learners)
+    warnings += (*checkpoint_warnings(scenario, learners), *partition_warnings(scenario))
     return Assembly(algorithm, links, clients, learners, devices, faults, moving, warnings, notes, server)
 
 
@@ -309,7 +309,9 @@ def _asleep(scenario: Scenario, data: list[ClientData], device: torch.device, dt
         table.server = algorithm.server_alone(setups, members)
     faults = fault_plan(scenario.faults, scenario.seed, links, server)
     devices = node_devices(scenario)
-    return Assembly(algorithm, links, clients, table, devices, faults, None, (), (), server, table)
+    return Assembly(
+        algorithm, links, clients, table, devices, faults, None, partition_warnings(scenario), (), server, table
+    )
 
 
 def _participation(scenario: Scenario, clients: tuple[Client, ...]) -> Participation | None:

@@ -1,4 +1,4 @@
-"""What is known before the first round: of a coupling of whole models, and of the size of what a server learns."""
+"""What is known before the first round: of a coupling, of the size of what a server learns, of how a graph is cut."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from ...datasets.rows.graph_partition import metis_is_installed
 from ...emulator.contracts import Learner, NodeId
 from ...models.hyper.hyper_learners import generating_server
 from ...models.sheaf.map_starts import MapStart
@@ -67,6 +68,17 @@ def checkpoint_warnings(scenario: Scenario, learners: Sequence[Learner]) -> tupl
         f"the server's networks have {server.n_parameters / 1e6:.1f} million parameters, so that a checkpoint has"
         f" {n_bytes / 1e6:,.0f} MB; raise checkpoint_every ({scenario.checkpoint_every}), or lower hyper.hidden, or set"
         " hyper.output = 'factors'"
+    )
+    return (sentence,)
+
+
+def partition_warnings(scenario: Scenario) -> tuple[str, ...]:
+    """Sentence about a graph that METIS should cut and does not; none where it does, or where there is no graph."""
+    if scenario.data.owners not in ("metis", "metis_overlap") or metis_is_installed():
+        return ()
+    sentence = (
+        "METIS is not installed, so that the graph is cut breadth first, with more edges between parts; for METIS run:"
+        " pip install 'sheafedge[graphs]'"
     )
     return (sentence,)
 

@@ -23,6 +23,8 @@ OWN_CONTROLS = {
     "cora": {"local", "FedAvg", "FedPer"},
     "cora_hyper": {"local", "pFedHN", "identity sheaf", "learned sheaf"},
     "cora_sgd": {"local, SGD"},
+    "cora_20": {"local", "FedAvg", "pFedHN", "identity sheaf", "learned sheaf"},
+    "cora_overlap_30": {"local", "FedAvg", "pFedHN", "identity sheaf", "learned sheaf"},
 }
 #: Of models of one size, and of linear ones, whose runs take seconds.
 OF_ONE_SIZE, OF_LINEAR_MODELS = {"dFedU", "D-PSGD", "FedAvg", "Ditto"}, {"frozen maps", "one map per edge"}

@@ -15,8 +15,8 @@ from sheafedge.datasets.rows.citation_rows import cora_rows
 from sheafedge.datasets.rows.federated_rows import RowRequest
 from sheafedge.datasets.rows.graph_edges import graph_part, symmetric_edges
 from sheafedge.datasets.rows.graph_partition import (
-    NoMetisWarning,
     breadth_first_partition,
+    metis_is_installed,
     node_parts,
     overlapping_partition,
     partition,
@@ -50,17 +50,16 @@ def test_breadth_first_parts_keep_neighbors_together() -> None:
     assert kept > 2 * at_random
 
 
-def test_without_metis_a_warning_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_metis_the_graph_is_cut_breadth_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
-    with pytest.warns(NoMetisWarning, match=r"METIS is not installed.*pip install 'sheafedge\[graphs\]'"):
-        parts = partition(144, grid(12), 4, np.random.default_rng(0))
+    assert not metis_is_installed()
+    parts = partition(144, grid(12), 4, np.random.default_rng(0))
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(144))
 
 
 def test_overlapping_parts_are_halves_of_a_fifth_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
-    with pytest.warns(NoMetisWarning):
-        parts = overlapping_partition(144, grid(12), 10, np.random.default_rng(0))
+    parts = overlapping_partition(144, grid(12), 10, np.random.default_rng(0))
     assert [len(part) for part in parts] == [36] * 10
     first, second = ({int(node) for part in five for node in part} for five in (parts[:5], parts[5:]))
     assert not first & second

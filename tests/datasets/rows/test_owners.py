@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import get_args
 
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sheafedge.datasets.rows.federated_rows import FederatedRows
 from sheafedge.datasets.rows.graph_edges import symmetric_edges
-from sheafedge.datasets.rows.graph_partition import NoMetisWarning
 from sheafedge.datasets.rows.owners import LEAST_ROWS, Dealing, Owners, dealt, owner_names
 from sheafedge.emulator.contracts import ConfigError
 
@@ -34,9 +32,7 @@ def drawn(seed: int = 0) -> np.random.Generator:
 def test_no_row_has_two_clients_and_every_client_has_enough(owners: Owners, n_clients: int, seed: int) -> None:
     ring = symmetric_edges(np.array([np.arange(400), (np.arange(400) + 1) % 400]))
     rows, n_clients = replace(rows_of(400), edges=ring), 5 if owners == "metis_overlap" else n_clients
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NoMetisWarning)
-        parts = dealt(rows, n_clients, Dealing(owners, classes_per_client=2, alpha=1.0), drawn(seed))
+    parts = dealt(rows, n_clients, Dealing(owners, classes_per_client=2, alpha=1.0), drawn(seed))
     together = np.concatenate(parts)
     assert len(np.unique(together)) == len(together) or owners == "metis_overlap"
     assert len(parts) == n_clients

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from sheafedge.models.algorithms.algorithm_table import ALGORITHMS
 from sheafedge.scenarios.export.bundles import export_bundles
 from sheafedge.scenarios.export.export_source import ExportRequest
 from sheafedge.scenarios.export.finished_run import finished_run
+from sheafedge.scenarios.plugins.loading import load_plugin, unload
 from sheafedge.scenarios.running.metric_rows import metric_rows
 from sheafedge.scenarios.running.run import resume_run, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
@@ -76,7 +78,6 @@ def sides(scenario: Scenario) -> list[tuple[RowSamples, RowSamples]]:
     return found
 
 
-@pytest.mark.filterwarnings("ignore::sheafedge.datasets.rows.graph_partition.NoMetisWarning")
 def test_no_node_is_trained_on_by_one_client_and_tested_at_another(own: Own) -> None:
     pairs = sides(own(clients__n_clients=15, data__owners="metis_overlap"))
     validated = sides(own(clients__n_clients=15, data__owners="metis_overlap", data__scored="validation"))
@@ -211,3 +212,40 @@ def test_a_file_without_edges_is_no_graph(own: Own, file: Path, tmp_path: Path) 
     ):
         with pytest.raises(ConfigError, match=sentence):
             sides(own(data__root=str(tmp_path / "table.npz"), data__owners=owners))
+
+
+def test_a_run_warns_once_where_metis_is_missing(own: Own, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+
+    def warnings_of(owners: str) -> tuple[str, ...]:
+        scenario = own(data__owners=owners)
+        return build(scenario, load_data(scenario).clients, lambda *_: {}, lambda *_: None).warnings
+
+    (said,) = warnings_of("metis")
+    assert "METIS is not installed" in said
+    assert "pip install 'sheafedge[graphs]'" in said
+    assert warnings_of("equal") == ()
+
+
+def test_a_plugin_brings_a_graph_as_files_do(own: Own, file: Path, tmp_path: Path) -> None:
+    """Its reader returns edges; the run is that of the same graph in a file."""
+    plugin = tmp_path / "neighbors.py"
+    plugin.write_text(
+        "import numpy as np\n"
+        "from sheafedge.plugins import FederatedRows, Plugin, RowDataset\n"
+        "def graph(request):\n"
+        "    stored = np.load(request.root)\n"
+        "    source, target = stored['edge_index']\n"
+        "    both = np.unique(np.array([[*source, *target], [*target, *source]]), axis=1)\n"
+        "    classes = tuple(map(str, range(2)))\n"
+        "    return FederatedRows('mine', stored['x'].astype(np.float32), stored['y'], classes, edges=both)\n"
+        "PLUGIN = Plugin(row_datasets={'neighbors': RowDataset(graph, 'a file', 'classes')})\n"
+    )
+    load_plugin(plugin)
+    try:
+        plugged = run_scenario(own(algorithm="fedavg", data__dataset="neighbors"), tmp_path / "plugged")
+    finally:
+        unload(plugin.name)
+    filed = run_scenario(own(algorithm="fedavg"), tmp_path / "filed")
+    assert plugged.summary["trace_hash"] == filed.summary["trace_hash"]
+    assert plugged.summary["groups"] == filed.summary["groups"]
