@@ -4,8 +4,9 @@
     python examples/sionna_paths.py street.toml paths.h5 --every 5
 
 `neutral` converts a `sionna.rt.Paths` of any scene; the rest builds the scene of a world: ground, walls, and a fixed
-pool of boxes that move from instant to instant. Vehicles are metal, people skin at 60 GHz. Paths have up to two
-reflections and no diffraction. The user sends, so that arrivals are those at the base station.
+pool of boxes that move from instant to instant. Vehicles are metal, people skin at 60 GHz; trees and weather
+are left out. Paths have up to two reflections and no diffraction. The user sends, so that arrivals are those at the
+base station.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from sheafedge.scenarios.schema.world_section import load_world
 
 #: Relative permittivity and conductivity (S/m) of dry skin at 60 GHz. Source: Gabriel et al. 1996, Cole-Cole fit.
 SKIN = 7.98, 36.4
-PEDESTRIAN, MOST_PATHS = 4, 128
+PEDESTRIAN, VEHICLES, MOST_PATHS = 4, (1, 2, 3, 5), 128
 PARKED_M = (0.0, 0.0, -1000.0)  # boxes that are not there wait below the ground
 
 
@@ -85,7 +86,7 @@ class SionnaStreet:
             place = (middle_m, wall.y_m + behind_m, wall.height_m / 2.0)
             cube(f"wall-{index}", place, (length_m, 0.1, wall.height_m), itu[wall.material])
         n_people = (scene.present & (scene.kind == PEDESTRIAN)).sum(axis=1).max(initial=0)
-        n_vehicles = (scene.present & (scene.kind != PEDESTRIAN)).sum(axis=1).max(initial=0)
+        n_vehicles = (scene.present & np.isin(scene.kind, VEHICLES)).sum(axis=1).max(initial=0)
         self._people = [cube(f"person-{index}", PARKED_M, (1.0, 1.0, 1.0), skin) for index in range(n_people)]
         self._vehicles = [
             cube(f"vehicle-{index}", PARKED_M, (1.0, 1.0, 1.0), itu["metal"]) for index in range(n_vehicles)
@@ -97,7 +98,8 @@ class SionnaStreet:
         """Series of one instant of the scene."""
         scene = self._scene
         pools = {True: iter(self._people), False: iter(self._vehicles)}
-        for box in np.flatnonzero(scene.present[row]).tolist():
+        known = np.isin(scene.kind[row], (PEDESTRIAN, *VEHICLES))
+        for box in np.flatnonzero(scene.present[row] & known).tolist():
             made = next(pools[bool(scene.kind[row, box] == PEDESTRIAN)])
             self._place(made, scene.center_m[row, box].tolist(), scene.size_m[row, box].tolist())
             made.velocity = self._mi.Vector3f(*scene.velocity_m_per_s[row, box].tolist())

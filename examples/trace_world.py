@@ -21,9 +21,11 @@ def trace(scene, channel):
     A ray tracer needs of the scene (x along the street, y across it, z up, all in m):
       scene.base_station_m [3], scene.user_m [n, 3]: the antennas
       scene.center_m, scene.size_m [n, n_boxes, 3]: vehicles and people, boxes along the axes
-      scene.kind, scene.present [n, n_boxes]: 1 car, 2 van, 3 bus, 4 pedestrian, 5 carries the user; are they there?
+      scene.kind [n, n_boxes]: 1 car, 2 van, 3 bus, 4 pedestrian, 5 carries the user, 6 crown and 7 trunk of a tree
+      scene.present [n, n_boxes]: is it there?
       scene.velocity_m_per_s [n, n_boxes, 3]
       scene.surroundings.facades: walls across y (y_m, x_min_m, x_max_m, height_m, material); the ground is z = 0
+      scene.surroundings.weather: rain and fog, if the world has them
       channel.carrier_hz
 
     The columns are gain (complex amplitude between isotropic antennas, with the phase exp(-2j pi carrier_hz delay_s)),
