@@ -1,6 +1,6 @@
 """What prediction is worth under other rules: trains the scenarios, plays users on what the models say, prints JSON.
 
-    python benchmarks/value.py [--scenarios blockage drone_beam] [--seeds 0 1 2] [--draw docs/figures/value.png]
+    python benchmarks/value.py [--scenarios blockage drone_beam] [--seeds 0 1 2] [--draw value.png]
 
 Every scenario is trained once per seed; then its users are played again and again, with one rule changed at a time. A
 figure is the sum over all base stations, per seed in the order of the seeds. The page `docs/value.md` shows it.
@@ -18,8 +18,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sheafedge.benchmarks.machine import machine_facts, print_report
+from sheafedge.emulator.decisions.handover import HANDOVER_KINDS
 from sheafedge.scenarios.report.figure_style import series_style
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.value.handover_ladder import RULES
 from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
 from sheafedge.scenarios.value.user_links import served_links
 from sheafedge.scenarios.value.value_report import DECISIONS, value_of_stations
@@ -30,13 +32,14 @@ from sheafedge.scenarios.wiring.predictions import Predictions
 from sheafedge.scenarios.wiring.torch_setup import one_torch_thread
 
 ANSWERS_MS = (5, 50, 100, 150, 200, 300, 400, 500, 700)
-#: One rule at a time.
-RULES: Mapping[str, Mapping[str, Sequence[float]]] = {
+#: One setting at a time.
+SETTINGS: Mapping[str, Mapping[str, Sequence[float]]] = {
     "handover": {
-        "decision.warn_above": (0.5, 0.8, 0.9, 0.95),
-        "decision.handover.warned_for_s": (0.0, 0.2),
-        "decision.handover.time_to_trigger_s": (0.04, 0.1, 0.32),
-        "decision.handover.interruption_s": (0.0, 0.02, 0.062),
+        "decision.warn_above": (0.5, 0.7, 0.8, 0.9, 0.95),
+        "decision.handover.prepare_s": (0.05, 0.1, 0.2),
+        "decision.handover.prepared_interruption_s": (0.015, 0.025, 0.04, 0.062),
+        "decision.handover.command_lost_below_db": (-100.0, -6.0, -4.0, -2.0),
+        "decision.measurement.filter_coefficient": (0, 4),
         "decision.neighbor_below_db": (0.0, 6.0, 10.0),
         "decision.clear_snr_db": (10.0, 15.0, 20.0),
         "decision.link.needed_bps": (0.0, 45e6),
@@ -58,7 +61,9 @@ CURVES = {
 }
 #: Bars differ in hatches beside their colors, for readers who see few colors.
 HATCHES = ("", "///", "...", "xx", "++")
-WAYS = ("nothing", "reactive", "predictive", "perfect", "oracle")
+#: Policies of a decision in the order of the bars; without answers, and on answers.
+WAYS = {"handover": RULES, "beam": ("nothing", "reactive", "predictive", "oracle")}
+COMPARED = {decision: row.compared for decision, row in DECISIONS.items()}
 
 
 def trained(scenario: Scenario) -> list[ServedStation]:
@@ -87,7 +92,13 @@ def played(scenario: Scenario, served: Sequence[ServedStation]) -> dict[str, Any
         **_figures(scenario, served),
         "rules": {
             field: {f"{level:g}": _figures(scenario.edited({field: level}), served) for level in levels}
-            for field, levels in RULES[scenario.task_spec.decision].items()
+            for field, levels in SETTINGS[scenario.task_spec.decision].items()
+        },
+        "kinds": {
+            kind: _figures(
+                scenario.edited({f"decision.handover.{name}": value for name, value in changes.items()}), served
+            )
+            for kind, changes in (HANDOVER_KINDS.items() if scenario.task_spec.decision == "handover" else ())
         },
         "answer_ms": {
             f"{ms}": _figures(scenario, [station.answering_after(ms / 1e3) for station in served]) for ms in ANSWERS_MS
@@ -97,8 +108,11 @@ def played(scenario: Scenario, served: Sequence[ServedStation]) -> dict[str, Any
 
 def _figures(scenario: Scenario, served: Sequence[ServedStation]) -> dict[str, Any]:
     groups = [group.name for group in scenario.clients.groups]
-    value = value_of_stations(scenario.task_spec, scenario.decision, served, groups)
-    return {name: value[name] for name in ("decision", "groups", "everybody")}
+    value = value_of_stations(scenario.task_spec, scenario.decision, served, groups, scenario.seed)
+    rungs = {
+        row["rule"]: {key: row[key] for key in row if key not in ("rule", "events")} for row in value.get("ladder", ())
+    }
+    return {**{name: value[name] for name in ("decision", "groups", "everybody")}, "ladder": rungs}
 
 
 def collected(of_seeds: Sequence[Any]) -> Any:
@@ -121,13 +135,21 @@ def draw(path: Path, results: Mapping[str, Any]) -> None:
 
 
 def _bars(ax: Axes, name: str, found: Mapping[str, Any]) -> None:
-    groups, ways = found["groups"], [way for way in WAYS if way in found["everybody"]]
+    groups, ways = found["groups"], WAYS[found["decision"][0]]
     for index, way in enumerate(ways):
         seeds = np.array([groups[group][way]["outage_ms_per_min"] for group in groups]) / 1e3
         where = np.arange(len(groups)) + (index - (len(ways) - 1) / 2) * 0.8 / len(ways)
         spread = [seeds.mean(1) - seeds.min(1), seeds.max(1) - seeds.mean(1)]
         look = {"color": series_style(index).color, "hatch": HATCHES[index % len(HATCHES)], "edgecolor": "white"}
-        ax.bar(where, seeds.mean(1), 0.8 / len(ways), yerr=spread, label=way, error_kw={"lw": 1.0}, **look)
+        ax.bar(
+            where,
+            seeds.mean(1),
+            0.8 / len(ways),
+            yerr=spread,
+            label=way.replace("_", " "),
+            error_kw={"lw": 1.0},
+            **look,
+        )
     ax.set_xticks(range(len(groups)), list(groups))
     ax.set_ylabel("outage, s per minute")
     ax.set_title(name)
@@ -138,16 +160,18 @@ def _bars(ax: Axes, name: str, found: Mapping[str, Any]) -> None:
 
 def _curves(ax: Axes, found: Mapping[str, Any]) -> None:
     key, scale, title = CURVES[found["decision"][0]]
+    without, acting = COMPARED[found["decision"][0]]
     ms = [float(answer) for answer in found["answer_ms"]]
     slower = found["answer_ms"].values()
     for index, group in enumerate(found["groups"]):
         style = series_style(index)
-        seeds = np.array([one["groups"][group]["predictive"][key] for one in slower]) / scale
+        seeds = np.array([one["groups"][group][acting][key] for one in slower]) / scale
         look = {"color": style.color, "ls": style.line, "marker": style.marker, "ms": 4}
-        ax.plot(ms, seeds.mean(1), label=f"predictive: {group}", **look)
+        ax.plot(ms, seeds.mean(1), label=f"{acting.replace('_', ' ')}: {group}", **look)
         ax.fill_between(ms, seeds.min(1), seeds.max(1), color=style.color, alpha=0.2)
-    for way, style in (("reactive", "--"), ("oracle", ":")):
-        ax.axhline(np.mean(found["everybody"][way][key]) / scale, color="black", ls=style, lw=1, label=way)
+    for way, style in ((without, "--"), ("oracle", ":")):
+        mean = np.mean(found["everybody"][way][key]) / scale
+        ax.axhline(mean, color="black", ls=style, lw=1, label=way.replace("_", " "))
     ax.set_xlabel("from frame to answer, ms")
     ax.set_ylabel(title)
     ax.legend(fontsize="small")

@@ -25,6 +25,8 @@ class Service:
         bits: bits that arrived.
         lost_db_s: dB below the best beam, times s in which something was sent; beams only.
         n_actions: handovers or sweeps begun.
+        n_own_readings: readings that arrived while its own cell served the user; handovers only, ...
+        n_prepared_readings: ... and those among them at which the other cell was prepared.
     """
 
     duration_s: float = 0.0
@@ -33,6 +35,8 @@ class Service:
     bits: float = 0.0
     lost_db_s: float = 0.0
     n_actions: int = 0
+    n_own_readings: int = 0
+    n_prepared_readings: int = 0
 
     @classmethod
     def total(cls, parts: Iterable[Service]) -> Self:
@@ -68,6 +72,11 @@ class Service:
         """Mean over the time in which something was sent."""
         sent_s = self.duration_s - self.interrupted_s
         return self.lost_db_s / sent_s if sent_s > 0.0 else 0.0
+
+    @property
+    def prepared_share(self) -> float:
+        """Share of the time in the own cell in which the other cell was prepared."""
+        return self.n_prepared_readings / self.n_own_readings if self.n_own_readings else 0.0
 
     def figures(self) -> dict[str, Any]:
         """Figures for summaries."""

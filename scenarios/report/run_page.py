@@ -13,6 +13,7 @@ from ...version import __version__
 from .answer_figures import answer_figures
 from .figure_style import inline_svg
 from .html_page import PageFacts, PageFigure, PagePart, PagePicture, PageSection, PageText, html_page
+from .ladder_parts import ladder_figure, ladder_table
 from .learning_figures import learning_figures
 from .network_figures import network_figures
 from .report_figure import ReportFigure
@@ -53,7 +54,7 @@ class RunPage:
         self._figures = {
             "Scores": tuple(learning_figures(records)),
             "Held-out answers": tuple(answer_figures(records)),
-            "Value of prediction": tuple(value_figures(records)),
+            "Value of prediction": (*value_figures(records), *ladder_figure(records)),
             "Time and energy": tuple(time_figures(records)),
             "Network and traffic": tuple(network_figures(records)),
             "Coupling": tuple(sheaf_figures(records)),
@@ -113,7 +114,8 @@ class RunPage:
         if "groups" not in value:
             skipped = value.get("skipped")
             return [PageText(f"Not evaluated: {skipped}.", "note")] if skipped else []
-        return [*self._shown("Value of prediction"), deadline_table(value)]
+        ladder = [ladder_table(value)] if "ladder" in value else []
+        return [*ladder, *self._shown("Value of prediction"), deadline_table(value)]
 
     def _network(self) -> list[PagePart]:
         records = self._records

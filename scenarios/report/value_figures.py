@@ -1,4 +1,4 @@
-"""Figures of the value of prediction: outage and rate of the users under every policy."""
+"""Figures of the value of predicted beams: outage, rate and lost power of the users under every policy."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ _LOGARITHMIC = " The axis is logarithmic."
 
 
 def value_figures(records: RunRecords) -> Iterator[ReportFigure]:
-    """Figures of what predictions are worth; none where they control nothing."""
-    groups = records.summary.get("value", {}).get("groups", {})
+    """Figures of what predicted beams are worth; none where predictions control nothing, or handovers."""
+    value = records.summary.get("value", {})
+    groups = value.get("groups", {}) if value.get("decision") == "beam" else {}
     for key, (label, _) in FIGURES.items():
         if groups and all(key in figures[policy] for figures in groups.values() for policy in POLICIES):
             what = label.partition(" [")[0].capitalize()

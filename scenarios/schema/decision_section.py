@@ -10,6 +10,7 @@ from pydantic import Field
 from ...emulator.decisions.access_link import AccessLink
 from ...emulator.decisions.beam_rules import BeamRule
 from ...emulator.decisions.handover import HandoverRule
+from ...emulator.decisions.measurement import MeasurementChain
 from .section import Section
 
 
@@ -23,7 +24,8 @@ class DecisionSection(Section):
         neighbor_below_db: how much less a user has of the neighboring cell, with a clear view of both.
         warn_above: an answer warns when it gives a blockage more than this probability.
         link: link of the user.
-        handover: rule of handover between the two cells; for warnings of blockages.
+        measurement: how the powers of the two cells are measured; for warnings of blockages.
+        handover: rule of handover between the two cells; likewise.
         beams: rule of beam selection in the cell; for predictions of beams.
     """
 
@@ -32,6 +34,7 @@ class DecisionSection(Section):
     neighbor_below_db: Annotated[float, Field(ge=-20.0, le=40.0)] = 6.0
     warn_above: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
     link: AccessLink = AccessLink()
+    measurement: MeasurementChain = MeasurementChain()
     handover: HandoverRule = HandoverRule()
     beams: BeamRule = BeamRule()
 

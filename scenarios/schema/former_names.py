@@ -30,6 +30,7 @@ FORMER_NAMES: Mapping[str, PresentName] = {
     "link.blockage_loss": PresentName("link.blocked_loss_probability"),
     "links.edges.*.blockage_loss": PresentName("links.edges.*.blocked_loss_probability"),
     "server.sampled": PresentName("clients.sampled"),
+    "decision.handover.warned_for_s": PresentName("decision.handover.prepare_s"),
     "link.loss_model": PresentName(
         "links.model", "set links.model = 'gilbert_elliott' for bursts, and leave it out for 'iid'"
     ),

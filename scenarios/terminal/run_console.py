@@ -21,7 +21,9 @@ _WHOLE = ("models", "pictures", "folder", "trace")
 #: Limits that let tables fit 80 columns: with many score columns titles wrap; names of algorithms never do.
 MANY_FIGURES, FIGURE_WIDTH, WIDEST_ALGORITHM = 3, 9, 14
 _POLICIES = ("nothing", "reactive", "predictive", "oracle")
-_TITLES = {"handover": "handover", "beam": "beam tracking"}
+_LADDER_NOTE = "±: standard error of paired differences over base stations; prepared: share of the time in the own cell"
+#: Powers that change less often than handovers are measured, once in 20 ms, show onsets of blockages as steps.
+_FINE_HZ = 50.0
 
 
 def print_result(console: Console, result: RunResult) -> None:
@@ -37,7 +39,7 @@ def print_result(console: Console, result: RunResult) -> None:
 def _print_value(console: Console, value: Mapping[str, Any]) -> None:
     """Prints the value of prediction, if it was evaluated."""
     if "groups" in value:
-        console.print(value_table(value))
+        console.print(ladder_table(value) if "ladder" in value else value_table(value))
         for line in deadline_lines(value):
             console.print(f"deadline {escape(line)}", soft_wrap=True)
 
@@ -182,13 +184,35 @@ _RATE = _Figure("rate_bps", "Mbit/s", lambda bps: f"{bps / 1e6:.1f}")
 _LOST = _Figure("lost_db", "power lost, dB", "{:.2f}".format)
 
 
+def ladder_table(value: Mapping[str, Any]) -> Table:
+    """Table of the rules of handover, from doing nothing to foresight, each compared with the tuned reaction."""
+    powers_hz = value["powers_hz"]
+    coarse = f"; powers at {powers_hz:g} Hz: record them at 100 with --set world.link_rate_hz=100"
+    caption = _LADDER_NOTE + (coarse if powers_hz < _FINE_HZ else "")
+    table = data_table("Value of prediction: handover", caption=caption)
+    table.add_column("rule", no_wrap=True)
+    for title in ("outage\nms/min", "against\ntuned", "Mbit/s", "against\ntuned", "pre-\npared"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in value["ladder"]:
+        is_base = row["rule"] == "reactive_tuned"
+        table.add_row(
+            row["rule"].replace("_", " "),
+            f"{row['outage_ms_per_minute']:,.0f}",
+            "-" if is_base else f"{row['outage_difference']:+,.0f} ±{row['outage_standard_error']:.0f}",
+            f"{row['throughput_mbit_s']:.1f}",
+            "-" if is_base else f"{row['throughput_difference']:+.2f} ±{row['throughput_standard_error']:.2f}",
+            f"{row['prepared_share']:.0%}" if "prepared_share" in row else "-",
+        )
+    return table
+
+
 def value_table(value: Mapping[str, Any]) -> Table:
-    """Table with the figures of each group as rows and the policies as columns.
+    """Table of predicted beams with the figures of each group as rows and the policies as columns.
 
     The last column is the share of the oracle's gain over reactive control that prediction reaches.
     """
     table = data_table(
-        f"Value of prediction: {_TITLES[value['decision']]}",
+        "Value of prediction: beam tracking",
         caption="gained: share of the oracle's gain over reactive control; -: less than 1 % to gain",
     )
     table.add_column("group (clients)", overflow="fold")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,18 @@ class StationValue:
     deadline_met: bool
     warnings: WarningEvents | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class PlayedUsers(NamedTuple):
+    """Service of the users of all base stations.
+
+    Attributes:
+        values: service of each of them.
+        figures: further figures over all of them, for summaries.
+    """
+
+    values: list[StationValue]
+    figures: Mapping[str, Any] = {}
 
 
 def served_stations(

@@ -30,7 +30,8 @@ class ServedLink:
     Attributes:
         samples: one sample for every frame, in the order of time.
         frame_s: time in s from a frame to the next.
-        gain_db: [n] received power, relative to the median with a clear view; [0] for beams, whose samples hold it.
+        gain_db: [n_frames, k] received power of all frames of the base station, relative to the median with a clear
+            view, at k even steps from each frame until the next; [0, 1] for beams, whose samples hold it.
     """
 
     samples: Samples
@@ -44,6 +45,16 @@ class ServedLink:
         # a hole in the frames or another drive-by begins a new stretch
         cut = (np.diff(samples.end) != 1) | (np.diff(samples.sequence) != 0)
         return np.split(np.arange(len(samples), dtype=np.int64), np.flatnonzero(cut) + 1)
+
+    @property
+    def served_gain_db(self) -> Array:
+        """[n, k] the same of the held-out frames."""
+        return np.asarray(self.gain_db[self.samples.end])
+
+    @property
+    def n_steps(self) -> int:
+        """Number of powers from a frame until the next."""
+        return int(self.gain_db.shape[1])
 
     def instants_s(self, rows: NDArray[np.int64]) -> Array:
         """[n] s, instants of these rows as if they were played one after the other, from 0 on."""
@@ -70,7 +81,7 @@ def served_links(
             client.client_id: ServedLink(
                 samples=served,
                 frame_s=1.0 / stations[client.data.station_index].rate_hz,
-                gain_db=gains[client.data.station_index][served.end] if with_fades else np.zeros(0),
+                gain_db=gains[client.data.station_index] if with_fades else np.zeros((0, 1)),
             )
             for client in clients
             if (served := client.data.served) is not None
@@ -78,20 +89,25 @@ def served_links(
 
 
 def _gain_db(station: RecordedStation, radio: RadioSettings) -> Array:
-    """[n_frames] received power over its median with a clear view.
+    """[n_frames, k] received power over its median with a clear view, at k even steps from each frame until the next.
 
-    Of the best beam, where beams were swept: the cell follows its user. Else by the loss of the line of sight, with
-    the reflections that radio links assume; else by the label alone.
+    Of the best beam: the cell follows its user. As it was recorded between frames; else, constant until the next frame,
+    where beams were swept; else by the loss of the line of sight, with the reflections that radio links assume; else by
+    the label alone.
     """
     label = next((name for name in BLOCKAGE_LABELS if name in station.field_names), None)
     blocked: NDArray[np.bool_] = np.zeros(station.n_frames, dtype=np.bool_) if label is None else station.read(label)
+    if "link_power_dbw" in station.field_names:
+        power_db = station.read("link_power_dbw").astype(np.float64)
+        gain_db = power_db - np.median(power_db[:, 0] if blocked.all() else power_db[~blocked, 0])
+        return np.asarray(np.maximum(gain_db, -DEEPEST_READING_DB))
     if "rf" in station.field_names:
         # a beam that was not measured counts as without power, which the median and the maximum survive
         measured = np.nan_to_num(station.read("rf").astype(np.float64), nan=0.0)
         power = np.maximum(measured.max(axis=1), np.finfo(np.float64).tiny)
         # a station that is always blocked has no clear view to compare with; its own median stands in
         gain_db = 10.0 * np.log10(power / np.median(power if blocked.all() else power[~blocked]))
-        return np.asarray(np.maximum(gain_db, -DEEPEST_READING_DB))
+        return np.asarray(np.maximum(gain_db, -DEEPEST_READING_DB))[:, None]
     if "los_loss_db" in station.field_names:
-        return -filled_shadow_db(station.read("los_loss_db").astype(np.float64), radio.deepest_fade_db)
-    return np.where(blocked, -radio.vehicle_loss_db, 0.0)
+        return -filled_shadow_db(station.read("los_loss_db").astype(np.float64), radio.deepest_fade_db)[:, None]
+    return np.where(blocked, -radio.vehicle_loss_db, 0.0)[:, None]

@@ -1,7 +1,8 @@
 """The section "value" of a run's summary: service of users under every way of deciding, and warnings in time.
 
 Every base station serves one user over its held-out frames. The ways of deciding are played on the same powers: do
-nothing, react to a loss, act on the model's answers, and the limit of what any decision could reach. Nothing is drawn.
+nothing, react to a loss, act on the model's answers, and the limit of what any decision could reach. What is drawn, the
+noise of readings, has streams of its own.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from ..tasks.task_spec import SensorTask
 from ..wiring.client import Client
 from ..wiring.members import client_devices
 from ..wiring.predictions import Predictions
-from .played_decisions import play_beams, play_handovers
-from .served_stations import ServedStation, StationValue, served_stations
+from .handover_ladder import COMPARED_WITH
+from .played_beams import play_beams
+from .played_handovers import play_handovers
+from .served_stations import PlayedUsers, ServedStation, StationValue, served_stations
 from .user_links import served_links
 
 Figures = dict[str, Any]
@@ -39,19 +42,27 @@ class Decision(NamedTuple):
         play: service of the users of all base stations under every policy.
         reads_fades: whether received power is read from recordings; samples of beams hold it themselves.
         fewest_places: smallest number of base stations in different places.
+        compared: policy without answers, and the one on answers, whose gain is compared with the oracle's.
         too_few: reason for skipping the evaluation where there are fewer.
     """
 
-    play: Callable[[SensorTask, DecisionSection, Sequence[ServedStation]], list[StationValue]]
+    play: Callable[[SensorTask, DecisionSection, Sequence[ServedStation], int], PlayedUsers]
     reads_fades: bool
     fewest_places: int
+    compared: tuple[str, str]
     too_few: str = "no client is here"
 
 
 #: `SensorTask.decision` -> how answers of the task are acted on.
 DECISIONS: Mapping[str, Decision] = {
-    "handover": Decision(play_handovers, True, 2, "a handover needs two base stations in places of their own"),
-    "beam": Decision(play_beams, False, 1),
+    "handover": Decision(
+        play_handovers,
+        True,
+        2,
+        (COMPARED_WITH, "prepare_on_warning"),
+        "a handover needs two base stations in places of their own",
+    ),
+    "beam": Decision(play_beams, False, 1, ("reactive", "predictive")),
 }
 
 
@@ -74,8 +85,8 @@ def value_of_prediction(
         absent: clients whose models are in other processes.
 
     Returns:
-        `decision`, and figures of `groups`, `everybody` and `clients`; or `skipped`, with the reason; empty where the
-        answers control nothing.
+        `decision`, and figures of `groups`, `everybody` and `clients`, of handovers `ladder`, `fronts`, `powers_hz`
+        as well; or `skipped`, with the reason; empty where the answers control nothing.
     """
     task = scenario.task_spec
     if not isinstance(task, SensorTask):
@@ -88,11 +99,12 @@ def value_of_prediction(
     stations = served_stations(
         present, predictions, reported, links, client_devices(scenario.compute, scenario.clients, scenario.seed)
     )
-    return value_of_stations(task, scenario.decision, stations, [group.name for group in scenario.clients.groups])
+    groups = [group.name for group in scenario.clients.groups]
+    return value_of_stations(task, scenario.decision, stations, groups, scenario.seed)
 
 
 def value_of_stations(
-    task: SensorTask, rules: DecisionSection, stations: Sequence[ServedStation], groups: Sequence[str]
+    task: SensorTask, rules: DecisionSection, stations: Sequence[ServedStation], groups: Sequence[str], seed: int
 ) -> Figures:
     """Value of prediction of base stations whose models have answered.
 
@@ -101,13 +113,16 @@ def value_of_stations(
         rules: parameters of the policies.
         stations: base stations with their answers.
         groups: names of the groups, in the order of the report.
+        seed: seed of the noise of readings.
     """
-    values = DECISIONS[task.decision].play(task, rules, stations)
+    decision = DECISIONS[task.decision]
+    values, figures = decision.play(task, rules, stations, seed)
     members_of = {name: [one for one in values if one.station.client.group == name] for name in groups}
     return {
         "decision": task.decision,
-        "groups": {name: _of_group(members) for name, members in members_of.items() if members},
-        "everybody": _of_group(values),
+        **figures,
+        "groups": {name: _of_group(members, decision) for name, members in members_of.items() if members},
+        "everybody": _of_group(values, decision),
         "clients": [_of_client(one) for one in values],
     }
 
@@ -124,13 +139,13 @@ def _why_not(rules: DecisionSection, data: DataSection, decision: Decision, pres
     return decision.too_few if n_places < decision.fewest_places else ""
 
 
-def _of_group(members: Sequence[StationValue]) -> Figures:
+def _of_group(members: Sequence[StationValue], decision: Decision) -> Figures:
     services = {name: Service.total(one.services[name] for one in members) for name in members[0].services}
     ways = {name: _service_figures(service, members[0]) for name, service in services.items()}
     gains = {
         key: gain
         for key in ("outage_ms_per_min", "rate_bps")
-        if (gain := _share_of_gain(*(ways[name][key] for name in ("reactive", "predictive", "oracle")))) is not None
+        if (gain := _share_of_gain(*(ways[name][key] for name in (*decision.compared, "oracle")))) is not None
     }
     return {"clients": len(members), **ways, "share_of_oracle_gain": gains, "deadline": _deadline_of_group(members)}
 

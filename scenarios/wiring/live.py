@@ -89,6 +89,11 @@ class LiveRows:
         return self._samples.label
 
     @property
+    def end(self) -> NDArray[np.int64]:
+        """[n] row of the recording at which every sample ends."""
+        return self._samples.end
+
+    @property
     def input_shapes(self) -> Mapping[Modality, tuple[int, ...]]:
         """Shape of one sample, by modality."""
         return self._samples.input_shapes

@@ -364,14 +364,15 @@ def test_value_plays_every_rule_and_draws_it(
     monkeypatch.setitem(SMALL, "value", [*SMALL["value"], "--draw", str(tmp_path / "value.png")])
     found = report("value", capsys)["scenarios"]["blockage"]
     assert (tmp_path / "value.png").read_bytes().startswith(b"\x89PNG")
-    (shipped,) = found["everybody"]["reactive"]["outage_ms_per_min"]
-    assert found["rules"]["decision.handover.time_to_trigger_s"]["0.1"]["everybody"]["reactive"][
-        "outage_ms_per_min"
-    ] == [shipped]
     slower = [one["everybody"]["deadline"]["in_time"][0] for one in found["answer_ms"].values()]
     assert slower == sorted(slower, reverse=True)
-    (free,) = found["rules"]["decision.handover.interruption_s"]["0"]["everybody"]["oracle"]["outage_ms_per_min"]
-    assert free <= found["everybody"]["oracle"]["outage_ms_per_min"][0]
+    of_kind = {
+        kind: one["ladder"]["always_prepared"]["outage_ms_per_minute"][0] for kind, one in found["kinds"].items()
+    }
+    assert of_kind["both cells"] <= of_kind["ltm"] <= of_kind["plain"]
+    assert of_kind["ltm"] == found["ladder"]["always_prepared"]["outage_ms_per_minute"][0]
+    levels = found["rules"]["decision.handover.prepared_interruption_s"]
+    assert levels["0.025"]["ladder"] == found["ladder"]
 
 
 @pytest.mark.slow

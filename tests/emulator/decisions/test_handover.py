@@ -1,8 +1,8 @@
-"""Users between two cells: what each way of deciding costs for blockages that can be counted by hand."""
+"""Users between two cells: what each rule costs for blockages that can be counted by hand."""
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,23 +13,16 @@ from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.decisions.access_link import AccessLink
-from sheafedge.emulator.decisions.handover import (
-    NO_WARNINGS,
-    HandoverRule,
-    Spans,
-    TwoCells,
-    Warnings,
-    least_outage_s,
-    most_bits,
-    serve,
-    stay,
-    warned_times,
-)
-from sheafedge.emulator.decisions.service import arrivals_s
+from sheafedge.emulator.decisions.handover import HANDOVER_KINDS, A3Event, HandoverRule, MeasuredUser, hand_over
+from sheafedge.emulator.decisions.handover_limits import least_outage_s, most_bits
+from sheafedge.emulator.decisions.service import Service
+from sheafedge.emulator.decisions.two_cells import Spans, TwoCells, stay, warned_times
 
-FRAME_S = 0.1
+FRAME_S, READING_S = 0.1, 0.02
 CLEAR_DB, NEIGHBOR_DB, BLOCKED_DB = 15.0, 9.0, -10.0
 RULE = HandoverRule()
+A3 = A3Event(3.0, 3.0, 0.1)
+AT_ONCE = A3Event(3.0, 3.0, 0.0)
 LINK = AccessLink()
 ROUNDING = 1e-9
 
@@ -44,8 +37,27 @@ def square(n_blocked: int = 10, n_before: int = 20, n_after: int = 20) -> TwoCel
     return cells(own_db, np.full(len(own_db), NEIGHBOR_DB))
 
 
-def own(from_s: float, until_s: float) -> Warnings:
-    return Warnings(Spans(np.array([from_s]), np.array([until_s])), NO_WARNINGS.other)
+def measured(signals: TwoCells, prepared: Spans | bool = False) -> MeasuredUser:
+    """Exact readings every 20 ms, known at once."""
+    known_s = np.round(np.arange(0.0, signals.end_s - ROUNDING, READING_S), 9)
+    frame = ((known_s + ROUNDING) / FRAME_S).astype(int)
+    ready = prepared.holds(known_s) if isinstance(prepared, Spans) else np.full(len(known_s), prepared)
+    return MeasuredUser(signals, known_s, signals.snr_db[:, frame], ready)
+
+
+def served(
+    signals: TwoCells,
+    rule: HandoverRule = RULE,
+    event: A3Event = A3,
+    prepared: Spans | bool = False,
+    *,
+    back: bool = False,
+) -> Service:
+    return hand_over([measured(signals, prepared)], rule, [event], way_back_prepared=back)[0][0]
+
+
+def span(from_s: float, until_s: float) -> Spans:
+    return Spans(np.array([from_s]), np.array([until_s]))
 
 
 def test_whoever_does_nothing_is_out_for_as_long_as_the_blockage() -> None:
@@ -57,86 +69,74 @@ def test_whoever_does_nothing_is_out_for_as_long_as_the_blockage() -> None:
 
 def test_whoever_reacts_is_out_for_the_time_to_trigger_and_two_interruptions_on_the_way() -> None:
     """Out until the handover begins, and during it; the way back costs one more interruption."""
-    service = serve(square(), RULE)
-    waited_s = RULE.time_to_trigger_s + RULE.preparation_s
+    service = served(square())
+    waited_s = A3.time_to_trigger_s + RULE.preparation_s
     assert service.outage_s == pytest.approx(waited_s + 2 * RULE.interruption_s)
     assert service.interrupted_s == pytest.approx(2 * RULE.interruption_s)
     assert service.n_actions == 2
 
 
-def test_whoever_is_warned_in_time_is_out_for_two_interruptions_alone() -> None:
-    service = serve(square(), RULE, own(2.0 - RULE.lead_s, 3.0))
-    assert service.outage_s == pytest.approx(2 * RULE.interruption_s)
-    assert service.n_actions == 2
+def test_a_cell_that_was_prepared_takes_the_user_sooner() -> None:
+    """Prepared on the warning, executed on the measurement; the way back is prepared as well, or is not."""
+    ready = span(1.9, 3.0)
+    there = served(square(), event=AT_ONCE, prepared=ready)
+    both = served(square(), event=AT_ONCE, prepared=ready, back=True)
+    assert there.outage_s == pytest.approx(
+        RULE.prepared_preparation_s + RULE.prepared_interruption_s + RULE.interruption_s
+    )
+    assert both.outage_s == pytest.approx(RULE.prepared_preparation_s + 2 * RULE.prepared_interruption_s)
+    late = served(square(), event=AT_ONCE, prepared=span(2.01, 3.0))
+    assert late == replace(served(square(), event=AT_ONCE), n_prepared_readings=late.n_prepared_readings)
 
 
-def test_a_warning_that_comes_a_little_late_costs_that_little() -> None:
-    """The interruption may as well lie inside the blockage: only what is served of that is lost."""
-    late_s = 0.03
-    service = serve(square(), RULE, own(2.0 - RULE.preparation_s + late_s, 3.0))
-    assert service.outage_s == pytest.approx(2 * RULE.interruption_s + late_s)
-
-
-def test_a_warning_after_the_reaction_changes_nothing() -> None:
-    """It arrives when the user is on its way already, and ends before it would come back."""
-    reactive = serve(square(), RULE)
-    predictive = serve(square(), RULE, own(2.0 + RULE.time_to_trigger_s + 0.001, 2.9))
-    assert astuple(predictive) == pytest.approx(astuple(reactive))
-    assert astuple(serve(square(), RULE, own(2.0, 2.9))) != pytest.approx(astuple(reactive))
-
-
-def test_a_device_that_never_answers_in_time_leaves_the_reaction() -> None:
-    signals = square()
-    sensed_s = FRAME_S * np.arange(signals.n_frames)
-    spans = warned_times(arrivals_s(sensed_s, 100.0), np.ones(signals.n_frames, dtype=np.bool_))
-    assert serve(signals, RULE, Warnings(spans, spans)) == serve(signals, RULE)
-
-
-def test_a_false_warning_costs_two_interruptions_and_the_better_cell_meanwhile() -> None:
+def test_a_false_warning_prepares_and_hands_nobody_over() -> None:
     clear = square(n_blocked=0)
-    service = serve(clear, RULE, own(1.0, 1.5))
-    assert service.outage_s == pytest.approx(2 * RULE.interruption_s)
-    assert service.bits < stay(clear).bits
-    assert serve(clear, RULE).n_actions == 0
+    service = served(clear, prepared=span(1.0, 1.5))
+    assert service.n_actions == 0
+    assert service.bits == pytest.approx(stay(clear).bits)
+    assert service.prepared_share == pytest.approx(0.5 / clear.end_s)
 
 
-def test_a_warning_must_last_as_long_as_the_rule_says() -> None:
-    patient = HandoverRule(warned_for_s=0.2)
-    clear = square(n_blocked=0)
-    assert serve(clear, patient, own(1.0, 1.2)).n_actions == 0
-    assert serve(clear, patient, own(1.0, 1.21)).n_actions == 2
-    assert serve(square(), patient, own(2.0 - patient.lead_s, 3.0)).outage_s == pytest.approx(2 * RULE.interruption_s)
+def test_the_prepared_share_is_of_the_time_in_the_own_cell() -> None:
+    assert served(square(), prepared=True).prepared_share == 1.0
+    assert served(square()).prepared_share == 0.0
 
 
-def test_nobody_goes_to_a_cell_that_is_warned_too_or_cannot_serve() -> None:
-    both = Warnings(own(1.0, 1.5).own, own(1.0, 1.5).own)
-    assert serve(square(n_blocked=0), RULE, both).n_actions == 0
-    dead = cells(np.full(50, CLEAR_DB), np.full(50, BLOCKED_DB))
-    assert serve(dead, RULE, own(1.0, 1.5)).n_actions == 0
-
-
-def test_a_warning_keeps_a_user_away_only_while_the_other_cell_serves_it() -> None:
-    """The other cell fails while a false warning still holds for the own one: the user reacts, and comes back."""
-    other_db = np.full(50, NEIGHBOR_DB)
-    other_db[20:] = BLOCKED_DB
-    service = serve(cells(np.full(50, CLEAR_DB), other_db), RULE, own(1.0, 10.0))
-    waited_s = RULE.time_to_trigger_s + RULE.preparation_s
-    assert service.outage_s == pytest.approx(2 * RULE.interruption_s + waited_s)
-    assert service.n_actions == 2
+def test_each_way_has_an_offset_of_its_own() -> None:
+    """The own cell is 6 dB better when it is clear: an offset of 8 dB never lets the user come back."""
+    assert served(square(), event=A3Event(3.0, 8.0, 0.0)).n_actions == 1
+    assert served(square(), event=A3Event(8.0, 3.0, 0.0)).n_actions == 2
+    assert served(square(), event=A3Event(20.0, 3.0, 0.0)).n_actions == 0
 
 
 def test_a_short_dip_triggers_nothing() -> None:
-    quick = HandoverRule(time_to_trigger_s=0.15)
-    assert serve(square(n_blocked=1), quick).n_actions == 0
-    assert serve(square(n_blocked=2), quick).n_actions == 2
+    assert served(square(n_blocked=1), event=A3Event(3.0, 3.0, 0.1)).n_actions == 0
+    assert served(square(n_blocked=2), event=A3Event(3.0, 3.0, 0.1)).n_actions == 2
 
 
 def test_handovers_that_take_no_time_cost_nothing() -> None:
-    at_once = HandoverRule(time_to_trigger_s=0.0, preparation_s=0.0, interruption_s=0.0)
-    service = serve(square(), at_once)
+    free = HandoverRule(preparation_s=0.0, interruption_s=0.0)
+    service = served(square(), free, AT_ONCE)
     assert service.outage_s == 0.0
     assert service.n_actions == 2
     assert service.bits == pytest.approx(4.0 * LINK.rate_bps(CLEAR_DB) + 1.0 * LINK.rate_bps(NEIGHBOR_DB))
+
+
+def test_a_command_that_is_lost_leaves_the_user_where_it_is() -> None:
+    deaf = HandoverRule(command_lost_below_db=-5.0)
+    assert served(square(), deaf, AT_ONCE).n_actions == 0
+    assert served(square(), deaf, AT_ONCE, prepared=True).n_actions == 0
+    conditional = replace(deaf, **HANDOVER_KINDS["conditional"])
+    assert served(square(), conditional, AT_ONCE).n_actions == 0, "it was not prepared"
+    assert served(square(), conditional, AT_ONCE, prepared=True).n_actions == 2
+    assert served(square(), HandoverRule(command_lost_below_db=-11.0), AT_ONCE).n_actions == 2
+
+
+@pytest.mark.parametrize("kind", HANDOVER_KINDS)
+def test_every_kind_of_handover_costs_what_the_table_says(kind: str) -> None:
+    rule = replace(RULE, **HANDOVER_KINDS[kind])
+    service = served(square(), rule, AT_ONCE, prepared=True, back=True)
+    assert service.outage_s == pytest.approx(rule.prepared_preparation_s + 2 * rule.prepared_interruption_s)
 
 
 def test_foresight_pays_for_the_way_there_and_back_or_sits_it_out() -> None:
@@ -191,37 +191,96 @@ def test_foresight_finds_what_a_search_of_all_plans_finds(signals: TwoCells, ste
 
 rules = st.builds(
     HandoverRule,
-    offset_db=st.sampled_from([0.0, 3.0]),
-    time_to_trigger_s=st.sampled_from([0.0, 0.04, 0.1, 0.32]),
-    warned_for_s=st.sampled_from([0.0, 0.1]),
     preparation_s=st.sampled_from([0.0, 0.02]),
     interruption_s=st.sampled_from([0.0, 0.062, 0.1, 0.15]),
 )
+events = st.builds(
+    A3Event,
+    offset_db=st.sampled_from([0.0, 3.0]),
+    back_offset_db=st.sampled_from([0.0, 3.0]),
+    time_to_trigger_s=st.sampled_from([0.0, 0.04, 0.1, 0.32]),
+)
+
+
+@st.composite
+def warned_signals(draw: st.DrawFn) -> tuple[TwoCells, Spans]:
+    signals = draw(two_cells())
+    n = signals.n_frames
+    warned = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    return signals, warned_times(FRAME_S * np.arange(n) + draw(st.sampled_from([0.0, 0.013, 0.25])), warned)
 
 
 @settings(deadline=None)
-@given(data=st.data(), signals=two_cells(), rule=rules, latency_s=st.sampled_from([0.0, 0.013, 0.1, 0.25]))
+@given(warned=warned_signals(), rule=rules, event=events, back=st.booleans())
 def test_nobody_beats_foresight_and_time_is_accounted_for(
-    data: st.DataObject, signals: TwoCells, rule: HandoverRule, latency_s: float
+    warned: tuple[TwoCells, Spans], rule: HandoverRule, event: A3Event, back: bool
 ) -> None:
-    n, sensed_s = signals.n_frames, FRAME_S * np.arange(signals.n_frames)
-    says = [np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n))) for _ in range(2)]
-    told = Warnings(*(warned_times(arrivals_s(sensed_s, latency_s), warned) for warned in says))
-    for service in (stay(signals), serve(signals, rule), serve(signals, rule, told)):
+    signals, spans = warned
+    shortest_s = min(rule.interruption_s, rule.prepared_interruption_s)
+    for service in (stay(signals), served(signals, rule, event, spans, back=back)):
         assert service.duration_s == pytest.approx(signals.end_s)
         assert service.interrupted_s <= service.outage_s + ROUNDING
         assert service.outage_s <= service.duration_s + ROUNDING
         assert service.bits <= signals.rate_bps.max() * service.duration_s + 1e-3
-        assert service.bits <= most_bits(signals, rule.interruption_s) * (1 + 1e-9) + 1e-3
-        assert service.outage_s >= least_outage_s(signals, rule.interruption_s) - ROUNDING
+        assert service.bits <= most_bits(signals, shortest_s) * (1 + 1e-9) + 1e-3
+        assert service.outage_s >= least_outage_s(signals, shortest_s) - ROUNDING
 
 
 @settings(deadline=None)
-@given(signals=two_cells(), rule=rules)
-def test_a_model_that_never_warns_and_one_that_always_does_are_reactions(signals: TwoCells, rule: HandoverRule) -> None:
-    always = Spans(np.zeros(1), np.full(1, np.inf))
-    assert serve(signals, rule, NO_WARNINGS) == serve(signals, rule)
-    assert serve(signals, rule, Warnings(always, always)) == serve(signals, rule)
+@given(warned=warned_signals(), rule=rules, event=events)
+def test_preparing_what_takes_as_long_anyway_gains_exactly_nothing(
+    warned: tuple[TwoCells, Spans], rule: HandoverRule, event: A3Event
+) -> None:
+    signals, spans = warned
+    as_long = replace(rule, prepared_preparation_s=rule.preparation_s, prepared_interruption_s=rule.interruption_s)
+    never = served(signals, as_long, event)
+    for prepared, back in ((spans, False), (spans, True), (True, True)):
+        service = served(signals, as_long, event, prepared, back=back)
+        assert replace(service, n_prepared_readings=0) == never
+
+
+def reference(
+    signals: TwoCells, event: A3Event, rule: HandoverRule, ready: NDArray[np.bool_]
+) -> tuple[float, float, int]:
+    """Outage in s, bits and handovers of one user, millisecond after millisecond."""
+    cell, since, leaves, arrives, lasts, n = 0, -1, -1, -1, 0, 0
+    outage = bits = 0.0
+    for ms in range(round(signals.end_s * 1000)):
+        frame = ms // round(FRAME_S * 1000)
+        if ms == arrives:
+            cell, since, leaves, arrives = 1 - cell, -1, -1, -1
+        if arrives < 0 and ms % round(READING_S * 1000) == 0:
+            offset = event.offset_db if cell == 0 else event.back_offset_db
+            if signals.snr_db[1 - cell, frame] > signals.snr_db[cell, frame] + offset:
+                since = ms if since < 0 else since
+                if ms - since >= round(event.time_to_trigger_s * 1000):
+                    is_ready = cell == 0 and ready[ms // round(READING_S * 1000)]
+                    leaves = ms + round(1000 * (rule.prepared_preparation_s if is_ready else rule.preparation_s))
+                    lasts = round(1000 * (rule.prepared_interruption_s if is_ready else rule.interruption_s))
+                    arrives, n = leaves + lasts, n + 1
+            else:
+                since = -1
+        if 0 <= leaves <= ms:
+            outage += 1e-3
+        else:
+            outage += 1e-3 * signals.outage[cell, frame]
+            bits += 1e-3 * signals.rate_bps[cell, frame]
+    return outage, bits, n
+
+
+@settings(deadline=None, max_examples=40)
+@given(parts=st.lists(warned_signals(), min_size=1, max_size=3), tried=st.lists(events, min_size=1, max_size=3))
+def test_many_users_and_events_at_once_are_each_of_them_played_in_steps(
+    parts: list[tuple[TwoCells, Spans]], tried: list[A3Event]
+) -> None:
+    users = [measured(signals, spans) for signals, spans in parts]
+    found = hand_over(users, RULE, tried, way_back_prepared=False)
+    for user, services in zip(users, found, strict=True):
+        for event, service in zip(tried, services, strict=True):
+            outage_s, bits, n = reference(user.cells, event, RULE, user.prepared)
+            assert service.outage_s == pytest.approx(outage_s, abs=1e-6)
+            assert service.bits == pytest.approx(bits, abs=1.0)
+            assert service.n_actions == n
 
 
 def test_a_warning_holds_until_an_answer_takes_it_back() -> None:
@@ -234,9 +293,13 @@ def test_a_warning_holds_until_an_answer_takes_it_back() -> None:
     assert unending.until_s.tolist() == [0.15, np.inf]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("offset_db", -1.0), ("time_to_trigger_s", 6.0), ("interruption_s", float("nan"))]
-)
+@pytest.mark.parametrize(("field", "value"), [("offset_db", -1.0), ("interruption_s", float("nan"))])
 def test_an_impossible_rule_is_refused_by_name(field: str, value: float) -> None:
     with pytest.raises(ConfigError, match=rf"decision\.handover\.{field} must lie in"):
         HandoverRule(**{field: value})
+
+
+def test_a_time_to_trigger_that_no_cell_can_set_is_refused() -> None:
+    assert HandoverRule(time_to_trigger_s=0.064).time_to_trigger_s == 0.064
+    with pytest.raises(ConfigError, match=r"time_to_trigger_s must be one of 0, 0\.04, 0\.064, .*5\.12 .*got 0\.05"):
+        HandoverRule(time_to_trigger_s=0.05)

@@ -43,7 +43,7 @@ from sheafedge.scenarios.schema.decision_section import DecisionSection
 from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.terminal import cli
 from sheafedge.scenarios.terminal.replay_view import ReplayView, strip
-from sheafedge.scenarios.value import played_decisions
+from sheafedge.scenarios.value.played_handovers import events_of_warnings
 from sheafedge.scenarios.value.served_stations import ServedStation
 from sheafedge.scenarios.value.user_links import ServedLink
 
@@ -368,7 +368,7 @@ def test_a_run_counts_the_warnings_of_the_same_answers_alike(stream: StationStre
     answered = np.isin(samples.end, stream.index[session.books[0].answered])
     station = ServedStation(
         client=cast("Any", None),
-        link=ServedLink(samples, 1.0 / stream.rate_hz, np.zeros(0)),
+        link=ServedLink(samples, 1.0 / stream.rate_hz, np.zeros((0, 1))),
         logits=np.where(np.isin(samples.end, list(warned)), 1.0, -1.0)[:, None],
         delay_s=np.where(answered, 0.02, np.inf),
         device="",
@@ -376,8 +376,8 @@ def test_a_run_counts_the_warnings_of_the_same_answers_alike(stream: StationStre
     )
     known = stream.task.known_blockages(samples)
     assert known is not None
-    at_once = DecisionSection(warn_above=0.5, handover=HandoverRule(preparation_s=0.0, interruption_s=0.0))
-    run = played_decisions._warning_events(at_once, station, known)
+    at_once = DecisionSection(warn_above=0.5, handover=HandoverRule(prepare_s=0.0))
+    run = events_of_warnings(at_once, station, known)
     assert replayed is not None
     assert [one.outcome for one in run.onsets] == [one.outcome for one in replayed.onsets]
     for mine, theirs in zip(run.onsets, replayed.onsets, strict=True):

@@ -23,6 +23,10 @@ ANSWERS: dict[str, tuple[dict[str, Any], str]] = {
         "links.edges.0.blockage_loss is now links.edges.0.blocked_loss_probability; use that name",
     ),
     "server.sampled": ({"server.sampled": 3}, "server.sampled is now clients.sampled; use that name"),
+    "decision.handover.warned_for_s": (
+        {"decision.handover.warned_for_s": 0.2},
+        "decision.handover.warned_for_s is now decision.handover.prepare_s; use that name",
+    ),
     "link.loss_model": (
         {"link.loss_model": "iid"},
         (
@@ -35,6 +39,7 @@ IN_USE = [
     {"link.blocked_loss_probability": 0.5},
     {"links.edges": [{"groups": ["lidar+rf", "lidar+rf"], "blocked_loss_probability": 0.25}]},
     {"clients.sampled": 3},
+    {"decision.handover.prepare_s": 0.2},
 ]
 
 

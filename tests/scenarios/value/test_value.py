@@ -16,13 +16,16 @@ from numpy.typing import NDArray
 from rich.console import Console
 from sheafedge.datasets.windows.sensor_windows import BlockageWindows
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.decisions.service import Service
 from sheafedge.emulator.network.channels.radio_settings import RadioSettings
 from sheafedge.emulator.nodes.compute_pool import SerialPool
+from sheafedge.scenarios.report.run_report import write_run_report
 from sheafedge.scenarios.running.run import RunResult, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.terminal.run_console import print_result
 from sheafedge.scenarios.value import value_report as report
-from sheafedge.scenarios.value.played_decisions import _neighbor, play_handovers
+from sheafedge.scenarios.value.handover_ladder import RULES, ladder, tuned
+from sheafedge.scenarios.value.played_handovers import _neighbor, play_handovers
 from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
 from sheafedge.scenarios.value.user_links import _gain_db, served_links
 from sheafedge.scenarios.value.value_report import value_of_prediction
@@ -53,7 +56,7 @@ FLIGHTS: dict[str, Any] = {
     "world.sky.max_flight_s": 20,
     "data.n_beams": 8,
 }
-WAYS = ("nothing", "reactive", "predictive", "oracle")
+WAYS = {"handover": RULES, "beam": ("nothing", "reactive", "predictive", "oracle")}
 #: So slow that no answer comes before the recording ends.
 ASLEEP = {"compute.stragglers": {"share": 1.0, "factor": 1e6}}
 
@@ -133,9 +136,9 @@ def saying(logit: float) -> Edit:
     )
 
 
-def assert_bounded(figures: dict[str, Any]) -> None:
+def assert_bounded(figures: dict[str, Any], decision: str) -> None:
     """Nobody has less outage or more throughput than the oracle."""
-    for way in WAYS:
+    for way in WAYS[decision]:
         assert figures["oracle"]["outage_ms_per_min"] <= figures[way]["outage_ms_per_min"] + 1e-6
         assert figures["oracle"]["rate_bps"] >= figures[way]["rate_bps"] * (1 - 1e-9)
 
@@ -178,8 +181,8 @@ def test_every_way_of_deciding_is_told_for_groups_and_clients(streets: Trained, 
         assert [one["client"] for one in value["clients"]] == list(range(len(trained.data.clients)))
         assert sum(figures["clients"] for figures in value["groups"].values()) == len(value["clients"])
         for figures in (*value["groups"].values(), *value["clients"]):
-            assert set(WAYS) < set(figures)
-            assert_bounded(figures)
+            assert set(WAYS[value["decision"]]) < set(figures)
+            assert_bounded(figures, value["decision"])
     assert "skipped" not in value
 
 
@@ -187,39 +190,118 @@ def test_the_same_models_are_worth_the_same_twice(streets: Trained) -> None:
     assert streets.value() == streets.value()
 
 
-def test_perfect_warnings_at_once_are_the_perfect_column(streets: Trained, monkeypatch: pytest.MonkeyPatch) -> None:
-    for figures in with_answers(streets, monkeypatch, knowing)["groups"].values():
-        assert figures["predictive"] == figures["perfect"]
-        assert figures["predictive"]["outage_ms_per_min"] < figures["reactive"]["outage_ms_per_min"]
+def rungs(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["rule"]: row for row in value["ladder"]}
+
+
+def same_service(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two rules gave the same, whatever they prepared."""
+    left_out = ("rule", "prepared_share")
+    return [value for key, value in one.items() if key not in left_out] == [
+        value for key, value in other.items() if key not in left_out
+    ]
+
+
+def test_perfect_warnings_at_once_are_worth_permanent_preparation(
+    streets: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = with_answers(streets, monkeypatch, knowing)
+    rows = rungs(value)
+    assert rows["prepare_on_warning"]["outage_ms_per_minute"] < rows["way_back_prepared"]["outage_ms_per_minute"]
+    assert rows["prepare_on_warning"]["outage_ms_per_minute"] <= rows["always_prepared"]["outage_ms_per_minute"] * 1.05
+    assert rows["prepare_on_warning"]["prepared_share"] < 0.5 < rows["always_prepared"]["prepared_share"]
+    for figures in value["groups"].values():
         assert figures["deadline"]["missed"] == figures["deadline"]["false_alarms_per_min"] == 0
 
 
 @pytest.mark.parametrize(("logit", "share_missed"), [(-9.0, 1), (9.0, 0)])
-def test_whoever_never_warns_or_always_does_only_reacts(
+def test_whoever_never_warns_prepares_the_way_back_alone_and_whoever_always_does_everything(
     logit: float, share_missed: int, streets: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for figures in with_answers(streets, monkeypatch, saying(logit))["groups"].values():
-        assert figures["predictive"] == figures["reactive"]
+    value = with_answers(streets, monkeypatch, saying(logit))
+    rows = rungs(value)
+    assert same_service(rows["prepare_on_warning"], rows["way_back_prepared" if logit < 0.0 else "always_prepared"])
+    assert not same_service(rows["way_back_prepared"], rows["always_prepared"])
+    for figures in value["groups"].values():
         assert figures["deadline"]["missed"] == share_missed * figures["deadline"]["blockages"]
 
 
-def test_answers_after_the_end_leave_the_reaction_and_miss_every_deadline(streets: Trained) -> None:
+def test_preparing_what_takes_as_long_anyway_gains_exactly_nothing(
+    streets: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "served_stations", lambda *_: [knowing(station) for station in streets.stations()])
+    as_long = {"prepared_preparation_s": 0.02, "prepared_interruption_s": 0.062}
+    rows = rungs(streets.value({f"decision.handover.{name}": seconds for name, seconds in as_long.items()}))
+    for rule in ("way_back_prepared", "prepare_on_snr_history", "always_prepared", "prepare_on_warning"):
+        assert same_service(rows[rule], rows["reactive_tuned"]), rule
+    assert rows["oracle"]["outage_difference"] < 0.0
+
+
+def test_the_signal_s_history_prepares_about_as_often_as_the_models(
+    streets: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rungs(with_answers(streets, monkeypatch, knowing))
+    history, model = rows["prepare_on_snr_history"]["prepared_share"], rows["prepare_on_warning"]["prepared_share"]
+    assert history == pytest.approx(model, abs=0.1)
+
+
+def test_rules_are_tuned_where_they_are_not_shown() -> None:
+    """Of two base stations each has the event that is best for the other."""
+    outage_s = [[3.0, 1.0, 2.0], [1.0, 2.0, 3.0]]
+    services = [[Service(duration_s=60.0, outage_s=seconds) for seconds in row] for row in outage_s]
+    assert tuned(services, np.array([False, True])) == [0, 1]
+
+
+def test_differences_are_paired_over_base_stations() -> None:
+    base = [Service(duration_s=60.0, outage_s=seconds, bits=6e9) for seconds in (1.0, 2.0, 6.0)]
+    better = [replace(one, outage_s=one.outage_s - gain) for one, gain in zip(base, (0.2, 0.3, 0.4), strict=True)]
+    services = dict.fromkeys(RULES, base) | {"prepare_on_warning": better}
+    row = next(row for row in ladder(services, {}) if row["rule"] == "prepare_on_warning")
+    assert row["outage_ms_per_minute"] == pytest.approx(2700.0)
+    assert row["throughput_mbit_s"] == pytest.approx(100.0)
+    assert row["outage_difference"] == pytest.approx(-300.0)
+    assert row["outage_standard_error"] == pytest.approx(100.0 / 3**0.5)
+    assert row["throughput_difference"] == row["throughput_standard_error"] == 0.0
+
+
+def test_readings_are_the_same_under_every_rule_and_differ_with_the_seed(streets: Trained) -> None:
+    stations, scenario = streets.stations(), streets.scenario
+    for rule, is_noisy in (("reactive", True), ("nothing", False), ("oracle", False)):
+        found = [
+            [one.services[rule] for one in play_handovers(scenario.task_spec, scenario.decision, stations, seed).values]
+            for seed in (0, 1)
+        ]
+        assert (found[0] != found[1]) is is_noisy
+
+
+def test_answers_after_the_end_leave_the_way_back_and_miss_every_deadline(streets: Trained) -> None:
     value = streets.value(ASLEEP)
+    rows = rungs(value)
+    assert same_service(rows["prepare_on_warning"], rows["way_back_prepared"])
     for figures in value["groups"].values():
-        assert figures["predictive"] == figures["reactive"]
         assert figures["deadline"]["met_by"] == figures["deadline"]["in_time"] == 0
     assert all(not one["deadline"]["met"] for one in value["clients"])
     assert all(one["deadline"]["met"] for one in streets.value()["clients"])
 
 
-def test_a_deadline_is_met_if_an_answer_and_a_handover_fit_into_the_horizon(streets: Trained) -> None:
-    """Half a second ahead, less 82 ms of handover: 417 ms are enough, 419 are not."""
+def test_a_deadline_is_met_if_an_answer_and_a_preparation_fit_into_the_horizon(streets: Trained) -> None:
+    """Half a second ahead, less 100 ms of preparation: 399 ms are enough, 401 are not."""
     one, scenario = streets.stations(), streets.scenario
-    for seconds, met in ((0.208, True), (0.210, False)):  # a slow device may have begun just before: twice as long
-        played = play_handovers(
-            scenario.task_spec, scenario.decision, [replace(station, seconds=seconds) for station in one]
-        )
+    for seconds, met in ((0.1995, True), (0.2005, False)):  # a slow device may have begun just before: twice as long
+        late = [replace(station, seconds=seconds) for station in one]
+        played = play_handovers(scenario.task_spec, scenario.decision, late, 0).values
         assert [each.deadline_met for each in played] == [met] * len(played)
+
+
+def test_links_that_were_recorded_between_frames_are_played_there(streets: Trained) -> None:
+    assert all(station.link.n_steps == 1 for station in streets.stations())
+    assert streets.value()["powers_hz"] == 10.0
+    fine = Trained(small("blockage", {**STREETS, "world.link_rate_hz": 100}))
+    assert all(station.link.n_steps == 10 for station in fine.stations())
+    value = fine.value()
+    assert value["powers_hz"] == 100.0
+    rows = rungs(value)
+    assert rows["oracle"]["outage_difference"] < 0.0 < rows["nothing"]["outage_difference"]
 
 
 def test_answers_take_what_the_device_s_figures_of_answers_say(streets: Trained) -> None:
@@ -242,11 +324,11 @@ def test_a_higher_threshold_warns_less(streets: Trained, monkeypatch: pytest.Mon
         return replace(station, logits=np.linspace(-5.0, 5.0, len(station.logits))[:, None])
 
     monkeypatch.setattr(report, "served_stations", lambda *_: [ramp(station) for station in streets.stations()])
-    actions = [
-        sum(one["predictive"]["actions_per_min"] for one in streets.value({"decision.warn_above": above})["clients"])
+    prepared = [
+        rungs(streets.value({"decision.warn_above": above}))["prepare_on_warning"]["prepared_share"]
         for above in (0.1, 0.999)
     ]
-    assert actions[0] > actions[1]
+    assert prepared[0] > prepared[1]
 
 
 def test_right_beams_at_once_are_the_limit_in_every_numbering(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +354,7 @@ def test_cars_are_followed_too() -> None:
     value = Trained(small("beam_tracking", tracking)).value()
     assert value["decision"] == "beam"
     for figures in value["groups"].values():
-        assert_bounded(figures)
+        assert_bounded(figures, "beam")
 
 
 def station(**fields: NDArray[Any]) -> Any:
@@ -284,10 +366,13 @@ def test_fades_come_from_the_best_beam_or_from_what_stands_in_the_way_or_from_th
     blocked = np.array([False, False, True])
     radio = RadioSettings()
     rf = np.array([[1.0, 4.0], [4.0, np.nan], [0.04, 0.01]])
-    assert _gain_db(station(rf=rf, blocked_power=blocked), radio) == pytest.approx([0.0, 0.0, -20.0])
+    assert _gain_db(station(rf=rf, blocked_power=blocked), radio)[:, 0] == pytest.approx([0.0, 0.0, -20.0])
     loss_db = _gain_db(station(blocked_power=blocked, los_loss_db=np.array([0.0, 0.0, 90.0])), radio)
-    assert loss_db == pytest.approx([0.0, 0.0, -radio.deepest_fade_db], abs=1e-3)
-    assert _gain_db(station(blocked_power=blocked), radio).tolist() == [0.0, 0.0, -radio.vehicle_loss_db]
+    assert loss_db[:, 0] == pytest.approx([0.0, 0.0, -radio.deepest_fade_db], abs=1e-3)
+    assert _gain_db(station(blocked_power=blocked), radio).tolist() == [[0.0], [0.0], [-radio.vehicle_loss_db]]
+    between = np.array([[-90.0, -91.0], [-90.0, -100.0], [-110.0, -400.0]], dtype=np.float32)
+    found = _gain_db(station(rf=rf, blocked_power=blocked, link_power_dbw=between), radio)
+    assert found.tolist() == [[0.0, -1.0], [0.0, -10.0], [-20.0, -60.0]]
     for nothing in (0.0, np.nan):
         assert np.isfinite(_gain_db(station(rf=np.array([[1.0], [nothing], [1.0]])), radio)).all()
 
@@ -307,21 +392,20 @@ def test_a_run_prints_what_prediction_is_worth_and_writes_it_down(finished: RunR
     text, value = printed(finished), finished.summary["value"]
     assert json.loads((finished.folder / "summary.json").read_text())["value"] == value
     assert "Value of prediction" in text
-    for group, figures in value["groups"].items():
-        assert f"deadline {group}: met by " in text
-        for way in WAYS:
-            assert f"{figures[way]['outage_ms_per_min']:,.0f}" in text
-            assert f"{figures[way]['rate_bps'] / 1e6:.1f}" in text
+    assert all(f"deadline {group}: met by " in text for group in value["groups"])
+    for row in value["ladder"]:
+        assert row["rule"].replace("_", " ") in text
+        assert f"{row['outage_ms_per_minute']:,.0f}" in text
+        assert f"{row['throughput_mbit_s']:.1f}" in text
 
 
 def test_the_table_fits_a_terminal_of_eighty_columns(finished: RunResult) -> None:
     screen = StringIO()
     print_result(Console(file=screen, width=80), finished)
     table = screen.getvalue().split("Value of prediction")[1].split("deadline ")[0]
-    assert "predictive" in table
     assert "…" not in table
-    for row in ("lidar+camera (1)", "lidar+rf (1)", "  outage, ms/min", "  Mbit/s"):
-        assert f"\n  {row} " in table, "a name was broken into two lines"
+    for rule in RULES:
+        assert f"\n  {rule.replace('_', ' ')} " in table, "a name was broken into two lines"
 
 
 def test_a_run_without_it_prints_nothing_of_it(finished: RunResult) -> None:
@@ -342,6 +426,8 @@ def test_playing_it_leaves_the_trace_as_it_is(finished: RunResult, tmp_path: Pat
         ({"decision.beams.candidates": 0}, ["decision.beams.candidates must lie in [1, 64]"]),
         ({"decision.link.bandwidth_hz": 1}, ["decision.link.bandwidth_hz must lie in"]),
         ({"decision.handover.ttt": 1}, ["decision.handover.ttt"]),
+        ({"decision.handover.time_to_trigger_s": 0.05}, ["time_to_trigger_s must be one of 0, 0.04", "got 0.05"]),
+        ({"decision.measurement.filter_coefficient": 10}, ["filter_coefficient must be one of", "got 10"]),
     ],
 )
 def test_a_rule_that_cannot_be_is_answered_in_a_sentence(edits: dict[str, Any], words: list[str]) -> None:
@@ -371,3 +457,9 @@ def test_warnings_are_about_the_blockages_that_the_samples_know(streets: Trained
         blocked = cast(BlockageWindows, station.link.samples).blocked_now
         assert one["deadline"]["blockages"] == int((blocked[1:] & ~blocked[:-1]).sum())
     assert sum(one["deadline"]["blockages"] for one in value["clients"]) > 0
+
+
+def test_the_report_of_a_run_shows_the_ladder(finished: RunResult) -> None:
+    page = write_run_report(finished.folder, figures=False).read_text(encoding="utf-8")
+    assert all(row["rule"].replace("_", " ") in page for row in finished.summary["value"]["ladder"])
+    assert "Outage against throughput" in page
