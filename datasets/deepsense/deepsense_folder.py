@@ -23,6 +23,7 @@ from ..data_folder import DataFolder
 from ..power_blockage import PowerBlockage
 from ..recordings.recording_layout import RecordingDescription, StationDescription
 from ..recordings.recording_writer import RecordingWriter
+from ..recordings.site_geometry import CODEBOOK_ORDER, HEADING, CodebookOrder
 from ..windows.drive_bys import CODEBOOK_SIZES
 from .deepsense_archive import find_table
 from .deepsense_clock import read_clock, read_frame_index, read_sequence, time_in_sequences
@@ -93,6 +94,8 @@ class ImportOptions:
         nan_beams: "keep" stores sweeps with beams that were not measured as they are, and takes the best of the others;
             "drop" leaves out these rows.
         blockage_check: "report" turns the refusal of blockage labels that contradict the power into a note.
+        heading_deg: bearing that the array faces, clockwise from north; None: not known, and not stated.
+        codebook_order: how the beams follow each other, seen from above.
         strict: whether a sample that cannot be used refuses the folder; otherwise it is left out and counted, so that
             `frame_index` has a hole there.
 
@@ -105,6 +108,8 @@ class ImportOptions:
     n_beams: int = SWEEP_BEAMS
     nan_beams: NanBeams = "keep"
     blockage_check: BlockageCheck = "refuse"
+    heading_deg: float | None = None
+    codebook_order: CodebookOrder = "clockwise"
     strict: bool = False
 
     def __post_init__(self) -> None:
@@ -118,6 +123,16 @@ class ImportOptions:
             )
         if self.positions not in {"auto", "calibrated", "raw"}:
             raise ConfigError(f"positions must be auto, calibrated or raw, got {self.positions!r}")
+        if self.heading_deg is not None and not -360.0 <= self.heading_deg <= 360.0:
+            raise ConfigError(
+                f"heading_deg must be degrees clockwise from north, -360 to 360, got {self.heading_deg:g}; 90 is east"
+            )
+
+    @property
+    def facing(self) -> Mapping[str, float | str]:
+        """What the geometry of the base station states of its array; nothing that was not said."""
+        heading = {} if self.heading_deg is None else {HEADING: self.heading_deg}
+        return {**heading, **({} if self.codebook_order == "clockwise" else {CODEBOOK_ORDER: self.codebook_order})}
 
 
 def import_deepsense(
@@ -149,7 +164,7 @@ def import_deepsense(
     files = FrameFiles.found(table, sources, samples)
     kept = samples.kept()
     series = _series(table.take(kept), sources, read.take(kept), options, notes)
-    fields, geometry = files.fields(series), files.geometry(series)
+    fields, geometry = files.fields(series), {**files.geometry(series), **options.facing}
     station = StationDescription(f"DeepSense scenario {scenario}", series.rate_hz, fields, geometry)
     text = (
         f'[data]\nsource = "deepsense"\nscenario = {scenario}\nn_beams = {options.n_beams}\n'

@@ -20,6 +20,7 @@ from ...emulator.contracts import MODALITY_SPECS, DataError
 from ...emulator.regular_file import open_regular, reason, shown
 from ..array_files import UNREADABLE_ARRAY, read_array
 from ..data_folder import DataFolder, listed
+from ..recordings.site_geometry import CodebookOrder, along_the_array, clockwise
 from ..windows.drive_bys import M_PER_DEGREE, Recording
 
 #: Of the sweeps, nominal: gathered rows have no time stamps. Measured means of the published folders are 5.6 to 10 Hz.
@@ -40,7 +41,12 @@ _POSITIONS = {"calibrated": "unit2_loc_cal", "raw": "unit2_loc"}
 
 
 def load_deepsense_rows(
-    root: Path, scenario: int, positions: Literal["auto", "calibrated", "raw"] = "auto"
+    root: Path,
+    scenario: int,
+    positions: Literal["auto", "calibrated", "raw"] = "auto",
+    *,
+    heading_deg: float = 0.0,
+    codebook_order: CodebookOrder = "clockwise",
 ) -> Recording:
     """Rows of one DeepSense scenario, named "deepsense{scenario}".
 
@@ -50,6 +56,9 @@ def load_deepsense_rows(
             `unit1_pwr_60ghz` [n, n_beams] (linear).
         scenario: DeepSense number, such as 1.
         positions: "raw" takes `unit2_loc`, "calibrated" `unit2_loc_cal`, "auto" the calibrated ones where present.
+        heading_deg: bearing of the array's broadside, clockwise from north: positions are then to its right and ahead
+            of it; 0: east and north.
+        codebook_order: how the measured beams follow each other, seen from above; the recording has them clockwise.
 
     Raises:
         DataError: the folder or a file is missing, ambiguous, unreadable or holds impossible values.
@@ -74,7 +83,8 @@ def load_deepsense_rows(
     _check_base_station_stays(base_file, base_deg)
     positions_m = _relative_positions_m(base_deg, vehicle_deg)
     _check_within_reach(vehicle_file, positions_m)
-    return Recording(f"deepsense{scenario}", positions_m, powers, sequence, positions=chosen)
+    turned_m, swept = along_the_array(positions_m, heading_deg), clockwise(powers, codebook_order)
+    return Recording(f"deepsense{scenario}", turned_m, swept, sequence, positions=chosen)
 
 
 def _scenario_files(folder: DataFolder) -> dict[tuple[int, str], list[Path]]:

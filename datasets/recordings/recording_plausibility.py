@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
+from .array_orientation import orientation_complaints
 from .lidar_blockage import lidar_complaint
 from .recording_layout import frame_bytes
 from .recording_reader import RecordedStation, RecordingReader
@@ -30,6 +31,8 @@ RARE, FREQUENT = 0.001, 0.9
 MOST_DIFFERING, LEAST_AGREEING = 0.3, 0.9
 #: Least spread in dB between the strongest and the weakest beam of a sweep, and power in W that no receiver gets.
 LEAST_SPREAD_DB, MOST_POWER_W = 1.0, 1e3
+#: Share of rays at 0 m, or beyond the reach, that are no obstacle at the sensor.
+MOST_ODD_RAYS = 0.01
 #: Farthest range of a LiDAR on a street, speed of a user, share of frames that repeat the one before.
 FARTHEST_M, FASTEST_M_S, MOST_REPEATED = 400.0, 120.0, 0.5
 _BLOCKED = ("blocked_geometric", "blocked_labeled", "blocked_power")
@@ -66,6 +69,7 @@ def _complaints(station: RecordedStation) -> Iterator[str]:
     for name, check in checks.items():
         if name in names:
             yield from check(station)
+    yield from orientation_complaints(station)
     yield from _of_labels(station)
     label = next((name for name in _BLOCKED if name in names), None)
     if "lidar" in names and label:
@@ -115,6 +119,12 @@ def _of_lidar(station: RecordedStation) -> Iterator[str]:
         yield "lidar has the same angle in all rays; is the angle, in rad, in the second column?"
     if (range_m >= reach_m).all():
         yield f"lidar never sees anything nearer than its reach of {reach_m:g} m"
+    for share, at in (((range_m == 0.0).mean(), "at 0 m"), ((range_m > reach_m).mean(), "beyond its reach")):
+        if share > MOST_ODD_RAYS:
+            yield (
+                f"lidar has {share:.0%} of its rays {at}; a ray without an echo has the reach of {reach_m:g} m, and"
+                " 0 m is an obstacle at the sensor; write_recording(no_echo_m=...) stores them so"
+            )
     yield from _of_repetition("lidar", sweeps, station)
 
 

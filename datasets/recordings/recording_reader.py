@@ -33,14 +33,15 @@ from .recording_layout import (
     frame_bytes,
 )
 from .recording_writer import station_group
+from .site_geometry import stated_heading_deg, stated_order, stated_reach_m
 
 MAX_STATIONS = 100_000
 #: Rows of the clock that are checked at once.
 ROWS_AT_ONCE = 1 << 16
 #: Places in a geometry that frames are related to.
 _PLACE = ("latitude_deg", "longitude_deg")
-#: Sweeps that are read at once to find the reach of a LiDAR, and the largest reach that a geometry can state.
-SWEEPS_AT_ONCE, FARTHEST_M = 1024, 1e6
+#: Sweeps that are read at once to find the reach of a LiDAR.
+SWEEPS_AT_ONCE = 1024
 
 
 class RecordingReader:
@@ -281,14 +282,14 @@ class RecordedStation:
                     f"{self._where}: geometry must have {name} {column_range(name)}, got {quoted(place)}; the page of "
                     "recordings has the layout"
                 )
+        stated_heading_deg(self._where, geometry)
+        stated_order(self._where, geometry)
         return geometry
 
     @property
     def _stated_reach_m(self) -> float | None:
         """Reach of the LiDAR as the geometry of the site tells it."""
-        lidar = self.geometry.get("lidar")
-        reach_m = lidar.get("max_range_m") if isinstance(lidar, dict) else None
-        return float(reach_m) if isinstance(reach_m, int | float) and 0.0 < reach_m <= FARTHEST_M else None
+        return stated_reach_m(self.geometry)
 
     @cached_property
     def _reach_m(self) -> float:

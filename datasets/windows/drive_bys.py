@@ -25,8 +25,10 @@ class Recording:
 
     Attributes:
         name: name in messages and results, such as "deepsense1" or "road0".
-        positions_m: [n_rows, 2] float64, east and north of the vehicle relative to the base station, metres.
-        powers: [n_rows, n_beams] float64, received power of each beam of the sweep, linear, above 0.
+        positions_m: [n_rows, 2] float64, of the vehicle relative to the base station, metres: east and north, or to the
+            right of its array and ahead of it.
+        powers: [n_rows, n_beams] float64, received power of each beam of the sweep, linear, above 0; beam 0 is the
+            leftmost, where the order of the codebook is known.
         sequence: [n_rows] int64, which drive-by; the rows of one are contiguous.
         frame_rows: [n_rows] int64, which frame of the base station each row was; None: every frame is a row.
         positions: "calibrated" or "raw", where the source has both kinds; "": it does not tell.

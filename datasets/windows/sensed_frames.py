@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modality
 from ..recordings.recording_reader import RecordedStation
+from ..recordings.site_geometry import clockwise, stated_heading_deg, stated_order
 
 #: Rows of a recording that are read at once.
 FRAMES_AT_ONCE = 256
@@ -46,7 +47,8 @@ class SensedFrames:
         keep_powers: keep received powers as they were measured, where the best beams come from; rf need not be among
             the modalities for that.
         gps_columns: what the columns of gps are called; those in degrees are kept relative to `gps_origin`.
-        geometry: geometry of the base station; its place is looked up here by the names of the columns.
+        geometry: geometry of the base station; its place is looked up here by the names of the columns, and the order
+            of its beams, which are kept clockwise.
         image_change: change of the images, before luma is taken, such as an occlusion.
         capacity: rows for which there is room before anything must grow.
 
@@ -74,6 +76,7 @@ class SensedFrames:
         self.gps_columns, self.geometry = gps_columns, geometry or {}
         if "gps" in self.modalities and not gps_columns:
             raise ConfigError(f"base station {name!r} keeps gps, whose columns need names, such as ('latitude_deg',)")
+        self._codebook_order = stated_order(f"base station {name!r}", self.geometry)
         self.n_frames = 0
         self._keep_powers, self._image_change, self._capacity = keep_powers, image_change, capacity
         self._gps_origin: NDArray[np.float64] | None = None
@@ -154,8 +157,13 @@ class SensedFrames:
         return all(isinstance(self.geometry.get(name), float) for name in self.gps_columns if name.endswith("_deg"))
 
     @property
+    def heading_deg(self) -> float | None:
+        """Bearing of the array's broadside, clockwise from north; None: the geometry does not state it."""
+        return stated_heading_deg(f"base station {self.name!r}", self.geometry)
+
+    @property
     def powers(self) -> NDArray[np.float32]:
-        """[n_frames, n_beams] received power, linear, as measured: NaN where a beam was not.
+        """[n_frames, n_beams] received power, linear, as measured: NaN where a beam was not. Beam 0 is the leftmost.
 
         Raises:
             DataError: they are not kept.
@@ -256,7 +264,7 @@ class SensedFrames:
             rows = fields[modality] if keep is None else keep(fields[modality])
             piece[modality] = rows.astype(MODALITY_SPECS[modality].dtype, copy=False)
         if self._keep_powers:
-            piece[_POWERS] = fields["rf"].astype(np.float32, copy=False)
+            piece[_POWERS] = clockwise(fields["rf"], self._codebook_order).astype(np.float32, copy=False)
         return piece
 
     @property
@@ -271,7 +279,7 @@ class SensedFrames:
 
     def _decibels(self, powers: NDArray[np.float32]) -> NDArray[np.float64]:
         decibels: NDArray[np.float64] = 10 * np.log10(measured_powers(powers.astype(np.float64), self.n_frames))
-        return decibels
+        return clockwise(decibels, self._codebook_order)
 
     def _relative(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         if values.shape[1:] != (len(self.gps_columns),):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import ConfigError, DataError, InputWindow
+from ..recordings.site_geometry import HEADING, PositionAxes, along_the_array
 from .drive_bys import M_PER_DEGREE, Recording
 from .samples import Samples
 from .sensed_frames import SensedFrames, measured_powers
@@ -22,7 +23,7 @@ from .sensor_windows import BeamWindows
 def tracking_windows(recording: Recording, length: int) -> BeamWindows:
     """Samples of all rows with `length` sweeps before them in their own drive-by.
 
-    Inputs are the last `length` positions including now, east and north in meters, and the power in dB of the `length`
+    Inputs are the last `length` positions including now, in meters, and the power in dB of the `length`
     sweeps before now. The sweep of now is in no input: its strongest beam is the label.
 
     Raises:
@@ -67,7 +68,7 @@ def _check_long_enough(
         )
 
 
-def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1) -> Recording:
+def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1, axes: PositionAxes = "compass") -> Recording:
     """Positions and powers of one base station, drive-by after drive-by.
 
     Beams that were not measured (NaN) count as the weakest measured beam of their sweep. Rows follow each other as
@@ -77,18 +78,19 @@ def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1) -> Recording:
         sensed: with powers, and gps in meters east and north of the base station or in degrees.
         min_rows: drive-bys with fewer are left out; `tracking_windows` needs its length + 1. How many were
             left out is the difference in numbers of sequences.
+        axes: positions are east and north of the base station, or to the right of its array and ahead of it.
 
     Returns:
         Named after the base station.
 
     Raises:
         DataError: there is no frame, gps or powers are not kept, a sweep holds no measured beam, positions cannot be
-            related to the base station, or every drive-by is too short.
+            related to the base station or to its array, or every drive-by is too short.
     """
     if sensed.n_frames == 0:
         raise DataError(f"base station {sensed.name!r} has no frame; record longer")
     powers = _powers(sensed)
-    positions_m = _positions_m(sensed)
+    positions_m = _along(axes, sensed, _positions_m(sensed))
     sequence = sensed.column("sequence")
     kept = tracked_rows(sequence, min_rows)
     if not len(kept):
@@ -133,6 +135,17 @@ def _positions_m(sensed: SensedFrames) -> NDArray[np.float64]:
     latitude, longitude = columns.index("latitude_deg"), columns.index("longitude_deg")  # kept from the base station
     narrower = np.cos(np.radians(sensed.gps_origin[latitude]))
     return np.stack([values[:, longitude] * narrower, values[:, latitude]], axis=1) * M_PER_DEGREE
+
+
+def _along(axes: PositionAxes, sensed: SensedFrames, positions_m: NDArray[np.float64]) -> NDArray[np.float64]:
+    if axes == "compass":
+        return positions_m
+    if sensed.heading_deg is None:
+        raise DataError(
+            f"base station {sensed.name!r}: its geometry does not state {HEADING}, the bearing that its array faces,"
+            " which data.position_axes = 'array' needs; state it when the recording is made, or use 'compass'"
+        )
+    return along_the_array(positions_m, sensed.heading_deg)
 
 
 def renumbered(samples: Samples, numbering: NDArray[np.int64]) -> Samples:

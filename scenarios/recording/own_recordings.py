@@ -20,6 +20,7 @@ from ...datasets.recordings.recording_layout import (
 from ...datasets.recordings.recording_plausibility import check_recording as findings_of
 from ...datasets.recordings.recording_survey import Finding
 from ...datasets.recordings.recording_writer import RecordingWriter
+from ...datasets.recordings.site_geometry import stated_reach_m
 from ...emulator.contracts import ConfigError, DataError
 from ...version import __version__
 from .recording_target import refuse_target
@@ -36,6 +37,7 @@ def write_recording(
     columns: Mapping[str, Sequence[str]] | None = None,
     units: Mapping[str, str] | None = None,
     geometry: Mapping[str, Mapping[str, Any]] | None = None,
+    no_echo_m: float | None = None,
     source: str = "",
 ) -> Path:
     """Write what sensors of one's own saw as a recording, which scenarios read with data.source = "recording".
@@ -48,8 +50,10 @@ def write_recording(
         rate_hz: frames per second, nominal; left out: measured, the median inside of sequences.
         columns: field -> names along its last axis, such as {"gps": ("east_m", "north_m")}, which `gps` needs.
         units: field -> unit, where it is another than the layout's, such as {"rf": "1, proportional to W"}.
-        geometry: name of a base station -> facts of its site, anything that JSON can hold; latitude_deg, longitude_deg
-            and lidar.max_range_m are read.
+        geometry: name of a base station -> facts of its site, anything that JSON can hold; latitude_deg, longitude_deg,
+            heading_deg, codebook_order and lidar.max_range_m are read.
+        no_echo_m: range that the LiDAR gives for a ray without an echo, such as 0. These rays, and those that are NaN
+            or infinite, are stored at the reach, lidar.max_range_m of the geometry, which must be stated then.
         source: where it came from, for people.
 
     Returns:
@@ -57,8 +61,8 @@ def write_recording(
 
     Raises:
         ConfigError: the file cannot be made there.
-        DataError: a field is unknown, lacks frames, or holds a value that no sensor gives; or frames are not in the
-            order of time.
+        DataError: a field is unknown, lacks frames, or holds a value that no sensor gives; rays have no echo, and the
+            reach of the LiDAR is not stated; or frames are not in the order of time.
 
     Examples:
         >>> import numpy as np
@@ -73,7 +77,10 @@ def write_recording(
     if not stations:
         raise ConfigError("stations must name a base station, got none; give its fields under its name")
     columns, units, geometry = columns or {}, units or {}, geometry or {}
-    made = {name: _completed(name, fields) for name, fields in stations.items()}
+    made = {
+        name: _with_reach(name, _completed(name, fields), geometry.get(name, {}), no_echo_m)
+        for name, fields in stations.items()
+    }
     described = tuple(
         StationDescription(
             name,
@@ -131,6 +138,30 @@ def _completed(station: str, given: Mapping[str, ArrayLike]) -> dict[str, NDArra
         heard = np.where(np.isnan(fields["rf"]), -np.inf, fields["rf"])
         fields["best_beam"] = heard.argmax(axis=1).astype(np.int32)
     return fields
+
+
+def _with_reach(
+    station: str, fields: dict[str, NDArray[Any]], geometry: Mapping[str, Any], no_echo_m: float | None
+) -> dict[str, NDArray[Any]]:
+    """The same fields with rays without an echo at the reach of the LiDAR, as all recordings have them."""
+    sweeps = fields.get("lidar")
+    if sweeps is None or sweeps.ndim != 3 or sweeps.dtype.kind != "f":
+        return fields  # refused by the writer
+    range_m = sweeps[..., 0]
+    silent = np.isnan(range_m) | np.isposinf(range_m)
+    if no_echo_m is not None:
+        silent |= range_m == no_echo_m
+    if not silent.any():
+        return fields
+    reach_m = stated_reach_m(geometry)
+    if reach_m is None:
+        raise DataError(
+            f"base station {station!r} has {int(silent.sum()):,} LiDAR rays without an echo, which recordings store at"
+            f" the reach of the LiDAR; state it: geometry={{{station!r}: {{'lidar': {{'max_range_m': 16.0}}}}}}"
+        )
+    filled = sweeps.copy()
+    filled[..., 0] = np.where(silent, reach_m, range_m)
+    return {**fields, "lidar": filled}
 
 
 def _stored(name: str, values: NDArray[Any]) -> NDArray[Any]:

@@ -55,6 +55,33 @@ DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
         " positions when a folder is imported (sheafedge import deepsense --positions), and leave it out here",
     ),
     Rule(
+        "data.headings_deg",
+        lambda s: s.data.source != "deepsense" and (s.data.headings_deg, s.data.codebook_order) != ((), "clockwise"),
+        "data.headings_deg and data.codebook_order are of gathered rows, but data.source is {s.data.source!r}; worlds"
+        " and recordings state them in the geometry of their base stations, so leave them out",
+    ),
+    Rule(
+        "data.headings_deg",
+        lambda s: (
+            s.data.source == "deepsense"
+            and (s.data.headings_deg != () or s.data.position_axes == "array")
+            and len(s.data.headings_deg) != len(s.data.scenarios)
+        ),
+        "data.headings_deg must have a bearing for each of data.scenarios = {s.data.scenarios}, got"
+        " {s.data.headings_deg}; --set 'data.headings_deg=[85]' is of an array that faces 85 degrees, nearly east",
+    ),
+    Rule(
+        "data.position_axes",
+        lambda s: s.data.source == "deepsense" and s.data.headings_deg != () and s.data.position_axes != "array",
+        "data.headings_deg turns positions to what the arrays face, so data.position_axes must be 'array', got"
+        " {s.data.position_axes!r}",
+    ),
+    Rule(
+        "data.position_axes",
+        lambda s: s.data.position_axes == "array" and s.task != "beam_tracking",
+        "data.position_axes = 'array' turns positions of task 'beam_tracking' only, got task {s.task!r}; leave it out",
+    ),
+    Rule(
         "data.source",
         lambda s: s.data.source == "deepsense" and s.task != "beam_tracking",
         "data.source = 'deepsense' holds rows for task 'beam_tracking' only, got task {s.task!r}; import the folder"

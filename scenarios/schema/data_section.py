@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import Field
 
+from ...datasets.recordings.site_geometry import CodebookOrder, PositionAxes
 from ...datasets.rows.owners import Owners
 from ...datasets.rows.row_datasets import ROW_DATASETS
 from ...datasets.windows.sensor_windows import BlockageLabel
@@ -46,6 +47,11 @@ class DataSection(Section):
         scenarios: DeepSense scenarios, one recording each.
         positions: of gathered DeepSense rows: "calibrated" (`unit2_loc_cal`), "raw" (`unit2_loc`), or "auto":
             calibrated where there are such; the summary says which it was.
+        headings_deg: of gathered DeepSense rows, one per scenario: bearing that the array faces, clockwise from north.
+        codebook_order: of gathered DeepSense rows: how measured beams follow each other, seen from above; beam 0
+            becomes the leftmost, as in worlds.
+        position_axes: "compass" gives positions east and north of the base station, "array" to the right of its array
+            and ahead of it, so that base stations that face different ways agree; needs to know what they face.
         mode: "replay" has everything there from the start; "live" senses on the simulated clock while it learns.
         n_beams: codebook size; below 64 every second, fourth or eighth beam is kept.
         beam_order: how base stations number their beams: all the "same"; half of them "mirrored", as an array mounted
@@ -90,6 +96,9 @@ class DataSection(Section):
     root: str = ""
     scenarios: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 8)
     positions: Literal["auto", "calibrated", "raw"] = "auto"
+    headings_deg: tuple[Annotated[float, Field(ge=-360.0, le=360.0)], ...] = ()
+    codebook_order: CodebookOrder = "clockwise"
+    position_axes: PositionAxes = "compass"
     mode: Literal["replay", "live"] = "replay"
     n_beams: CodebookSize = 64
     beam_order: Literal["same", "mirrored", "rotated", "permuted"] = "same"

@@ -32,6 +32,11 @@ from .task_spec import (
 
 #: Number of ranked beams that scores use.
 TOP_K = 3
+#: What positions of a window are, by `data.position_axes`.
+_AXES = {
+    "compass": "east and north of the base station",
+    "array": "to the right of the base station's array and ahead of it",
+}
 #: Beams of the largest codebook; the smaller ones are every second, fourth or eighth of them.
 WHOLE_CODEBOOK = max(CODEBOOK_SIZES)
 
@@ -108,13 +113,15 @@ class BeamTracking(_BestBeam):
         self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: TaskData, *, may_be_empty: bool = False
     ) -> BeamWindows:
         # one row more than the window: sweeps end one frame before the label
-        recording = tracked_recording(sensed, min_rows=data.window + 1).with_n_beams(data.n_beams)
+        recording = tracked_recording(sensed, min_rows=data.window + 1, axes=data.position_axes).with_n_beams(
+            data.n_beams
+        )
         return tracking_windows(recording, data.window).every(data.stride).owned_by(modalities)
 
     def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
-        n = data.window
+        n, axes = data.window, _AXES[data.position_axes]
         said: dict[Modality, tuple[str, str]] = {
-            "gps": ("m", f"last {n} positions up to now, east and north of the base station, oldest first"),
+            "gps": ("m", f"last {n} positions up to now, {axes}, oldest first"),
             "rf": ("dB", f"received power of every beam in the {n} sweeps before now, oldest first"),
         }
         return described_inputs(samples, said)

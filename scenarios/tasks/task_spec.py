@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ...datasets.recordings.site_geometry import PositionAxes
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageLabel
@@ -175,6 +176,8 @@ class TaskData(Protocol):
     def horizon(self) -> int: ...
     @property
     def stride(self) -> int: ...
+    @property
+    def position_axes(self) -> PositionAxes: ...
     @property
     def label(self) -> Literal["", BlockageLabel]: ...
 

@@ -134,6 +134,14 @@ def import_deepsense(
         Literal["auto", "calibrated", "raw"],
         typer.Option(help="Positions to import; auto: the calibrated ones where there are both."),
     ] = "auto",
+    heading_deg: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(metavar="DEG", help="Bearing that the array faces, clockwise from north; no file states it."),
+    ] = None,
+    codebook_order: Annotated[
+        Literal["clockwise", "counterclockwise"],
+        typer.Option(help="How the beams follow each other, seen from above; beam 0 of a world is the leftmost."),
+    ] = "clockwise",
     strict: Annotated[
         bool,
         typer.Option(
@@ -156,6 +164,8 @@ def import_deepsense(
         blockage_check=blockage_check,
         modalities=tuple(name.strip() for name in modalities.split(",") if name.strip()),
         positions=positions,
+        heading_deg=heading_deg,
+        codebook_order=codebook_order,
         strict=strict,
         created_by=f"sheafedge {__version__} import",
     )

@@ -221,9 +221,14 @@ def _held_out_frames(every: Samples, test: Samples) -> Samples:
 
 
 def _gathered(data: DataSection) -> list[Recording]:
-    root = _path(data.root)
+    root, zeros = _path(data.root), (0.0,) * len(data.scenarios)
     try:
-        return [load_deepsense_rows(root, number, data.positions) for number in data.scenarios]
+        return [
+            load_deepsense_rows(
+                root, number, data.positions, heading_deg=heading_deg, codebook_order=data.codebook_order
+            )
+            for number, heading_deg in zip(data.scenarios, data.headings_deg or zeros, strict=True)
+        ]
     except OSError as error:
         raise DataError(f"data.root = {data.root!r} cannot be read ({error}); check its permissions") from None
 

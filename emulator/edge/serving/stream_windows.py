@@ -225,7 +225,8 @@ class StreamWindows:
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             frame = values.astype(np.float32)
         if not np.isfinite(frame).all():
-            raise FrameRefused("values", f"frame of {modality} must hold finite numbers, in {spec.unit}")
+            instead = "" if spec.nothing is None else f"; {spec.nothing:g} stands for nothing seen"
+            raise FrameRefused("values", f"frame of {modality} must hold finite numbers, in {spec.unit}{instead}")
         return frame
 
 

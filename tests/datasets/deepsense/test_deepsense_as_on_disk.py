@@ -160,6 +160,15 @@ def test_only_the_chosen_modalities_are_read(archive: Archive) -> None:
         archive.convert(modalities=("rf", "camera"))
 
 
+def test_what_the_array_faces_is_stated_by_whoever_imports(archive: Archive) -> None:
+    assert not {"heading_deg", "codebook_order"} & archive.station().geometry.keys()
+    (archive.root / "out.h5").unlink()
+    geometry = archive.station(heading_deg=85.0, codebook_order="counterclockwise").geometry
+    assert (geometry["heading_deg"], geometry["codebook_order"]) == (85.0, "counterclockwise")
+    with pytest.raises(ConfigError, match="heading_deg must be degrees clockwise from north, -360 to 360, got 720"):
+        archive.convert(heading_deg=720.0)
+
+
 def test_calibrated_or_raw_positions_are_chosen_and_the_recording_says_which(archive: Archive) -> None:
     with pytest.raises(DataError, match="has no calibrated positions"):
         archive.convert(positions="calibrated")

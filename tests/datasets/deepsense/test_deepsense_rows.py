@@ -71,6 +71,14 @@ def test_calibrated_or_raw_positions_are_chosen(root: Path) -> None:
     assert_array_equal(load_deepsense_rows(root, 1, "raw").positions_m, raw.positions_m)
 
 
+def test_an_array_that_faces_east_and_counts_counterclockwise_becomes_one_like_those_of_worlds(root: Path) -> None:
+    plain = load_deepsense_rows(root, 1)
+    turned = load_deepsense_rows(root, 1, heading_deg=90.0, codebook_order="counterclockwise")
+    assert_allclose(turned.positions_m, plain.positions_m[:, ::-1] * [-1, 1], atol=1e-9)
+    assert_array_equal(turned.powers, plain.powers[:, ::-1])
+    assert_array_equal(turned.beams, 63 - plain.beams)
+
+
 def test_scenario_1_is_not_mistaken_for_scenario_11(root: Path) -> None:
     for field in FIELDS:
         path_of(root, field).rename(path_of(root, field, scenario=11))

@@ -89,6 +89,43 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(case: str, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_rays_without_an_echo_are_stored_at_the_reach_however_the_lidar_tells_them(tmp_path: Path) -> None:
+    fields = passes(0)
+    seen = np.random.default_rng(1).uniform(2.0, 9.0, (N_FRAMES, 5))
+    angles = np.broadcast_to(np.linspace(-1, 1, 5), seen.shape)
+    silent = np.zeros(seen.shape, dtype=bool)
+    silent[::3, 1] = True
+    stored = []
+    for index, mark in enumerate((np.nan, np.inf, 0.0, 65.535)):
+        sweeps = np.stack([np.where(silent, mark, seen), angles], axis=2)
+        options = {} if not np.isfinite(mark) else {"no_echo_m": mark}
+        path = tmp_path / f"{index}.h5"
+        reach = {"x": {"lidar": {"max_range_m": 12.0}}}
+        write_recording(path, {"x": {**fields, "lidar": sweeps}}, columns=GPS, geometry=reach, **options)
+        assert not [one for one in check_recording(path) if "lidar has" in one.sentence]
+        with RecordingReader(path) as reader:
+            station = reader.base_stations[0]
+            assert station.nothing_seen("lidar") == 12.0
+            stored.append(station.read("lidar"))
+        assert (sweeps[..., 0] != stored[-1][..., 0])[silent].all(), "what was given stays as it was"
+    for sweeps in stored:
+        assert_array_equal(sweeps, stored[0])
+        assert_array_equal(sweeps[..., 0] == 12.0, silent)
+
+
+def test_rays_without_an_echo_need_the_reach_and_zeros_are_pointed_out(tmp_path: Path) -> None:
+    fields, angles = passes(0), np.broadcast_to(np.linspace(-1, 1, 5), (N_FRAMES, 5))
+    sweeps = np.stack([np.where(np.arange(5) == 1, np.nan, 5.0) * np.ones_like(angles), angles], axis=2)
+    with pytest.raises(DataError, match=f"'x' has {N_FRAMES} LiDAR rays without an echo.*state it: geometry="):
+        write_recording(tmp_path / "r.h5", {"x": {**fields, "lidar": sweeps}}, columns=GPS)
+    assert list(tmp_path.iterdir()) == []
+    reach = {"x": {"lidar": {"max_range_m": 12.0}}}
+    for name, mark, words in (("zeros", 0.0, "20% of its rays at 0 m"), ("far", 65.5, "20% of its rays beyond")):
+        odd = np.where(np.isnan(sweeps), mark, sweeps)
+        path = write_recording(tmp_path / name, {"x": {**fields, "lidar": odd}}, columns=GPS, geometry=reach)
+        assert any(words in one.sentence for one in check_recording(path))
+
+
 def test_nothing_is_replaced_and_nothing_is_written_without_a_station(tmp_path: Path) -> None:
     (tmp_path / "r.h5").write_text("mine")
     with pytest.raises(ConfigError, match="exists already"):

@@ -284,6 +284,42 @@ CASES: dict[str, Case] = {
             " is imported (sheafedge import deepsense --positions), and leave it out here"
         ),
     ),
+    "what arrays face, of rows that nobody gathered": Case(
+        "beam_tracking",
+        {**REC, "data.headings_deg": [85.0]},
+        {"data.headings_deg": []},
+        (
+            "data.headings_deg and data.codebook_order are of gathered rows, but data.source is 'recording'; worlds and"
+            " recordings state them in the geometry of their base stations, so leave them out"
+        ),
+    ),
+    "one bearing for three arrays": Case(
+        "beam_tracking",
+        {**DEEP, "data.headings_deg": [85.0], "data.position_axes": "array"},
+        {"data.headings_deg": [82.0, 98.0, 85.0]},
+        (
+            "data.headings_deg must have a bearing for each of data.scenarios = (1, 5, 8), got (85.0,); --set"
+            " 'data.headings_deg=[85]' is of an array that faces 85 degrees, nearly east"
+        ),
+    ),
+    "bearings that turn nothing": Case(
+        "beam_tracking",
+        {**DEEP, "data.headings_deg": [82.0, 98.0, 85.0]},
+        {"data.position_axes": "array"},
+        (
+            "data.headings_deg turns positions to what the arrays face, so data.position_axes must be 'array', got"
+            " 'compass'"
+        ),
+    ),
+    "positions along an array without a track": Case(
+        "drone_beam",
+        {"data.position_axes": "array"},
+        {"data.position_axes": "compass"},
+        (
+            "data.position_axes = 'array' turns positions of task 'beam_tracking' only, got task 'beam_prediction';"
+            " leave it out"
+        ),
+    ),
     "measured rows for another task": Case(
         "drone_beam",
         DEEP,
