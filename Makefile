@@ -13,7 +13,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-slow test-pages attack test-ray lint format types wheel-check benchmarks results federated edge docs release clean
+.PHONY: help run test test-slow test-pages attack test-ray lint format types wheel-check benchmarks results federated transfer edge docs release clean
 
 help:  ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1:/p' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ results: $(STAMP)  ## docs/results.md: hours of tuning and comparing, continued 
 
 federated: $(STAMP)  ## docs/federated.md and two_digits.md: hours of tuning and comparing, continued where it stopped (ARGS="--only wisdm")
 	$(VENV)/bin/python docs/federated/make.py $(ARGS)
+
+transfer: $(STAMP)  ## docs/transfer.md: from streets to measured sites; half an hour, continued where it stopped (ARGS="--set world.n_sites=6")
+	$(VENV)/bin/python docs/transfer/make.py $(ARGS)
 
 edge: $(STAMP)  ## docs/edge.md: fewer bits, lost sensors, late joiners; an hour, continued where it stopped (ARGS="--only blockage")
 	$(VENV)/bin/python docs/edge/make.py $(ARGS)

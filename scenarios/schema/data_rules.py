@@ -113,6 +113,12 @@ DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
         " settings with data.mode = 'replay'",
     ),
     Rule(
+        "data.shuffled_labels",
+        lambda s: s.data.shuffled_labels and (s.data.mode == "live" or s.data.source == "rows"),
+        "data.shuffled_labels deals the labels of recorded windows anew, which data.source = {s.data.source!r} with"
+        " data.mode = {s.data.mode!r} does not have; leave it out",
+    ),
+    Rule(
         "data.split",
         lambda s: s.data.mode == "live" and s.data.split != "time",
         "data.mode = 'live' learns from the past, so data.split must be 'time', got {s.data.split!r}",

@@ -69,6 +69,8 @@ class DataSection(Section):
             frame is used by both.
         test_fraction: share of a client's samples held out.
         train_fraction: share of the remaining samples trained on.
+        shuffled_labels: deal the labels of a client's training samples anew among them, at random: a control, which can
+            learn how frequent labels are, and nothing from its inputs.
         scored: "held_out" scores on what is held out; "validation" leaves that alone, for choosing settings: a share
             of the training samples is held out in the same manner and scored in its place.
         validation_fraction: share of a client's training samples (drive-bys, with "sequence") that "validation" takes.
@@ -111,6 +113,7 @@ class DataSection(Section):
     gap_frames: Annotated[int, Field(ge=0)] = 0
     test_fraction: Fraction = 0.3
     train_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    shuffled_labels: bool = False
     scored: Literal["held_out", "validation"] = "held_out"
     validation_fraction: Fraction = 0.25
     dataset: str = ""

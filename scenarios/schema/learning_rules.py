@@ -181,6 +181,18 @@ LEARNING_RULES: tuple[Rule[ScenarioFields], ...] = (
         "export.model = {s.export.model!r} is made of factors, which algorithm {s.algorithm!r} does not have; set it to"
         " 'personal', or use algorithm = 'tdpfed'",
     ),
+    Rule(
+        "model.start_from",
+        lambda s: bool(s.model.start_from) and s.algorithm_spec.generates,
+        "model.start_from gives clients trained weights, which algorithm {s.algorithm!r} replaces by generated ones;"
+        " leave it out, or use another algorithm",
+    ),
+    Rule(
+        "model.start_scaling",
+        lambda s: not s.model.start_from and s.model.start_scaling != "kept",
+        "model.start_scaling = {s.model.start_scaling!r} is of models that model.start_from names, which is empty; name"
+        " a run, or leave it out",
+    ),
     # --- clients that move ---
     Rule(
         "algorithm",

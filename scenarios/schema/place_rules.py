@@ -62,6 +62,16 @@ FILE_RULES: tuple[Rule[ScenarioFields], ...] = (
         "links.trace.files names {file}, which is not a file here; give a path to a trace",
     ),
     Rule(
+        "model.start_from",
+        lambda s: (
+            [{"path": path}]
+            if s.model.start_from and not _is_there(path := s.model.start_from.replace("{seed}", str(s.seed)))
+            else False
+        ),
+        "model.start_from names {path!r}, which is not here; give the folder of a finished run, an unpacked bundle or"
+        " an .onnx file",
+    ),
+    Rule(
         "model.weights",
         lambda s: _missing_files((s.model.weights,)) if s.model.camera_encoder != "small" else False,
         "model.weights = {file!r} is not a file here; give the path of a file such as resnet50-11ad3fa6.pth, downloaded"

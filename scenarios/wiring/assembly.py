@@ -39,6 +39,7 @@ from .initial_models import InitialModels
 from .live import LiveRows
 from .members import Member, members_of, node_devices
 from .mixing import MixingWeights, MovingNeighbors, all_weights, moving_neighbors
+from .started_models import StartedModels
 from .taking_part import clients_of_exchange, late_clients
 from .torch_setup import choose_device
 
@@ -173,7 +174,7 @@ def make_clients(
             member.task.outputs(member.data, rows.test).identities for member, rows in zip(members, data, strict=True)
         ]
         all_outputs = sorted({output for own in designed for output in own})
-    initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs)
+    initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs, started_models(scenario))
 
     counted: dict[tuple[str, str], dict[tuple[tuple[int, ...], ...], float]] = {}
 
@@ -198,6 +199,14 @@ def make_clients(
         )
         clients.append(_with_twin(algorithm, initial, member, client))
     return tuple(clients), fresh
+
+
+def started_models(scenario: Scenario) -> StartedModels | None:
+    """Trained models that clients start from; None: their weights are drawn. Errors as of `StartedModels.at`."""
+    settings = scenario.model
+    if not settings.start_from:
+        return None
+    return StartedModels.at(settings.start_from, scenario.seed, scaling=settings.start_scaling == "kept")
 
 
 def _model_names(algorithm: Algorithm, member: Member) -> Mapping[str, tuple[Modality, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from ...datasets.splits.partition import assign_clients, partition
 from ...datasets.windows.drive_bys import Recording
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
-from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS
+from ...datasets.windows.sensor_windows import BLOCKAGE_LABELS, BeamWindows, BlockageWindows
 from ...datasets.windows.track_windows import tracking_windows
 from ...emulator.contracts import DataError, Modality
 from ...emulator.network.channels.recorded_blockage import BlockedTimes
@@ -96,12 +96,26 @@ def load_data(scenario: Scenario, progress: Progress | None = None, note: Note |
     if scenario.data.source == "deepsense":
         gathered = _gathered(scenario.data)
         rows = _gathered_rows(scenario.data, gathered, members_of(scenario), scenario.seed)
-        return LoadedData(rows, positions={one.name: one.positions for one in gathered})
+        positions = {one.name: one.positions for one in gathered}
+        return LoadedData(_with_labels(scenario, rows), positions=positions)
     paths = recording_paths(scenario, progress, note)
     with ExitStack() as open_files:
         readers = [open_files.enter_context(RecordingReader(path)) for path in paths]
         stations = [station for reader in readers for station in reader.base_stations]
-        return LoadedData(_recorded_rows(scenario, stations), paths)
+        return LoadedData(_with_labels(scenario, _recorded_rows(scenario, stations)), paths)
+
+
+def _with_labels(scenario: Scenario, clients: list[ClientData]) -> list[ClientData]:
+    """The same data, with the labels to train on dealt anew where the scenario asks for it."""
+    if not scenario.data.shuffled_labels:
+        return clients
+    dealt = []
+    for client_id, rows in enumerate(clients):
+        train = rows.train
+        assert isinstance(train, BeamWindows | BlockageWindows), "refused with the scenario: of windows only"
+        label = named_stream(scenario.seed, "shuffled_labels", client_id).permutation(train.label)
+        dealt.append(replace(rows, train=replace(train, label=label)))
+    return dealt
 
 
 def recording_paths(scenario: Scenario, progress: Progress | None = None, note: Note | None = None) -> tuple[Path, ...]:

@@ -15,6 +15,7 @@ from ...models.settings import ModelSettings
 from .data import ClientData
 from .encoders import embedding_dim, make_encoder, torch_seed
 from .members import Member
+from .started_models import StartedModels
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +28,17 @@ class InitialModels:
         fusion: name of the fusion of embeddings.
         all_outputs: identities of the outputs of all clients, ascending, where restriction maps compare outputs by
             that; None: they are compared by number.
+        started: trained models that take the place of drawn weights; None: there are none.
     """
 
     seed: int
     settings: ModelSettings
     fusion: str
     all_outputs: Sequence[int] | None
+    started: StartedModels | None = None
 
     def model(self, member: Member, modalities: Sequence[Modality], rows: ClientData) -> ClientModel:
-        """Initial model of some modalities of a client."""
+        """Initial model of some modalities of a client; errors as of `StartedModels.put_into`."""
         outputs = member.outputs(rows.test)
         made = {
             modality: make_encoder(
@@ -51,6 +54,8 @@ class InitialModels:
             n_outputs=len(outputs),
         )
         model.head.data.copy_(self._head(model.layout, member.client_id, outputs))
+        if self.started is not None:
+            self.started.put_into(model, member.client_id, modalities)
         return model
 
     def _head(self, layout: HeadLayout, client_id: NodeId, outputs: Sequence[int]) -> Tensor:

@@ -284,6 +284,33 @@ CASES: dict[str, Case] = {
             " is imported (sheafedge import deepsense --positions), and leave it out here"
         ),
     ),
+    "labels of rows dealt anew": Case(
+        "digits",
+        {"data.shuffled_labels": True},
+        {"data.shuffled_labels": False},
+        (
+            "data.shuffled_labels deals the labels of recorded windows anew, which data.source = 'rows' with data.mode"
+            " = 'replay' does not have; leave it out"
+        ),
+    ),
+    "trained weights where a server generates them": Case(
+        "digits",
+        {"algorithm": "pfedhn", "model.start_from": "runs/street"},
+        {"model.start_from": ""},
+        (
+            "model.start_from gives clients trained weights, which algorithm 'pfedhn' replaces by generated ones; leave"
+            " it out, or use another algorithm"
+        ),
+    ),
+    "scaling of models to start from, and no such model": Case(
+        "beam_tracking",
+        {"model.start_scaling": "own"},
+        {"model.start_scaling": "kept"},
+        (
+            "model.start_scaling = 'own' is of models that model.start_from names, which is empty; name a run, or leave"
+            " it out"
+        ),
+    ),
     "what arrays face, of rows that nobody gathered": Case(
         "beam_tracking",
         {**REC, "data.headings_deg": [85.0]},
@@ -1428,6 +1455,12 @@ def test_pretrained_weights_that_are_not_here_are_refused(here: Path) -> None:
     assert sentence.startswith(f"model.weights = '{here / 'none.pth'}' is not a file here; give the path of a file")
 
 
+def test_a_run_to_start_from_that_is_not_here_is_refused_by_the_path_of_its_seed(here: Path) -> None:
+    edits = {"model.start_from": str(here / "street-{seed}"), "seed": 4}
+    (sentence,) = run_complaints(load_scenario("beam_tracking").edited(edits))
+    assert sentence.startswith(f"model.start_from names '{here / 'street-4'}', which is not here; give the folder of a")
+
+
 #: Cases whose fault is that there is no graph.
 WITHOUT_GRAPH = {"edges from no file", "a graph in pieces", "a graph of odd degrees"}
 
@@ -1435,7 +1468,8 @@ WITHOUT_GRAPH = {"edges from no file", "a graph in pieces", "a graph of odd degr
 def test_every_rule_has_a_case(here: Path) -> None:
     """A new rule needs a row in CASES or RUN_CASES."""
     fields = {name: fields_of(case) for name, case in CASES.items()}
-    weights = {"model.camera_encoder": "resnet50", "model.weights": str(here / "none.pth")}
+    absent = str(here / "none.pth")
+    weights = {"model.camera_encoder": "resnet50", "model.weights": absent, "model.start_from": absent}
     runs = [(edited(case.edits, here), case) for case in RUN_CASES.values()]
     subjects: list[tuple[tuple[Rule[Any], ...], list[Any]]] = [
         (SCENARIO_RULES, [*fields.values()]),

@@ -322,6 +322,34 @@ def test_measured_rows_become_clients_through_the_same_windows(tmp_path: Path, t
     assert clients[0].train.input_shapes["rf"] == (4, 8)
 
 
+def test_labels_dealt_anew_are_the_same_labels_in_another_order_and_held_out_ones_stay(
+    tiny: Scenario, clients: list[ClientData]
+) -> None:
+    dealt = load_data(tiny.edited({"data.shuffled_labels": True})).clients
+    for own, other in zip(clients, dealt, strict=True):
+        assert (own.train.label != other.train.label).any()
+        np.testing.assert_array_equal(np.sort(own.train.label), np.sort(other.train.label))
+        np.testing.assert_array_equal(own.test.label, other.test.label)
+        for modality, inputs in own.train.inputs().items():
+            np.testing.assert_array_equal(other.train.inputs()[modality], inputs)
+
+
+def test_positions_along_the_arrays_of_measured_sites_need_no_rewritten_files(tmp_path: Path, tiny: Scenario) -> None:
+    write_measurements(tmp_path)
+    rows: dict[str, Any] = {"data.source": "deepsense", "data.root": str(tmp_path), "data.scenarios": [1]}
+    rows["clients.n_clients"] = 2
+    turned = {"data.headings_deg": [90.0], "data.position_axes": "array", "data.codebook_order": "counterclockwise"}
+    plain, east = (load_data(tiny.edited({**rows, **more})).clients for more in ({}, turned))
+    for own, other in zip(plain, east, strict=True):
+        n_beams = own.test.n_beams
+        # every eighth of 64 beams: the leftmost is number 63 of an array that counts the other way round
+        assert (own.test.numbering == other.test.numbering).all()
+        assert other.test.powers.shape == own.test.powers.shape == (len(own.test), n_beams)
+        if "gps" in own.test.modalities:
+            expected = own.test.inputs()["gps"][..., ::-1] * [-1, 1]
+            np.testing.assert_allclose(other.test.inputs()["gps"], expected, atol=1e-4)
+
+
 def test_the_home_folder_may_be_written_as_a_tilde(
     tmp_path: Path, tiny: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
