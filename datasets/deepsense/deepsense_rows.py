@@ -47,6 +47,7 @@ def load_deepsense_rows(
     *,
     heading_deg: float = 0.0,
     codebook_order: CodebookOrder = "clockwise",
+    strict: bool = False,
 ) -> Recording:
     """Rows of one DeepSense scenario, named "deepsense{scenario}".
 
@@ -59,9 +60,11 @@ def load_deepsense_rows(
         heading_deg: bearing of the array's broadside, clockwise from north: positions are then to its right and ahead
             of it; 0: east and north.
         codebook_order: how the measured beams follow each other, seen from above; the recording has them clockwise.
+        strict: refuse rows that cannot be used; otherwise they are dropped and counted.
 
     Raises:
-        DataError: the folder or a file is missing, ambiguous, unreadable or holds impossible values.
+        DataError: the folder or a file is missing, ambiguous, unreadable or holds impossible values; of all rows, or of
+            one with `strict`.
     """
     files = _scenario_files(DataFolder(root))
     sequence_file = _file(root, files, scenario, "seq_index")
@@ -72,7 +75,7 @@ def load_deepsense_rows(
     vehicle_file = _file(root, files, scenario, _POSITIONS[chosen])
 
     sequence = _read_sequence(sequence_file)
-    powers = _read_powers(power_file)
+    powers = _read_numbers(power_file, "[n_rows, n_beams]", (None, None))
     base_deg, vehicle_deg = _read_locations(base_file), _read_locations(vehicle_file)
     for file, array in ((power_file, powers), (base_file, base_deg), (vehicle_file, vehicle_deg)):
         if len(array) != len(sequence):
@@ -80,11 +83,62 @@ def load_deepsense_rows(
                 f"{file} has {len(array)} rows but {sequence_file.name} has {len(sequence)}; "
                 "all files of a scenario must come from one download"
             )
-    _check_base_station_stays(base_file, base_deg)
+    rows = _UsableRows(len(sequence), strict=strict)
+    rows.leave_out(power_file, np.isnan(powers), "a beam that was not measured (NaN)")
+    (allowed,) = MODALITY_SPECS["rf"].recorded.ranges
+    # a power of 0 has no decibels
+    rows.leave_out(power_file, ~allowed.holds(powers), f"a power that is not {replace(allowed, or_nan=False)}")
+    for file, degrees in ((base_file, base_deg), (vehicle_file, vehicle_deg)):
+        rows.leave_out(file, np.isnan(degrees), "no position (NaN)")
     positions_m = _relative_positions_m(base_deg, vehicle_deg)
-    _check_within_reach(vehicle_file, positions_m)
-    turned_m, swept = along_the_array(positions_m, heading_deg), clockwise(powers, codebook_order)
-    return Recording(f"deepsense{scenario}", turned_m, swept, sequence, positions=chosen)
+    far = np.linalg.norm(positions_m, axis=1) > MAX_DISTANCE_M
+    rows.leave_out(vehicle_file, far[:, None], f"a position over {MAX_DISTANCE_M / 1000:.0f} km from the base station")
+    kept = rows.kept(scenario)
+    # rows that are left out do not count, and keep their numbers in messages
+    stays_deg = np.where(np.isin(np.arange(len(base_deg)), kept)[:, None], base_deg, base_deg[kept[0]])
+    _check_base_station_stays(base_file, stays_deg)
+    turned_m, swept = along_the_array(positions_m[kept], heading_deg), clockwise(powers[kept], codebook_order)
+    name = f"deepsense{scenario}"
+    return Recording(name, turned_m, swept, sequence[kept], positions=chosen, dropped=rows.dropped)
+
+
+class _UsableRows:
+    """Which rows of a scenario can be used, and why the others cannot.
+
+    Args:
+        n_rows: rows of every file.
+        strict: rows are refused, not dropped.
+    """
+
+    def __init__(self, n_rows: int, *, strict: bool) -> None:
+        self._usable = np.ones(n_rows, dtype=np.bool_)
+        self._strict = strict
+        self.dropped: dict[str, int] = {}
+
+    def leave_out(self, file: Path, bad: NDArray[np.bool_], why: str) -> None:
+        """Drop the rows of `bad` [n_rows, n_columns] with any that is true; a row counts for its first reason.
+
+        Raises:
+            DataError: rows are refused; with the first of them.
+        """
+        if self._strict:
+            remedy = "leave these rows out of all files, or set data.strict = false"
+            _refuse_rows(file, bad, f"{why} stands", remedy)
+        new = bad.any(axis=1) & self._usable
+        if new.any():
+            self.dropped[why] = self.dropped.get(why, 0) + int(new.sum())
+        self._usable &= ~new
+
+    def kept(self, scenario: int) -> NDArray[np.int64]:
+        """[n_kept] rows that are left, ascending.
+
+        Raises:
+            DataError: none is.
+        """
+        if not self._usable.any():
+            reasons = ", ".join(f"{why}: {count}" for why, count in self.dropped.items())
+            raise DataError(f"scenario {scenario} has no row that can be used ({reasons}); fetch its files again")
+        return np.flatnonzero(self._usable).astype(np.int64)
 
 
 def _scenario_files(folder: DataFolder) -> dict[tuple[int, str], list[Path]]:
@@ -137,19 +191,9 @@ def _read_sequence(file: Path) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def _read_powers(file: Path) -> NDArray[np.float64]:
-    powers = _read_numbers(file, "[n_rows, n_beams]", (None, None))
-    # a power of 0 has no decibels
-    (allowed,) = MODALITY_SPECS["rf"].recorded.ranges
-    complaint = f"power is NaN, or not {replace(allowed, or_nan=False)}"
-    _refuse_rows(file, ~allowed.holds(powers), complaint, "leave these rows out of all files")
-    return powers
-
-
 def _read_locations(file: Path) -> NDArray[np.float64]:
-    """[n_rows, 2] latitude and longitude in degrees."""
+    """[n_rows, 2] latitude and longitude in degrees, NaN where there is no fix."""
     degrees = _read_numbers(file, "[n_rows, 2]", (None, 2))
-    _refuse_rows(file, ~np.isfinite(degrees), "position is NaN", "leave these rows out of all files")
     _refuse_rows(
         file,
         np.abs(degrees) > (90.0, 180.0),
@@ -176,16 +220,6 @@ def _check_base_station_stays(file: Path, base_deg: NDArray[np.float64]) -> None
         drift_m[:, None] > BASE_STATION_DRIFT_M,
         f"base station is up to {drift_m.max():.0f} m from where row 0 puts it",
         "a base station must not move, so rows of different sites go into separate scenarios",
-    )
-
-
-def _check_within_reach(file: Path, positions_m: NDArray[np.float64]) -> None:
-    distance_m = np.linalg.norm(positions_m, axis=1)
-    _refuse_rows(
-        file,
-        distance_m[:, None] > MAX_DISTANCE_M,
-        f"vehicle is up to {distance_m.max() / 1000:.0f} km from the base station",
-        "leave rows without a position fix out of all files",
     )
 
 

@@ -5,7 +5,8 @@ Everything that training reads is a `Recording`, whether it was measured (`deeps
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ class Recording:
         sequence: [n_rows] int64, which drive-by; the rows of one are contiguous.
         frame_rows: [n_rows] int64, which frame of the base station each row was; None: every frame is a row.
         positions: "calibrated" or "raw", where the source has both kinds; "": it does not tell.
+        dropped: reason -> number of rows of the source that were left out.
 
     Raises:
         DataError: shapes disagree, a value is not finite, a power is not above 0, or a drive-by is interrupted.
@@ -43,6 +45,7 @@ class Recording:
     sequence: NDArray[np.int64]
     frame_rows: NDArray[np.int64] | None = None
     positions: str = ""
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check_shapes()

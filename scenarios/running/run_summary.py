@@ -93,6 +93,7 @@ def _facts(run: PlayedRun) -> dict[str, Any]:
         "split": scenario.data.held_out_by,
         "scored": scenario.data.scored,
         **({"positions": dict(run.data.positions)} if run.data.positions else {}),
+        **({"dropped": {name: dict(one) for name, one in run.data.dropped.items()}} if run.data.dropped else {}),
         "clients": len(emulation.clients),
         "edges": emulation.graph.number_of_edges(),
         "train_windows": sum(len(client.data.train) for client in emulation.clients),

@@ -56,9 +56,13 @@ DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
     ),
     Rule(
         "data.headings_deg",
-        lambda s: s.data.source != "deepsense" and (s.data.headings_deg, s.data.codebook_order) != ((), "clockwise"),
-        "data.headings_deg and data.codebook_order are of gathered rows, but data.source is {s.data.source!r}; worlds"
-        " and recordings state them in the geometry of their base stations, so leave them out",
+        lambda s: (
+            s.data.source != "deepsense"
+            and (s.data.headings_deg, s.data.codebook_order, s.data.strict) != ((), "clockwise", False)
+        ),
+        "data.headings_deg, data.codebook_order and data.strict are of gathered rows, but data.source is"
+        " {s.data.source!r}; recordings state what their arrays face in the geometry, and an import is strict or not, so"
+        " leave them out",
     ),
     Rule(
         "data.headings_deg",

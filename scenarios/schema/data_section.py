@@ -47,6 +47,8 @@ class DataSection(Section):
         scenarios: DeepSense scenarios, one recording each.
         positions: of gathered DeepSense rows: "calibrated" (`unit2_loc_cal`), "raw" (`unit2_loc`), or "auto":
             calibrated where there are such; the summary says which it was.
+        strict: of gathered DeepSense rows: refuse those without a position, or with a beam that was not measured or has
+            no power; otherwise they are dropped and counted.
         headings_deg: of gathered DeepSense rows, one per scenario: bearing that the array faces, clockwise from north.
         codebook_order: of gathered DeepSense rows: how measured beams follow each other, seen from above; beam 0
             becomes the leftmost, as in worlds.
@@ -98,6 +100,7 @@ class DataSection(Section):
     root: str = ""
     scenarios: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 8)
     positions: Literal["auto", "calibrated", "raw"] = "auto"
+    strict: bool = False
     headings_deg: tuple[Annotated[float, Field(ge=-360.0, le=360.0)], ...] = ()
     codebook_order: CodebookOrder = "clockwise"
     position_axes: PositionAxes = "compass"

@@ -72,11 +72,13 @@ class LoadedData:
         clients: data of every client, ordered by client id.
         recordings: paths of the recordings; none for gathered rows.
         positions: recording of gathered rows -> "calibrated" or "raw".
+        dropped: recording of gathered rows -> reason -> rows that were left out; without those that lost none.
     """
 
     clients: list[ClientData]
     recordings: tuple[Path, ...] = ()
     positions: Mapping[str, str] = field(default_factory=dict)
+    dropped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def load_data(scenario: Scenario, progress: Progress | None = None, note: Note | None = None) -> LoadedData:
@@ -85,7 +87,8 @@ def load_data(scenario: Scenario, progress: Progress | None = None, note: Note |
     Args:
         scenario: scenario with data section, clients and task.
         progress: called while a missing recording is made.
-        note: called with a sentence about a cached recording that is damaged, or waited for.
+        note: called with a sentence about a cached recording that is damaged, or waited for, and about rows that are
+            left out.
 
     Raises:
         ConfigError: too many clients or too few frames for the split.
@@ -97,7 +100,12 @@ def load_data(scenario: Scenario, progress: Progress | None = None, note: Note |
         gathered = _gathered(scenario.data)
         rows = _gathered_rows(scenario.data, gathered, members_of(scenario), scenario.seed)
         positions = {one.name: one.positions for one in gathered}
-        return LoadedData(_with_labels(scenario, rows), positions=positions)
+        dropped = {one.name: one.dropped for one in gathered if one.dropped}
+        for name, reasons in dropped.items():
+            if note is not None:
+                said = ", ".join(f"{why}: {count}" for why, count in reasons.items())
+                note(f"{name}: {sum(reasons.values())} rows are left out ({said}); data.strict = true refuses them")
+        return LoadedData(_with_labels(scenario, rows), positions=positions, dropped=dropped)
     paths = recording_paths(scenario, progress, note)
     with ExitStack() as open_files:
         readers = [open_files.enter_context(RecordingReader(path)) for path in paths]
@@ -239,7 +247,12 @@ def _gathered(data: DataSection) -> list[Recording]:
     try:
         return [
             load_deepsense_rows(
-                root, number, data.positions, heading_deg=heading_deg, codebook_order=data.codebook_order
+                root,
+                number,
+                data.positions,
+                heading_deg=heading_deg,
+                codebook_order=data.codebook_order,
+                strict=data.strict,
             )
             for number, heading_deg in zip(data.scenarios, data.headings_deg or zeros, strict=True)
         ]

@@ -27,7 +27,7 @@ RUNS: dict[str, dict[str, Any]] = {
 #: Named by the page, and of outside clients, plugins, real time, other tasks, or long runs with factored maps.
 ELSEWHERE = {
     "metrics.jsonl": {"report", "map_truncation"},
-    "summary.json": {"positions", "value", "value_time_s", "realtime", "outside"},
+    "summary.json": {"positions", "dropped", "value", "value_time_s", "realtime", "outside"},
     "environment": {"plugins"},
     "sheaf": {"map_truncation"},
     "diagnostics.json": {"reliability", "roc", "lead_times_s", "residuals", "calibration"},

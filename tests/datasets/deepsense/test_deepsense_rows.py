@@ -43,9 +43,9 @@ def put(row: int, value: float) -> Callable[[np.ndarray], np.ndarray]:
     return change
 
 
-def refusal(root: Path, scenario: int = 1) -> str:
+def refusal(root: Path, scenario: int = 1, *, strict: bool = False) -> str:
     with pytest.raises(DataError) as refused:
-        load_deepsense_rows(root, scenario)
+        load_deepsense_rows(root, scenario, strict=strict)
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -167,32 +167,57 @@ def test_files_of_different_length_are_refused(root: Path, field: str) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0, -0.5])
-def test_an_impossible_power_is_counted_and_its_first_row_named(root: Path, value: float) -> None:
+def test_rows_with_an_impossible_power_are_dropped_and_counted_or_refused(root: Path, value: float) -> None:
+    whole = load_deepsense_rows(root, 1)
     for row in (9, 3):
         edit(root, "unit1_pwr_60ghz", put(row, value))
-    message = refusal(root)
+    left = load_deepsense_rows(root, 1)
+    kept = np.delete(np.arange(N_ROWS), (3, 9))
+    for name in ("positions_m", "powers", "sequence"):
+        assert_array_equal(getattr(left, name), getattr(whole, name)[kept])
+    ((why, count),) = left.dropped.items()
+    assert count == 2
+    assert ("not measured (NaN)" if np.isnan(value) else "a power that is not above 0 and at most") in why
+    message = refusal(root, strict=True)
     assert "unit1_pwr_60ghz_1-12.npy" in message
     assert "2 of 12 rows, first in row 3" in message
     assert "leave these rows out" in message
 
 
+def test_a_row_counts_for_its_first_reason_and_a_folder_without_a_row_is_refused(root: Path) -> None:
+    assert load_deepsense_rows(root, 1).dropped == {}
+    edit(root, "unit1_pwr_60ghz", put(3, np.nan))
+    edit(root, "unit2_loc", put(3, np.nan))
+    edit(root, "unit2_loc", put(4, np.nan))
+    assert load_deepsense_rows(root, 1).dropped == {"a beam that was not measured (NaN)": 1, "no position (NaN)": 1}
+    edit(root, "unit1_pwr_60ghz", lambda powers: powers * np.nan)
+    assert "scenario 1 has no row that can be used (a beam that was not measured (NaN): 12)" in refusal(root)
+
+
 @pytest.mark.parametrize(
     ("field", "row", "value", "words"),
     [
-        ("unit2_loc", 4, np.nan, "position is NaN in 1 of 12 rows, first in row 4"),
-        ("unit1_loc", 2, np.nan, "position is NaN in 1 of 12 rows, first in row 2"),
+        ("unit2_loc", 4, np.nan, "no position (NaN) stands in 1 of 12 rows, first in row 4"),
+        ("unit1_loc", 2, np.nan, "no position (NaN) stands in 1 of 12 rows, first in row 2"),
         ("unit2_loc", 6, -111.9, "latitude is beyond 90"),
         ("unit1_loc", 8, 60.001, "up to 111 m from where row 0 puts it in 1 of 12 rows, first in row 8"),
-        ("unit2_loc", 5, 0.0, "vehicle is up to 6679 km from the base station in 1 of 12 rows, first in row 5"),
+        ("unit2_loc", 5, 0.0, "a position over 5 km from the base station stands in 1 of 12 rows, first in row 5"),
     ],
 )
 def test_an_impossible_position_is_named_with_its_row(
     root: Path, field: str, row: int, value: float, words: str
 ) -> None:
     edit(root, field, put(row, value))
-    message = refusal(root)
+    message = refusal(root, strict=True)
     assert f"{field}_1-12.npy" in message
     assert words in message
+
+
+def test_rows_without_a_position_do_not_hide_a_base_station_that_moves(root: Path) -> None:
+    edit(root, "unit1_loc", put(0, np.nan))
+    assert load_deepsense_rows(root, 1).n_rows == N_ROWS - 1
+    edit(root, "unit1_loc", put(8, 60.001))
+    assert "base station is up to 111 m from where row 0 puts it in 1 of 12 rows, first in row 8" in refusal(root)
 
 
 def test_a_drive_by_that_starts_again_is_refused(root: Path) -> None:

@@ -322,6 +322,19 @@ def test_measured_rows_become_clients_through_the_same_windows(tmp_path: Path, t
     assert clients[0].train.input_shapes["rf"] == (4, 8)
 
 
+def test_rows_that_are_left_out_are_said(tmp_path: Path, tiny: Scenario) -> None:
+    write_measurements(tmp_path)
+    broken(tmp_path, "nan")
+    edits = {"data.source": "deepsense", "data.root": str(tmp_path), "data.scenarios": [1], "clients.n_clients": 2}
+    said: list[str] = []
+    loaded = load_data(tiny.edited(edits), note=said.append)
+    why = "a beam that was not measured (NaN)"
+    assert loaded.dropped == {"deepsense1": {why: 1}}
+    assert said == [f"deepsense1: 1 rows are left out ({why}: 1); data.strict = true refuses them"]
+    n_rows = sum(len(client.train) + len(client.test) for client in loaded.clients)
+    assert n_rows == 6 * (10 - tiny.data.window) - 1
+
+
 def test_labels_dealt_anew_are_the_same_labels_in_another_order_and_held_out_ones_stay(
     tiny: Scenario, clients: list[ClientData]
 ) -> None:
@@ -382,13 +395,14 @@ def broken(root: Path, how: str) -> None:
     [
         ("missing", ("scenario1_unit1_pwr_60ghz", "check data.root and data.scenarios")),
         ("truncated", ("scenario1_unit1_pwr_60ghz", "cannot be read as .npy", "fetch the file again")),
-        ("nan", ("scenario1_unit1_pwr_60ghz", "NaN", "first in row 13", "leave these rows out")),
+        ("nan", ("scenario1_unit1_pwr_60ghz", "NaN", "first in row 13", "set data.strict = false")),
     ],
 )
 def test_a_bad_measurement_file_is_named(how: str, fragments: tuple[str, ...], tmp_path: Path, tiny: Scenario) -> None:
     write_measurements(tmp_path)
     broken(tmp_path, how)
-    scenario = tiny.edited({"data.source": "deepsense", "data.root": str(tmp_path), "data.scenarios": [1]})
+    rows = {"data.source": "deepsense", "data.root": str(tmp_path), "data.scenarios": [1], "data.strict": True}
+    scenario = tiny.edited(rows)
     with pytest.raises(DataError) as caught:
         load_data(scenario)
     assert [fragment for fragment in fragments if fragment not in str(caught.value)] == []
