@@ -61,8 +61,8 @@ DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
             and (s.data.headings_deg, s.data.codebook_order, s.data.strict) != ((), "clockwise", False)
         ),
         "data.headings_deg, data.codebook_order and data.strict are of gathered rows, but data.source is"
-        " {s.data.source!r}; recordings state what their arrays face in the geometry, and an import is strict or not, so"
-        " leave them out",
+        " {s.data.source!r}; recordings state what their arrays face in the geometry, and an import is strict or not,"
+        " so leave them out",
     ),
     Rule(
         "data.headings_deg",

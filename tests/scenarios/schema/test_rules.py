@@ -316,8 +316,9 @@ CASES: dict[str, Case] = {
         {**REC, "data.headings_deg": [85.0]},
         {"data.headings_deg": []},
         (
-            "data.headings_deg, data.codebook_order and data.strict are of gathered rows, but data.source is 'recording';"
-            " recordings state what their arrays face in the geometry, and an import is strict or not, so leave them out"
+            "data.headings_deg, data.codebook_order and data.strict are of gathered rows, but data.source is"
+            " 'recording'; recordings state what their arrays face in the geometry, and an import is strict or not, so"
+            " leave them out"
         ),
     ),
     "one bearing for three arrays": Case(
