@@ -246,10 +246,9 @@ class ModelSettings:
         fusion: "default" is the algorithm's own; the others are for ablations ("attention_mlp" scores modalities with a
             small network in place of one vector).
         head_start: "common" gives every client the same initial head (of its layout), "independent" does not.
-        start_from: folder of a finished run, unpacked bundle, or `.onnx` file whose trained weights clients start with,
-            in place of drawn ones; "{seed}" in it stands for the seed of this run. A client takes the model of the
-            client of its own number where that has the same inputs, otherwise the first that has; empty: weights are
-            drawn.
+        start_from: folder of a finished run, or a file of its folder `weights`, whose weights clients start with in
+            place of drawn ones; "{seed}" in it stands for the seed of this run. A client takes the model of the client
+            of its own number where that has the same inputs, otherwise the first that has; empty: weights are drawn.
         start_scaling: with `start_from`, the constants that scale inputs are "kept" as they were there, or taken from
             the client's "own" training samples.
     """

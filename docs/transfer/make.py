@@ -145,7 +145,7 @@ def train_streets(streets: Mapping[str, Any], options: argparse.Namespace) -> Pa
             # inputs of all streets are scaled as those of the first: meters stay meters
             scale = place / f"{name}-scale-{seed}"
             scales.append((load_scenario("beam_tracking").edited({**edits, **STILL}), scale))
-            edits["model.start_from"] = str(scale / "models" / "client-00.onnx")
+            edits["model.start_from"] = str(scale / "weights" / "client-00.safetensors")
             for shuffled in (False, True):
                 made = load_scenario("beam_tracking").edited({**edits, "data.shuffled_labels": shuffled})
                 wanted.append((made, start_of(place, name, shuffled, seed)))

@@ -15,6 +15,7 @@ from ..schema.world_section import WorldFile
 from ..value.value_report import value_of_prediction
 from ..wiring.emulation import Emulation
 from ..wiring.evaluation import baseline_scores, best_model, by_group, over_clients
+from ..wiring.started_models import WEIGHTS
 from ..wiring.taking_part import late_clients
 from .interrupted_run import LINKS
 from .onnx_files import export_clients
@@ -22,6 +23,7 @@ from .progress import RunProgress
 from .run_environment import run_environment
 from .run_folder import RunFolder
 from .run_player import PlayedRun
+from .weight_files import write_weights
 
 #: File in the run folder with the graph that a server drew of its clients.
 CLIENT_GRAPH = "client_graph.txt"
@@ -153,6 +155,7 @@ def _export(
     here = [client for client in run.emulation.clients if client.client_id not in run.outside]
     progress.exporting(0, len(here))
     with folder.writing():
+        write_weights(here, reported, folder.path / WEIGHTS)
         return export_clients(
             run.scenario,
             here,

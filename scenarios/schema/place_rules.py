@@ -68,8 +68,8 @@ FILE_RULES: tuple[Rule[ScenarioFields], ...] = (
             if s.model.start_from and not _is_there(path := s.model.start_from.replace("{seed}", str(s.seed)))
             else False
         ),
-        "model.start_from names {path!r}, which is not here; give the folder of a finished run, an unpacked bundle or"
-        " an .onnx file",
+        "model.start_from names {path!r}, which is not here; give the folder of a finished run, or a file of its folder"
+        " weights",
     ),
     Rule(
         "model.weights",

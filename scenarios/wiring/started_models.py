@@ -1,4 +1,4 @@
-"""Models that clients start from, where a scenario names some: those of a finished run, of a bundle, or one file."""
+"""Models that clients start from, where a scenario names some: those of a finished run, or one of them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
 from ...emulator.contracts import DataError, Modality, NodeId
 from ...emulator.regular_file import is_folder, is_regular, read_regular, reason, shown
 from ...models.client_model import ClientModel
-from ...models.export.start_weights import StartWeights
+from ...models.state.start_weights import StartWeights
 
 #: What a path may hold in place of the number of the run's seed.
 SEED = "{seed}"
-#: Name of the model in a bundle, and of a client's in the folder `models` of a run.
-_OF_BUNDLE, _OF_CLIENT = "model.onnx", re.compile(r"client-(\d+)\.onnx")
+#: Folder of a run with the weights of its clients, and the name of each.
+WEIGHTS, _OF_CLIENT = "weights", re.compile(r"client-(\d+)\.safetensors")
 MOST_MODEL_BYTES = 1 << 30
 
 
@@ -25,7 +28,7 @@ class StartedModels:
     """Models to start from; each file is read once.
 
     Attributes:
-        files: number of a client -> file of its model; a bundle or a single file has the number 0.
+        files: number of a client -> file of its weights; a single file has the number 0.
         scaling: whether constants that scale inputs are taken, too.
     """
 
@@ -43,16 +46,14 @@ class StartedModels:
         path = start_path(start_from, seed)
         if is_regular(path):
             return cls({0: path}, scaling)
-        if is_regular(path / _OF_BUNDLE):
-            return cls({0: path / _OF_BUNDLE}, scaling)
-        models = path / "models"
+        models = path / WEIGHTS
         found = sorted(models.iterdir()) if is_folder(models) else []
         matches = ((_OF_CLIENT.fullmatch(file.name), file) for file in found)
         files = {int(match[1]): file for match, file in matches if match}
         if not files:
             raise DataError(
-                f"model.start_from = {start_from!r} holds no trained model at {shown(path)}; give the folder of a"
-                " finished run with export.onnx = true, an unpacked bundle, or an .onnx file of either"
+                f"model.start_from = {start_from!r} holds no trained weights at {shown(path)}; give the folder of a"
+                " finished run with export.onnx = true, or a file of its folder weights"
             )
         return cls(files, scaling)
 
@@ -84,7 +85,13 @@ class StartedModels:
                 content = read_regular(file, MOST_MODEL_BYTES)
             except OSError as error:
                 raise DataError(f"{shown(file)}, of model.start_from, cannot be read ({reason(error)})") from None
-            self._read[number] = StartWeights.of(shown(file), content)
+            try:
+                self._read[number] = StartWeights(shown(file), load(content))
+            except (SafetensorError, KeyError, ValueError, AttributeError, TypeError) as error:
+                raise DataError(
+                    f"{shown(file)}, of model.start_from, holds no weights ({reason(error)}); give a run folder or a"
+                    " file of its folder weights"
+                ) from None
         return self._read[number]
 
 

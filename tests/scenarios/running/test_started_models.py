@@ -51,8 +51,8 @@ def logits(folder: Path, client: int) -> np.ndarray:
 def test_without_a_step_clients_answer_as_those_that_they_start_from(
     algorithm: str, trained: Path, tmp_path: Path
 ) -> None:
-    """Client k takes the model of client k; averages of the two lie between, so such algorithms take one of them."""
-    start = trained if algorithm == "local" else trained / "models" / "client-01.onnx"
+    """Client k takes the model of client k; algorithms that average start from one of them."""
+    start = trained if algorithm == "local" else trained / "weights" / "client-01.safetensors"
     edits = {**STILL, "model.start_from": str(start), "clients.groups": MLP}
     played(tmp_path / "r", algorithm=algorithm, **edits)
     for client in range(2):
@@ -83,8 +83,8 @@ def test_scaling_of_inputs_can_stay_the_clients_own(trained: Path, tmp_path: Pat
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "another width": ({"model.embedding_dim": 16}, r"'encoders.table.*' of shape \[.*\], the model of this scenario"),
-    "another encoder": ({"clients.groups": [{**MLP[0], "encoder": "identity"}]}, "of shape|no float32 weight"),
+    "another width": ({"model.embedding_dim": 16}, r"has '.*' of shape \[.*\], the model of this scenario has finite"),
+    "another encoder": ({"clients.groups": [{**MLP[0], "encoder": "identity"}]}, "of shape|no weight"),
 }
 
 
@@ -99,8 +99,8 @@ def test_weights_that_do_not_fit_are_refused_by_name(case: str, trained: Path, t
 
 def test_what_holds_no_model_is_refused(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "text.onnx").write_text("weights")
-    for name, words in (("empty", "holds no trained model at"), ("text.onnx", "is no ONNX model")):
+    (tmp_path / "text").write_text("weights")
+    for name, words in (("empty", "holds no trained weights at"), ("text", "holds no weights")):
         start = {"model.start_from": str(tmp_path / name), "clients.groups": MLP}
         with pytest.raises(DataError, match=words):
             played(tmp_path / "r", algorithm="local", **start)
@@ -119,5 +119,5 @@ def test_inputs_that_no_model_there_has_are_refused(trained: Path, tmp_path: Pat
             "clients.groups": [{"name": "gps", "modalities": ["gps"], "share": 1.0}],
         }
     )
-    with pytest.raises(DataError, match=r"no model of gps, which client 0 owns; .*client-00.onnx is of table"):
+    with pytest.raises(DataError, match=r"no model of gps, which client 0 owns; .*client-00.safetensors is of table"):
         run_scenario(scenario, tmp_path / "r")
