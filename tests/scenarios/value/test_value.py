@@ -296,7 +296,8 @@ def test_a_deadline_is_met_if_an_answer_and_a_preparation_fit_into_the_horizon(s
 def test_links_that_were_recorded_between_frames_are_played_there(streets: Trained) -> None:
     assert all(station.link.n_steps == 1 for station in streets.stations())
     assert streets.value()["powers_hz"] == 10.0
-    fine = Trained(small("blockage", {**STREETS, "world.link_rate_hz": 100}))
+    # the cheap channel: the rate is the subject
+    fine = Trained(small("blockage", {**STREETS, "world.link_rate_hz": 100, "world.blockage": "3gpp_b"}))
     assert all(station.link.n_steps == 10 for station in fine.stations())
     value = fine.value()
     assert value["powers_hz"] == 100.0
