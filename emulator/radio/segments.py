@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -45,6 +45,11 @@ class PathSegments:
     last: Array
     mirror_box: Index
     over_ground: Mask
+
+    @classmethod
+    def joined(cls, parts: Sequence[PathSegments]) -> PathSegments:
+        """The segments of several groups of paths as one."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__slots__))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
