@@ -62,6 +62,9 @@ ALLOWED = {
     "datasets/rows/graph_partition.py": Arrows(frozenset({"numpy", "pymetis"}), ours=FILES),
     "datasets/rows/digit_rows.py": Arrows(frozenset({"numpy", "sklearn"}), ours=FILES),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
+    "scenarios/recording/sionna_scene.py": Arrows(
+        frozenset({"drjit", "mitsuba", "numpy", "sionna"}), ours=("emulator", "datasets")
+    ),
     "scenarios/calibration/street_trees.py": Arrows(
         frozenset({"numpy", "sklearn"}), ours=("emulator.contracts", "datasets")
     ),

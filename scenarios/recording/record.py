@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 
 import numpy as np
@@ -18,10 +19,12 @@ from ...datasets.ray_paths.path_reader import PathReader
 from ...datasets.recordings.recording_layout import RecordingDescription, StationDescription, standard_field
 from ...datasets.recordings.recording_writer import RecordingWriter
 from ...emulator.contracts import ConfigError, DataError
-from ...emulator.regular_file import quoted
+from ...emulator.regular_file import quoted, shown
 from ...version import __version__
 from ..schema.world_section import WorldFile, WorldSection
+from .own_paths import write_paths
 from .recorded_site import RecordedSite
+from .sionna_scene import checked_sionna, sionna_series, sionna_version
 from .site_sensors import Frames, SiteSensors, sensor_fields
 from .traced_paths import PathFigures, TracedPaths, matched_paths
 
@@ -87,30 +90,44 @@ def record_world(
 ) -> RecordReport:
     """Makes a world and writes what its base stations sense.
 
-    Memory does not grow with the length. The file's bytes depend on the section, the seed and the file of paths, not on
-    the threads.
+    Memory does not grow with the length, but for paths of Sionna: some kB per frame. The file's bytes depend on the
+    section, the seed and the file of paths, not on the threads; Sionna does not repeat itself bit for bit.
 
     Args:
         section: section `world` of the scenario.
         seed: root seed of all random streams of the world.
         out: recording file, see `datasets.recording_layout`; its folder must exist. Whole or not there at all.
-        progress: called from the caller's thread with (instants done, instants in total).
+        progress: called from the caller's thread with (instants done, instants in total); where Sionna traces them
+            first, which takes most of the time, with those that are traced.
         threads: number of sensing threads beside the caller's, which compresses and writes; 0: the caller's senses too.
         paths: file of paths that a ray tracer found in this world, see `datasets.ray_paths`: sweeps then measure these,
             and only its instants are recorded. None: the emulator finds them, at all instants.
 
     Raises:
-        ConfigError: a world that cannot be made, or a negative number of threads.
+        ConfigError: a world that cannot be made, a negative number of threads, or paths beside `world.radio_engine =
+            "sionna"`, or that without Sionna RT.
         DataError: the file cannot be written, or the paths are not of this world.
     """
     if threads < 0:
         raise ConfigError(f"threads must be at least 0, got {threads}")
+    if section.radio_engine == "sionna":
+        if paths:
+            raise ConfigError(
+                f'{shown(paths)} has the paths of a world whose world.radio_engine = "sionna" would find them anew; set'
+                ' world.radio_engine="rays", or record it without the file'
+            )
+        checked_sionna()
     file = WorldFile(section, seed)
     sites = [RecordedSite.of(file, index) for index in range(section.n_sites)]
     with ExitStack() as files:
+        origin = _origin(paths)
+        if section.radio_engine == "sionna":
+            folder = files.enter_context(TemporaryDirectory(prefix="sheafedge-paths-"))
+            paths, origin = _by_sionna(sites, Path(folder), progress), f"# paths of sionna-rt {sionna_version()}\n"
+            progress = None
         traced = matched_paths(files.enter_context(PathReader(paths)), sites) if paths else []
         description = RecordingDescription(
-            scenario=_origin(paths) + file.text(),
+            scenario=origin + file.text(),
             seed=seed,
             created_by=f"sheafedge {__version__}",
             base_stations=tuple(_described(site, with_links=not traced) for site in sites),
@@ -129,6 +146,21 @@ def record_world(
                 progress(n_done, n_all)
     stations = tuple(tally.report() for tally in tallies)
     return RecordReport(out, out.stat().st_size, section.rate_hz, stations, tuple(one.figures for one in traced))
+
+
+def _by_sionna(sites: Sequence[RecordedSite], folder: Path, progress: Progress | None) -> Path:
+    """File of the paths that Sionna finds around all base stations."""
+    n_done, n_all = 0, sum(site.file.section.n_ticks for site in sites)
+
+    def advanced(n_instants: int) -> None:
+        nonlocal n_done
+        n_done += n_instants
+        if progress is not None:
+            progress(n_done, n_all)
+
+    return write_paths(
+        folder / "paths.h5", sites[0].channel.carrier_hz, [sionna_series(site, advanced) for site in sites]
+    )
 
 
 def _origin(paths: Path | None) -> str:

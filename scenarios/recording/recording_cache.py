@@ -21,6 +21,7 @@ from ...emulator.whole_file import replacing
 from ...version import __version__
 from ..schema.world_section import WorldFile, WorldSection
 from .record import Progress, record_world
+from .sionna_scene import sionna_version
 from .track_ways import tracks_digest
 
 CACHE_VARIABLE = "SHEAFEDGE_CACHE"
@@ -57,6 +58,14 @@ _OF_LINKS = frozenset(
     }
 )
 
+#: And of the worlds that Sionna traces.
+_OF_SIONNA = (
+    "datasets/ray_paths/*.py",
+    "scenarios/recording/own_paths.py",
+    "scenarios/recording/sionna_scene.py",
+    "scenarios/recording/traced_paths.py",
+)
+
 
 def cached_recording(
     section: WorldSection,
@@ -80,7 +89,7 @@ def cached_recording(
         Path of the file, named after a hash over everything that decides its bytes, and a checksum of these.
 
     Raises:
-        ConfigError: a world that cannot be made, or a folder that cannot be written.
+        ConfigError: a world that cannot be made here, or a folder that cannot be written.
         DataError: the file cannot be written.
     """
     folder, note = cache_dir or default_cache_dir(), note or (lambda _: None)
@@ -142,7 +151,11 @@ def default_cache_dir() -> Path:
 
 
 def recording_key(section: WorldSection, seed: int) -> str:
-    """Hash over all that decides the bytes of a recording: world, seed, versions of program, format and numbers."""
+    """Hash over all that decides the bytes of a recording: world, seed, versions of program, format and numbers.
+
+    Raises:
+        ConfigError: Sionna traces the world, and is not installed.
+    """
     facts = {
         "world": WorldFile(section, seed).text(),
         "package": __version__,
@@ -154,6 +167,8 @@ def recording_key(section: WorldSection, seed: int) -> str:
     }
     if section.tracks.file:
         facts["tracks"] = tracks_digest(section.tracks)
+    if section.radio_engine == "sionna":
+        facts["sionna"] = [sionna_version(), source_hash(_OF_SIONNA)]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:24]
 
 

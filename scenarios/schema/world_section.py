@@ -50,6 +50,8 @@ SKY_SENSORS: tuple[Modality, ...] = ("camera", "rf", "gps")
 _ROUNDING = 1e-6
 #: Sensors that no world records unless they are named; a world that does not name them says nothing of them.
 ON_REQUEST = frozenset(modality for modality in SENSED_MODALITIES if MODALITY_SPECS[modality].on_request)
+#: What finds the paths of the radio.
+RadioEngine = Literal["rays", "sionna"]
 _Finite = Annotated[float, Field(ge=-1e8, le=1e8)]
 
 
@@ -141,6 +143,9 @@ class WorldSection(Section):
         link_rate_hz: how often the power of the user's link is recorded beside the frames, in readings per second: a
             whole multiple of `rate_hz`, on streets with a standing user; 0: not at all, as with a ray tracer's paths.
         carrier_hz: carrier frequency of the radio.
+        radio_engine: what finds the paths of the beam sweeps: "rays", the emulator; or "sionna", Sionna RT (the extra
+            `sionna`), on streets with a standing user, in clear weather and without trees: with reflections, and
+            without diffraction.
         blockage: how boxes on a street block the radio: "fresnel" by complex Fresnel integrals past their edges, with
             ripples and phases; "3gpp_b" by model B of TR 38.901, with losses only.
         double_facade: follow paths over two facades.
@@ -166,6 +171,7 @@ class WorldSection(Section):
     rate_hz: Annotated[float, Field(ge=0.1, le=1000.0)] = 10.0
     link_rate_hz: Annotated[float, Field(ge=0.0, le=1000.0)] = 0.0
     carrier_hz: Annotated[float, Field(ge=1e9, le=100e9)] = 60e9
+    radio_engine: RadioEngine = "rays"
     blockage: BlockageModel = "fresnel"
     double_facade: bool = False
     bounce_pairs: bool = True
@@ -219,19 +225,31 @@ class WorldSection(Section):
             raise ConfigError(f"world.sensors names a sensor twice: {', '.join(self.sensors)}; name each once")
         if self.tracks.file:
             self._check_tracks()
+        if self.radio_engine == "sionna":
+            self._check_sionna()
         return self
 
-    def _check_tracks(self) -> None:
-        needed: Mapping[str, tuple[object, object]] = {
-            "kind": (self.kind, "street"),
-            "vary_sites": (self.vary_sites, False),
-        }
-        for name, (value, only) in needed.items():
-            if value != only:
+    def _check_sionna(self) -> None:
+        for table in ("weather", "trees"):
+            if getattr(self, table) != type(self).model_fields[table].default:
                 raise ConfigError(
-                    f"world.tracks.file goes with world.{name} = {json.dumps(only)} alone, got {json.dumps(value)}; set"
-                    " it so, or leave the file out"
+                    f'world.radio_engine = "sionna" does not trace world.{table}; leave the table out, or set the'
+                    ' engine to "rays"'
                 )
+        needed = {"kind": "street", "user": "kerb", "link_rate_hz": 0.0}
+        self._check_only(needed, 'world.radio_engine = "sionna"', 'set the engine to "rays"')
+
+    def _check_only(self, needed: Mapping[str, object], what: str, otherwise: str) -> None:
+        """Refuse other values of fields than those that `what` goes with."""
+        for name, only in needed.items():
+            if (value := getattr(self, name)) != only:
+                raise ConfigError(
+                    f"{what} goes with world.{name} = {json.dumps(only)} alone, got {json.dumps(value)}; set it so, or"
+                    f" {otherwise}"
+                )
+
+    def _check_tracks(self) -> None:
+        self._check_only({"kind": "street", "vary_sites": False}, "world.tracks.file", "leave the file out")
         # more are well: a run records the first base stations only, as many as it has clients
         if 1 < len(self.tracks.places) < self.n_sites:
             raise ConfigError(
@@ -305,6 +323,8 @@ class WorldFile:
             left_out.add("link_rate_hz")
         if self.section.trees == NO_TREES:
             left_out.add("trees")
+        if self.section.radio_engine == "rays":
+            left_out.add("radio_engine")
         world = self.section.model_dump(mode="json", exclude=left_out)
         return tomli_w.dumps({"seed": self.seed, "world": world})
 

@@ -137,7 +137,8 @@ def runnable(page: Path) -> Iterator[Printed]:
     for one in printed(page):
         text = " ".join(one.words)
         needs_ray = "--engine ray" in text and importlib.util.find_spec("ray") is None
-        if not needs_ray and not any(part in f"{text} " for part in LEFT_OUT):
+        needs_sionna = "radio_engine=sionna" in text and importlib.util.find_spec("drjit") is None
+        if not needs_ray and not needs_sionna and not any(part in f"{text} " for part in LEFT_OUT):
             yield one
 
 

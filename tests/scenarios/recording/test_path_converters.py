@@ -1,14 +1,13 @@
-"""The converters of `examples/` give the neutral series of what Sionna RT and DeepMIMO call the same paths.
+"""The converter of `examples/` gives the neutral series of what DeepMIMO calls the same paths.
 
-Neither package is needed: stand-ins have the attributes that both document. What the packages themselves give was
-compared once; docs/bring_your_world.md has the figures.
+The package is not needed: a stand-in has the attributes that it documents.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -57,12 +56,8 @@ def neutral() -> dict[str, Any]:
     }
 
 
-def rows_of(series: dict[str, Any], frame: int) -> slice:
-    return slice(*series["offset"][frame : frame + 2].tolist())
-
-
 def without_way(series: dict[str, Any]) -> Any:
-    """Amplitudes without the phase of the way, as Sionna has them."""
+    """Amplitudes without the phase of the way, as some ray tracers have them."""
     return series["gain"] * np.exp(2j * np.pi * CARRIER_HZ * series["delay_s"])
 
 
@@ -72,52 +67,6 @@ def test_a_world_that_was_traced_is_imported(tmp_path: Path) -> None:
     report = record_world(one.file.section, 0, tmp_path / "r.h5", paths=paths)
     assert report.paths[0].n_frames == N_FRAMES
     assert report.paths[0].wrong_phase_share == 0.0
-
-
-def sionna_paths(series: dict[str, Any], frame: int) -> SimpleNamespace:
-    """`sionna.rt.Paths` of one transmitter and one receiver with synthetic arrays, and a slot without a path."""
-    rows = rows_of(series, frame)
-    n_slots = rows.stop - rows.start + 1
-
-    def slots(values: Any, *before: int) -> Any:
-        room = np.full(n_slots, -1.0)
-        room[1:] = values
-        return room.reshape(*before, n_slots)
-
-    gain = without_way(series)[rows]
-    valid = np.ones((1, 1, n_slots), dtype=bool)
-    valid[..., 0] = False
-    bounces = np.zeros((2, 1, 1, n_slots), dtype=np.uint32)
-    bounces[0, 0, 0, 1:] = series["interactions"][rows]
-    return SimpleNamespace(
-        a=(slots(gain.real, 1, 1, 1, 1), slots(gain.imag, 1, 1, 1, 1)),
-        tau=slots(series["delay_s"][rows], 1, 1),
-        theta_r=slots(series["arrival_zenith_rad"][rows], 1, 1),
-        phi_r=slots(series["arrival_azimuth_rad"][rows], 1, 1),
-        theta_t=slots(series["departure_zenith_rad"][rows], 1, 1),
-        phi_t=slots(series["departure_azimuth_rad"][rows], 1, 1),
-        doppler=slots(series["doppler_hz"][rows], 1, 1),
-        valid=valid,
-        interactions=bounces,
-    )
-
-
-def test_paths_of_sionna_are_the_neutral_ones() -> None:
-    series, module = neutral(), example("sionna_paths")
-    for frame in range(N_FRAMES):
-        rows = rows_of(series, frame)
-        strongest_first = np.argsort(-np.abs(series["gain"][rows]), kind="stable")
-        for name, values in module.neutral(sionna_paths(series, frame), CARRIER_HZ).items():
-            assert_allclose(values, series[name][rows][strongest_first], rtol=1e-9, err_msg=name)
-
-
-def test_an_instant_without_paths_of_sionna_is_empty() -> None:
-    nothing = SimpleNamespace(
-        a=(np.zeros((1, 1, 1, 1, 0)),) * 2,
-        interactions=np.zeros((0, 1, 1, 0)),
-        **{name: np.zeros((1, 1, 0)) for name in ("tau", "theta_r", "phi_r", "theta_t", "phi_t", "doppler", "valid")},
-    )
-    assert all(len(values) == 0 for values in example("sionna_paths").neutral(nothing, CARRIER_HZ).values())
 
 
 def deepmimo_dataset(series: dict[str, Any], gain: Any) -> dict[str, Any]:
