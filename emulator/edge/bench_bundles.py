@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -115,7 +115,9 @@ def _refuse_others(bundles: Sequence[Bundle]) -> None:
     for other in bundles[1:]:
         one, another = first.manifest, other.manifest
         shared = one.trained.keys() & another.trained.keys()  # quantized ones have more keys
-        alike = (one.inputs, one.output) == (another.inputs, another.output)
+        # a temperature is fitted to the answers of each precision
+        output = replace(one.output, temperature=another.output.temperature)
+        alike = (one.inputs, output) == (another.inputs, another.output)
         if not alike or any(one.trained[key] != another.trained[key] for key in shared):
             raise BundleError(
                 f"bundles {first.path} and {other.path} lie side by side but are not of one model; export them again,"

@@ -228,6 +228,12 @@ def test_a_sibling_may_tell_more_about_its_making(tmp_path: Path) -> None:
     assert len(open_entries([whole], batch=1, threads=1, cuda=False)) == 2
 
 
+def test_a_sibling_may_have_a_temperature_of_its_own(tmp_path: Path) -> None:
+    whole = tiny_bundle(tmp_path / "tiny")
+    in_precision(whole, "-int8", output=replace(read_bundle(whole)[0].output, temperature=1.25))
+    assert len(open_entries([whole], batch=1, threads=1, cuda=False)) == 2
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"trained": {"seed": 1}}, {"output": OutputSpec("binary", ("no", "yes"), "something else")}],
