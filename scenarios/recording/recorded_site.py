@@ -69,7 +69,7 @@ class RecordedSite:
             carrier_hz=section.carrier_hz,
             blockage=section.blockage,
             double_facade=section.double_facade,
-            bounce_pairs=section.bounce_pairs,
+            bounce_pairs=section.has_bounce_pairs,
         )
         codebook = _codebook(section.codebook, file.seed, index)
         return cls(

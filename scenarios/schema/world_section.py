@@ -150,7 +150,7 @@ class WorldSection(Section):
             ripples and phases; "3gpp_b" by model B of TR 38.901, with losses only.
         double_facade: follow paths over two facades.
         bounce_pairs: follow paths over two different surfaces: ground and facade, ground and vehicle, facade and
-            vehicle; off unless it is given where `blockage` is "3gpp_b", which stands for the channel as it was.
+            vehicle; "auto": unless `blockage` is "3gpp_b", which stands for the channel as it was.
         codebook, sweep: settings of the beam sweep; on streets the default number of snapshots is larger.
         sensors: sensors that are recorded; empty: lidar, camera, rf on streets with a standing user, these and gps with
             a tracked car, camera, rf, gps in the sky.
@@ -174,7 +174,7 @@ class WorldSection(Section):
     radio_engine: RadioEngine = "rays"
     blockage: BlockageModel = "fresnel"
     double_facade: bool = False
-    bounce_pairs: bool = True
+    bounce_pairs: bool | Literal["auto"] = "auto"
     codebook: CodebookSection = CodebookSection()
     sweep: SweepSection = SweepSection()
     sensors: tuple[Modality, ...] = ()
@@ -194,8 +194,6 @@ class WorldSection(Section):
     def _starts_from_its_kind(cls, tree: Any) -> Any:
         if not isinstance(tree, Mapping):
             return tree
-        if tree.get("blockage") == "3gpp_b":
-            tree = {"bounce_pairs": False, **tree}
         table, usual = ("camera", SKY_CAMERA) if tree.get("kind") == "sky" else ("sweep", STREET_SWEEP)
         given = tree.get(table, {})
         # values that are given win over the usual ones of this kind of world
@@ -256,6 +254,11 @@ class WorldSection(Section):
                 f"world.tracks.places must have one place, or one for each of world.n_sites = {self.n_sites}, got"
                 f" {len(self.tracks.places)}"
             )
+
+    @property
+    def has_bounce_pairs(self) -> bool:
+        """Whether paths over two different surfaces are followed."""
+        return self.blockage != "3gpp_b" if self.bounce_pairs == "auto" else self.bounce_pairs
 
     @property
     def recorded(self) -> tuple[Modality, ...]:

@@ -33,6 +33,7 @@ from sheafedge.scenarios.recording.recording_cache import (
     recording_key,
 )
 from sheafedge.scenarios.recording.site_sensors import SiteSensors
+from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection, load_world, parse_world
 from sheafedge.scenarios.terminal.cli import main
 
@@ -191,9 +192,13 @@ def test_the_report_counts_what_the_file_holds(tmp_path: Path) -> None:
 
 
 def test_pairs_are_off_where_model_b_stands_for_the_channel_as_it_was() -> None:
-    assert WorldSection().bounce_pairs
-    assert not WorldSection.model_validate({"blockage": "3gpp_b"}).bounce_pairs
-    assert WorldSection.model_validate({"blockage": "3gpp_b", "bounce_pairs": True}).bounce_pairs
+    assert WorldSection().has_bounce_pairs
+    assert not WorldSection.model_validate({"blockage": "3gpp_b"}).has_bounce_pairs
+    assert WorldSection.model_validate({"blockage": "3gpp_b", "bounce_pairs": True}).has_bounce_pairs
+    # of a scenario too, whose fields are all set when one of them is changed
+    world = load_scenario("beam_tracking").edited({"world.blockage": "3gpp_b"}).world
+    assert world is not None
+    assert not world.has_bounce_pairs
     by_model_b = WorldFile(WorldSection.model_validate({"blockage": "3gpp_b"}), 0)
     assert parse_world(by_model_b.text(), "the recording") == by_model_b
 

@@ -36,7 +36,7 @@ except SystemExit as ended:
     assert not ended.code, ended.code
 print("imported:", [name for name in ("torch", "onnx", "onnxruntime", "zmq", "simpy") if name in sys.modules])
 """
-RUN_FOLDER = {"scenario.toml", "metrics.jsonl", "diagnostics.json", "summary.json", "models", "pictures"}
+RUN_FOLDER = {"scenario.toml", "metrics.jsonl", "diagnostics.json", "summary.json", "models", "weights", "pictures"}
 RECORDING = "recording the world (once; later runs reuse the recording)"
 MEASURED = ("--set", "data.source=deepsense", "--set")
 ONE_GROUP = "clients.groups=[{name='both', modalities=['gps', 'rf'], share=1.0}]"
