@@ -63,8 +63,13 @@ def as_trained(encoder: nn.Module, seed: int = 0) -> nn.Module:
 def made(name: str, **options: Any) -> tuple[nn.Module, nn.Module, torch.Tensor]:
     """Normalizer, encoder, and samples in physical units."""
     maker, shape, normalizer = MADE[name]
-    encoder = as_trained(maker(shape, 6, torch.Generator(), width=0.5, **options))
-    rows = torch.from_numpy(np.random.default_rng(1).normal(20.0, 30.0, (3, *shape)).astype(np.float32))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # layers draw their first weights from the common stream
+        encoder = as_trained(maker(shape, 6, torch.Generator(), width=0.5, **options))
+    draws = np.random.default_rng(1)
+    # each sample of a level of its own: averages over noise alone would hardly differ
+    levels = draws.normal(20.0, 30.0, (3, *(1 for _ in shape)))
+    rows = torch.from_numpy((levels + draws.normal(0.0, 30.0, (3, *shape))).astype(np.float32))
     return copy.deepcopy(normalizer), encoder, rows
 
 
