@@ -55,17 +55,17 @@ def as_trained(encoder: nn.Module, seed: int = 0) -> nn.Module:
             layer.bias.data.normal_(generator=draws)
             layer.running_mean.normal_(generator=draws)
             layer.running_var.uniform_(0.2, 3.0, generator=draws)
-        elif isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
-            layer.bias.data.normal_(generator=draws)
+        elif isinstance(layer, nn.Linear | nn.Conv2d):
+            layer.weight.data.normal_(std=layer.weight[0].numel() ** -0.5, generator=draws)
+            if layer.bias is not None:
+                layer.bias.data.normal_(generator=draws)
     return encoder.eval()
 
 
 def made(name: str, **options: Any) -> tuple[nn.Module, nn.Module, torch.Tensor]:
     """Normalizer, encoder, and samples in physical units."""
     maker, shape, normalizer = MADE[name]
-    with torch.random.fork_rng():
-        torch.manual_seed(0)  # layers draw their first weights from the common stream
-        encoder = as_trained(maker(shape, 6, torch.Generator(), width=0.5, **options))
+    encoder = as_trained(maker(shape, 6, torch.Generator(), width=0.5, **options))
     draws = np.random.default_rng(1)
     # each sample of a level of its own: averages over noise alone would hardly differ
     levels = draws.normal(20.0, 30.0, (3, *(1 for _ in shape)))
