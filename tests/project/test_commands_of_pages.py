@@ -60,6 +60,8 @@ LEFT_OUT = {
     "NAME.interrupted": "needs a run that was interrupted; the tests of resuming make some",
     ".ci/": "the checks of the wheel, which CI runs",
     "-m build": "the same",
+    "benchmarks/": "measures for minutes; tests/project/test_benchmarks.py has short ones",
+    "data.position_axes=array": "trains for minutes; tests/scenarios/running/test_started_models.py starts short runs",
 }
 #: Files that pages link to and commands read, from the folder of the checkout.
 OF_CHECKOUT = ("docs/*.toml", "examples/*.py", "scenarios/shipped/*.toml")
@@ -126,6 +128,7 @@ AT_HAND: dict[str, Callable[[], None]] = {
     "comparing.md": comparison_of_the_page,
     "own_data.md": tables_of_the_page,
     "own_recordings.md": recordings_of_the_page,
+    "transfer.md": recordings_of_the_page,
     "plugins.md": plugins_of_the_page,
     "scenarios.md": scenario_of_the_page,
     "serving.md": bundle_and_keys,
