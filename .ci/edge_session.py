@@ -61,6 +61,8 @@ def compare(address: str, bundle: Bundle) -> int:
             assert isinstance(answer, Answer), answer
             assert not answer.missing
             assert np.abs(np.array(answer.logits) - expected).max() <= manifest.golden.tolerance
+            ahead = manifest.output.forecast
+            assert tuple(answer.forecast) == (() if ahead is None else ahead.series)
         return len(arrays["logits"])
 
 

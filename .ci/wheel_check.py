@@ -211,13 +211,14 @@ def check_behavior(python: Path, work: Path) -> None:
 def check_edge(work: Path) -> None:
     """As a device is set up: four packages, the wheel without its dependencies, and a bundle made elsewhere."""
     wheel = build_wheel(work)
-    bundle = make_bundle(wheel, work)
+    bundles = [make_bundle(wheel, work, kind) for kind in ("binary", "forecast")]
     python = create_environment(work / "edge")
     run(python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", *EDGE_SET, cwd=work)
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel, cwd=work)
     command = python.with_name("sheafedge")
-    say(ask(command, "verify", bundle, cwd=work).stdout.strip())
-    say(ask(python, "-P", ROOT / ".ci" / "edge_session.py", bundle, *NOT_AT_THE_EDGE, cwd=work).stdout.strip())
+    for bundle in bundles:
+        say(ask(command, "verify", bundle, cwd=work).stdout.strip())
+        say(ask(python, "-P", ROOT / ".ci" / "edge_session.py", bundle, *NOT_AT_THE_EDGE, cwd=work).stdout.strip())
     refused = subprocess.run(
         [command, "run", "blockage"], cwd=work, env=environment(), check=False, capture_output=True, text=True
     )
@@ -225,16 +226,16 @@ def check_edge(work: Path) -> None:
     ensure("has the edge set only" in refused.stderr, f"sheafedge run did not say what is missing: {refused.stderr!r}")
 
 
-def make_bundle(wheel: Path, work: Path) -> Path:
-    """A tiny bundle, by this environment's onnx and the wheel's sheafedge."""
-    unpacked, bundle = work / "unpacked", work / "bundle"
+def make_bundle(wheel: Path, work: Path, kind: str) -> Path:
+    """A tiny bundle with this kind of output, by this environment's onnx and the wheel's sheafedge."""
+    unpacked, bundle = work / "unpacked", work / kind
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(unpacked)
     code = (
-        "import sys; from pathlib import Path; sys.path[:0] = sys.argv[2:];"
-        " from doubles.bundles import tiny_bundle; tiny_bundle(Path(sys.argv[1]))"
+        "import sys; from pathlib import Path; sys.path[:0] = sys.argv[3:];"
+        " from doubles.bundles import tiny_bundle; tiny_bundle(Path(sys.argv[1]), kind=sys.argv[2])"
     )
-    ask(sys.executable, "-P", "-c", code, bundle, unpacked, ROOT / "tests", cwd=work)
+    ask(sys.executable, "-P", "-c", code, bundle, kind, unpacked, ROOT / "tests", cwd=work)
     return bundle
 
 

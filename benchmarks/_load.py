@@ -61,7 +61,7 @@ def serving(bundle: Path, *options: str) -> Iterator[ServedProcess]:
             said = process.stdout.readline()
             if not said:
                 raise RuntimeError(f"{bundle} is not served")
-            stack.enter_context(_pinned(process.pid))
+            stack.enter_context(pinned(process.pid))
             manifest = read_manifest((bundle / "manifest.json").read_bytes())
             yield ServedProcess(process.pid, said.split(" at ")[1].split(";")[0], manifest, _frames(bundle, manifest))
         finally:
@@ -72,8 +72,8 @@ def serving(bundle: Path, *options: str) -> Iterator[ServedProcess]:
 
 
 @contextmanager
-def _pinned(pid: int) -> Iterator[None]:
-    """The server gets the last core, its sensors the others."""
+def pinned(pid: int) -> Iterator[None]:
+    """A process gets the last core, what asks it the others."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

@@ -1,6 +1,6 @@
 """What answers cost one core here, and how well a model of three figures foretells it: `python benchmarks/devices.py`.
 
-Clients that were not trained (the time is the same) of `blockage` in two widths, `beam_tracking` and `drone_beam`, in
+Clients that were not trained (the time is the same) of `blockage` in three widths, `beam_tracking` and `drone_beam`, in
 float32, float16 and int8, all taking turns. The model is fitted to `blockage` and asked about the others. Where the
 figures of `emulator/edge/device_profiles.py` come from, and the tables of `docs/devices.md`.
 """
@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
-from sheafedge.emulator.edge.bench import Contender, Times, latency, take_turns
+from sheafedge.emulator.edge.bench import Contender, Times, latency, ratio, take_turns
 from sheafedge.emulator.edge.bench_bundles import Workload
 from sheafedge.emulator.edge.device_profiles import REFERENCE
 from sheafedge.emulator.edge.onnx_session import OnnxSession
@@ -75,9 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "float32_product_gflops": round(product, 1),
         "fit": {one: _named(model.fit(_of(cases, one))) for one in PRECISIONS},
         "training": _training(_of(cases, "float32")),
-        "models": [model.row(case, cases, times[case.contender.name]) for case in cases],
+        "models": [model.row(case, cases, times[case.contender.name]) | _to_float32(case, times) for case in cases],
     }
     print_report("devices", machine, figures)
+
+
+def _to_float32(case: Case, times: Mapping[str, Times]) -> dict[str, Any]:
+    """Processor's time over that of float32 in the same turns: median, and the tenth and ninetieth percentile."""
+    found = ratio(times[case.contender.name], times[f"{case.name} float32"])
+    return {"to_float32": {name: round(value, 2) for name, value in asdict(found).items()}}
 
 
 def _cases(*, small: bool) -> Iterator[Case]:

@@ -28,7 +28,8 @@ from sheafedge.emulator.sensors.lidar import Lidar
 from sheafedge.scenarios.recording.record import CHUNK_FRAMES, record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
 from sheafedge.scenarios.recording.site_sensors import SiteSensors
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
+from sheafedge.scenarios.recording.world_file import WorldFile
+from sheafedge.scenarios.schema.world_section import WorldSection
 
 ALL_FOUR = ("lidar", "camera", "rf", "gps")
 #: Sites of two, four and six lanes.

@@ -23,9 +23,13 @@ from sheafedge.benchmarks._repeats import spread
 from sheafedge.benchmarks._whole_round import MATRIX, measure_whole_round
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.encoders import beam_map, drone_camera
-from sheafedge.models.encoders import camera_encoder as camera
-from sheafedge.models.encoders import lidar_encoder as lidar
+from sheafedge.models.encoders.map_encoder import (
+    MapEncoder,
+    beam_map_encoder,
+    camera_encoder,
+    drone_camera_encoder,
+    lidar_encoder,
+)
 from sheafedge.models.encoders.mlp import position_mlp
 from sheafedge.models.flat import FlatModule
 from torch import Tensor, nn
@@ -33,34 +37,22 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 EMBEDDING_DIM = 64
-SHAPES: dict[str, tuple[int, ...]] = {
-    "lidar": lidar.SHAPE,
-    "camera": camera.SHAPE,
-    "rf": beam_map.SHAPE,
-    "drone_camera": drone_camera.SHAPE,
-    "drone_gps": (4,),
+MAP_ENCODERS: dict[str, MapEncoder] = {
+    "lidar": lidar_encoder,
+    "camera": camera_encoder,
+    "rf": beam_map_encoder,
+    "drone_camera": drone_camera_encoder,
 }
+SHAPES: dict[str, tuple[int, ...]] = {name: one.shape for name, one in MAP_ENCODERS.items()} | {"drone_gps": (4,)}
 GROUPS = {"lidar+camera": ("lidar", "camera"), "lidar+rf": ("lidar", "rf"), "camera+rf": ("camera", "rf")}
 
 
 def make_encoder(name: str, width: float, channels_last: bool) -> nn.Module:
     """One encoder, with its values on a flat vector as in training."""
-    draws = torch.Generator().manual_seed(0)
-    encoder: nn.Module
-    if name == "lidar":
-        encoder = lidar.lidar_encoder(lidar.SHAPE, EMBEDDING_DIM, draws, width=width, channels_last=channels_last)
-    elif name == "camera":
-        encoder = camera.camera_encoder(camera.SHAPE, EMBEDDING_DIM, draws, width=width, channels_last=channels_last)
-    elif name == "rf":
-        encoder = beam_map.beam_map_encoder(
-            beam_map.SHAPE, EMBEDDING_DIM, draws, width=width, channels_last=channels_last
-        )
-    elif name == "drone_camera":
-        encoder = drone_camera.drone_camera_encoder(
-            drone_camera.SHAPE, EMBEDDING_DIM, draws, width=width, channels_last=channels_last
-        )
-    else:
-        encoder = position_mlp(EMBEDDING_DIM)
+    encoder: nn.Module = position_mlp(EMBEDDING_DIM)
+    if (make := MAP_ENCODERS.get(name)) is not None:
+        draws = torch.Generator().manual_seed(0)
+        encoder = make(make.shape, EMBEDDING_DIM, draws, width=width, channels_last=channels_last)
     FlatModule(encoder)
     return encoder
 

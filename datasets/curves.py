@@ -80,6 +80,16 @@ def reliability(probability: Floats, right: NDArray[np.bool_]) -> Curve:
     return _means_by_bin(of_bin, probability, right.astype(np.float64))
 
 
+def expected_calibration_error(probability: Floats, right: NDArray[np.bool_]) -> float:
+    """Mean distance of stated and observed frequencies over the bins of `reliability`, weighted by their samples.
+
+    Source: Guo et al. 2017, eq. (3).
+    """
+    bins = reliability(probability, right)
+    predicted, observed, n = (np.asarray(bins[key], dtype=np.float64) for key in ("predicted", "observed", "n"))
+    return float((n * np.abs(predicted - observed)).sum() / n.sum()) if len(n) else 0.0
+
+
 def residual_histogram(predicted: Floats, truth: Floats) -> Curve:
     """Histogram of predicted less right values [n], in their unit: `edges` [21] and `counts` [20]."""
     predicted, truth = _where_finite(predicted, truth)

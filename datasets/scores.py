@@ -18,7 +18,8 @@ class BeamScores:
     Attributes:
         top1: share of samples whose best beam is ranked first.
         top3: share of samples whose best beam is among the first three.
-        power_loss_db: how far the first-ranked beam is below the best one, mean of dB values.
+        power_loss_db: how far the first-ranked beam is below the best one, mean of dB values over the samples that have
+            powers; NaN where none has.
     """
 
     top1: float
@@ -34,7 +35,7 @@ def score_ranking(
     Args:
         ranking: [n, k] beam indices, best guess first, k >= 3.
         labels: [n] best beam.
-        powers: [n, n_beams] linear received power of the same sweep.
+        powers: [n, n_beams] linear received power of the same sweep; rows of NaN where only the label is known.
 
     Raises:
         DataError: no sample, or shapes that do not fit.
@@ -46,12 +47,14 @@ def score_ranking(
             "needs [n, 3 or more], [n] and [n, n_beams] with n of at least 1"
         )
     hits = ranking[:, :3] == labels[:, None]
-    chosen = np.take_along_axis(powers, ranking[:, :1], axis=1)[:, 0]
+    swept = ~np.isnan(powers).all(axis=1)
+    powers, first = (powers, ranking[:, :1]) if swept.all() else (powers[swept], ranking[swept, :1])
+    chosen = np.take_along_axis(powers, first, axis=1)[:, 0]
     return BeamScores(
         top1=float(hits[:, 0].mean()),
         top3=float(hits.any(axis=1).mean()),
         # a mean of dB values: the few largest losses would dominate a mean of ratios
-        power_loss_db=float((10 * np.log10(powers.max(axis=1) / chosen)).mean()),
+        power_loss_db=float((10 * np.log10(powers.max(axis=1) / chosen)).mean()) if len(powers) else float("nan"),
     )
 
 

@@ -98,6 +98,7 @@ class MessageKind(StrEnum):
     ATTENTION = "attention"  # [n_parameters] all that the fusion learns, such as scoring vectors [n_modalities * l]
     CLASSIFIER = "classifier"  # [n_parameters] a classifier that all modalities and clients have in common
     PROTOTYPES = "prototypes"  # [n_classes * (n_features + 1)] mean features of every class, then rows per class
+    ORIENTATION = "orientation"  # [1 + n * l] how labels go with untrained features, or [2] a step of the vote on it
 
     __hash__ = str.__hash__  # equal to its text, so hashed like it; an enumeration's own takes five times as long
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-Modality = Literal["lidar", "camera", "rf", "gps", "radar", "table", "image", "graph"]
+Modality = Literal["lidar", "camera", "rf", "gps", "radar", "signal", "table", "image", "graph"]
 
 #: The one order in which modalities are listed, concatenated and stacked everywhere.
 MODALITIES: tuple[Modality, ...] = get_args(Modality)
@@ -251,12 +251,38 @@ _RADAR = ModalitySpec(
     on_request=True,
 )
 
+_SIGNAL = ModalitySpec(
+    title="own signal",
+    recorded=RecordedFrame(
+        (0,),
+        "float32",
+        "dBW",
+        "none",
+        "noisy readings of the user's power on its best beam since the frame before, oldest first",
+        ranges=(ValueRange(-1e4, 100.0),),
+    ),
+    shape=(0,),
+    axes=("reading",),
+    dtype="float32",
+    unit="dBW",
+    values="readings of the user's power since the frame before",
+    window_axis=0,
+    # it shows that the user is blocked, and hardly what comes
+    sees_surroundings=False,
+    noise="decibels",
+    noise_sigma=1.0,
+    encoder="signal_window",
+    picture="",
+    on_request=True,
+)
+
 MODALITY_SPECS: Mapping[Modality, ModalitySpec] = {
     "lidar": _LIDAR,
     "camera": _CAMERA,
     "rf": _RF,
     "gps": _GPS,
     "radar": _RADAR,
+    "signal": _SIGNAL,
 }
 
 #: Modalities that sensors record, in the same order.

@@ -12,7 +12,7 @@ import numpy as np
 from sheafedge import write_paths
 from sheafedge.emulator.radio.channel import trace_paths
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.schema.world_section import load_world
+from sheafedge.scenarios.recording.world_file import load_world
 
 
 def trace(scene, channel):
@@ -29,7 +29,8 @@ def trace(scene, channel):
       channel.carrier_hz
 
     The columns are gain (complex amplitude between isotropic antennas, with the phase exp(-2j pi carrier_hz delay_s)),
-    delay_s, and zenith and azimuth (rad) from which the path arrives at the base station.
+    delay_s, zenith and azimuth (rad) from which the path arrives at the base station, and doppler_hz (above 0 where the
+    path becomes shorter), which may be left out unless the world asks for it.
     """
     paths = trace_paths(scene, channel)
     tables = []
@@ -38,7 +39,9 @@ def trace(scene, channel):
         from_broadside, sine = paths.azimuth_rad[row, there], paths.direction_sine[row, there]
         level = np.where(np.abs(from_broadside) < 1e-9, 1.0, sine / np.sin(from_broadside))
         zenith, azimuth = np.arcsin(np.clip(level, -1.0, 1.0)), np.pi / 2.0 - from_broadside
-        tables.append((paths.gain[row, there], paths.delay_s[row, there], zenith, azimuth))
+        tables.append(
+            (paths.gain[row, there], paths.delay_s[row, there], zenith, azimuth, paths.doppler_hz[row, there])
+        )
     return tables
 
 
@@ -52,7 +55,7 @@ def series(site):
         "time_s": time_s,
         "user_m": scene.user_m,
         "offset": np.concatenate([[0], np.cumsum([len(table[0]) for table in tables])]),
-        **dict(zip(("gain", "delay_s", "arrival_zenith_rad", "arrival_azimuth_rad"), flat, strict=True)),
+        **dict(zip(("gain", "delay_s", "arrival_zenith_rad", "arrival_azimuth_rad", "doppler_hz"), flat, strict=True)),
     }
 
 

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from ..emulator.contracts import Labels
 
-#: Outputs [batch, n_outputs], labels [batch] (int64 classes or float32 values), weight of every class [n_classes] or
-#: None -> mean loss [].
+#: Outputs [batch, n_outputs], labels [batch] (int64 classes or float32 values) or [batch, n_outputs] (int64, yes or no
+#: of every output), weight of every class [n_classes] or None -> mean loss [].
 Objective = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 #: Limit, so that a class of a handful of rows does not decide every step that one of them is part of.
@@ -35,6 +35,16 @@ def binary_cross_entropy(logits: Tensor, labels: Tensor, class_weights: Tensor |
     return functional.binary_cross_entropy_with_logits(logits[:, 0], truth, weight=weights)
 
 
+def several_binary_cross_entropy(logits: Tensor, labels: Tensor, class_weights: Tensor | None) -> Tensor:
+    """Several questions with yes or no, one logit each [batch, n_outputs]; labels are [batch, n_outputs].
+
+    Losses of the outputs are summed, so that each of them learns at the pace at which it would alone.
+    """
+    assert class_weights is None, "answers to several questions have no classes to weigh; refused with the scenario"
+    of_outputs = functional.binary_cross_entropy_with_logits(logits, labels.to(logits.dtype), reduction="none")
+    return of_outputs.sum(dim=1).mean()
+
+
 def squared_error(outputs: Tensor, labels: Tensor, class_weights: Tensor | None) -> Tensor:
     """A value, with one output [batch, 1]: mean of (output - label)^2."""
     assert class_weights is None, "values have no classes; refused with the scenario"
@@ -47,7 +57,7 @@ def joint_loss(objective: Objective, logits: Tensor, labels: Tensor, class_weigh
     Args:
         objective: of all of them.
         logits: [n_models, batch, n_outputs].
-        labels: [n_models, batch].
+        labels: [n_models, batch], or [n_models, batch, n_outputs].
         class_weights: [n_models, n_classes] or None.
     """
     if objective is cross_entropy:  # what vmap makes of it takes three times as long
@@ -65,6 +75,7 @@ def joint_loss(objective: Objective, logits: Tensor, labels: Tensor, class_weigh
 OBJECTIVES: dict[str, Objective] = {
     "cross_entropy": cross_entropy,
     "binary_cross_entropy": binary_cross_entropy,
+    "several_binary_cross_entropy": several_binary_cross_entropy,
     "squared_error": squared_error,
 }
 

@@ -50,6 +50,9 @@ class TrainingSettings:
             that the coupling through independent random maps comes to in expectation, sheaf.coupling * sum of edge
             dimensions * variance of map entries.
         class_weights: "balanced" gives every class of a client's rows the same weight in the loss, "none" every row.
+        fitted_biases: after the last round every client shifts the biases of its head so that its mean probability of
+            every output is the share of its own training rows in which that came true; for outputs that are
+            probabilities, which encoders that were averaged last have moved.
         local_statistics: keep running statistics of normalization layers out of encoder averaging; for base stations
             whose views differ much.
         personal_encoders: modalities whose encoders never leave their client, whole models included; for sensors whose
@@ -57,6 +60,10 @@ class TrainingSettings:
             which sends nothing, knows no such thing.
         prototype_pull: weight of the distance to neighbors' class means in the local loss, of
             `sheaf_prototypes` and `fedproto_decentralized`.
+        distillation_temperature: softmax temperature at which the modalities of a client teach each other, of
+            `dmml_kd`; above 0.
+        hide_sensors: probability that a training sample loses a sensor, for every sensor of its model alone, never all
+            of them; at least 0, below 1. Models learn to do without a lost sensor (modality dropout).
     """
 
     local_steps: int = 5
@@ -70,9 +77,12 @@ class TrainingSettings:
     model_step_size: float = 0.05
     weight_decay: float | Literal["as_sheaf"] = 0.0
     class_weights: Literal["none", "balanced"] = "none"
+    fitted_biases: bool = False
     local_statistics: bool = False
     personal_encoders: tuple[Modality, ...] = ()
     prototype_pull: float = 1.0
+    distillation_temperature: float = 2.0
+    hide_sensors: float = 0.0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's documented hook, read once
 
@@ -86,6 +96,12 @@ class TrainingSettings:
         else:
             require_finite_at_least("training.weight_decay", self.weight_decay, 0.0, "0 leaves the loss as it is")
         require_finite_at_least("training.prototype_pull", self.prototype_pull, 0.0, "0 leaves class means aside")
+        temperature = self.distillation_temperature
+        require(
+            0.0 < temperature < math.inf, "training.distillation_temperature", temperature, "must be finite and above 0"
+        )
+        chance = 0.0 <= self.hide_sensors < 1.0
+        require(chance, "training.hide_sensors", self.hide_sensors, "must be at least 0 and below 1; 0 hides none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +114,14 @@ class SharingSettings:
         fraction: share of the coordinates that "top_k" sends, in (0, 0.5].
         every: rounds from one exchange to the next, the first at the end of so many; 1 exchanges in every round. A
             number of rounds that it does not divide ends with models that were not averaged last.
+        until: rounds with exchanges, after which clients train on alone, so that their models become their own; 0: all,
+            of "averaged_and_tuned" and "diffused_and_tuned" four fifths of them.
     """
 
     codec: Literal["float32", "float16", "int8", "top_k"] = "float32"
     fraction: float = 0.1
     every: int = 1
+    until: int = 0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
 
@@ -114,10 +133,15 @@ class SharingSettings:
             "must lie in (0, 0.5] (a coordinate sent alone takes 8 bytes, so 0.5 sends as much as 'float32')",
         )
         require(self.every >= 1, "sharing.every", self.every, "must be at least 1 (4 shares in every fourth round)")
+        require(self.until >= 0, "sharing.until", self.until, "must be at least 0 (40 shares in the first 40 rounds)")
 
     def in_round(self, round_index: int) -> bool:
         """Whether this round ends with an exchange."""
-        return (round_index + 1) % self.every == 0
+        return (round_index + 1) % self.every == 0 and not self.is_over(round_index)
+
+    def is_over(self, round_index: int) -> bool:
+        """Whether clients train alone from here on."""
+        return 0 < self.until <= round_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +156,9 @@ class SheafSettings:
         clamp_map_step: limit eta per edge to 1 / (lambda (|w_i|^2 + |w_j|^2)); costs one float per message.
         map_start: "structured" (rows of the identity, outputs of the same number at both ends), "aligned" (the same for
             outputs that are about the same, however each end numbers them; a common initial head is common in this
-            sense then), or drawn: "random" (Gaussian), "uniform", "orthonormal" rows, "identity_noise" (the first
-            rows of the identity and noise), all dense, or "hadamard" (orthonormal rows that are never built).
+            sense then), "learned" (aligned, by orders that base stations find in their own sweeps), or drawn: "random"
+            (Gaussian), "uniform", "orthonormal" rows, "identity_noise" (the first rows of the identity and noise), all
+            dense, or "hadamard" (orthonormal rows that are never built).
         map_scale: size of the entries of drawn maps: standard deviation of "random" ones and of the noise of
             "identity_noise", bound of "uniform" ones, root mean square of the others; 0: 1/sqrt(d_i), 0.01,
             sqrt(3/d_i), and 1/sqrt(d_i), with which orthonormal rows have length 1.
@@ -148,15 +173,17 @@ class SheafSettings:
             relative residual (0 in agreement, about 1 for unrelated heads): a quarter of the pull is left where it is
             kappa. 0 trusts all neighbors alike. Needs heads that start in agreement, as common ones do.
         diffusion: share of the way to the neighbors' mean that `sheaf_diffusion` goes per round, in (0, 1].
+        listen_rounds: rounds in which a client that cannot tell the direction of its codebook only listens to its
+            neighbors, before it asks their models, with `map_start = "learned"`; 0: it never asks.
     """
 
     coupling: float = 0.1
     compression: float = 1.0
     map_step_size: float = 0.001
     clamp_map_step: bool = True
-    map_start: Literal["structured", "aligned", "random", "uniform", "orthonormal", "identity_noise", "hadamard"] = (
-        "structured"
-    )
+    map_start: Literal[
+        "structured", "aligned", "learned", "random", "uniform", "orthonormal", "identity_noise", "hadamard"
+    ] = "structured"
     map_scale: float = 0.0
     map_share: Literal["end", "edge"] = "end"
     rotate_index: bool = False
@@ -164,6 +191,7 @@ class SheafSettings:
     exchange: Literal["double", "single"] = "double"
     edge_trust: float = 0.0
     diffusion: float = 1.0
+    listen_rounds: int = 5
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - as above
 
@@ -199,6 +227,9 @@ class SheafSettings:
         require(
             0.0 < self.diffusion <= 1.0, "sheaf.diffusion", self.diffusion, "must lie in (0, 1] (1 goes all the way)"
         )
+        require(
+            self.listen_rounds >= 0, "sheaf.listen_rounds", self.listen_rounds, "must be at least 0 (0: nobody listens)"
+        )
 
         if self.map_storage == "kronecker":
             for field, needed in (("map_start", "structured"), ("exchange", "double")):
@@ -212,7 +243,7 @@ class SheafSettings:
     @property
     def draws_maps(self) -> bool:
         """Whether maps are drawn, and no rows of the identity that neighbors agree on."""
-        return self.map_start not in ("structured", "aligned")
+        return self.map_start not in ("structured", "aligned", "learned")
 
     @property
     def learns_maps(self) -> bool:

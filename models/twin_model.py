@@ -1,4 +1,4 @@
-"""Two models of one client that predict together: one trained with its neighbors, one on its own rows only."""
+"""Two models of one client that predict together, such as one trained with its neighbors and one on its own rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TwinModel(nn.Module):
 
     Args:
         shared: trained together with neighbors.
-        own: trained alone.
+        own: trained alone, or as it was before it was.
 
     Attributes:
         share: [] weight of the shared twin's probabilities, in (0, 1).

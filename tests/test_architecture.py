@@ -48,18 +48,22 @@ ALLOWED = {
     "emulator": Arrows(EMULATOR),
     "emulator/radio/diffraction.py": Arrows(frozenset({"numpy", "scipy"})),
     "emulator/edge": Arrows(EMULATOR | {"onnxruntime"}),
+    "emulator/edge/signatures.py": Arrows(frozenset({"cryptography"})),
     "emulator/contracts.py": Arrows(frozenset({"numpy"}), ours=("emulator.modalities",), own_package=False),
     "emulator/modalities.py": Arrows(frozenset({"numpy"}), own_package=False),
     "emulator/saved_state.py": Arrows(frozenset({"numpy"}), ours=CONTRACTS, own_package=False),
     "emulator/regular_file.py": Arrows(frozenset(), own_package=False),
     "emulator/turns.py": Arrows(frozenset({"greenlet"}), own_package=False),
     "models": Arrows(LEARNING, ours=VOCABULARY),
+    "models/sheaf/whole_sheaf.py": Arrows(LEARNING | {"scipy"}, ours=VOCABULARY),
+    "models/sheaf/spectrum.py": Arrows(LEARNING | {"scipy"}, ours=VOCABULARY),
     "models/export/quantize.py": Arrows(LEARNING | {"onnxruntime"}, ours=VOCABULARY),  # its tools for graphs are there
     "models/export/onnx_facts.py": Arrows(LEARNING | {"onnxruntime"}, ours=VOCABULARY),
     "models/encoders/resnet.py": Arrows(LEARNING | {"torchvision"}, ours=VOCABULARY),
     "datasets": Arrows(frozenset({"h5py", "numpy"}), ours=FILES),
     "datasets/deepsense/image_files.py": Arrows(frozenset({"numpy", "PIL"}), ours=FILES),
     "datasets/rows/graph_partition.py": Arrows(frozenset({"numpy", "pymetis"}), ours=FILES),
+    "datasets/windows/beam_frames.py": Arrows(frozenset({"numpy", "scipy"})),
     "datasets/rows/digit_rows.py": Arrows(frozenset({"numpy", "sklearn"}), ours=FILES),
     "scenarios/workers/ray_cluster.py": Arrows(frozenset({"ray"}), ours=CONTRACTS),
     "scenarios/recording/sionna_scene.py": Arrows(
@@ -69,6 +73,7 @@ ALLOWED = {
         frozenset({"numpy", "sklearn"}), ours=("emulator.contracts", "datasets")
     ),
     "scenarios/compare/statistics.py": Arrows(frozenset({"numpy", "scipy"})),
+    "scenarios/export/drift_fit.py": Arrows(frozenset({"numpy", "scipy"}), ours=("emulator", "datasets", "scenarios")),
     "scenarios/tracking/backends.py": Arrows(frozenset({"mlflow", "torch", "wandb"}), ours=("scenarios",)),
     "scenarios/report": Arrows(
         frozenset({"jinja2", "matplotlib", "networkx", "numpy", "pydantic"}),

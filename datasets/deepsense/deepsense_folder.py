@@ -23,18 +23,18 @@ from ..data_folder import DataFolder
 from ..power_blockage import PowerBlockage
 from ..recordings.recording_layout import RecordingDescription, StationDescription
 from ..recordings.recording_writer import RecordingWriter
-from ..recordings.site_geometry import CODEBOOK_ORDER, HEADING, CodebookOrder
+from ..recordings.site_geometry import BEST_BEAM, CODEBOOK, CODEBOOK_ORDER, HEADING, LABELED, CodebookOrder
 from ..windows.drive_bys import CODEBOOK_SIZES
 from .deepsense_archive import find_table
 from .deepsense_clock import read_clock, read_frame_index, read_sequence, time_in_sequences
 from .deepsense_frames import FrameFiles, SampleSeries
 from .deepsense_labels import (
     BeamNumbering,
-    beams_of_labels,
     complaint_about_blockage,
     detect_beam_numbering,
     read_blockage,
 )
+from .deepsense_labels_alone import beams_of_labels, best_beams_alone, labels_alone
 from .deepsense_samples import UsableSamples
 from .deepsense_sensors import SWEEP_BEAMS, Positions, read_positions, read_powers
 from .deepsense_sources import PositionChoice, Sources, find_sources
@@ -59,6 +59,7 @@ class ImportReport:
         positions: "calibrated" or "raw"; "" without positions.
         n_beams: number of beams that were kept; None without powers.
         n_nan_sweeps: number of rows of the table with a beam that was not measured.
+        n_labels_alone: number of rows whose best beam is the label, because they have no powers.
         dropped: reason -> number of rows that were left out.
         beam_numbering: numbering of the label column and its agreement; None without one, or without powers.
         blocked_share: share of rows labeled as blocked; None without labels.
@@ -75,6 +76,7 @@ class ImportReport:
     positions: str
     n_beams: int | None
     n_nan_sweeps: int
+    n_labels_alone: int
     dropped: Mapping[str, int]
     beam_numbering: BeamNumbering | None
     blocked_share: float | None
@@ -158,13 +160,16 @@ def import_deepsense(
     table = read_table(find_table(folder, scenario), folder)
     sources = find_sources(table, options.modalities, options.positions, notes)
     samples = UsableSamples(table, strict=options.strict)
+    sources, alone = labels_alone(table, sources, samples, options.modalities)
     # before any file is read: a missing archive part is found at once, not after minutes
-    samples.require_files(sources.file_columns(table))
-    read = _read_small(table, sources, samples, options, notes)
+    samples.require_files(sources.file_columns(table), {sources.power: alone} if sources.power else {})
+    read = _read_small(table, sources, samples, alone, options, notes)
     files = FrameFiles.found(table, sources, samples)
     kept = samples.kept()
     series = _series(table.take(kept), sources, read.take(kept), options, notes)
-    fields, geometry = files.fields(series), {**files.geometry(series), **options.facing}
+    n_alone = int(alone[kept].sum())
+    labeled = {BEST_BEAM: LABELED, CODEBOOK: {"n_beams": options.n_beams}} if n_alone else {}
+    fields, geometry = files.fields(series), {**files.geometry(series), **options.facing, **labeled}
     station = StationDescription(f"DeepSense scenario {scenario}", series.rate_hz, fields, geometry)
     text = (
         f'[data]\nsource = "deepsense"\nscenario = {scenario}\nn_beams = {options.n_beams}\n'
@@ -179,8 +184,10 @@ def import_deepsense(
             if written[rows].any():
                 writer.append(0, frames)
         samples.kept()
-    n_nan_sweeps = 0 if read.powers is None else read.n_nan_sweeps
-    return _report(out, len(table), n_nan_sweeps, station.modalities, sources, series, written, samples, notes)
+    n_alone = int(alone[kept[written]].sum())
+    return _report(
+        out, len(table), (read.n_nan_sweeps, n_alone), station.modalities, sources, series, written, samples, notes
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,8 +195,10 @@ class _Read:
     """What every sample has in small files, of all rows or of those kept.
 
     Attributes:
-        powers: [n_rows, 64]; None where none are read.
+        powers: [n_rows, 64], NaN where only the label is known; None where none are read.
         beam, blocked: [n_rows] labels; None without them.
+        alone: [n_rows] samples with a beam label and no powers.
+        best_beam: [n_rows] beams that their labels mean; None where there are no such samples beside others.
         positions: positions of the user.
         n_nan_sweeps: number of rows of the table with a beam that was not measured.
     """
@@ -197,6 +206,8 @@ class _Read:
     powers: NDArray[np.float64] | None
     beam: NDArray[np.int64] | None
     blocked: NDArray[np.bool_] | None
+    alone: NDArray[np.bool_]
+    best_beam: NDArray[np.int64] | None
     positions: Positions
     n_nan_sweeps: int = 0
 
@@ -207,37 +218,46 @@ class _Read:
             powers=None if self.powers is None else self.powers[rows],
             beam=None if self.beam is None else self.beam[rows],
             blocked=None if self.blocked is None else self.blocked[rows],
+            alone=self.alone[rows],
+            best_beam=None if self.best_beam is None else self.best_beam[rows],
             positions=self.positions.take(rows),
         )
 
 
 def _read_small(
-    table: DeepSenseTable, sources: Sources, samples: UsableSamples, options: ImportOptions, notes: list[str]
+    table: DeepSenseTable,
+    sources: Sources,
+    samples: UsableSamples,
+    alone: NDArray[np.bool_],
+    options: ImportOptions,
+    notes: list[str],
 ) -> _Read:
     powers: NDArray[np.float64] | None = None
     n_nan_sweeps = 0
     if sources.power:
-        powers = read_powers(table, sources.power, samples)
-        has_nan = np.asarray(np.isnan(powers).any(axis=1), dtype=np.bool_)
-        n_nan_sweeps = int(np.count_nonzero(has_nan[samples.rows()]))
-        _refuse_unmeasured(table, powers, samples, options, notes)
+        powers = read_powers(table, sources.power, samples, alone)
+        is_nan: NDArray[np.bool_] = np.isnan(powers) & ~alone[:, None]
+        n_nan_sweeps = int(np.count_nonzero(is_nan[samples.rows()].any(axis=1)))
+        _refuse_unmeasured(table, is_nan, samples, options, notes)
     beam = samples.whole_numbers(sources.beam) if sources.beam else None
+    best_beam = None
+    if powers is not None and beam is not None and sources.beam and alone.any():
+        best_beam = best_beams_alone(table, sources.beam, beam, powers, alone, samples, options.n_beams, notes)
     blocked = read_blockage(table, sources.blockage, samples) if sources.blockage else None
     positions = read_positions(table, sources.base_position, sources.user_position, samples)
-    return _Read(powers, beam, blocked, positions, n_nan_sweeps)
+    return _Read(powers, beam, blocked, alone, best_beam, positions, n_nan_sweeps)
 
 
 def _refuse_unmeasured(
     table: DeepSenseTable,
-    powers: NDArray[np.float64],
+    is_nan: NDArray[np.bool_],
     samples: UsableSamples,
     options: ImportOptions,
     notes: list[str],
 ) -> None:
-    """Leave out sweeps by what is done about beams that were not measured."""
+    """Leave out sweeps by what is done about beams that were not measured, [n_rows, 64]."""
     n_beams = options.n_beams
-    is_nan = np.isnan(powers)
-    unheard = np.flatnonzero(np.isnan(_decimated(powers, n_beams)).all(axis=1))
+    unheard = np.flatnonzero(_decimated(is_nan, n_beams).all(axis=1))
     if options.nan_beams == "drop":
         samples.leave_out(np.flatnonzero(is_nan.any(axis=1)).tolist(), "a beam that was not measured (NaN)")
         return
@@ -266,11 +286,14 @@ def _series(
     }
     numbering = None
     if read.powers is not None:
+        swept = np.flatnonzero(~read.alone)
         if sources.beam and read.beam is not None:
             # a check only: the best beam below comes from the power files, which scores use as well
-            numbering = detect_beam_numbering(table, sources.beam, read.beam, read.powers)
+            numbering = detect_beam_numbering(table.take(swept), sources.beam, read.beam[swept], read.powers[swept])
         values["rf"] = _decimated(read.powers, options.n_beams)
-        values["best_beam"] = np.nanargmax(values["rf"], axis=1)
+        best_beam = np.zeros(len(table), dtype=np.int64) if read.best_beam is None else read.best_beam.copy()
+        best_beam[swept] = np.nanargmax(values["rf"][swept], axis=1)
+        values["best_beam"] = best_beam
     elif sources.beam and read.beam is not None:
         values["best_beam"] = beams_of_labels(table, sources.beam, read.beam, options.n_beams, notes)
     if sources.blockage and read.blocked is not None:
@@ -304,14 +327,14 @@ def _checked_blockage(
     return PowerBlockage().label(best_power_db)
 
 
-def _decimated(powers: NDArray[np.float64], n_beams: int) -> NDArray[np.float64]:
+def _decimated(powers: NDArray[Any], n_beams: int) -> NDArray[Any]:
     return powers[:, :: SWEEP_BEAMS // n_beams]
 
 
 def _report(
     out: Path,
     n_rows_read: int,
-    n_nan_sweeps: int,
+    counts: tuple[int, int],
     modalities: tuple[Modality, ...],
     sources: Sources,
     series: SampleSeries,
@@ -330,7 +353,8 @@ def _report(
         modalities=modalities,
         positions=sources.positions,
         n_beams=values["rf"].shape[1] if "rf" in values else None,
-        n_nan_sweeps=n_nan_sweeps,
+        n_nan_sweeps=counts[0],
+        n_labels_alone=counts[1],
         dropped=dict(samples.dropped),
         beam_numbering=series.numbering,
         blocked_share=None if label is None else float(label.mean()),

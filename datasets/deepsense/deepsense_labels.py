@@ -8,14 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
-from ...emulator.regular_file import shown
 from .deepsense_samples import UsableSamples
 from .deepsense_table import DeepSenseTable
 
 #: Released labels are the strongest beam of their own sweep; what is left for NaN beams and ties.
 MIN_BEAM_AGREEMENT = 0.9
-#: Beams of the codebook that labels without powers count.
-LABELED_BEAMS = 64
 #: A label that leads or trails its power by up to this many rows is found and named.
 MAX_LAG_ROWS = 5
 #: Below this correlation with the fall of power, a blockage label tells nothing about the link.
@@ -82,32 +79,20 @@ def detect_beam_numbering(
     )
 
 
-def beams_of_labels(
-    table: DeepSenseTable, column: str, labels: NDArray[np.int64], n_beams: int, notes: list[str]
-) -> NDArray[np.int64]:
-    """[n_rows] best beams from 0, from labels alone: counted from 1, as DeepSense does, unless one of them is 0.
-
-    Raises:
-        DataError: a label outside of the codebook of 64 beams; or fewer beams are wanted, which needs their powers.
-    """
-    first = 0 if (labels == 0).any() else 1
-    beams = labels - first
-    odd = np.flatnonzero((beams < 0) | (beams >= LABELED_BEAMS))
-    if len(odd):
-        raise DataError(
-            f"{table.where(odd[0])}: {column} must be a beam from {first} to {LABELED_BEAMS - 1 + first}, got"
-            f" {labels[odd[0]]}"
-        )
-    if n_beams != LABELED_BEAMS:
-        raise DataError(
-            f"{shown(table.path)}: the best of {n_beams} beams is known from powers alone, and none are read;"
-            f" import with {LABELED_BEAMS} beams"
-        )
-    notes.append(
-        f"no powers: best_beam is {column}, counted from {first}; which beams come close, how much power a wrong beam"
-        " costs, and whether the labels are shifted cannot be told"
-    )
-    return beams
+def meanings_of(labels: NDArray[np.int64], n_all: int) -> dict[str, tuple[int, NDArray[np.int64]]]:
+    """Numbering -> beams of its codebook, and [n_rows] the beams that the labels mean in it."""
+    meanings: dict[str, tuple[int, NDArray[np.int64]]] = {}
+    for n_beams in (n_all, n_all // 2, n_all // 4, n_all // 8):
+        if n_beams < 2:
+            continue
+        suffix = "" if n_beams == n_all else f", {n_beams} beams"
+        meanings |= {
+            f"1-based{suffix}": (n_beams, labels - 1),
+            f"0-based{suffix}": (n_beams, labels),
+            f"mirrored, 1-based{suffix}": (n_beams, n_beams - labels),
+            f"mirrored, 0-based{suffix}": (n_beams, n_beams - 1 - labels),
+        }
+    return meanings
 
 
 def _readings(
@@ -115,19 +100,11 @@ def _readings(
 ) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Numbering -> [n_rows] beams that the labels mean in it, and [n_rows] strongest beams of its codebook."""
     n_all = powers.shape[1]
-    readings: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
-    for n_beams in (n_all, n_all // 2, n_all // 4, n_all // 8):
-        if n_beams < 2:
-            continue
-        beam = np.nanargmax(_measured(powers[:, :: n_all // n_beams]), axis=1)
-        suffix = "" if n_beams == n_all else f", {n_beams} beams"
-        readings |= {
-            f"1-based{suffix}": (labels - 1, beam),
-            f"0-based{suffix}": (labels, beam),
-            f"mirrored, 1-based{suffix}": (n_beams - labels, beam),
-            f"mirrored, 0-based{suffix}": (n_beams - 1 - labels, beam),
-        }
-    return readings
+    meanings = meanings_of(labels, n_all)
+    strongest = {
+        n_beams: np.nanargmax(_measured(powers[:, :: n_all // n_beams]), axis=1) for n_beams, _ in meanings.values()
+    }
+    return {name: (predicted, strongest[n_beams]) for name, (n_beams, predicted) in meanings.items()}
 
 
 def _measured(powers: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ from ...emulator.regular_file import is_regular, shown
 from .deepsense_table import DeepSenseTable
 
 #: Cells that name no file.
-_EMPTY = frozenset({"", "nan", "none"})
+EMPTY = frozenset({"", "nan", "none"})
 
 
 class UsableSamples:
@@ -72,14 +72,25 @@ class UsableSamples:
         if found := [row for row in rows if self._usable[row]]:
             self._drop(found, reason, f"{self._table.where(found[0])}: {reason}")
 
-    def require_files(self, columns: Sequence[str]) -> None:
+    def lacking(self, column: str) -> NDArray[np.bool_]:
+        """[n_rows] whether a sample has no file in this column; none where samples are not dropped for that."""
+        lacks = np.zeros(len(self._table), dtype=np.bool_)
+        if not self._strict:
+            lacks[self.rows()] = [not self._has_file(column, row) for row in self.rows()]
+        return lacks
+
+    def require_files(self, columns: Sequence[str], spared: Mapping[str, NDArray[np.bool_]]) -> None:
         """Drop the samples that lack a file in one of these columns, before any file is read.
+
+        Args:
+            columns: columns of paths.
+            spared: column -> [n_rows] samples that need no file there.
 
         Raises:
             DataError: samples are not dropped; a path leads out of the folder; or no sample has a file of a column.
         """
         for column in columns:
-            rows = self.rows()
+            rows = [row for row in self.rows() if column not in spared or not spared[column][row]]
             missing = [row for row in rows if not self._has_file(column, row)]
             if missing and len(missing) == len(rows) and not self._strict:
                 raise DataError(
@@ -134,13 +145,13 @@ class UsableSamples:
         self._usable[rows] = False
 
     def _has_file(self, column: str, row: int) -> bool:
-        if self._table.columns[column][row].lower() in _EMPTY and not self._strict:
+        if self._table.columns[column][row].lower() in EMPTY and not self._strict:
             return False
         return is_regular(self._table.file(column, row))
 
     def _named(self, column: str, row: int) -> str:
         cell = self._table.columns[column][row]
-        return "''" if cell.lower() in _EMPTY else shown(self._table.file(column, row))
+        return "''" if cell.lower() in EMPTY else shown(self._table.file(column, row))
 
 
 def listed_counts(dropped: Mapping[str, int]) -> str:

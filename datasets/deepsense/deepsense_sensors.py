@@ -49,14 +49,20 @@ class Positions:
         return self if self.values is None else replace(self, values=self.values[rows])
 
 
-def read_powers(table: DeepSenseTable, column: str, samples: UsableSamples) -> NDArray[np.float64]:
+def read_powers(
+    table: DeepSenseTable, column: str, samples: UsableSamples, spared: NDArray[np.bool_]
+) -> NDArray[np.float64]:
     """[n_rows, 64] linear powers, NaN where a beam was not measured; samples without a power of each are dropped.
+
+    Args:
+        table, column, samples: where they are.
+        spared: [n_rows] samples that have none, and stay NaN.
 
     Raises:
         DataError: samples are not dropped, and a file is unreadable, or a power is 0, negative or infinite.
     """
     powers = np.full((len(table), SWEEP_BEAMS), np.nan)
-    for row in samples.rows():
+    for row in (one for one in samples.rows() if not spared[one]):
         with samples.reading(row, f"{column}: not {SWEEP_BEAMS} numbers"):
             powers[row] = table.numbers(column, row, SWEEP_BEAMS)
     (allowed,) = MODALITY_SPECS["rf"].recorded.ranges

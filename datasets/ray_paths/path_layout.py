@@ -65,6 +65,6 @@ PATH_SERIES: Mapping[str, PathSeries] = {
     "arrival_azimuth_rad": PathSeries("f", "float32", -_TURN_RAD, _TURN_RAD, "azimuth at the base station (rad)"),
     "departure_zenith_rad": PathSeries("f", "float32", 0.0, _HALF_TURN_RAD, "zenith at the user (rad)", False),
     "departure_azimuth_rad": PathSeries("f", "float32", -_TURN_RAD, _TURN_RAD, "azimuth at the user (rad)", False),
-    "doppler_hz": PathSeries("f", "float32", -1e6, 1e6, "Doppler shift (Hz)", False),
+    "doppler_hz": PathSeries("f", "float32", -1e6, 1e6, "Doppler shift, above 0: the path shortens (Hz)", False),
     "interactions": PathSeries("iu", "uint8", 0, 255, "reflections, diffractions and the like; 0: direct path", False),
 }

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import DataError
-from ...emulator.regular_file import open_regular, quoted, reason, shown
-from ..recordings.recording_checks import UNREADABLE, Attributes, check_storage, check_unpacked, member_names, refusing
+from ...emulator.regular_file import quoted, reason, shown
+from ..recordings.checked_file import CheckedFile
+from ..recordings.recording_checks import UNREADABLE, Attributes, check_storage, check_unpacked, member_names
 from ..recordings.recording_writer import station_group
 from .path_layout import FORMAT, FRAME_SERIES, MOST_PATHS, PAGE, PATH_SERIES, VERSION, PathSeries
 
@@ -21,7 +21,7 @@ MOST_STATIONS, MOST_FRAMES = 1000, 1 << 24
 _WHAT, _REMEDY = "file of paths", f"{PAGE} says how to make one"
 
 
-class PathReader:
+class PathReader(CheckedFile):
     """File of paths, opened and checked; paths are read on demand.
 
     Args:
@@ -36,35 +36,18 @@ class PathReader:
         DataError: the file is missing, damaged, of another format or version, or not as `path_layout` says.
     """
 
+    carrier_hz: float
+    base_stations: tuple[TracedStation, ...]
+
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: Any = None
-        try:
-            with refusing(path, _WHAT, _REMEDY):
-                open_regular(path).close()  # a pipe or a device would be read for ever
-                self._file = h5py.File(path, "r", locking="best-effort")
-                self.carrier_hz, n_stations = self._root()
-                self.base_stations = tuple(TracedStation(path, self._file, index) for index in range(n_stations))
-                check_unpacked(path, sum(station.n_bytes for station in self.base_stations))
-                for station in self.base_stations:
-                    station.load()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(path, _WHAT, _REMEDY)
 
-    def close(self) -> None:
-        """Free the file; its base stations can no longer be read."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _read_and_check(self) -> None:
+        self.carrier_hz, n_stations = self._root()
+        self.base_stations = tuple(TracedStation(self.path, self._file, index) for index in range(n_stations))
+        check_unpacked(self.path, sum(station.n_bytes for station in self.base_stations))
+        for station in self.base_stations:
+            station.load()
 
     def _root(self) -> tuple[float, int]:
         """Carrier, and number of base stations."""

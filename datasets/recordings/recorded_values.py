@@ -20,6 +20,8 @@ _RANGES: Mapping[str, ValueRange] = {
     "time_s": ValueRange(-1e10, 1e10),
     "los_loss_db": ValueRange(0.0, 1e4),
     "link_power_dbw": ValueRange(-1e4, 100.0),
+    "doppler_shift_hz": ValueRange(-1e6, 1e6),
+    "doppler_spread_hz": ValueRange(0.0, 1e6),
 }
 #: Columns of positions by their names; others by their endings, and those without a unit may hold any finite number.
 _COLUMN_RANGES: Mapping[str, ValueRange] = {

@@ -87,6 +87,8 @@ _KNOWN = (
         "codebook of the base station",
         "power of the strongest beam without noise, at even steps from the frame until the next",
     ),
+    Field("doppler_shift_hz", (), "float32", "Hz", "above 0: nearing", "mean Doppler shift in the strongest beam"),
+    Field("doppler_spread_hz", (), "float32", "Hz", "none", "standard deviation of these shifts, by power"),
 )
 
 #: Every field that a recording may hold, in the order of the file.

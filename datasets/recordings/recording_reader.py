@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,9 +17,10 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, DataError, Modality
 from ...emulator.modalities import LIDAR_REACH_M
-from ...emulator.regular_file import open_regular, quoted, reason, shown
+from ...emulator.regular_file import quoted, reason, shown
+from .checked_file import CheckedFile
 from .recorded_values import FrameOrder, check_values, column_range
-from .recording_checks import UNREADABLE, Attributes, check_dataset, check_unpacked, member_names, refusing
+from .recording_checks import REMEDY, UNREADABLE, Attributes, check_dataset, check_unpacked, member_names
 from .recording_layout import (
     FIELDS,
     FORMAT,
@@ -44,7 +44,7 @@ _PLACE = ("latitude_deg", "longitude_deg")
 SWEEPS_AT_ONCE = 1024
 
 
-class RecordingReader:
+class RecordingReader(CheckedFile):
     """Recording file, opened and checked; arrays are read on demand.
 
     Args:
@@ -60,39 +60,21 @@ class RecordingReader:
             frames of a base station are not in the order of time.
     """
 
+    base_stations: tuple[RecordedStation, ...]
+    description: RecordingDescription
+
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: Any = None
-        try:
-            with refusing(path):
-                open_regular(path).close()  # a pipe or a device would be read for ever
-                # best effort: file systems without locks can be read too
-                self._file = h5py.File(path, "r", locking="best-effort")
-                self._check_root()
-                self.base_stations = tuple(
-                    RecordedStation(path, self._file, index) for index in range(self._n_base_stations())
-                )
-                check_unpacked(path, sum(station.n_bytes for station in self.base_stations))
-                for station in self.base_stations:
-                    station.check_order()
-                self.description = self._described()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(path, "recording", REMEDY)
 
-    def close(self) -> None:
-        """Free the file; stations of a closed recording cannot be read."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _read_and_check(self) -> None:
+        self._check_root()
+        self.base_stations = tuple(
+            RecordedStation(self.path, self._file, index) for index in range(self._n_base_stations())
+        )
+        check_unpacked(self.path, sum(station.n_bytes for station in self.base_stations))
+        for station in self.base_stations:
+            station.check_order()
+        self.description = self._described()
 
     def _check_root(self) -> None:
         attributes = Attributes(shown(self.path), self._file)

@@ -21,6 +21,10 @@ PositionAxes = Literal["compass", "array"]
 CodebookOrder = Literal["clockwise", "counterclockwise"]
 #: Keys that state what the array faces, in degrees clockwise from north, and the order of its beams.
 HEADING, CODEBOOK_ORDER = "heading_deg", "codebook_order"
+#: Key that states the codebook, as `{"n_beams": 64}`; recordings of worlds have more of it there.
+CODEBOOK = "codebook"
+#: Key and value that state that `best_beam` is a label of its own, which holds in frames without powers as well.
+BEST_BEAM, LABELED = "best_beam", "label"
 #: Largest reach that a geometry can state.
 LARGEST_REACH_M = 1e6
 
@@ -72,6 +76,18 @@ def stated_order(where: str, geometry: Mapping[str, Any]) -> CodebookOrder:
             " how the beams follow each other, seen from above, or leave it out"
         )
     return found
+
+
+def stated_n_beams(geometry: Mapping[str, Any]) -> int | None:
+    """Number of beams of the codebook; None: not stated."""
+    codebook = geometry.get(CODEBOOK)
+    n_beams = codebook.get("n_beams") if isinstance(codebook, dict) else None
+    return n_beams if isinstance(n_beams, int) and not isinstance(n_beams, bool) and n_beams > 1 else None
+
+
+def states_best_beams(geometry: Mapping[str, Any]) -> bool:
+    """Whether `best_beam` is a label of its own: frames without powers have a best beam as well."""
+    return geometry.get(BEST_BEAM) == LABELED
 
 
 def along_the_array(positions_m: NDArray[np.float64], heading_deg: float) -> NDArray[np.float64]:

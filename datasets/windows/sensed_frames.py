@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modality
 from ..recordings.recording_reader import RecordedStation
-from ..recordings.site_geometry import clockwise, stated_heading_deg, stated_order
+from ..recordings.site_geometry import clockwise, stated_heading_deg, stated_n_beams, stated_order, states_best_beams
+from .swept_powers import filled_powers, measured_powers
 
 #: Rows of a recording that are read at once.
 FRAMES_AT_ONCE = 256
@@ -29,9 +30,11 @@ _OPTIONAL_COLUMNS: Mapping[str, type[Any]] = {
     "blocked_geometric": np.bool_,
     "blocked_labeled": np.bool_,
     "blocked_power": np.bool_,
+    "link_power_dbw": np.float32,
 }
-_COLUMNS = {**_REQUIRED_COLUMNS, **_OPTIONAL_COLUMNS}
-_POWERS = "powers"
+_BEST_BEAM = "best_beam"
+_COLUMNS = {**_REQUIRED_COLUMNS, **_OPTIONAL_COLUMNS, _BEST_BEAM: np.int64}
+_POWERS, _POWERS_FIELD = "powers", "rf"
 
 #: Images [F, h, w, c] and their rows [F] in the recording -> images [F, h2, w2, c], each from its own frame alone.
 ImageChange = Callable[[NDArray[np.uint8], NDArray[np.int64]], NDArray[np.uint8]]
@@ -46,6 +49,7 @@ class SensedFrames:
         color: keep the camera as RGB, not as luma.
         keep_powers: keep received powers as they were measured, where the best beams come from; rf need not be among
             the modalities for that.
+        has_powers: whether the base station records them; without, `labeled_beams` are all that is known.
         gps_columns: what the columns of gps are called; those in degrees are kept relative to `gps_origin`.
         geometry: geometry of the base station; its place is looked up here by the names of the columns, and the order
             of its beams, which are kept clockwise.
@@ -53,8 +57,9 @@ class SensedFrames:
         capacity: rows for which there is room before anything must grow.
 
     Attributes:
-        name, modalities, color, gps_columns, geometry: as given.
+        name, modalities, color, has_powers, gps_columns, geometry: as given.
         n_frames: rows so far.
+        is_labeled: whether the best beam is a label where a frame has no powers.
 
     Raises:
         ConfigError: gps without names of its columns.
@@ -67,18 +72,21 @@ class SensedFrames:
         *,
         color: bool = False,
         keep_powers: bool = False,
+        has_powers: bool = True,
         gps_columns: tuple[str, ...] = (),
         geometry: Mapping[str, Any] | None = None,
         image_change: ImageChange | None = None,
         capacity: int = FRAMES_AT_ONCE,
     ) -> None:
-        self.name, self.modalities, self.color = name, tuple(modalities), color
+        self.name, self.modalities, self.color, self.has_powers = name, tuple(modalities), color, has_powers
         self.gps_columns, self.geometry = gps_columns, geometry or {}
         if "gps" in self.modalities and not gps_columns:
             raise ConfigError(f"base station {name!r} keeps gps, whose columns need names, such as ('latitude_deg',)")
         self._codebook_order = stated_order(f"base station {name!r}", self.geometry)
         self.n_frames = 0
-        self._keep_powers, self._image_change, self._capacity = keep_powers, image_change, capacity
+        self.is_labeled = keep_powers and (not has_powers or states_best_beams(self.geometry))
+        self._keep_powers, self._keeps_powers = keep_powers, keep_powers and has_powers
+        self._image_change, self._capacity = image_change, capacity
         self._gps_origin: NDArray[np.float64] | None = None
         self._kept: dict[str, _GrowingRows] = {}
 
@@ -126,6 +134,7 @@ class SensedFrames:
             kept,
             color=color,
             keep_powers=keep_powers,
+            has_powers=_POWERS_FIELD in station.field_names or _BEST_BEAM not in station.field_names,
             gps_columns=station.field("gps").columns if "gps" in kept else (),
             geometry=station.geometry,
             image_change=image_change,
@@ -135,8 +144,8 @@ class SensedFrames:
     @property
     def fields_needed(self) -> tuple[str, ...]:
         """Fields that every piece must have; labels and numbers of frames are taken where a station has them."""
-        powers = ("rf",) if self._keep_powers and "rf" not in self.modalities else ()
-        return (*_REQUIRED_COLUMNS, *self.modalities, *powers)
+        powers = (_POWERS_FIELD,) if self._keeps_powers and _POWERS_FIELD not in self.modalities else ()
+        return (*_REQUIRED_COLUMNS, *self.modalities, *powers, *((_BEST_BEAM,) if self.is_labeled else ()))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -166,11 +175,33 @@ class SensedFrames:
         """[n_frames, n_beams] received power, linear, as measured: NaN where a beam was not. Beam 0 is the leftmost.
 
         Raises:
-            DataError: they are not kept.
+            DataError: they are not kept, or there are none.
         """
+        if not self.has_powers:
+            raise DataError(
+                f"base station {self.name!r} has best beams without powers (no rf); task 'beam_prediction' takes them"
+            )
         if not self._keep_powers:
             raise DataError(f"base station {self.name!r} keeps no powers of its beams; make it with keep_powers = True")
         return self._rows(_POWERS, (0, 0), np.float32)
+
+    def labeled_beams(self, n_beams: int) -> NDArray[np.int64]:
+        """[n_frames] best beams as they were recorded, of a codebook of this size. Beam 0 is the leftmost.
+
+        Raises:
+            DataError: the base station has none, states another codebook, or one of them is beyond it.
+        """
+        beam = self.column(_BEST_BEAM)
+        stated = stated_n_beams(self.geometry)
+        odd = np.flatnonzero(beam >= n_beams)
+        if stated not in {None, n_beams} or len(odd):
+            found = f"a codebook of {stated} beams" if stated else f"beam {beam[odd[0]]} in frame {odd[0]}"
+            raise DataError(
+                f"base station {self.name!r} has best beams without powers, of {found}, which cannot become those of"
+                f" data.n_beams = {n_beams}: the best of fewer beams is known from powers alone; set data.n_beams to"
+                " the size of the codebook"
+            )
+        return beam if self._codebook_order == "clockwise" else n_beams - 1 - beam
 
     def frames(self, modality: Modality) -> NDArray[Any]:
         """Frames so far, read-only; they stay as they are when more is appended.
@@ -178,8 +209,8 @@ class SensedFrames:
         Returns:
             lidar [n_frames, 2, n_rays] float32, range in m and angle in rad; camera [n_frames, h, w] uint8 luma, or
             [n_frames, 3, h, w] RGB in color; rf [n_frames, n_beams] float32 in dB, beams that were not measured as the
-            weakest of their sweep; gps [n_frames, k] float32 relative to `gps_origin`; others as their row of
-            `MODALITY_SPECS` says. Sizes are 0 before the first.
+            weakest of their sweep, all NaN where the best beam is known without powers; gps [n_frames, k] float32
+            relative to `gps_origin`; others as their row of `MODALITY_SPECS` says. Sizes are 0 before the first.
 
         Raises:
             DataError: the modality is not kept.
@@ -192,6 +223,8 @@ class SensedFrames:
 
     def column(self, name: str) -> NDArray[Any]:
         """[n_frames] time_s float64, sequence or frame_index int64, or a label of blockage bool, as `frames`.
+
+        `link_power_dbw` is [n_frames, k] float32.
 
         Raises:
             DataError: the base station has no such field.
@@ -246,7 +279,8 @@ class SensedFrames:
         columns = (name for name in self.columns if name not in _REQUIRED_COLUMNS)
         if missing := [name for name in (*self.fields_needed, *columns) if name not in fields]:
             raise DataError(f"base station {self.name!r} has no field {missing[0]!r} in frame {self.n_frames}")
-        if self.n_frames and (late := [name for name in _COLUMNS if name in fields and name not in self._kept]):
+        late = [name for name in self._columns_of(fields) if name not in self._kept] if self.n_frames else []
+        if late:
             raise DataError(f"base station {self.name!r} has field {late[0]!r} only from frame {self.n_frames} on")
         n_new = len(fields["time_s"])
         if odd := [name for name, rows in fields.items() if len(rows) != n_new]:
@@ -254,16 +288,19 @@ class SensedFrames:
                 f"base station {self.name!r}: field {odd[0]!r} has {len(fields[odd[0]])} rows beside {n_new} instants"
             )
 
+    def _columns_of(self, fields: Mapping[str, NDArray[Any]]) -> list[str]:
+        return [name for name in _COLUMNS if name in fields and (self.is_labeled or name != _BEST_BEAM)]
+
     def _as_kept(self, fields: Mapping[str, NDArray[Any]], n_new: int) -> dict[str, NDArray[Any]]:
         piece: dict[str, NDArray[Any]] = {
-            name: fields[name].astype(dtype) for name, dtype in _COLUMNS.items() if name in fields
+            name: fields[name].astype(_COLUMNS[name]) for name in self._columns_of(fields)
         }
         # A modality without a way of its own is kept as it is recorded: a new one needs nothing here.
         for modality in self.modalities:
             keep = self._keepers.get(modality)
             rows = fields[modality] if keep is None else keep(fields[modality])
             piece[modality] = rows.astype(MODALITY_SPECS[modality].dtype, copy=False)
-        if self._keep_powers:
+        if self._keeps_powers:
             piece[_POWERS] = clockwise(fields["rf"], self._codebook_order).astype(np.float32, copy=False)
         return piece
 
@@ -278,7 +315,9 @@ class SensedFrames:
         return _rgb(images) if self.color else _luma(images)
 
     def _decibels(self, powers: NDArray[np.float32]) -> NDArray[np.float64]:
-        decibels: NDArray[np.float64] = 10 * np.log10(measured_powers(powers.astype(np.float64), self.n_frames))
+        linear = powers.astype(np.float64)
+        filled = filled_powers(linear) if self.is_labeled else measured_powers(linear, self.n_frames)
+        decibels: NDArray[np.float64] = 10 * np.log10(filled)
         return clockwise(decibels, self._codebook_order)
 
     def _relative(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -321,24 +360,6 @@ class _GrowingRows:
         rows = self._room[: self._n_rows]
         rows.flags.writeable = False
         return rows
-
-
-def measured_powers(powers: NDArray[np.float64], first_frame: int = 0) -> NDArray[np.float64]:
-    """[n, n_beams] with the weakest measured power of a sweep in the place of its beams that were not measured (NaN).
-
-    Args:
-        powers: [n, n_beams].
-        first_frame: number of the first row, for messages.
-
-    Raises:
-        DataError: a sweep without any measured beam.
-    """
-    missing = np.isnan(powers)
-    if missing.all(axis=1).any():
-        frame = first_frame + int(missing.all(axis=1).argmax())
-        raise DataError(f"no beam was measured in frame {frame}; leave this frame out")
-    weakest = np.min(powers, axis=1, keepdims=True, where=~missing, initial=np.inf)
-    return np.where(missing, weakest, powers)
 
 
 def _columns_first(scans: NDArray[np.float32]) -> NDArray[np.float32]:

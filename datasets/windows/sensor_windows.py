@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, DataError, InputWindow, Modality
+from .best_beams import powers_and_best_beams
 from .samples import Frames, Windows, gathered_inputs, in_own_order, input_shapes
-from .sensed_frames import SensedFrames, measured_powers
+from .sensed_frames import SensedFrames
+from .swept_powers import filled_powers, without_powers
 
 BlockageLabel = Literal["blocked_geometric", "blocked_labeled", "blocked_power"]
 #: Which definition of blocked is used where the caller names none: the first that the recording has.
@@ -34,7 +36,8 @@ class BlockageWindows:
             camera [n_frames, h, w] uint8 grey, rf [n_frames, n_beams] float32 in dB.
         windows: modality -> window of frames that make an input.
         end: [n] int64, row of the recording at which a window ends, t; it begins at t - n_before.
-        label: [n] int64, (23): 1 if any of the frames t + 1 to t + horizon is blocked, else 0.
+        label: [n] int64, (23): 1 if any of the frames t + 1 to t + horizon is blocked, else 0; of outage, see
+            `outage_windows`.
         blocked_now: [n] bool, whether frame t is.
         frames_to_blockage: [n] int64, frames from t to the next blocked one, 1 to horizon; 0 where the label is.
         sequence: [n] int64.
@@ -134,12 +137,39 @@ def blockage_windows(
         ConfigError: a length, horizon or stride below 1, a modality that is no sequence input, or a camera in color.
         DataError: the base station lacks a modality or the label, or there is no stretch long enough.
     """
+    check_inputs("blockage", modalities, BLOCKAGE_INPUTS)
+    chosen: str = label or next((name for name in BLOCKAGE_LABELS if name in sensed.columns), BLOCKAGE_LABELS[0])
+    return windows_before(
+        sensed,
+        modalities,
+        sensed.column(chosen),
+        length,
+        horizon,
+        max_frame_step=max_frame_step,
+        stride=stride,
+        may_be_empty=may_be_empty,
+    )
+
+
+def windows_before(
+    sensed: SensedFrames,
+    modalities: Sequence[Modality],
+    blocked: NDArray[np.bool_],
+    length: int,
+    horizon: int,
+    *,
+    max_frame_step: int = 1,
+    stride: int = 1,
+    may_be_empty: bool = False,
+) -> BlockageWindows:
+    """Every window before frames that are blocked or not [n_frames]; arguments and errors as of `blockage_windows`."""
     if length < 1 or horizon < 1:
         raise ConfigError(f"data.window and data.horizon must be at least 1, got {length} and {horizon}")
-    _check_inputs("blockage", modalities, BLOCKAGE_INPUTS)
     _check_color(sensed, modalities, color=False)
-    chosen: str = label or next((name for name in BLOCKAGE_LABELS if name in sensed.columns), BLOCKAGE_LABELS[0])
-    blocked: NDArray[np.bool_] = sensed.column(chosen)
+    if "rf" in modalities and (silent := without_powers(sensed.frames("rf"))).any():
+        raise DataError(
+            f"base station {sensed.name!r}: no beam was measured in frame {int(silent.argmax())}; leave this frame out"
+        )
     begin, stop = _stretches(sensed, max_frame_step)
     row = np.arange(sensed.n_frames)
     end = _every(stride, np.flatnonzero((row - begin >= length - 1) & (row + horizon < stop)))
@@ -182,7 +212,7 @@ class BeamWindows:
             rf [n_frames, n_beams] float32 in dB, its beams in the order of the codebook.
         windows: modality -> window of an input. A window of rf ends before now: the sweep of now holds the label.
         measured: [n_frames, n_beams] linear received power in the order of the codebook, NaN where a beam was not
-            measured.
+            measured; all NaN where the best beam is known without powers.
         end: [n] int64, row of the recording that is now.
         label: [n] int64, best beam.
         previous_beam: [n] int64, best beam of the frame before.
@@ -222,8 +252,11 @@ class BeamWindows:
 
     @property
     def powers(self) -> NDArray[np.float64]:
-        """[n, n_beams] linear received power, for scoring alone; a beam not measured as the weakest of its sweep."""
-        return measured_powers(self.measured[self.end].astype(np.float64))[:, self.numbering]
+        """[n, n_beams] linear received power, for scoring alone; a beam not measured as the weakest of its sweep.
+
+        All NaN in samples whose best beam is known without powers.
+        """
+        return filled_powers(self.measured[self.end].astype(np.float64))[:, self.numbering]
 
     @property
     def input_shapes(self) -> dict[Modality, tuple[int, ...]]:
@@ -284,23 +317,15 @@ def beam_windows(
     Raises:
         ConfigError: a modality that does not tell where the user is, a codebook that does not fit, a stride below 1, or
             a camera in grey.
-        DataError: the base station lacks a modality or its powers, no beam was measured in a frame, or every sequence
-            has one frame.
+        DataError: the base station lacks a modality or its best beams, or has one frame in every sequence.
     """
-    _check_inputs("beam", modalities, BEAM_INPUTS)
+    check_inputs("beam", modalities, BEAM_INPUTS)
     _check_color(sensed, modalities, color=True)
-    powers = sensed.powers
-    n_measured = powers.shape[1]
-    kept = n_measured if n_beams is None else n_beams
-    if n_measured and (kept < 2 or n_measured % kept):
-        raise ConfigError(f"data.n_beams = {kept} cannot be kept of {n_measured} recorded beams; divide by 1, 2, 4, 8")
-    if n_measured:
-        powers = powers[:, :: n_measured // kept]
+    powers, best = powers_and_best_beams(sensed, n_beams)
     begin, _ = _stretches(sensed, max_frame_step)
     end = _every(stride, np.flatnonzero(np.arange(sensed.n_frames) > begin))
     if len(end) == 0 and not may_be_empty:
         raise DataError(f"base station {sensed.name!r} has no two consecutive frames; record longer")
-    best = _best_beams(powers)
     return BeamWindows(
         frames={name: sensed.frames(name) for name in modalities},
         windows={name: InputWindow(name) for name in modalities},
@@ -316,7 +341,12 @@ def beam_windows(
     )
 
 
-def _check_inputs(predicted: str, modalities: Sequence[Modality], fitting: tuple[Modality, ...]) -> None:
+def check_inputs(predicted: str, modalities: Sequence[Modality], fitting: tuple[Modality, ...]) -> None:
+    """Refuse modalities that are not fitting inputs.
+
+    Raises:
+        ConfigError: naming the first of them.
+    """
     if unknown := [name for name in modalities if name not in fitting]:
         raise ConfigError(
             f"{predicted} is predicted from {', '.join(fitting)}, not from {unknown[0]}; choose among them"
@@ -349,15 +379,3 @@ def _stretches(sensed: SensedFrames, max_frame_step: int) -> tuple[NDArray[np.in
     begins = np.flatnonzero(cut)
     member = np.cumsum(cut) - 1
     return begins[member], np.append(begins[1:], len(sequence))[member]
-
-
-def _best_beams(powers: NDArray[np.float32]) -> NDArray[np.int64]:
-    """[n] strongest measured beam of each sweep, the lower one on a tie."""
-    if not powers.size:
-        return np.zeros(len(powers), dtype=np.int64)
-    measured = np.where(np.isnan(powers), np.float32(-np.inf), powers)
-    best: NDArray[np.int64] = measured.argmax(axis=1).astype(np.int64)
-    nothing = np.isneginf(measured[np.arange(len(best)), best])
-    if nothing.any():
-        raise DataError(f"no beam was measured in frame {int(nothing.argmax())}; leave this frame out")
-    return best

@@ -16,8 +16,9 @@ from ...emulator.contracts import ConfigError, DataError, InputWindow
 from ..recordings.site_geometry import HEADING, PositionAxes, along_the_array
 from .drive_bys import M_PER_DEGREE, Recording
 from .samples import Samples
-from .sensed_frames import SensedFrames, measured_powers
+from .sensed_frames import SensedFrames
 from .sensor_windows import BeamWindows
+from .swept_powers import measured_powers, without_powers
 
 
 def tracking_windows(recording: Recording, length: int) -> BeamWindows:
@@ -71,8 +72,9 @@ def _check_long_enough(
 def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1, axes: PositionAxes = "compass") -> Recording:
     """Positions and powers of one base station, drive-by after drive-by.
 
-    Beams that were not measured (NaN) count as the weakest measured beam of their sweep. Rows follow each other as
-    recorded: where a recorder dropped frames inside a drive-by, the sweep before is an older one.
+    Beams that were not measured (NaN) count as the weakest measured beam of their sweep; frames whose best beam is
+    known without powers are left out. Rows follow each other as recorded: where a recorder dropped frames inside a
+    drive-by, the sweep before is an older one.
 
     Args:
         sensed: with powers, and gps in meters east and north of the base station or in degrees.
@@ -89,9 +91,9 @@ def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1, axes: Position
     """
     if sensed.n_frames == 0:
         raise DataError(f"base station {sensed.name!r} has no frame; record longer")
-    powers = _powers(sensed)
-    positions_m = _along(axes, sensed, _positions_m(sensed))
-    sequence = sensed.column("sequence")
+    swept, powers = _powers(sensed)
+    positions_m = _along(axes, sensed, _positions_m(sensed))[swept]
+    sequence = sensed.column("sequence")[swept]
     kept = tracked_rows(sequence, min_rows)
     if not len(kept):
         _, n_rows_of = np.unique(sequence, return_counts=True)
@@ -99,7 +101,7 @@ def tracked_recording(sensed: SensedFrames, *, min_rows: int = 1, axes: Position
             f"base station {sensed.name!r} has {len(n_rows_of)} drive-bys, the longest of {n_rows_of.max()} rows, but "
             f"{min_rows} are needed; record at a higher rate or shorten data.window"
         )
-    return Recording(sensed.name, positions_m[kept], powers[kept], sequence[kept], kept)
+    return Recording(sensed.name, positions_m[kept], powers[kept], sequence[kept], swept[kept])
 
 
 def tracked_rows(sequence: NDArray[np.integer[Any]], min_rows: int = 1) -> NDArray[np.int64]:
@@ -109,10 +111,13 @@ def tracked_rows(sequence: NDArray[np.integer[Any]], min_rows: int = 1) -> NDArr
     return kept
 
 
-def _powers(sensed: SensedFrames) -> NDArray[np.float64]:
-    """[n, n_beams] linear, without NaN."""
+def _powers(sensed: SensedFrames) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """[n] rows of the frames that have powers, and [n, n_beams] these, linear, without NaN."""
+    powers = sensed.powers.astype(np.float64)
+    left_out = without_powers(powers) & sensed.is_labeled
+    swept = np.flatnonzero(~left_out).astype(np.int64)
     try:
-        return measured_powers(sensed.powers.astype(np.float64))
+        return swept, measured_powers(powers[swept])
     except DataError as error:
         raise DataError(f"base station {sensed.name!r}: {error}") from error
 

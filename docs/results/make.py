@@ -1,76 +1,88 @@
-"""Makes `docs/results.md` and its figures: tunes, compares, and checks the claims of the paper against the results.
+"""Makes `docs/results.md`: searches step sizes, runs what is missing, and judges from the scores that are kept.
 
-    make results [ARGS="--jobs 2 --only blockage"]
+    make results [ARGS="--jobs 2 --only tracking --seeds 0 1"]
 
-Every comparison is a TOML file in this folder; all share one folder of runs. Stored runs are not repeated, so an
-interrupted call can be continued. Measured samples are read from the folder `deepsense` in $SHEAFEDGE_DATA; without
-them their sections are marked as not run.
+Every regime is a comparison file in this folder. Step sizes are kept in `steps.csv` and scores in `scores.csv`, beside
+the page; runs are not, so that a call on another machine continues where any earlier one stopped. Measured samples are
+read from the folder `deepsense` in $SHEAFEDGE_DATA; without them their regimes are left as they are.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
-import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from statistics import mean, stdev
 
 from rich.console import Console
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-from claims import CLAIMS, Scores, ours_against_the_best  # noqa: E402 - a script beside its modules
-from sheafedge.scenarios.compare.comparing import run_comparison  # noqa: E402
+from claims import CLAIMS, judged  # noqa: E402 - a script beside its modules
+from controls import CONTROLS, control_rows  # noqa: E402
+from ledger import ALL, Ledger, RegimeScores, rows_of_run  # noqa: E402
+from pictures import draw_curves  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
-from sheafedge.scenarios.compare.comparison_tables import legend, result_tables  # noqa: E402
-from sheafedge.scenarios.compare.curves import curves_of  # noqa: E402
-from sheafedge.scenarios.compare.figures import draw_curves  # noqa: E402
-from sheafedge.scenarios.compare.tuning import tune, tuning_table  # noqa: E402
-from sheafedge.scenarios.report.figure_style import save_figure  # noqa: E402
+from sheafedge.scenarios.compare.execution import execute  # noqa: E402
+from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
+from sheafedge.scenarios.compare.results import groups_with_all  # noqa: E402
+from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
 from sheafedge.scenarios.tasks.task_table import TASKS  # noqa: E402
 from sheafedge.scenarios.terminal.compare_console import ComparisonLines  # noqa: E402
+from steps import ENCODER, GAIN, HEAD, Search, StepTable, at_the_edge, search_steps  # noqa: E402
+from verdicts import BETTER, WORSE, Difference, against  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
-#: Scenario -> the file that says how its step sizes are searched for, and the grid.
-TUNED: Mapping[str, tuple[str, Mapping[str, Sequence[Any]]]] = {
-    "beam_tracking": (
-        "tune_tracking",
-        {"training.encoder_step_size": (0.001, 0.003, 0.01), "training.head_step_size": (0.1, 0.3)},
-    ),
-    "drone_beam": ("tune_drones", {"training.encoder_step_size": (0.001, 0.003)}),
+SCORES, STEPS = HERE / "scores.csv", HERE / "steps.csv"
+#: Tables of before this page was made from `scores.csv`, until their regimes are run again.
+EARLIER = HERE / "earlier"
+_NETWORKS = {ENCODER: (0.001, 0.003, 0.01), HEAD: (0.1, 0.3)}
+#: Random maps are dense: a run takes ten times as long.
+_RANDOM = {
+    "random maps, gamma .1": "gamma .1",
+    "as in the paper, random maps": "as in the paper, gamma .1",
 }
-#: In the order of the page.
-COMPARISONS = (
-    "tracking",
-    "tracking_options_validation",
-    "tracking_options",
-    "tracking_scarce",
-    "tracking_mirrored",
-    "tracking_loss",
-    "blockage",
-    "drones",
-    "drones_occluded",
-    "drones_views",
-    "drones_permuted",
-    "drones_sizes",
-)
-#: Comparisons in which our method has another name.
-OURS = dict.fromkeys(("drones_permuted", "drones_sizes"), "sheaf twin, aligned (ours)")
-#: Methods of the curves on the page; more than these cannot be told apart.
-PICTURED = (
-    "local, best modality",
-    "DSGD",
-    "DMML-KD (approximation)",
-    "head averaging",
-    "centralized",
-    "Sheaf-DMFL",
-    "Sheaf-DMFL-Att",
-    "sheaf twin (ours)",
-)
+SEARCHES: Mapping[str, Search] = {
+    "measured": Search("tracking", _NETWORKS, edits={"rounds": 30, "evaluate_every": 30}, until=24, alike=_RANDOM),
+    "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8),
+    "sky": Search("drones", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8),
+}
+#: Regime, in the order of the page -> the search for its step sizes.
+REGIMES: Mapping[str, str] = {
+    "tracking": "measured",
+    "tracking_scarce": "measured",
+    "tracking_mirrored": "measured",
+    "tracking_permuted": "measured",
+    "tracking_loss": "measured",
+    "tracking_graphs": "measured",
+    "tracking_clients": "measured",
+    "tracking_samples": "measured",
+    "blockage": "street",
+    "drones": "sky",
+    "drones_occluded": "sky",
+    "drones_views": "sky",
+    "drones_permuted": "sky",
+    "drones_sizes": "sky",
+}
+NOT_RUN = "*Not run yet.*"
+#: Regime in which a setting varies -> heading of its curves.
+CURVES: Mapping[str, str] = {
+    "tracking_loss": "Lost packets",
+    "tracking_graphs": "Who is whose neighbor",
+    "tracking_clients": "Few base stations and many",
+    "tracking_samples": "Few samples and many",
+}
+CONTROLS_HEADING = """\
+## What decides
+
+For every gain that could be claimed, the arm that lacks only the thing praised. Differences with 95 % intervals;
+p values are adjusted for the groups of a row.
+
+| Regime | What is praised | Arm | Control | Difference |
+|---|---|---|---|---|"""
 CONSOLE = Console(emoji=False)
 
 
@@ -78,123 +90,261 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is missing, write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("runs/results"))
-    parser.add_argument(
-        "--only", nargs="*", default=COMPARISONS, metavar="NAME", help="run only these, keep the others"
-    )
-    parser.add_argument("--keep-stale", action="store_true", help="do not repeat runs that other code made")
+    parser.add_argument("--out", type=Path, default=Path("runs/results"), help="folder of runs")
+    parser.add_argument("--only", nargs="*", default=tuple(REGIMES), metavar="NAME", help="run only these")
+    parser.add_argument("--seeds", nargs="*", type=int, help="run only these of a regime's")
+    parser.add_argument("--keep-stale", action="store_true", help="do not repeat what other code scored")
+    parser.add_argument("--page-only", action="store_true", help="write the page from what is kept")
     options = parser.parse_args(arguments)
-    data = os.environ.get("SHEAFEDGE_DATA")
-    for name in options.only:
-        comparison = _comparison(name, data)
-        if comparison is not None:
-            CONSOLE.rule(name)
-            tuned, folder = _tuned(comparison, data, options), _folder(options.out, name)
-            with ComparisonLines(CONSOLE, keep_stale=options.keep_stale) as lines:
-                run_comparison(tuned, folder, options.jobs, lines, keep_stale=options.keep_stale)
-    write_page(options.out)
+    ledger, steps = Ledger(SCORES), StepTable(STEPS)
+    for name in () if options.page_only else options.only:
+        comparison = with_data(comparison_of(name))
+        if comparison is None:
+            CONSOLE.print(f"{name} needs measured samples; set SHEAFEDGE_DATA")
+            continue
+        CONSOLE.rule(name)
+        search = REGIMES[name]
+        tuned = with_data(arms_of_search(search))
+        assert tuned is not None, "it has the data of its regimes"
+        search_steps(search, SEARCHES[search], tuned, steps, options.out / f"tune-{search}", options)
+        _run(with_steps(comparison, steps_of(search, steps)), ledger, options)
+    for name in (name for name in options.only if name in CURVES):
+        comparison, found = comparison_of(name), _varied(name, ledger)
+        if found:
+            draw_curves(found, comparison.varied_key, list(comparison.methods), FIGURES / f"results-{name}")
+    PAGE.write_text(page(ledger, steps), encoding="utf-8")
+    CONSOLE.print(f"wrote {PAGE}")
 
 
-def _comparison(name: str, data: str | None) -> Comparison | None:
-    """A file as a value; None where it needs measured rows and there are none."""
-    comparison = validated_comparison(loaded_tables(str(HERE / f"{name}.toml")))
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def comparison_of(name: str) -> Comparison:
+    """A file of this folder as a value."""
+    return validated_comparison(loaded_tables(str(HERE / f"{name}.toml")))
+
+
+def with_data(comparison: Comparison) -> Comparison | None:
+    """The comparison with its data; None where they are not here."""
     if comparison.edits.get("data.source") != "deepsense":
         return comparison
+    data = os.environ.get("SHEAFEDGE_DATA")
     if data is None:
-        CONSOLE.print(f"{name} needs measured samples; set SHEAFEDGE_DATA")
         return None
     return comparison.edited({"set": {**comparison.edits, "data.root": str(Path(data) / "deepsense")}})
 
 
-def _tuned(comparison: Comparison, data: str | None, options: argparse.Namespace) -> Comparison:
-    """The comparison with step sizes tuned per algorithm on validation samples, if the scenario is in TUNED."""
-    if comparison.scenario not in TUNED:
-        return comparison
-    name, grid = TUNED[comparison.scenario]
-    search = _comparison(name, data)
-    assert search is not None, "the comparison itself has its data"
-    with ComparisonLines(CONSOLE, keep_stale=options.keep_stale) as lines:
-        folder, keep_stale = _folder(options.out, name), options.keep_stale
-        found = tune(search, grid, search.seeds, folder, options.jobs, lines, keep_stale=keep_stale)
-    chosen = {method: facts["chosen"] for method, facts in found["arms"].items()}
-    methods = {method: {**chosen[edits["algorithm"]], **edits} for method, edits in comparison.methods.items()}
-    return comparison.edited({"methods": methods})
+def arms_of_search(search: str) -> Comparison:
+    """The regime of a search with all arms of all regimes that it is for; those of one name are the same everywhere.
+
+    An arm is searched with the settings of the first regime that has it: some need orders of their own, or sizes.
+    """
+    base, of_search = comparison_of(SEARCHES[search].regime), SEARCHES[search].edits or {}
+    named: dict[str, Mapping[str, object]] = {}
+    methods: dict[str, Mapping[str, object]] = {}
+    for name in (name for name, own in REGIMES.items() if own == search):
+        regime = comparison_of(name)
+        there = {key: value for key, value in regime.edits.items() if base.edits.get(key) != value}
+        for arm, edits in regime.methods.items():
+            if named.setdefault(arm, edits) != edits:
+                raise SystemExit(f"arm {arm!r} of {name} has other edits elsewhere; give it another name")
+            methods.setdefault(arm, {**{key: value for key, value in there.items() if key not in of_search}, **edits})
+    return base.edited({"methods": methods, "reference": ""})
 
 
-def _folder(out: Path, name: str) -> Path:
-    """Folders of one family share their runs."""
-    folder = out / name
+def steps_of(search: str, steps: StepTable) -> dict[str, dict[str, float]]:
+    """Arm -> its step sizes."""
+    chosen = steps.chosen(search)
+    return chosen | {arm: chosen[other] for arm, other in SEARCHES[search].alike.items()}
+
+
+def with_steps(comparison: Comparison, chosen: Mapping[str, Mapping[str, float]]) -> Comparison:
+    """The comparison with the step sizes that were found for its arms."""
+    return comparison.edited({"methods": {arm: {**edits, **chosen[arm]} for arm, edits in comparison.methods.items()}})
+
+
+def _run(comparison: Comparison, ledger: Ledger, options: argparse.Namespace) -> None:
+    """Run a regime seed by seed, keeping the scores of each before the next."""
+    codes = None if options.keep_stale else [run_code()]
+    ledger.keep_only(comparison.name, comparison.methods)
+    folder = options.out / "runs"
     folder.mkdir(parents=True, exist_ok=True)
-    shared = out / "runs"
-    shared.mkdir(exist_ok=True)
-    if not (folder / "runs").exists():
-        (folder / "runs").symlink_to(shared.absolute())
-    return folder
+    for seed in comparison.seeds if options.seeds is None else options.seeds:
+        runs = planned_runs(comparison.edited({"seeds": [seed]}))
+        missing = [run for run in runs if not ledger.has(comparison.name, run.method, _text(run.value), seed, codes)]
+        if not missing:
+            continue
+        with ComparisonLines(CONSOLE, keep_stale=options.keep_stale) as lines:
+            failed = execute(missing, folder, options.jobs, lines, keep_stale=options.keep_stale)
+        for run in missing:
+            if run.name in failed:
+                CONSOLE.print(f"{run.method}, seed {seed}: {failed[run.name].sentence}", markup=False)
+            else:
+                _keep(comparison.name, run, ledger, folder)
+        ledger.write()
 
 
-def write_page(out: Path) -> None:
-    """Fill the template with what is there."""
-    found = {
-        name: json.loads(path.read_text()) for name in COMPARISONS if (path := out / name / "results.json").exists()
-    }
-    scores = {
-        name: Scores(results, TASKS[results["task"]].columns[0].key)
-        for name, results in found.items()
-        if not results["vary"]
-    }
+def _keep(regime: str, run: PlannedRun, ledger: Ledger, folder: Path) -> None:
+    summary = stored_summary(folder / run.name)
+    key = TASKS[run.scenario.task].columns[0].key
+    ledger.put(rows_of_run(regime, run.method, run.value, summary, groups_with_all(summary), key))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def page(ledger: Ledger, steps: StepTable) -> str:
+    """The template with what is kept."""
     text = (HERE / "page.md").read_text(encoding="utf-8")
 
     def filled(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         if kind == "claims":
-            return "\n".join(claim.row(scores) for claim in CLAIMS)
-        if kind == "ours":
-            return "\n".join(ours_against_the_best(scores, OURS))
-        if kind == "tuning":
-            return _tuning_text(out / name)
-        if kind == "picture":
-            return _picture(out, name)
-        return _table(found.get(name), name)
+            return "\n".join(_claim_rows(ledger))
+        if kind == "controls":
+            return _controls_text(ledger)
+        if kind == "curves":
+            return _curves_text(name, ledger)
+        if kind == "steps":
+            return "\n\n".join(_steps_text(steps, name))
+        return "\n\n".join(_tables(name, ledger))
 
-    PAGE.write_text(re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", filled, text), encoding="utf-8")
-    CONSOLE.print(f"wrote {PAGE}")
-
-
-def _table(results: Mapping[str, Any] | None, name: str) -> str:
-    if results is None:
-        return f"*Not run here (`docs/results/{name}.toml`).*"
-    tables = [table.markdown() for table in result_tables(results) if table.is_main]
-    first = {failure["arm"]: failure["sentence"] for failure in reversed(results["failures"])}  # seeds fail alike
-    failures = [f"- *{method}* cannot run: {sentence}" for method, sentence in first.items()]
-    return "\n\n".join([legend(results), *failures, *tables]).strip().replace("###", "####")
+    return re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", filled, text)
 
 
-def _tuning_text(folder: Path) -> str:
-    path = folder / "tuning.json"
-    return (
-        tuning_table(json.loads(path.read_text())).markdown().replace("###", "####") if path.exists() else "*Not run.*"
-    )
+def _claim_rows(ledger: Ledger) -> Iterator[str]:
+    """Every claim by the scores that are kept, or as it was judged before there were any."""
+    earlier = [line.split(" | ") for line in (EARLIER / "claims.md").read_text(encoding="utf-8").splitlines()]
+    for claim, (number, _, verdict, figures) in zip(CLAIMS, earlier, strict=True):
+        if ledger.of(claim.regime).arms:
+            yield judged(claim, ledger, test_per_train(claim.regime, ledger))
+        else:
+            yield " | ".join([number, claim.text, "not run", f"{verdict} (earlier)", figures])
 
 
-def _picture(out: Path, name: str) -> str:
-    """`comparison/curves-AXIS.png`, drawn again with few enough methods to tell apart, or another picture as it is."""
-    comparison, _, file = name.partition("/")
-    source, target = out / name, FIGURES / f"results-{comparison}-{file}"
-    if not source.exists():
+def _controls_text(ledger: Ledger) -> str:
+    """The section of the controls; empty until a regime was run."""
+    rows = [row for one in CONTROLS for row in control_rows(one, ledger, test_per_train(one.regime, ledger))]
+    if not rows:
         return ""
-    axis = file.removeprefix("curves-").removesuffix(".png")
-    if axis == file.removesuffix(".png"):
-        shutil.copyfile(source, target)
-    else:
-        results = json.loads((out / comparison / "results.json").read_text())
-        methods = {method: edits for method, edits in results["comparison"]["arms"].items() if method in PICTURED}
-        few = {
-            **results,
-            "entries": [entry for entry in results["entries"] if entry["arm"] in methods],
-            "comparison": {**results["comparison"], "arms": methods},
-        }
-        save_figure(draw_curves(few, curves_of(few, out / "runs"), axis), target.with_suffix(""), ("png",))
-    return f"![{name}](figures/{target.name})"
+    return "\n".join([CONTROLS_HEADING, *rows]) + "\n\n"
+
+
+def test_per_train(regime: str, ledger: Ledger) -> float:
+    """Held-out samples per training sample where seeds deal the same samples anew, else 0."""
+    measured = comparison_of(regime).edits.get("data.source") == "deepsense"
+    return ledger.of(regime, *_varied_values(regime)[:1]).test_per_train if measured else 0.0
+
+
+def _varied_values(regime: str) -> list[str]:
+    """Values of the varied field, as texts; an empty one where nothing varies."""
+    return [_text(value) for value in comparison_of(regime).varied_values]
+
+
+def _varied(regime: str, ledger: Ledger) -> dict[str, RegimeScores]:
+    """Value of the varied field -> scores, of values that have any."""
+    found = {value: ledger.of(regime, value) for value in _varied_values(regime)}
+    return {value: scores for value, scores in found.items() if scores.arms}
+
+
+def _curves_text(regime: str, ledger: Ledger) -> str:
+    """Heading, a row per arm over the values of a setting, and the picture; empty where nothing was run."""
+    comparison, found = comparison_of(regime), _varied(regime, ledger)
+    if not found:
+        earlier = _earlier(regime)
+        return "" if earlier == NOT_RUN else f"### {CURVES[regime]}\n\n{earlier}\n\n"
+    seeds = sorted({seed for scores in found.values() for arm in scores.arms for seed in scores.values(arm, ALL)})
+    codes = sorted({code for scores in found.values() for code in scores.codes})
+    rows = [
+        (
+            f"Scores over all clients; `{comparison.varied_key}` in the columns; seeds"
+            f" {', '.join(map(str, seeds))}; code {', '.join(code[:8] for code in codes)}."
+        ),
+        "",
+        "| arm | " + " | ".join(found) + " |",
+        "|---" * (1 + len(found)) + "|",
+        *(
+            f"| {arm} | {' | '.join(_spread(scores, arm, ALL) for scores in found.values())} |"
+            for arm in comparison.methods
+        ),
+        "",
+        f"![{CURVES[regime]}: scores against the setting and against costs](figures/results-{regime}.png)",
+    ]
+    return f"### {CURVES[regime]}\n\n" + "\n".join(rows) + "\n\n"
+
+
+def _tables(regime: str, ledger: Ledger) -> Iterator[str]:
+    comparison = comparison_of(regime)
+    scores = ledger.of(regime)
+    if not scores.arms:
+        yield _earlier(regime)
+        return
+    seeds = sorted({seed for arm in scores.arms for seed in scores.values(arm, ALL)})
+    yield (
+        f"Seeds {', '.join(map(str, seeds))}; differences to *{comparison.reference}*; code"
+        f" {', '.join(code[:8] for code in scores.codes)}."
+    )
+    yield "\n".join(_table(scores, comparison, test_per_train(regime, ledger)))
+
+
+def _earlier(name: str) -> str:
+    """A table of before; a sentence where there was none."""
+    path = EARLIER / f"{name}.md"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else NOT_RUN
+
+
+def _table(scores: RegimeScores, comparison: Comparison, ratio: float) -> Iterator[str]:
+    """A row per arm: means and standard deviations, difference over all clients, and what a run costs."""
+    found = against(scores, comparison.reference, ratio) if comparison.reference in scores.arms else {}
+    heads = ["arm", "n", *scores.groups, f"less {comparison.reference}", "p (Holm)", "", "MB", "simulated s"]
+    yield "| " + " | ".join(heads) + " |"
+    yield "|---" * len(heads) + "|"
+    for arm in (arm for arm in comparison.methods if arm in scores.arms):
+        cells = [_spread(scores, arm, group) for group in scores.groups]
+        costs = scores.costs(arm)
+        said = _said(found.get((arm, ALL)))
+        n = len(scores.values(arm, ALL))
+        yield (
+            "| "
+            + " | ".join([arm, str(n), *cells, *said, f"{costs['megabytes']:.0f}", f"{costs['virtual_s']:.1f}"])
+            + " |"
+        )
+
+
+def _spread(scores: RegimeScores, arm: str, group: str) -> str:
+    values = list(scores.values(arm, group).values())
+    if not values:
+        return "-"
+    spread = f"±{stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{mean(values):.3f}{spread}".replace("0.", ".")
+
+
+def _said(one: Difference | None) -> tuple[str, str, str]:
+    if one is None:
+        return "", "", ""
+    p = "-" if one.p_holm is None else ("<.001" if one.p_holm < 0.001 else f"{one.p_holm:.3f}".replace("0.", ".", 1))
+    return str(one), p, f"**{one.word}**" if one.word in (BETTER, WORSE) else one.word
+
+
+def _steps_text(steps: StepTable, search: str) -> Iterator[str]:
+    found = steps.of(search)
+    if not found:
+        yield _earlier(f"steps-{search}")
+        return
+    seeds = ", ".join(map(str, SEARCHES[search].seeds))
+    edits = ", ".join(f"{key} = {value}" for key, value in (SEARCHES[search].edits or {}).items())
+    edges = ", ".join(at_the_edge(found)) or "none"
+    alike = "".join(f" *{arm}* has those of *{other}*." for arm, other in SEARCHES[search].alike.items())
+    yield (
+        f"Validation samples of seed {seeds}, {edits}; all that was tried is in `docs/results/steps.csv`. A grid is"
+        f" widened where its edge is better than the rest by more than {GAIN:g}. At an edge of what was tried:"
+        f" {edges}.{alike}"
+    )
+    yield steps.markdown(search)
 
 
 if __name__ == "__main__":

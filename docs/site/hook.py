@@ -17,8 +17,13 @@ sys.path.insert(0, str(Path(__file__).parent))  # MkDocs loads this file by itse
 import reference_pages
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Pages of the repository's root -> their place in the site.
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+#: Pages outside of `docs/` -> their place in the site.
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "examples/clients/README.md": "clients.md",
+}
 #: Files that pages link to, outside of `docs/`, lie in this folder of the site.
 REPOSITORY = "repository"
 _IMPORTABLE = tempfile.TemporaryDirectory(prefix="sheafedge-docs-")  # removed when the process ends
@@ -42,7 +47,10 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, *, config: Any) -> Files:
     """Add pages of the root, pages made from the code, and files that pages link to."""
-    texts = {place: site_links((ROOT / name).read_text(encoding="utf-8"), "") for name, place in PAGES.items()}
+    texts = {
+        place: site_links((ROOT / name).read_text(encoding="utf-8"), Path(name).parent.as_posix())
+        for name, place in PAGES.items()
+    }
     texts["changelog.md"] = f"{_FOUND_LAST}{texts['changelog.md']}"
     texts.update(reference_pages.pages())
     for place, text in texts.items():

@@ -22,6 +22,8 @@ _RANGES = {
     "target_bler": (0.001, 0.5),
     "needed_bps": (0.0, 1e12),
 }
+#: Where `outage_below_db` searches, and how closely.
+_OUTAGE_BETWEEN_DB, _OUTAGE_STEP_DB = (-100.0, 100.0), 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,15 @@ class AccessLink:
     def in_outage(self, rate_bps: Any) -> Any:
         """[...] bool, whether a rate is 0 or less than is needed."""
         return (np.asarray(rate_bps) <= 0.0) | (np.asarray(rate_bps) < self.needed_bps)
+
+    @property
+    def outage_below_db(self) -> float:
+        """SNR below which a user is in outage, to a thousandth of a dB; rates never fall with the SNR."""
+        low, high = _OUTAGE_BETWEEN_DB
+        while high - low > _OUTAGE_STEP_DB:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.in_outage(self.rate_bps(middle)) else (low, middle)
+        return high
 
     def _block_rates(self) -> BlockRates:
         n_symbols = self.bandwidth_hz * self.slot_s * (1.0 - self.overhead_share)

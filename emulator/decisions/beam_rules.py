@@ -1,194 +1,180 @@
-"""A user on one of many beams: keep one, sweep when it has become weak, or take the beam that a model answers.
+"""Users on beams that are searched for: again and again, and after a loss of power.
 
-Time is continuous; powers change at frames. While a sweep goes on nothing is sent, and what it finds is as old as its
-beginning.
+Powers change at frames, time between them is continuous. While beams are measured nothing is sent, and what is found
+serves once it has been reported and indicated; if that is in a later frame, from the beginning of the next one on. Many
+triggers are played side by side.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..radio.waves import Array
-from ..ranges import check_ranges
-from .access_link import AccessLink
+from .beam_measurement import BeamMeasurement
+from .beam_searches import Procedure, Search
+from .beam_signals import BeamSignals
 from .service import Service
 
-NEVER = float("inf")
-_RANGES = {
-    "drop_db": (0.0, 60.0),
-    "report_s": (0.0, 10.0),
-    "resweep_s": (0.001, 1e6),
-    "beam_s": (0.0, 0.1),
-    "candidates": (1, 64),
-}
+Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class BeamRule:
-    """Rule by which a base station finds the beam of its user.
+class Trigger(NamedTuple):
+    """When a rule searches.
 
     Attributes:
-        drop_db: a beam that has lost so much since the last sweep is given up, ...
-        report_s: ... once that has been reported.
-        resweep_s: sweep again after so long anyway: a beam that does not get weaker may still not be the best.
-        beam_s: duration of a sweep per beam that it tries.
-        candidates: 1 takes the model's first beam; more sweeps so many of its first beams, and takes the best of them.
-
-    Raises:
-        ConfigError: a value is impossible.
-
-    Source: 64 beams take a half frame of 5 ms, and the next may be 20 ms away, 3GPP TS 38.213, clause 4.1.
+        period_s: at the first frame so long after the last search; infinite: the first search is the last.
+        drop_db: the recovery is made when the beam in use has lost so much since the last recovery, or since it was
+            strongest after it; infinite: never.
     """
 
-    drop_db: float = 3.0
-    report_s: float = 0.02
-    resweep_s: float = 1.0
-    beam_s: float = 0.005 / 64
-    candidates: int = 1
+    period_s: float
+    drop_db: float = np.inf
 
-    def __post_init__(self) -> None:
-        check_ranges("decision.beams", self, _RANGES)
+    def figures(self) -> dict[str, float | None]:
+        """Settings for summaries; None: never."""
+        return {name: value if np.isfinite(value) else None for name, value in self._asdict().items()}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BeamSignals:
-    """Signals of every beam at a user over n frames.
+class BeamService(NamedTuple):
+    """Sums of [n_users, n_triggers] services, see `Service`."""
 
-    Attributes:
-        frame_s: time from a frame to the next.
-        snr_db: [n, n_beams] from each frame until the next.
-        rate_bps: [n, n_beams] that they carry.
-        outage: [n, n_beams] bool, less than the user needs.
-    """
+    duration_s: Array
+    outage_s: Array
+    interrupted_s: Array
+    bits: Array
+    lost_db_s: Array
+    n_actions: Array
 
-    frame_s: float
-    snr_db: Array
-    rate_bps: Array
-    outage: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, snr_db: Array, frame_s: float, link: AccessLink) -> BeamSignals:
-        """Signals as a link turns them into rates."""
-        rate_bps = link.rate_bps(snr_db)
-        return cls(frame_s, snr_db, rate_bps, link.in_outage(rate_bps))
-
-    @property
-    def n_frames(self) -> int:
-        """Frames of the stretch."""
-        return len(self.snr_db)
-
-    @property
-    def n_beams(self) -> int:
-        """Number of beams of the codebook."""
-        return int(self.snr_db.shape[1])
+    def services(self, users: slice = slice(None)) -> list[Service]:
+        """Service of some users together under every trigger."""
+        totals = [values[users].sum(axis=0) for values in self]
+        return [
+            Service(duration_s, outage_s, interrupted_s, bits, lost_db_s, n_actions=round(n_actions))
+            for duration_s, outage_s, interrupted_s, bits, lost_db_s, n_actions in np.stack(totals, axis=1).tolist()
+        ]
 
 
-def keep(signals: BeamSignals, beam: int) -> Service:
-    """Service on one beam, never changed."""
-    return _follow(signals, np.full(signals.n_frames, beam))
-
-
-def best(signals: BeamSignals) -> Service:
-    """Service on the strongest beam of every frame, known from its first instant on without a sweep."""
-    return _follow(signals, signals.snr_db.argmax(axis=1))
-
-
-def react(signals: BeamSignals, rule: BeamRule) -> Service:
-    """Service of a rule that sweeps all beams at the start, after a drop of power, and after `resweep_s` anyway."""
-    user = _BeamUser(signals)
-    all_beams = np.arange(signals.n_beams)
-    # Swept an infinite time ago: the first sweep is due at once.
-    found_db, weak_since_s, swept_s = 0.0, NEVER, -NEVER
-    for frame in range(signals.n_frames):
-        end_s = (frame + 1) * signals.frame_s
-        while user.now_s < end_s:
-            now_s = user.now_s
-            # Against what the last sweep found, because the rule does not know what other beams would give.
-            is_weak = signals.snr_db[frame, user.beam] < found_db - rule.drop_db
-            weak_since_s = min(weak_since_s, now_s) if is_weak else NEVER
-            # whichever comes first: the drop has been reported, or the last sweep is too old
-            due_s = min(weak_since_s + rule.report_s, swept_s + rule.resweep_s)
-            if due_s > now_s:
-                user.serve(min(end_s, due_s), frame)
-                continue
-            user.sweep(all_beams, rule.beam_s, frame)
-            found_db, weak_since_s, swept_s = float(signals.snr_db[frame, user.beam]), NEVER, now_s
-    return user.service
-
-
-def follow_answers(
-    signals: BeamSignals, rule: BeamRule, ranking: NDArray[np.int64], arrival_s: Array, first_beam: int
-) -> Service:
-    """Service on the beams that a model answers, from the arrival of each answer on.
+def play(
+    signals: BeamSignals,
+    measurement: BeamMeasurement,
+    procedure: Procedure,
+    triggers: Sequence[Trigger],
+    first_beam: NDArray[np.int64],
+    inputs_s: Array | None = None,
+) -> BeamService:
+    """Service of every user under every trigger.
 
     Args:
         signals: signals of all beams.
-        rule: rule with the number of its first beams that are tried.
-        ranking: [n, k] beams of the answer about each frame, best guess first.
-        arrival_s: [n] when the answer arrives; infinite where there was none.
-        first_beam: beam until the first answer arrives.
+        measurement: how a loss is noticed.
+        procedure: searches of the rule.
+        triggers: when they are made.
+        first_beam: [n_users] beam before the first search.
+        inputs_s: [n_users] airtime per frame of what the rule must measure before it can search; None: nothing.
     """
-    user = _BeamUser(signals, first_beam)
-    answered = np.flatnonzero(np.isfinite(arrival_s))
-    # in the order in which they arrive
-    answers = iter(sorted(zip(arrival_s[answered].tolist(), answered.tolist(), strict=True)))
-    answer_s, about = next(answers, (NEVER, -1))
+    users = _Users(signals, len(triggers), first_beam)
+    every, drop_db = _frames_between(signals, triggers), np.array([one.drop_db for one in triggers])
+    since = np.full(users.beam.shape, np.inf)  # frames
     for frame in range(signals.n_frames):
-        end_s = (frame + 1) * signals.frame_s
-        while user.now_s < end_s:
-            if answer_s > user.now_s:
-                user.serve(min(end_s, answer_s), frame)
-                continue
-            # one candidate is trusted; several are swept, which costs time but finds the best of them
-            tried = ranking[about, : rule.candidates]
-            if len(tried) == 1:
-                user.beam = int(tried[0])
-            else:
-                user.sweep(tried, rule.beam_s, frame)
-            answer_s, about = next(answers, (NEVER, -1))
-    return user.service
+        users.begin(frame)
+        if inputs_s is not None:
+            users.occupy(inputs_s[:, None])
+        usual = procedure.recovery if procedure.swept_first and frame == 0 else procedure.usual
+        resets = usual is procedure.recovery
+        at_s = usual.at_s[:, frame, None]
+        due = (since >= every) & np.isfinite(at_s)
+        early = due & (at_s <= measurement.notice_s)
+        users.search(usual, early, at_s, resets=resets)
+        weak = users.has_lost(drop_db)
+        users.search(procedure.recovery, weak, np.maximum(measurement.notice_s, users.now_s), resets=True)
+        users.search(usual, due & ~early, at_s, resets=resets)
+        users.end()
+        since = np.where(due | weak, 1.0, since + 1.0)
+    return users.played
 
 
-class _BeamUser:
-    """A user that is played: the beam that serves it, and its service so far."""
+def _frames_between(signals: BeamSignals, triggers: Sequence[Trigger]) -> Array:
+    """[n_triggers] frames from a search to the next, 1 at least."""
+    return np.maximum(np.rint(np.array([one.period_s for one in triggers]) / signals.frame_s), 1.0)
 
-    def __init__(self, signals: BeamSignals, beam: int = 0) -> None:
-        self.service = Service()
-        self.now_s, self.beam = 0.0, beam
+
+class _Users:
+    """Users that are played, each under every trigger: beams in use, and services so far."""
+
+    def __init__(self, signals: BeamSignals, n_triggers: int, first_beam: NDArray[np.int64]) -> None:
+        shape = (signals.n_users, n_triggers)
+        self.beam = np.repeat(first_beam[:, None], n_triggers, axis=1)
+        self.played = BeamService(*(np.zeros(shape) for _ in BeamService._fields))
         self._signals = signals
-        self._best_db = signals.snr_db.max(axis=1)
+        self._level_db = np.full(shape, -np.inf)
+        self._side = np.ones(shape, dtype=np.int64)
+        self._user = np.arange(signals.n_users)[:, None]
 
-    def serve(self, until_s: float, frame: int) -> None:
-        """Stay on the beam until then, at most to the end of the frame."""
-        signals, beam = self._signals, self.beam
-        self.service.served(
-            until_s - self.now_s,
-            float(signals.rate_bps[frame, beam]),
-            outage=bool(signals.outage[frame, beam]),
-            lost_db=float(self._best_db[frame] - signals.snr_db[frame, beam]),
-        )
-        self.now_s = until_s
+    def begin(self, frame: int) -> None:
+        """The next frame, in which whoever has left is not served."""
+        self._frame = frame
+        self._length_s = np.where(frame < self._signals.length, self._signals.frame_s, 0.0)[:, None]
+        self.now_s = np.zeros(self.beam.shape)
+        self.played.duration_s[:] += self._length_s
+        self._use(self.beam)
 
-    def sweep(self, beams: NDArray[np.int64], beam_s: float, frame: int) -> None:
-        """Try beams, and take the strongest; the end of the recording cuts the last sweep."""
-        end_s = min(self.now_s + len(beams) * beam_s, self._signals.n_frames * self._signals.frame_s)
-        self.service.n_actions += 1
-        self.service.interrupted(end_s - self.now_s)
-        self.now_s = end_s
-        # Powers at the beginning of the sweep: what it finds is as old as that.
-        self.beam = int(beams[self._signals.snr_db[frame, beams].argmax()])
+    def end(self) -> None:
+        """Serve the rest of the frame."""
+        self._serve(self._length_s)
+        self._level_db = np.maximum(self._level_db, self._snr_db)
 
+    def has_lost(self, drop_db: Array) -> Flags:
+        """Whether the beam in use has lost so much since it was strongest, and the user is there."""
+        return np.asarray((self._snr_db < self._level_db - drop_db) & (self.now_s < self._length_s))
 
-def _follow(signals: BeamSignals, beam: NDArray[np.int64]) -> Service:
-    frame = np.arange(signals.n_frames)
-    rate_bps, outage = signals.rate_bps[frame, beam], signals.outage[frame, beam]
-    lost_db = signals.snr_db.max(axis=1) - signals.snr_db[frame, beam]
-    return Service(
-        duration_s=signals.n_frames * signals.frame_s,
-        outage_s=float(np.count_nonzero(outage)) * signals.frame_s,
-        bits=float(rate_bps.sum()) * signals.frame_s,
-        lost_db_s=float(lost_db.sum()) * signals.frame_s,
-    )
+    def search(self, search: Search, where: Flags, at_s: Array, *, resets: bool) -> None:
+        """Make a search, and take the beam that it finds; losses count from there on if it resets them."""
+        where = where & (at_s < self._length_s)
+        if not where.any():
+            return
+        self._serve(np.where(where, at_s, self.now_s))
+        ready_s = np.where(where, np.maximum(self.now_s, at_s) + search.cost.ready_s, 0.0)
+        found = self._neighbor(search, where) if search.n_neighbors else search.beam[:, self._frame, None]
+        n_searches = where * search.n_per_frame[self._frame]
+        self.occupy(n_searches * search.cost.airtime_s)
+        if search.cost.airtime_s > 0.0:
+            self.played.n_actions[:] += n_searches
+        self._serve(ready_s)
+        self._use(np.where(where, found, self.beam))
+        if resets:
+            self._level_db = np.where(where, self._snr_db, self._level_db)
+
+    def occupy(self, airtime_s: Array) -> None:
+        """Send nothing for so long, at most to the end of the frame."""
+        seconds = np.minimum(airtime_s, self._length_s - self.now_s)
+        self.played.outage_s[:] += seconds
+        self.played.interrupted_s[:] += seconds
+        self.now_s = self.now_s + seconds
+
+    def _neighbor(self, search: Search, where: Flags) -> NDArray[np.int64]:
+        """Strongest of the beam in use and those beside it."""
+        reach, one_more = divmod(search.n_neighbors - 1, 2)
+        steps = np.arange(-reach, reach + one_more + 1) * self._side[:, :, None]
+        tried = np.clip(self.beam[:, :, None] + steps, 0, self._signals.n_beams - 1)
+        strongest = self._signals.snr_db[self._user[:, :, None], self._frame, tried].argmax(axis=2)
+        found = np.take_along_axis(tried, strongest[:, :, None], axis=2)[:, :, 0]
+        moved = np.sign(found - self.beam)
+        self._side = np.where(where, np.where(moved == 0, -self._side, moved), self._side)
+        return np.asarray(found, dtype=np.int64)
+
+    def _serve(self, until_s: Array) -> None:
+        """Stay on the beams until then, at most to the end of the frame."""
+        seconds = np.maximum(np.minimum(until_s, self._length_s) - self.now_s, 0.0)
+        self.played.lost_db_s[:] += seconds * self._here[..., 1]
+        self.played.bits[:] += seconds * self._here[..., 2]
+        self.played.outage_s[:] += seconds * self._here[..., 3]
+        self.now_s = self.now_s + seconds
+
+    def _use(self, beam: NDArray[np.int64]) -> None:
+        self.beam = beam
+        self._here = self._signals.of_beams[self._user, self._frame, beam]
+        self._snr_db = self._here[..., 0]

@@ -101,6 +101,18 @@ class A3Event(NamedTuple):
     time_to_trigger_s: float
 
 
+class PlannedMoves(NamedTuple):
+    """What plans say at every reading, while the user is in its own cell (row 0) or in the other (row 1).
+
+    Attributes:
+        go: [2, n_events, m] bool, whether to hand the user over now, whatever its event says.
+        held: [2, n_events, m] bool, whether the event is not to do it.
+    """
+
+    go: NDArray[np.bool_]
+    held: NDArray[np.bool_]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MeasuredUser:
     """A user and what the rule knows of its cells.
@@ -110,12 +122,14 @@ class MeasuredUser:
         known_s: [m] instants at which readings arrive, the same for all users that are played together.
         readings_db: [2, m] of both cells.
         prepared: [m] bool, whether the other cell is prepared for the user, while it is in its own.
+        planned: plans beside the events, one for each; None: events alone decide.
     """
 
     cells: TwoCells
     known_s: Array
     readings_db: Array
     prepared: NDArray[np.bool_]
+    planned: PlannedMoves | None = None
 
 
 def hand_over(
@@ -148,6 +162,11 @@ class _Played:
         self._better_db = _stacked([user.readings_db[1] - user.readings_db[0] for user in users], np.nan)
         self._prepared = _stacked([user.prepared for user in users], fill=False)
         self._serving_db = [_stacked([_true_db(user, cell) for user in users], NEVER) for cell in (0, 1)]
+        # [m, 2, n_users, n_events]: one reading after the other
+        plans = [user.planned for user in users if user.planned is not None]
+        assert len(plans) in (0, len(users)), "users that are played together have all of them plans, or none"
+        self._planned_go = _by_reading([plan.go for plan in plans], len(self._better_db[0])) if plans else None
+        self._planned_held = _by_reading([plan.held for plan in plans], len(self._better_db[0])) if plans else None
         shape = (len(users), len(events))
         self._cell = np.zeros(shape, dtype=np.int64)
         self._since_s = np.full(shape, NEVER)
@@ -163,9 +182,13 @@ class _Played:
         self._n_own += own
         self._n_prepared += own & prepared
         better = is_free & np.where(is_home, better_db > self._away_db, -better_db > self._back_db)
+        if self._planned_held is not None:
+            better &= ~np.where(is_home, *self._planned_held[step])
         # in a new cell the time to trigger begins anew
         self._since_s = np.where(better, np.minimum(self._since_s, now_s), NEVER)
         due = better & (now_s - self._since_s >= self._trigger_s - SAME_S)
+        if self._planned_go is not None:
+            due |= is_free & np.where(is_home, *self._planned_go[step])
         if due.any():
             ready = np.where(is_home, prepared, way_back_prepared)
             serving_db = np.where(is_home, self._serving_db[0][:, step, None], self._serving_db[1][:, step, None])
@@ -240,6 +263,14 @@ class _Integrals:
         whole = np.minimum(frames.astype(np.int64), self._last[user])
         before = sums[user, cell, whole]
         return np.asarray(before + (frames - whole) * (sums[user, cell, whole + 1] - before))
+
+
+def _by_reading(rows: Sequence[NDArray[np.bool_]], n_readings: int) -> NDArray[np.bool_]:
+    """[2, n_events, m] of every user -> [n_readings, 2, n_users, n_events]; false after the end of a user."""
+    found = np.zeros((n_readings, 2, len(rows), rows[0].shape[1]), dtype=np.bool_)
+    for user, row in enumerate(rows):
+        found[: row.shape[2], :, user] = np.moveaxis(row, 2, 0)
+    return found
 
 
 def _true_db(user: MeasuredUser, cell: int) -> Array:

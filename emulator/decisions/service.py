@@ -68,6 +68,11 @@ class Service:
         return self.bits / self.duration_s
 
     @property
+    def interrupted_share(self) -> float:
+        """Share of the time in which nothing was sent because of a handover, or because beams were measured."""
+        return self.interrupted_s / self.duration_s
+
+    @property
     def lost_db(self) -> float:
         """Mean over the time in which something was sent."""
         sent_s = self.duration_s - self.interrupted_s

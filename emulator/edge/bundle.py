@@ -4,6 +4,7 @@
     model.onnx      from physical units to logits
     samples.npz     input_NAME [rows, ...] per input, logits [rows, n_outputs]: what must come out on every device
     README.md       the model card, for people
+    manifest.sig    signature of manifest.json, where somebody has signed it, see signatures.py
 
 Files beside these, such as the scenario of the run, are listed in the manifest like all others.
 """
@@ -24,11 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..whole_file import replacing, sync
-from .bundle_files import MANIFEST_FILE, MODEL_FILE, REQUIRED_FILES, SAMPLES_FILE, read_bundle, shown_error
+from .bundle_files import (
+    MANIFEST_FILE,
+    MODEL_FILE,
+    REQUIRED_FILES,
+    SAMPLES_FILE,
+    SIGNATURE_FILE,
+    read_bundle,
+    shown_error,
+)
 from .bundle_trial import BundleTrial
 from .golden_samples import read_golden_file
 from .manifest import BundleError, Manifest
 from .onnx_session import LONGEST_RUN_S, OnnxSession
+from .signatures import SigningKey, TrustedKey
 
 # The earliest time that an entry of a ZIP archive can have.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the same bundle gives the same archive, whenever it is packed
@@ -41,7 +51,7 @@ class Bundle:
     Attributes:
         path: path of the folder or the archive.
         manifest: description of the model.
-        content: name -> bytes of every file but the manifest.
+        content: name -> bytes of every file but the manifest, its signature included.
         session: the loaded model.
         samples: input -> [rows, ...] samples whose answers the bundle promises.
         golden_error: largest difference of the model's logits here to the promised ones.
@@ -66,7 +76,10 @@ class Bundle:
     def __repr__(self) -> str:
         said = self.manifest
         inputs = ", ".join(f"{one.modality} {list(one.shape)}" for one in said.inputs)
-        return f"Bundle({said.name}: {inputs} -> {len(said.output.labels)} labels, {said.precision})"
+        answers = f"{len(said.output.labels)} labels"
+        if (forecast := said.output.forecast) is not None:
+            answers = f"{', '.join(forecast.series)} to {forecast.ahead_s[-1]:g} s ahead"
+        return f"Bundle({said.name}: {inputs} -> {answers}, {said.precision})"
 
 
 def load_bundle(
@@ -75,6 +88,7 @@ def load_bundle(
     cuda: bool = False,
     threads: int = 1,
     trial: BundleTrial | None = BundleTrial(),  # noqa: B008 - frozen
+    trusted: TrustedKey | None = None,
 ) -> Bundle:
     """Bundle from a folder or archive, after every hash and the answers to its own samples were checked.
 
@@ -84,9 +98,11 @@ def load_bundle(
         threads: threads of the model on a CPU.
         trial: limits of the process in which the bundle is loaded and answers first, on a CPU; None: there is no such
             process, because this program has just made the bundle itself.
+        trusted: key that must have signed the bundle; None: signatures are not looked at.
 
     Raises:
-        BundleError: it is incomplete, changed, no bundle, or its model does not answer here as it should.
+        BundleError: it is incomplete, changed, no bundle, not signed by the trusted key, or its model does not answer
+            here as it should.
         LoadStoppedError: the trial was told to stop.
 
     Examples:
@@ -97,7 +113,7 @@ def load_bundle(
         True
     """
     path = Path(path)
-    manifest, content = read_bundle(path)
+    manifest, content = read_bundle(path, trusted)
     if trial is not None:
         trial.run(path, manifest)
     try:
@@ -109,13 +125,16 @@ def load_bundle(
     return Bundle(path, manifest, content, session, samples, error)
 
 
-def write_bundle(folder: Path, manifest: Manifest, content: Mapping[str, bytes]) -> Manifest:
+def write_bundle(
+    folder: Path, manifest: Manifest, content: Mapping[str, bytes], signing: SigningKey | None = None
+) -> Manifest:
     """Write a bundle into a new folder, all or nothing.
 
     Args:
         folder: must not be there yet.
         manifest: without facts about files, which are added here.
         content: name -> bytes, at least those of `REQUIRED_FILES`.
+        signing: key that signs it; None: it is not signed.
 
     Raises:
         BundleError: the folder is there already, a file is missing, or it cannot be written.
@@ -125,11 +144,13 @@ def write_bundle(folder: Path, manifest: Manifest, content: Mapping[str, bytes])
     if folder.exists():
         raise BundleError(f"bundle {folder} is there already; give another folder or remove it")
     whole = manifest.with_files(content)
+    written = whole.as_json().encode()
+    signature = {} if signing is None else {SIGNATURE_FILE: signing.sign(written)}
     # written under a hidden name and renamed when whole: a device never sees half a bundle
     partial = folder.with_name(f".partial-{uuid4().hex[:12]}-{folder.name}")
     try:
         partial.mkdir(parents=True)
-        for name, data in {**content, MANIFEST_FILE: whole.as_json().encode()}.items():
+        for name, data in {**content, **signature, MANIFEST_FILE: written}.items():
             (partial / name).write_bytes(data)
             # Before the rename, or a power failure could leave a folder of the right name with incomplete files.
             sync(partial / name)

@@ -20,8 +20,11 @@ from typing import BinaryIO, Protocol
 
 from .manifest import MOST_BYTES, BundleError, Manifest
 from .manifest_reader import MOST_MANIFEST_BYTES, read_manifest
+from .signatures import SIGNATURE_BYTES, TrustedKey
 
 MANIFEST_FILE, MODEL_FILE, SAMPLES_FILE, CARD_FILE = "manifest.json", "model.onnx", "samples.npz", "README.md"
+#: Signature of the manifest; a bundle may have one, see `signatures`.
+SIGNATURE_FILE = "manifest.sig"
 REQUIRED_FILES = (MODEL_FILE, SAMPLES_FILE, CARD_FILE)
 
 #: Of a folder, with the hidden ones, and of an archive's list of contents, which zipfile reads in one piece.
@@ -129,11 +132,12 @@ class _BoundedReads:
         return data
 
 
-def read_bundle(path: Path) -> tuple[Manifest, dict[str, bytes]]:
-    """Manifest and files of a bundle whose hashes fit; the model is not loaded.
+def read_bundle(path: Path, trusted: TrustedKey | None = None) -> tuple[Manifest, dict[str, bytes]]:
+    """Manifest and files of a bundle whose hashes fit, with its signature where it has one; the model is not loaded.
 
     Args:
         path: path of the folder, or of the `.zip`; it may be a symbolic link, the files of a folder may not.
+        trusted: key that must have signed it; None: signatures are not looked at.
 
     Raises:
         BundleError: it is incomplete, changed or no bundle.
@@ -142,9 +146,9 @@ def read_bundle(path: Path) -> tuple[Manifest, dict[str, bytes]]:
         raise BundleError(f"no bundle at {path}; give a folder or a .zip that sheafedge export made")
     try:
         if path.is_dir():
-            return _checked(FolderFiles(path))
+            return _checked(FolderFiles(path), trusted)
         with _opened(path, path.name, _FLAGS) as (stream, _):
-            return _checked(ArchiveFiles(stream))
+            return _checked(ArchiveFiles(stream), trusted)
     # Sentences of our own need only the path; errors of libraries get the general one.
     except BundleError as error:
         raise BundleError(f"bundle {path}: {error}") from None
@@ -179,19 +183,24 @@ def _check_size(name: str, found: int, most_bytes: int) -> None:
         raise BundleError(f"{name} has {found} bytes, more than the {most_bytes} that it may have; copy it again")
 
 
-def _checked(files: BundleSource) -> tuple[Manifest, dict[str, bytes]]:
+def _checked(files: BundleSource, trusted: TrustedKey | None) -> tuple[Manifest, dict[str, bytes]]:
     if MANIFEST_FILE not in files.names:
         raise BundleError(f"there is no {MANIFEST_FILE}; give a folder or a .zip that sheafedge export made")
-    manifest = read_manifest(files.read(MANIFEST_FILE, MOST_MANIFEST_BYTES))
+    written = files.read(MANIFEST_FILE, MOST_MANIFEST_BYTES)
+    signature = files.read(SIGNATURE_FILE, SIGNATURE_BYTES) if SIGNATURE_FILE in files.names else None
+    if trusted is not None:  # before anything of the manifest is believed
+        trusted.check(written, signature)
+    manifest = read_manifest(written)
     wanted = {*manifest.files, *REQUIRED_FILES, MANIFEST_FILE}
     if missing := sorted(wanted - files.names):
         raise BundleError(f"it is incomplete: {missing[0]} is missing; copy it again")
     # Every file must be covered by a hash, or a changed one could be added unseen.
-    if unknown := sorted(files.names - set(manifest.files) - {MANIFEST_FILE}):
+    if unknown := sorted(files.names - set(manifest.files) - {MANIFEST_FILE, SIGNATURE_FILE}):
         raise BundleError(f"it holds {unknown[0][:80]!r}, of which its manifest knows nothing; export it again")
     if (total := sum(facts.bytes for facts in manifest.files.values())) > MOST_BYTES:
         raise BundleError(f"its files would have {total} bytes, more than the {MOST_BYTES} that a bundle may have")
-    return manifest, {name: _whole(name, manifest, files) for name in manifest.files}
+    content = {name: _whole(name, manifest, files) for name in manifest.files}
+    return manifest, content if signature is None else {**content, SIGNATURE_FILE: signature}
 
 
 def _whole(name: str, manifest: Manifest, files: BundleSource) -> bytes:

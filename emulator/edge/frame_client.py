@@ -7,6 +7,7 @@ with FrameClient("tcp://127.0.0.1:5570") as client:
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -14,12 +15,12 @@ from typing import Any, Self
 import zmq
 from numpy.typing import NDArray
 
-from ..contracts import Modality
+from ..contracts import ConfigError, Modality
 from ..network.transport.curve_keys import CurveKeys, check_address, use_keys
 from ..network.transport.errors import TransportError, WireError
 from ..network.transport.packets import Packet, pack_packet, unpack_packet
 from ..network.transport.sockets import open_socket, send_frames
-from .frame_packets import MOST_TEXT_BYTES, TO_CLIENT, TO_SERVER, Reply, pack_frames, unpack_reply
+from .frame_packets import MOST_TEXT_BYTES, TO_CLIENT, TO_SERVER, Reply, check_boot, pack_frames, unpack_reply
 
 
 class FrameClient:
@@ -30,9 +31,14 @@ class FrameClient:
         keys: keys of this end; needed beyond this host.
         timeout_s: longest wait for room to send; a server that is not there yet is waited for by ZeroMQ itself, which
             keeps a thousand packets until then.
+        boot: mark of this start of the sensors, sent with all frames, so that they are heard at once where they count
+            from 0 again; give the one of before to a client that goes on counting. None: drawn at random.
+
+    Attributes:
+        boot: the mark.
 
     Raises:
-        ConfigError: it is no address, or one beyond this host and there are no keys.
+        ConfigError: it is no address, one beyond this host and there are no keys, or no such mark.
         TransportError: it cannot be connected.
 
     Examples:
@@ -45,8 +51,15 @@ class FrameClient:
         'digits-client-01'
     """
 
-    def __init__(self, address: str, *, keys: CurveKeys | None = None, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self, address: str, *, keys: CurveKeys | None = None, timeout_s: float = 5.0, boot: str | int | None = None
+    ) -> None:
         check_address(address, keys, "server")
+        self.boot = secrets.token_hex(8) if boot is None else boot
+        try:
+            check_boot(self.boot)
+        except WireError as error:
+            raise ConfigError(str(error)) from None
         self.address, self._timeout_s = address, timeout_s
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         # The longest frame that a server sends is the text of a description.
@@ -83,7 +96,7 @@ class FrameClient:
             WireError: numbers of a kind that is not sent.
             TransportError: the server takes nothing in time.
         """
-        self.say(pack_frames(stream, index, time_s, frames, ask=ask))
+        self.say(pack_frames(stream, index, time_s, frames, ask=ask, boot=self.boot))
 
     def forget(self, stream: str) -> None:
         """Empty the windows of a stream, which can begin again at any index; the reply is `Forgotten`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ MOST_HEADER_BYTES = 1 << 16
 #: Description of a model and report of a server; both go to clients only.
 MOST_TEXT_BYTES = 1 << 22
 LONGEST_STREAM = 128
+LONGEST_BOOT = 64
 MOST_INDEX = (1 << 62) - 1
 
 #: How numbers may come; the model gets float32.
@@ -41,6 +42,13 @@ REQUESTS: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     "forget": {"stream": (str,)},
     "describe": {},
     "health": {},
+}
+#: Fields that a packet may have beside these and the replies'; a client of before has none of them.
+OPTIONAL: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    # drawn at the start of the sensor's program: another one says that it has started again, and counts anew
+    "frames": {"boot": (str, int)},
+    # of a model that forecasts, and of a bundle that says what training looked like
+    "answer": {"ahead_s": (list,), "forecast": (dict,), "outside": (dict,), "drifted": (dict,)},
 }
 #: From the server to clients. Every packet of frames with `ask` gets one of `answer`, `refused` and `dropped`.
 REPLIES: Mapping[str, Mapping[str, tuple[type, ...]]] = {
@@ -66,8 +74,8 @@ REPLIES: Mapping[str, Mapping[str, tuple[type, ...]]] = {
     "healthy": {"report": (dict,)},
     "bye": {"sentence": (str,)},
 }
-TO_SERVER = PacketSchema(FRAME_VERSION, REQUESTS, MOST_HEADER_BYTES)
-TO_CLIENT = PacketSchema(FRAME_VERSION, REPLIES, MOST_TEXT_BYTES)
+TO_SERVER = PacketSchema(FRAME_VERSION, REQUESTS, MOST_HEADER_BYTES, OPTIONAL)
+TO_CLIENT = PacketSchema(FRAME_VERSION, REPLIES, MOST_TEXT_BYTES, OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,10 @@ class Answer:
         held: modality -> instants of its window at which there was no frame and the one before stood in.
         spent_s: `queued` from arrival to the model, `model` in it (of the whole batch), `total` until the answer left.
         bundle, digest: name of the bundle, and digest of its manifest.
+        ahead_s: times ahead that a forecast is about; empty where the model forecasts nothing.
+        forecast: series, such as "own" and "neighbor", -> probability of outage at each of these times.
+        outside: modality -> figures about its newest frame outside of those of training, see `input_summaries`.
+        drifted: modality, or "answers", -> figures that were not like training in its last full window of the stream.
     """
 
     stream: str
@@ -103,6 +115,10 @@ class Answer:
     spent_s: dict[str, float]
     bundle: str
     digest: str
+    ahead_s: list[float] = field(default_factory=list)
+    forecast: dict[str, list[float]] = field(default_factory=dict)
+    outside: dict[Modality, list[str]] = field(default_factory=dict)
+    drifted: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +210,7 @@ REFUSALS: Mapping[str, str] = {
     "values": "a frame holds numbers that are not finite",
     "duplicate": "the sensor gave a frame for this instant already",
     "old": "the instant is further back than the window reaches",
+    "boot": "the sensor has started again since",
     "ahead": "the instant is far after the newest, and may be a mistake; taken from the next one on that follows it",
     "streams": "too many streams are served already",
     "not_ready": "no modality has a whole window yet; the frames were taken all the same",
@@ -216,7 +233,13 @@ class FrameRefused(SheafedgeError, ValueError):  # noqa: N818 - it is what happe
 
 
 def pack_frames(
-    stream: str, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]], *, ask: bool = True
+    stream: str,
+    index: int,
+    time_s: float,
+    frames: Mapping[Modality, NDArray[Any]],
+    *,
+    ask: bool = True,
+    boot: str | int | None = None,
 ) -> Packet:
     """Packet of the frames of one instant.
 
@@ -226,6 +249,7 @@ def pack_frames(
         time_s: time of the instant on the sensors' clock.
         frames: modality -> one frame, as the manifest says in `frame_shape`.
         ask: whether an answer about this instant is requested.
+        boot: drawn at the start of the sensors' program; None: not said.
 
     Raises:
         WireError: numbers of a kind that is not sent.
@@ -240,6 +264,8 @@ def pack_frames(
         readings.append({"modality": modality, "dtype": dtype, "shape": list(values.shape)})
         raw.append(contiguous.tobytes())
     fields = {"stream": stream, "index": int(index), "time_s": float(time_s), "readings": readings, "ask": ask}
+    if boot is not None:
+        fields["boot"] = boot
     return Packet("frames", fields, raw)
 
 
@@ -273,6 +299,8 @@ def _check_about(fields: Mapping[str, Any]) -> None:
         raise WireError(f"index must lie in 0 to 2^62, got {fields['index']}")
     if not math.isfinite(fields["time_s"]):
         raise WireError(f"time_s must be finite, got {fields['time_s']}")
+    if "boot" in fields:
+        check_boot(fields["boot"])
 
 
 def check_stream(name: str) -> None:
@@ -283,6 +311,21 @@ def check_stream(name: str) -> None:
     """
     if not 0 < len(name) <= LONGEST_STREAM or not name.isprintable():
         raise WireError(f"stream must be a name of 1 to {LONGEST_STREAM} printable characters, got {name[:40]!r}")
+
+
+def check_boot(boot: str | int) -> None:
+    """Refuse what is no mark of a start.
+
+    Raises:
+        WireError: a text that is empty, too long or not to be printed, or a number out of range.
+    """
+    if isinstance(boot, int):
+        if not 0 <= boot <= MOST_INDEX:
+            raise WireError(f"boot must lie in 0 to 2^62, got {boot}")
+    elif not 0 < len(boot) <= LONGEST_BOOT or not boot.isprintable():
+        raise WireError(
+            f"boot must be a number, or a text of 1 to {LONGEST_BOOT} printable characters, got {boot[:40]!r}"
+        )
 
 
 def _reading(reading: object, frame: Frame) -> tuple[Modality, NDArray[Any]]:

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..contracts import MODALITY_SPECS, InputWindow, Modality, SheafedgeError
 FORMAT = "sheafedge-bundle"
 VERSION = 1
 
-OutputKind = Literal["binary", "classes"]
+OutputKind = Literal["binary", "classes", "forecast"]
 
 #: Far above every model here, far below what hurts a device.
 MOST_VALUES = 1 << 26
@@ -28,6 +29,8 @@ MOST_VALUES = 1 << 26
 MOST_BYTES = 1 << 28
 #: Of a reading that stands for nothing seen; float32 holds it.
 MOST_READING = 1e9
+#: Of a forecast, all frames of all series; an answer has a number for each.
+MOST_FORECASTS = 1 << 12
 
 
 class BundleError(SheafedgeError, ValueError):
@@ -108,19 +111,59 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ForecastSpec:
+    """Times ahead that the logits of a forecast of outage are about, for receivers of different strength.
+
+    Logit `s * len(ahead_s) + k` is that of outage `ahead_s[k]` from now, of series s. `docs/edge.md` has an example.
+
+    Attributes:
+        series: name of every series, such as "own" and "neighbor".
+        fades_db: per series, power so far below its median with a clear view, or further, is outage.
+        ahead_s: times from the sample to the instants of the logits, ascending.
+        warned: so many of the first times of the first series make the label: outage at any of them is warned of.
+    """
+
+    series: tuple[str, ...]
+    fades_db: tuple[float, ...]
+    ahead_s: tuple[float, ...]
+    warned: int
+
+    def __post_init__(self) -> None:
+        if not self.series or len({*self.series}) != len(self.series) or len(self.fades_db) != len(self.series):
+            raise BundleError(
+                f"output.forecast: {len(self.series)} series with {len(self.fades_db)} fades; it needs different names"
+                " of series, at least one, and a fade for each"
+            )
+        times_s = (0.0, *self.ahead_s)
+        if len(times_s) < 2 or any(one >= later for one, later in pairwise(times_s)):
+            raise BundleError("output.forecast: ahead_s must be times above 0 that ascend, at least one")
+        if not 1 <= self.warned <= len(self.ahead_s):
+            raise BundleError(f"output.forecast: warned must lie in 1 to {len(self.ahead_s)}, got {self.warned}")
+        if self.n_outputs > MOST_FORECASTS:
+            raise BundleError(f"output.forecast: {self.n_outputs} numbers are more than {MOST_FORECASTS}")
+
+    @property
+    def n_outputs(self) -> int:
+        """Logits per sample."""
+        return len(self.series) * len(self.ahead_s)
+
+
+@dataclass(frozen=True, slots=True)
 class OutputSpec:
     """Meaning of the logits.
 
     Attributes:
-        kind: binary: one logit, above `threshold` stands for the second label; classes: one logit per label.
+        kind: binary: one logit, above `threshold` stands for the second label; classes: one logit per label; forecast:
+            one per time ahead and series, the largest of those that are warned of above `threshold` likewise.
         labels: labels of the answers.
         meaning: meaning of the answers, for people.
-        threshold: threshold of a binary logit.
+        threshold: threshold of a binary logit, or of a warning.
         horizon_s: time from the sample to the instant that the answer is about; 0: it is about now.
         codebook: beam of the whole codebook that each label stands for; empty where labels are no beams.
         temperature: what logits are divided by before they become probabilities; above 0.
         prior_shift: what is added to the scaled logit of every label then, to undo weights of training; empty: nothing.
             `label_probabilities` has the formula.
+        forecast: times ahead and series of a forecast; None: it is none.
     """
 
     kind: OutputKind
@@ -131,19 +174,26 @@ class OutputSpec:
     codebook: tuple[int, ...] = ()
     temperature: float = 1.0
     prior_shift: tuple[float, ...] = ()
+    forecast: ForecastSpec | None = None
 
     def __post_init__(self) -> None:
-        if len(self.labels) < 2 or (self.kind == "binary" and len(self.labels) != 2):
+        if len(self.labels) < 2 or (self.kind != "classes" and len(self.labels) != 2):
             raise BundleError(f"output: kind {self.kind} does not go with {len(self.labels)} labels")
         if self.codebook and len(self.codebook) != len(self.labels):
             raise BundleError(f"output: {len(self.codebook)} beams of the codebook for {len(self.labels)} labels")
-
+        if (self.kind == "forecast") != (self.forecast is not None):
+            raise BundleError(f"output: kind {self.kind} does not go with forecast {self.forecast}")
         if self.prior_shift and len(self.prior_shift) != len(self.labels):
             raise BundleError(f"output: {len(self.prior_shift)} shifts for {len(self.labels)} labels")
+        # weights of classes would stand in every frame's logit, and belong to none of the two labels
+        if self.prior_shift and self.forecast is not None:
+            raise BundleError("output: prior_shift does not go with kind forecast")
 
     @property
     def n_outputs(self) -> int:
         """Logits per sample."""
+        if self.forecast is not None:
+            return self.forecast.n_outputs
         return 1 if self.kind == "binary" else len(self.labels)
 
 
@@ -184,6 +234,59 @@ class FileFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class FigureBounds:
+    """Values that one figure about an input had in training, see `input_summaries`.
+
+    Attributes:
+        low, high: of a single frame.
+        window_low, window_high: of its mean over a window of answers.
+    """
+
+    low: float
+    high: float
+    window_low: float
+    window_high: float
+
+    def __post_init__(self) -> None:
+        if self.low > self.high or self.window_low > self.window_high:
+            raise BundleError(f"drift: bounds {self.low:g} to {self.high:g} or their windows' are in the wrong order")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelShares:
+    """How often a model answered every label in training.
+
+    Attributes:
+        shares: share of every label.
+        window: answers that are compared with them together.
+        distance: largest total variation distance of their shares to these, at the level of the test.
+    """
+
+    shares: tuple[float, ...]
+    window: int
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReference:
+    """What inputs and answers looked like in training, by which a server sees that they changed.
+
+    Attributes:
+        stride: instants between two answers of a window; those in between are not independent of them.
+        window: answers in a window of inputs.
+        false_alarms: share of windows like those of training that a test calls drifted.
+        inputs: modality -> figure of `summary_names` -> its bounds.
+        answers: shares of the labels.
+    """
+
+    stride: int
+    window: int
+    false_alarms: float
+    inputs: Mapping[str, Mapping[str, FigureBounds]]
+    answers: LabelShares
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Manifest of a bundle.
 
@@ -202,6 +305,7 @@ class Manifest:
         metrics: scores as nested objects of numbers; `docs/edge.md` names them.
         golden: facts about `samples.npz`.
         files: name -> facts, of everything but the manifest.
+        drift: what inputs and answers looked like in training; None: unknown, as in bundles of earlier releases.
     """
 
     name: str
@@ -218,6 +322,7 @@ class Manifest:
     metrics: Mapping[str, Any]
     golden: Golden
     files: Mapping[str, FileFacts] = field(default_factory=dict)
+    drift: DriftReference | None = None
 
     @property
     def modalities(self) -> tuple[Modality, ...]:
@@ -247,7 +352,10 @@ class Manifest:
     def _tree(self) -> dict[str, Any]:
         inputs = [one.as_dict() for one in self.inputs]
         # `asdict` would nest the window of an input; its fields stand beside the others in the file.
-        return {"format": FORMAT, "version": VERSION, **asdict(self), "inputs": inputs}
+        tree = {"format": FORMAT, "version": VERSION, **asdict(self), "inputs": inputs}
+        if self.output.forecast is None:  # releases that know no forecasts read all other bundles
+            del tree["output"]["forecast"]
+        return tree
 
 
 def tree_digest(tree: Any) -> str:

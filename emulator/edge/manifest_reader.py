@@ -13,6 +13,7 @@ from dataclasses import fields
 from typing import Any, TypeVar, get_args
 
 from ..contracts import MODALITIES, InputWindow, Modality
+from .input_summaries import summary_names
 from .manifest import (
     FORMAT,
     MOST_BYTES,
@@ -20,9 +21,13 @@ from .manifest import (
     MOST_VALUES,
     VERSION,
     BundleError,
+    DriftReference,
+    FigureBounds,
     FileFacts,
+    ForecastSpec,
     Golden,
     InputSpec,
+    LabelShares,
     Manifest,
     OutputKind,
     OutputSpec,
@@ -71,10 +76,26 @@ def read_manifest(text: str | bytes) -> Manifest:
     if tree.pop("digest", None) != found:
         raise BundleError("manifest.json was changed after it was written: its digest does not fit; export it again")
     del tree["format"], tree["version"]
-    manifest = _object(Manifest, _MANIFEST)(tree)
+    manifest = _object(Manifest, _MANIFEST, later=frozenset({"drift"}))(tree)
     if len({*manifest.modalities}) != len(manifest.modalities) or not manifest.inputs:
         raise BundleError("manifest.json: inputs must be different modalities, at least one")
+    _check_drift(manifest)
     return manifest
+
+
+def _check_drift(manifest: Manifest) -> None:
+    """Compare the figures of drift with the inputs and labels that they are about.
+
+    Raises:
+        BundleError: one is missing, or is about something else.
+    """
+    if manifest.drift is None:
+        return
+    found = {modality: {*figures} for modality, figures in manifest.drift.inputs.items()}
+    if found != {str(spec.modality): {*summary_names(spec)} for spec in manifest.inputs}:
+        raise BundleError("manifest.json: figures of drift are not those of the inputs; export it again")
+    if (n := len(manifest.drift.answers.shares)) != len(manifest.output.labels):
+        raise BundleError(f"manifest.json: drift has {n} shares for {len(manifest.output.labels)} labels")
 
 
 def _no_number(name: str) -> Any:
@@ -246,6 +267,12 @@ _INPUT: Mapping[str, _Reader] = {
     "meaning": _text,
     "nothing": _optional(_number(-MOST_READING)),
 }
+_FORECAST: Mapping[str, _Reader] = {
+    "series": _list(_text),
+    "fades_db": _list(_number(-MOST_READING)),
+    "ahead_s": _list(_number(0.0, open_end=True)),
+    "warned": _whole(1),
+}
 _OUTPUT: Mapping[str, _Reader] = {
     "kind": _one_of(get_args(OutputKind)),
     "labels": _list(_text),
@@ -255,6 +282,17 @@ _OUTPUT: Mapping[str, _Reader] = {
     "codebook": _list(_whole(0)),
     "temperature": _number(LOWEST_TEMPERATURE),
     "prior_shift": _list(_number(-MOST_SHIFT)),
+    "forecast": _object(ForecastSpec, _FORECAST),
+}
+_BOUNDS: Mapping[str, _Reader] = {one.name: _number(-_LARGEST) for one in fields(FigureBounds)}
+_DRIFT: Mapping[str, _Reader] = {
+    "stride": _whole(1, _MOST_FRAMES),
+    "window": _whole(1, _MOST_FRAMES),
+    "false_alarms": _number(0.0),
+    "inputs": _named(_named(_object(FigureBounds, _BOUNDS))),
+    "answers": _object(
+        LabelShares, {"shares": _list(_number(0.0)), "window": _whole(1, _MOST_FRAMES), "distance": _number(0.0)}
+    ),
 }
 _MANIFEST: Mapping[str, _Reader] = {
     "name": _text,
@@ -264,13 +302,14 @@ _MANIFEST: Mapping[str, _Reader] = {
     "precision": _one_of(tuple(PRECISIONS)),
     "runtime": _object(Runtime, {"opset": _whole(1), "ir_version": _whole(1), "onnxruntime": _text}),
     "inputs": _list(_object(_input_spec, _INPUT, later=frozenset({"nothing"}))),
-    "output": _object(OutputSpec, _OUTPUT, later=frozenset({"temperature", "prior_shift"})),
+    "output": _object(OutputSpec, _OUTPUT, later=frozenset({"temperature", "prior_shift", "forecast"})),
     "flops": _number(0.0),
     "parameters": _whole(0),
     "trained": _named(_plain),
     "metrics": _named(_figures(_DEEPEST_METRICS)),
     "golden": _object(Golden, {"rows": _whole(1), "tolerance": _number(0.0)}),
     "files": _named(_object(FileFacts, {"sha256": _text, "bytes": _whole(0, MOST_BYTES)}), _file_name),
+    "drift": _optional(_object(DriftReference, _DRIFT)),
 }
 # a field that is added to Manifest needs a reader, or no bundle could be read back
 assert set(_MANIFEST) == {one.name for one in fields(Manifest)}

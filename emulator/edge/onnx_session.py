@@ -38,6 +38,7 @@ class OnnxSession:
 
     Attributes:
         provider: the execution provider that really runs it, as the session reports; a request for one is no proof.
+        gives_shares: whether it says how much each modality counts.
         input_names: names of the inputs that must be given, in order.
         optional_names: names of those that may be left out: `present`, which is then 1 for every modality.
     """
@@ -58,6 +59,7 @@ class OnnxSession:
         self._session = onnxruntime.InferenceSession(source, options, providers=wanted)
         self._running: _Run | None = None
         self.provider: str = self._session.get_providers()[0]
+        self.gives_shares: bool = len(self._session.get_outputs()) > 1
         arguments = self._session.get_inputs()
         self.input_names: list[str] = [argument.name for argument in arguments if argument.name != PRESENT_NAME]
         # In files of earlier releases `present` has a default of its own.

@@ -42,7 +42,7 @@ def pair_images(scene: Scene, surfaces: Surfaces) -> Iterator[Images]:
         indices = list(range(n_facades))
         bounce, hits = _with_ground(station, user, facade_mirrors(scene, indices, station[Y]))
         reflection = facade_reflection(scene, surfaces, indices, bounce.cos_incidence)
-        yield _ground_pair(PathKind.FACADE_GROUND, scene, surfaces, bounce, hits, reflection, _no_boxes(n_facades))
+        yield _ground_pair(scene, surfaces, bounce, hits, reflection, _no_boxes(n_facades), Y)
     if not (surfaces.vehicle_sides and n_boxes):
         return
     slots = np.arange(n_boxes, dtype=np.int64)
@@ -51,7 +51,7 @@ def pair_images(scene: Scene, surfaces: Surfaces) -> Iterator[Images]:
         bounce, hits = _with_ground(station, user, mirrors)
         bounce = Bounce(bounce.valid & stand, bounce.image_m, bounce.hit_m, bounce.cos_incidence)
         reflection = vehicle_reflection(surfaces, bounce.cos_incidence)
-        yield _ground_pair(PathKind.VEHICLE_GROUND, scene, surfaces, bounce, hits, reflection, slots)
+        yield _ground_pair(scene, surfaces, bounce, hits, reflection, slots, axis)
     for facade in range(n_facades):
         for axis in (X, Y):
             yield _vehicle_then_facade(scene, surfaces, facade, axis)
@@ -82,20 +82,32 @@ def _with_ground(station_m: Array, user_m: Array, mirrors: Mirrors) -> tuple[Bou
 
 
 def _ground_pair(
-    kind: PathKind,
     scene: Scene,
     surfaces: Surfaces,
     bounce: Bounce,
     hits_m: tuple[Array, Array],
     reflection: Complex,
     mirror_box: NDArray[np.int64],
+    axis: int,
 ) -> Images:
-    """Paths over upright surfaces, whose `reflection` is given, and the ground."""
+    """Paths over upright surfaces across an axis, whose `reflection` is given, and the ground."""
     across = bounce.image_m - scene.base_station_m
     cos_ground = np.abs(across[..., Z]) / np.maximum(np.sqrt((across**2).sum(axis=-1)), 1e-12)
     reflection = reflection * ground_reflection(scene, surfaces, cos_ground)
-    # The vehicle stands behind its face, which all three legs lie before.
-    return Images(kind, bounce.valid, bounce.image_m, hits_m, reflection, mirror_box, (0, 1, 2))
+    is_vehicle = bool((mirror_box != NO_BOX).any())
+    return Images(
+        PathKind.VEHICLE_GROUND if is_vehicle else PathKind.FACADE_GROUND,
+        bounce.valid,
+        bounce.image_m,
+        hits_m,
+        reflection,
+        mirror_box,
+        # The vehicle stands behind its face, which all three legs lie before.
+        mirror_legs=(0, 1, 2),
+        # In this order or the other: mirrors across two axes commute.
+        axes=(axis, Z),
+        moving_bounce=0 if is_vehicle else -1,
+    )
 
 
 def _vehicle_then_facade(scene: Scene, surfaces: Surfaces, facade: int, axis: int) -> Images:
@@ -106,7 +118,7 @@ def _vehicle_then_facade(scene: Scene, surfaces: Surfaces, facade: int, axis: in
     first = bounced(station, behind, faces)
     wall = _repeated(facade_mirrors(scene, [facade], user[:, :, Y]), faces.plane_m.shape[1])
     second = bounced(first.hit_m, np.broadcast_to(user, first.hit_m.shape), wall)
-    return _vehicle_pair(scene, surfaces, facade, (first, second), (first, second), stand, (0, 1))
+    return _vehicle_pair(scene, surfaces, facade, (first, second), stand, axis, moving_bounce=0)
 
 
 def _facade_then_vehicle(scene: Scene, surfaces: Surfaces, facade: int, axis: int) -> Images:
@@ -117,7 +129,7 @@ def _facade_then_vehicle(scene: Scene, surfaces: Surfaces, facade: int, axis: in
     wall = _repeated(facade_mirrors(scene, [facade], station[Y]), faces.plane_m.shape[1])
     first = bounced(station, behind, wall)
     second = bounced(first.hit_m, np.broadcast_to(user, first.hit_m.shape), faces)
-    return _vehicle_pair(scene, surfaces, facade, (first, second), (second, first), stand, (1, 2))
+    return _vehicle_pair(scene, surfaces, facade, (first, second), stand, axis, moving_bounce=1)
 
 
 def _vehicle_pair(
@@ -125,13 +137,14 @@ def _vehicle_pair(
     surfaces: Surfaces,
     facade: int,
     in_turn: tuple[Bounce, Bounce],
-    at_vehicle_and_facade: tuple[Bounce, Bounce],
     stand: Mask,
-    mirror_legs: tuple[int, int],
+    axis: int,
+    *,
+    moving_bounce: int,
 ) -> Images:
     """Paths over a face and a facade; on the leg that does not touch the vehicle, it may block its own reflection."""
     first, second = in_turn
-    at_vehicle, at_facade = at_vehicle_and_facade
+    at_vehicle, at_facade = in_turn[moving_bounce], in_turn[1 - moving_bounce]
     n_boxes = stand.shape[1]
     reflection = vehicle_reflection(surfaces, at_vehicle.cos_incidence)
     reflection = reflection * facade_reflection(scene, surfaces, [facade] * n_boxes, at_facade.cos_incidence)
@@ -142,7 +155,9 @@ def _vehicle_pair(
         (first.hit_m, second.hit_m),
         reflection,
         np.arange(n_boxes, dtype=np.int64),
-        mirror_legs,
+        mirror_legs=(moving_bounce, moving_bounce + 1),
+        axes=(axis, Y) if moving_bounce == 0 else (Y, axis),
+        moving_bounce=moving_bounce,
     )
 
 

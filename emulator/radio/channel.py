@@ -21,6 +21,7 @@ from ..world.scene import Scene
 from ..world.trees import NO_TREES
 from .bounce_pairs import pair_images
 from .box_fields import segments_field
+from .doppler import doppler_hz
 from .foliage import depth_in_crowns_m, foliage_db
 from .images import NO_BOX, OVER_GROUND, Images, Surfaces, candidate_images
 from .model_b import segments_loss_db
@@ -101,6 +102,7 @@ class Paths:
         azimuth_rad: [F, P] azimuth of arrival from the broadside of the array, positive towards +x.
         direction_sine: [F, P] sine of the angle off the array's broadside, sin(azimuth) cos(elevation).
         blockage_db: [F, P] blockage loss by boxes, 0 where not valid; below 0 in ripples of "fresnel".
+        doppler_hz: [F, P] Doppler shift, 0 where not valid; gains turn by 2 pi of it per second.
     """
 
     carrier_hz: float
@@ -111,6 +113,7 @@ class Paths:
     azimuth_rad: Array
     direction_sine: Array
     blockage_db: Array
+    doppler_hz: Array
 
     @property
     def los_blockage_db(self) -> Array:
@@ -144,11 +147,12 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
 
     sideways, ahead = in_array_frame(across, settings.orientation_deg)
     valid &= ahead > 0.0
-    blockage_db, turn = _blockage(scene, images, valid, length_m, settings)
+    legs = _legs(scene, images, valid, length_m)
+    blockage_db, turn = _blockage(scene, legs, valid, settings)
     loss_db = blockage_db + oxygen_db(length_m, settings.carrier_hz) if settings.oxygen else blockage_db
     loss_db = loss_db + weather_db(length_m, settings.carrier_hz, scene.surroundings.weather)
     if scene.surroundings.trees != NO_TREES:
-        loss_db = loss_db + _foliage_db(scene, images, valid, length_m)
+        loss_db = loss_db + _foliage_db(scene, legs, valid)
     waves = length_m / wavelength_m(settings.carrier_hz)
     amplitude = 10.0 ** (-loss_db / 20.0) / (4.0 * np.pi * waves)
     reflection = np.concatenate([group.reflection for group in images], axis=1)
@@ -161,6 +165,7 @@ def trace_paths(scene: Scene, settings: ChannelSettings | None = None) -> Paths:
         azimuth_rad=np.arctan2(sideways, ahead),
         direction_sine=np.where(valid, sideways / length_m, 0.0),
         blockage_db=blockage_db,
+        doppler_hz=doppler_hz(scene, images, valid, settings.carrier_hz),
     )
 
 
@@ -195,7 +200,7 @@ def in_array_frame(across_m: Array, orientation_deg: float) -> tuple[Array, Arra
 
 
 def _blockage(
-    scene: Scene, images: list[Images], valid: Mask, length_m: Array, settings: ChannelSettings
+    scene: Scene, legs: list[PathSegments], valid: Mask, settings: ChannelSettings
 ) -> tuple[Array, Complex | float]:
     """Blockage by all boxes: [F, P] loss in dB, and [F, P] what it turns phases by, a factor of size 1.
 
@@ -204,21 +209,15 @@ def _blockage(
     """
     row = np.cumsum(valid).reshape(valid.shape) - 1  # few of the possible paths exist
     shape = (int(valid.sum()), scene.present.shape[1])
-    segments_of = _segments(scene, images, valid, length_m)
-    blockage_db = np.zeros(valid.shape)
     if settings.blockage == "3gpp_b":
-        loss_db = np.zeros(shape)
-        for _, segments in segments_of:
+        blockage_db, loss_db = np.zeros(valid.shape), np.zeros(shape)
+        for segments in legs:
             rows = row[segments.frame, segments.path]
             loss_db[rows] = np.maximum(loss_db[rows], segments_loss_db(segments, scene, settings.carrier_hz))
         blockage_db[valid] = loss_db.sum(axis=-1)
         return blockage_db, 1.0
     field = np.ones(shape, dtype=np.complex128)
-    legs: dict[int, list[PathSegments]] = {}
-    for leg, segments in segments_of:
-        legs.setdefault(leg, []).append(segments)
-    for leg in sorted(legs):
-        segments = PathSegments.joined(legs[leg])  # most groups have few paths: together they take a third of the time
+    for segments in legs:
         rows = row[segments.frame, segments.path]
         found, before = segments_field(segments, scene, settings.carrier_hz), field[rows]
         field[rows] = np.where(_level(found) > _level(before), found, before)
@@ -228,10 +227,10 @@ def _blockage(
     return 20.0 * np.log10(1.0 / size), total / size
 
 
-def _foliage_db(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> Array:
+def _foliage_db(scene: Scene, legs: list[PathSegments], valid: Mask) -> Array:
     """[F, P] loss in the leaves of all trees that a path runs through."""
     depth_m = np.zeros(valid.shape)
-    for _, segments in _segments(scene, images, valid, length_m):
+    for segments in legs:
         depth_m[segments.frame, segments.path] += depth_in_crowns_m(scene, segments)
     return foliage_db(depth_m, scene.surroundings.trees)
 
@@ -241,36 +240,42 @@ def _level(field: Complex) -> Array:
     return np.asarray(np.abs(np.log(np.maximum(np.abs(field), SMALLEST_FIELD))))
 
 
-def _segments(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> Iterator[tuple[int, PathSegments]]:
-    """Segments of all valid paths, by group of paths and by position in the path, which comes first."""
-    ends = np.cumsum([group.valid.shape[1] for group in images])
-    for group, end_column in zip(images, ends.tolist(), strict=True):
-        first_column = end_column - group.valid.shape[1]
-        columns = slice(first_column, end_column)
-        frame, column = np.nonzero(valid[:, columns])
-        if not len(frame):
-            continue
-        total_m = length_m[:, columns][frame, column, None]
-        station = np.broadcast_to(scene.base_station_m, (len(frame), 3))
-        points = [station, *(hit[frame, column] for hit in group.hits_m), scene.user_m[frame]]
-        before_m = np.zeros((len(frame), 1))
-        for leg, (start, end) in enumerate(pairwise(points)):
-            piece_m = np.sqrt(((end - start) ** 2).sum(axis=-1, keepdims=True))
-            # Two reflections in one point, a corner, have no leg between them.
-            along = (end - start) / np.maximum(piece_m, 1e-12)
-            # The detour over an edge belongs to the whole unfolded path, not to the piece between two reflections.
-            unfolded_start = start - along * before_m
-            yield (
-                leg,
-                PathSegments(
-                    frame=frame,
-                    path=column + first_column,
-                    start_m=unfolded_start,
-                    end_m=unfolded_start + along * total_m,
-                    first=(before_m / total_m)[:, 0],
-                    last=((before_m + piece_m) / total_m)[:, 0],
-                    mirror_box=group.mirror_box[column] if leg in group.mirror_legs else np.full(len(frame), NO_BOX),
-                    over_ground=np.full(len(frame), group.kind in OVER_GROUND),
-                ),
-            )
-            before_m = before_m + piece_m
+def _legs(scene: Scene, images: list[Images], valid: Mask, length_m: Array) -> list[PathSegments]:
+    """First, second and third legs of all valid paths, from the base station on."""
+    legs: dict[int, list[PathSegments]] = {}
+    first_column = 0
+    for group in images:
+        for leg, segments in enumerate(_group_legs(scene, group, first_column, valid, length_m)):
+            legs.setdefault(leg, []).append(segments)
+        first_column += group.valid.shape[1]
+    # Most groups have few paths: joined they take a third of the time.
+    return [PathSegments.joined(legs[leg]) for leg in sorted(legs)]
+
+
+def _group_legs(scene: Scene, group: Images, first_column: int, valid: Mask, length_m: Array) -> Iterator[PathSegments]:
+    """Legs of the valid paths of one group, whose columns begin at `first_column`."""
+    columns = slice(first_column, first_column + group.valid.shape[1])
+    frame, column = np.nonzero(valid[:, columns])
+    if not len(frame):
+        return
+    total_m = length_m[:, columns][frame, column, None]
+    station = np.broadcast_to(scene.base_station_m, (len(frame), 3))
+    points = [station, *(hit[frame, column] for hit in group.hits_m), scene.user_m[frame]]
+    before_m = np.zeros((len(frame), 1))
+    for leg, (start, end) in enumerate(pairwise(points)):
+        piece_m = np.sqrt(((end - start) ** 2).sum(axis=-1, keepdims=True))
+        # Two reflections in one point, a corner, have no leg between them.
+        along = (end - start) / np.maximum(piece_m, 1e-12)
+        # The detour over an edge belongs to the whole unfolded path, not to the piece between two reflections.
+        unfolded_start = start - along * before_m
+        yield PathSegments(
+            frame=frame,
+            path=column + first_column,
+            start_m=unfolded_start,
+            end_m=unfolded_start + along * total_m,
+            first=(before_m / total_m)[:, 0],
+            last=((before_m + piece_m) / total_m)[:, 0],
+            mirror_box=group.mirror_box[column] if leg in group.mirror_legs else np.full(len(frame), NO_BOX),
+            over_ground=np.full(len(frame), group.kind in OVER_GROUND),
+        )
+        before_m = before_m + piece_m

@@ -57,6 +57,8 @@ class Images:
         reflection: [F, P] product of the reflection coefficients.
         mirror_box: [P] int64 box slot that reflects, or `NO_BOX`.
         mirror_legs: legs of the path that touch that box, or cannot meet it otherwise; it blocks none of them.
+        axes: [n_bounces] normal X, Y or Z of the surface of each reflection, from the base station on.
+        moving_bounce: which of the reflections is that box's; -1: none.
     """
 
     kind: PathKind
@@ -66,6 +68,8 @@ class Images:
     reflection: Complex
     mirror_box: NDArray[np.int64]
     mirror_legs: tuple[int, ...] = (0, 1)
+    axes: tuple[int, ...] = ()
+    moving_bounce: int = -1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +161,7 @@ def _ground_image(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Ar
     ground = Mirrors(Z, np.zeros((len(scene), 1)), np.ones((len(scene), 1)), -everywhere, everywhere)
     bounce = bounced(station_m, user_m, ground)
     reflection = ground_reflection(scene, surfaces, bounce.cos_incidence)
-    return Images(PathKind.GROUND, bounce.valid, bounce.image_m, (bounce.hit_m,), reflection, _no_boxes(1))
+    return Images(PathKind.GROUND, bounce.valid, bounce.image_m, (bounce.hit_m,), reflection, _no_boxes(1), axes=(Z,))
 
 
 def ground_reflection(scene: Scene, surfaces: Surfaces, cos_incidence: Array) -> Complex:
@@ -192,7 +196,8 @@ def _facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: A
     indices = list(range(len(scene.surroundings.facades)))
     bounce = bounced(station_m, user_m, facade_mirrors(scene, indices, station_m[Y]))
     reflection = facade_reflection(scene, surfaces, indices, bounce.cos_incidence)
-    return Images(PathKind.FACADE, bounce.valid, bounce.image_m, (bounce.hit_m,), reflection, _no_boxes(len(indices)))
+    hits_m, no_boxes = (bounce.hit_m,), _no_boxes(len(indices))
+    return Images(PathKind.FACADE, bounce.valid, bounce.image_m, hits_m, reflection, no_boxes, axes=(Y,))
 
 
 def _double_facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: Array) -> Images:
@@ -217,6 +222,7 @@ def _double_facade_images(scene: Scene, surfaces: Surfaces, station_m: Array, us
         (first.hit_m, second.hit_m),
         reflection,
         _no_boxes(len(pairs)),
+        axes=(Y, Y),
     )
 
 
@@ -226,7 +232,16 @@ def _vehicle_images(scene: Scene, surfaces: Surfaces, station_m: Array, user_m: 
     bounce = bounced(station_m, user_m, faces)
     reflection = vehicle_reflection(surfaces, bounce.cos_incidence)
     slots = np.arange(stand.shape[1], dtype=np.int64)
-    return Images(PathKind.VEHICLE, bounce.valid & stand, bounce.image_m, (bounce.hit_m,), reflection, slots)
+    return Images(
+        PathKind.VEHICLE,
+        bounce.valid & stand,
+        bounce.image_m,
+        (bounce.hit_m,),
+        reflection,
+        slots,
+        axes=(axis,),
+        moving_bounce=0,
+    )
 
 
 def vehicle_mirrors(scene: Scene, seen_from_m: Array, axis: int) -> tuple[Mirrors, Mask]:

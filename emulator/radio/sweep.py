@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..contracts import ConfigError
 from .antenna import steering_vector
+from .doppler import DopplerSpectrum, spectrum_moments
 from .waves import Array, wavelength_m
 
 Complex = NDArray[np.complex128]
@@ -36,6 +37,10 @@ class ArrivingPaths(Protocol):
     @property
     def direction_sine(self) -> Array:
         """[F, P] sine of the angle off the array's broadside."""
+
+    @property
+    def doppler_hz(self) -> Array:
+        """[F, P] Doppler shift, 0 where not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,7 @@ def beam_powers(
     bandwidth_hz: float = BANDWIDTH_HZ,
     noise: SweepNoise | None = None,
     draws: np.random.Generator | None = None,
+    duration_s: float = 0.0,
 ) -> Array:
     """Received power of every beam, averaged over the band.
 
@@ -94,12 +100,17 @@ def beam_powers(
     over k of two paths' phases is a Dirichlet kernel of the difference of their delays, so the sum runs over pairs of
     paths and never over subcarriers.
 
+    A sweep that takes time T measures beam q from q T / n_beams to (q + 1) T / n_beams after the instant of the frame.
+    Meanwhile the gain of a path turns by e^(j 2 pi f_p t), f_p its Doppler shift; the power is the mean over that time,
+    which multiplies a pair of paths by sinc((f_p - f_p') T / n_beams). Places and losses stay those of the frame.
+
     Args:
         paths: paths of F frames.
         codebook: [n_beams, n_antennas].
         n_subcarriers, bandwidth_hz: K and B; the carrier is the middle of the band.
         noise: None for the true powers.
         draws: needed with `noise`.
+        duration_s: T; 0: all beams at one instant.
 
     Returns:
         [F, n_beams] linear, per unit of sent power.
@@ -120,12 +131,34 @@ def beam_powers(
     n_frames, n_paths = gain.shape
     arriving = gain[..., None] * steering_vector(direction_sine, codebook.shape[1])
     amplitude = arriving.reshape(n_frames * n_paths, -1) @ codebook.conj().T
+    shift_hz = np.take_along_axis(paths.doppler_hz, columns, axis=1) if duration_s else None
+    if shift_hz is not None:
+        amplitude *= _turned(shift_hz.reshape(-1, 1), len(codebook), duration_s)
     # The kernel is real, so real and imaginary parts go through one product of real matrices.
     parts = amplitude.view(np.float64).reshape(n_frames, n_paths, -1)  # [F, P, 2 n_beams], real and imaginary
     kernel = _band_kernel(delay_s[:, :, None] - delay_s[:, None, :], n_subcarriers, bandwidth_hz / n_subcarriers)
+    if shift_hz is not None:
+        kernel = kernel * np.sinc((shift_hz[:, :, None] - shift_hz[:, None, :]) * (duration_s / len(codebook)))
     power_parts = (parts * (kernel @ parts)).sum(axis=1)
     powers = np.maximum(power_parts[:, 0::2] + power_parts[:, 1::2], 0.0)  # rounding can make a null slightly negative
     return powers if noise is None else measured_powers(powers, noise, draws)
+
+
+def _turned(shift_hz: Array, n_beams: int, duration_s: float) -> Complex:
+    """[n, n_beams] what gains have turned by in the middle of each reading, for Doppler shifts [n, 1]."""
+    return np.asarray(np.exp(2j * np.pi * shift_hz * ((np.arange(n_beams) + 0.5) * (duration_s / n_beams))))
+
+
+def strongest_beam_spectrum(paths: ArrivingPaths, codebook: Complex) -> DopplerSpectrum:
+    """Doppler shifts in the beam that receives most in each frame, its paths added up in power: [F]."""
+    columns = _valid_first(paths.valid)
+    gain = np.take_along_axis(paths.gain, columns, axis=1)
+    direction_sine = np.take_along_axis(paths.direction_sine, columns, axis=1)
+    shift_hz = np.take_along_axis(paths.doppler_hz, columns, axis=1)
+    amplitude = gain[..., None] * (steering_vector(direction_sine, codebook.shape[1]) @ codebook.conj().T)
+    powers = np.abs(amplitude) ** 2  # [F, P, n_beams]
+    best = powers.sum(axis=1).argmax(axis=1)
+    return spectrum_moments(powers[np.arange(len(powers)), :, best], shift_hz)
 
 
 def measured_powers(powers: Array, noise: SweepNoise, draws: np.random.Generator | None) -> Array:

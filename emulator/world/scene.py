@@ -110,6 +110,12 @@ class Scene:
         """[F, B, 3] upper corners."""
         return self.center_m + self.size_m / 2
 
+    @property
+    def user_velocity_m_per_s(self) -> Array:
+        """[F, 3] of the box that carries the transmitter; 0 where none does, because the user stands."""
+        carries = self.present & (self.kind == Kind.TARGET)
+        return np.asarray(np.where(carries[..., None], self.velocity_m_per_s, 0.0).sum(axis=1))
+
     def frames(self, index: Any) -> Scene:
         """The scene at some of its instants; `index` as for numpy's first axis."""
         moving = {"time_s", "center_m", "size_m", "velocity_m_per_s", "kind", "present", "user_m"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...emulator.contracts import Learner, MessageKind, NodeId
@@ -33,14 +33,19 @@ class Algorithm:
         couples_heads: heads pull at each other in every step, so the coupling's step sizes matter.
         couples_models: the same with whole models, stepped as one vector by `training.model_step_size`.
         has_maps: it needs restriction maps.
+        order_kinds: kinds that it sends beside the others where clients find out how their numbers of beams correspond,
+            `sheaf.map_start = "learned"`; empty: they cannot.
         equal_heads: it averages heads of neighbors, or class means of what they read, which must have one layout.
         needs_classes: it averages or compares what is known of classes, so that it cannot learn values.
         equal_outputs: it averages what neighbors know of their classes, which must be as many.
         even_embedding: it halves the embedding of every modality.
+        distills: modalities of a client teach each other, by `training.distillation_temperature`.
         only_averages: a client trains, then averages vectors with its neighbors, so a program outside of this process
             can play it.
-        private_share: of a client's training rows that it keeps aside to judge what it learned; such an algorithm also
-            gets a twin of the model.
+        twin: clients hold two models of one start, and answer with a mixture of their probabilities.
+        private_share: of a client's training rows that it keeps aside to judge what it learned.
+        tunes: clients train on alone in the last rounds, by `sharing.until`, whether that is set or not.
+        ends_sharing: they do where it is set, as those that only average do.
         pull: field of `[personalization]` by which local steps pull a model to the shared one; empty: they do not.
         factored: clients exchange factors of their weights, see `FactorSettings`.
         pooled: all clients share one model and one trainer: they train in step, and live in one process.
@@ -61,10 +66,12 @@ class Algorithm:
     couples_heads: bool = False
     couples_models: bool = False
     has_maps: bool = False
+    order_kinds: frozenset[MessageKind] = frozenset()
     equal_heads: bool = False
     equal_outputs: bool = False
     needs_classes: bool = False
     even_embedding: bool = False
+    distills: bool = False
     only_averages: bool = False
     links_groups: bool = False
     pull: str = ""
@@ -74,7 +81,25 @@ class Algorithm:
     embeds: bool = False
     server: bool = False
     server_alone: Callable[[Sequence[ClientSetup], Mapping[str, Sequence[NodeId]]], Learner] | None = None
+    twin: bool = False
     private_share: float = 0.0
+    tunes: bool = False
+    ends_sharing: bool = False
+
+    @property
+    def finding_orders(self) -> Algorithm:
+        """The same where clients find out orders of beams."""
+        return replace(self, kinds=self.kinds | self.order_kinds)
+
+    @property
+    def may_end_sharing(self) -> bool:
+        """Whether `sharing.until` means anything."""
+        return self.only_averages or self.tunes or self.ends_sharing
+
+    @property
+    def answers_alone(self) -> bool:
+        """Whether a client answers with whole models that nobody else has, and that it trains itself."""
+        return not (self.server or self.personal or self.twin or self.pooled or self.factored)
 
     @property
     def couples(self) -> bool:

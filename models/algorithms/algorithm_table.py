@@ -57,6 +57,18 @@ def _head_averaging(setups: Sequence[ClientSetup]) -> list[Learner]:
     return [head_averaging(setup) for setup in setups]
 
 
+def _averaged_and_tuned(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .averaged_and_tuned import averaged_and_tuned
+
+    return [averaged_and_tuned(setup) for setup in setups]
+
+
+def _diffused_and_tuned(setups: Sequence[ClientSetup]) -> list[Learner]:
+    from .averaged_and_tuned import diffused_and_tuned
+
+    return [diffused_and_tuned(setup) for setup in setups]
+
+
 def _group_averaging(setups: Sequence[ClientSetup]) -> list[Learner]:
     from .group_averaging import group_averaging
 
@@ -206,6 +218,18 @@ ALGORITHMS: dict[str, Algorithm] = {
         _ENCODERS | {MessageKind.PROJECTION},
         "ours: heads diffuse along the sheaf once per round",
         has_maps=True,
+        order_kinds=frozenset({MessageKind.ORIENTATION}),
+        ends_sharing=True,
+    ),
+    "diffused_and_tuned": Algorithm(
+        _diffused_and_tuned,
+        _ENCODERS | {MessageKind.PROJECTION},
+        "the same, then trained on alone; answers are means of the diffused and the tuned model",
+        has_maps=True,
+        order_kinds=frozenset({MessageKind.ORIENTATION}),
+        needs_classes=True,
+        twin=True,
+        tunes=True,
     ),
     "sheaf_prototypes": Algorithm(
         _sheaf_prototypes,
@@ -222,6 +246,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "ours: sheaf diffusion beside a model of the client's own, weighed on rows kept aside",
         has_maps=True,
         needs_classes=True,
+        twin=True,
         private_share=0.2,
     ),
     "sheaf_fmtl": Algorithm(
@@ -243,6 +268,15 @@ ALGORITHMS: dict[str, Algorithm] = {
         "encoders and heads averaged with neighbors",
         equal_heads=True,
         only_averages=True,
+    ),
+    "averaged_and_tuned": Algorithm(
+        _averaged_and_tuned,
+        _ENCODERS | {MessageKind.HEAD},
+        "the same, then trained on alone; answers are means of the averaged and the tuned model",
+        equal_heads=True,
+        needs_classes=True,
+        twin=True,
+        tunes=True,
     ),
     "group_averaging": Algorithm(
         _group_averaging,
@@ -317,6 +351,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         equal_outputs=True,
         needs_classes=True,
         even_embedding=True,
+        distills=True,
     ),
     "local": Algorithm(_local, frozenset(), "no communication, fused model", only_averages=True),
     "local_unimodal": Algorithm(

@@ -27,14 +27,14 @@ from ..training.minibatches import PassedBatch
 
 MIX = "mix"
 
-#: Our choice, as are the halves: the paper names none of them.
-TEMPERATURE, DISTILLATION, PULL = 2.0, 1.0, 0.1
+#: Our choice, as are the halves and the temperature: the paper names none of them.
+DISTILLATION, PULL = 1.0, 0.1
 
 
 def dmml_kd(setup: ClientSetup) -> ChainedLearner:
     """One client: encoders averaged per modality, common classifier and class means with all neighbors."""
     (name,) = setup.models
-    common = CommonFeatures(setup.models[name], setup.objective)
+    common = CommonFeatures(setup.models[name], setup.objective, setup.training.distillation_temperature)
     training = local_training(setup, name, common.penalty)
     shared = [
         *shared_encoders(training.encoders, setup.mixing),
@@ -74,6 +74,7 @@ class CommonFeatures:
     Args:
         model: of the client.
         objective: of its training, and of the classifier's.
+        temperature: at which its modalities teach each other.
 
     Attributes:
         classifier: [n_outputs, l/2 + 1] weights and, in the last column, biases.
@@ -83,13 +84,13 @@ class CommonFeatures:
         ConfigError: embeddings cannot be halved.
     """
 
-    def __init__(self, model: ClientModel, objective: Objective) -> None:
+    def __init__(self, model: ClientModel, objective: Objective, temperature: float) -> None:
         embedding_dim, n_outputs = model.layout.blocks[0][1], model.layout.n_outputs
         if embedding_dim % 2:
             raise ConfigError(
                 f"model.embedding_dim must be even for algorithm 'dmml_kd', which halves it, got {embedding_dim}"
             )
-        self._objective, self._n_common = objective, embedding_dim // 2
+        self._objective, self._n_common, self._temperature = objective, embedding_dim // 2, temperature
         # zeros are the common start of a linear classifier, and need no draw
         self.classifier = model.head.new_zeros(n_outputs, self._n_common + 1).requires_grad_()
         self.prototypes = Prototypes(n_classes(objective, n_outputs), self._n_common, like=model.head)
@@ -103,7 +104,7 @@ class CommonFeatures:
         classified = sum(self._objective(one, passed.labels, passed.class_weights) for one in of_modality)
         self.prototypes.count(common.detach(), passed.labels)
         distance = self.prototypes.distance(common, passed.labels)
-        return classified + DISTILLATION * distillation(logits, TEMPERATURE) + PULL * distance
+        return classified + DISTILLATION * distillation(logits, self._temperature) + PULL * distance
 
     def step_classifier(self, step_size: float) -> None:
         """Follow the gradient of the last `backward`."""

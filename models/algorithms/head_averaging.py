@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...emulator.contracts import Learner
 from ..rules.sgd import LocalSgd
+from ..sharing.chained_learner import ChainedLearner
 from ..sharing.train_then_mix import MIX, train_then_mix
 from ..sharing.vector_gossip import shared_encoders, shared_head
 from ..training.client_setup import ClientSetup
 
 
-def head_averaging(setup: ClientSetup) -> Learner:
+def head_averaging(setup: ClientSetup) -> ChainedLearner:
     """Encoders averaged inside each modality, heads with all neighbors; attention stays personal, as in the sheaf.
 
     Needs heads of one size everywhere. Source: ablation (c) that Ghalkha et al. 2025 do not show.

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from ...emulator.saved_state import Parts
-from ..joint.prediction_turn import predict
+from ..joint.prediction_turn import predict, predict_twins
 from ..rules.sgd import LocalSgd
-from ..sharing.chained_learner import ChainedLearner, Inputs, Logits
+from ..sharing.chained_learner import ChainedLearner
 from ..training.client_setup import ClientSetup
 from ..training.minibatches import class_weights
 from ..training.training_rows import PartlyPrivateRows, TrainingRows
-from ..twin_model import TwinModel, blended
+from ..twin_model import TwinModel
 from .sheaf_diffusion import sheaf_diffusion
 
 
@@ -48,16 +48,13 @@ def sheaf_twin(setup: ClientSetup) -> ChainedLearner:
         if not rows.released:
             _choose_share(twin, private, setup)
 
-    def models(inputs: Inputs) -> Logits:
-        of_shared, of_own = (torch.from_numpy(predict(model, inputs)) for model in (twin.shared, twin.own))
-        return {name: blended(of_shared, of_own, twin.share.cpu(), twin.temperatures.cpu()).numpy()}
-
     return ChainedLearner(
         setup.client_id,
         [replace(mix, work=work, finish=finish, flops=lambda: mix.flops() + own.flops)],
         parts=Parts(shared=shared.parts, own=own, weighed=twin, released=rows),
-        models=models,
+        models=lambda inputs: {name: predict_twins(twin, inputs)},
         figures=lambda: {**shared.health(), "own_loss": own.health()["loss"], "share": float(twin.share)},
+        stalk=shared.stalk,
     )
 
 

@@ -20,12 +20,9 @@ from torch import nn
 from ...emulator.contracts import ConfigError, Modality
 from ...emulator.modalities import LIDAR_REACH_M
 from ..settings import ModelSettings
-from .beam_map import beam_map_encoder
-from .camera_encoder import camera_encoder
 from .conv_block import SampleSizeError
-from .drone_camera import drone_camera_encoder
 from .graph_convolution import GraphConvolutions, LocalGraph, NodeFeatures
-from .lidar_encoder import lidar_encoder
+from .map_encoder import beam_map_encoder, camera_encoder, drone_camera_encoder, lidar_encoder, radar_encoder
 from .mlp import window_mlp
 from .normalize import (
     CameraScale,
@@ -35,7 +32,6 @@ from .normalize import (
     StandardizePosition,
     StandardizePower,
 )
-from .radar_encoder import radar_encoder
 from .resnet import resnet50_encoder
 from .row_scale import AsColumns, ScaledColumns, column_scale, pixel_scale
 from .small_cnn import CNN_SIZES, CnnSizes, SmallCnn
@@ -124,6 +120,10 @@ def _sweep_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     return StandardizePower(request.all_samples()), request.convolutional(beam_map_encoder)
 
 
+def _signal_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
+    return StandardizePower(request.all_samples()), request.perceptron()
+
+
 def _radar_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     return StandardizePower(request.some_samples()), request.convolutional(radar_encoder)
 
@@ -204,6 +204,7 @@ ENCODERS: Mapping[str, EncoderMaker] = {
     "sweep_window": _sweep_window,
     "position_window": _position_window,
     "radar_window": _radar_window,
+    "signal_window": _signal_window,
     "relative_sweeps": _relative_sweeps,
     "position_report": _position_report,
     "color_image": _color_image,

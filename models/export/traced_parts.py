@@ -105,11 +105,30 @@ def _traced(parts: Sequence[Part], *, optimize: bool) -> list[TracedPart]:
         )
     assert program is not None
     model: onnx.ModelProto = program.model_proto
+    _count_axes_from_the_front(model.graph)
     ends = zip(parts, inputs, outputs, strict=True)
     return [
         _cut_out(model, f"parts.{index}.", state_names(part.module), taken, given)
         for index, (part, taken, given) in enumerate(ends)
     ]
+
+
+def _count_axes_from_the_front(graph: onnx.GraphProto) -> None:
+    """Replace the last axis, -1, of sums and means by its number.
+
+    onnxruntime before 1.32 reduces nothing at a negative axis where there are no samples, and the next operator fails.
+    """
+    ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in (*graph.input, *graph.value_info)}
+    held = {tensor.name: tensor for tensor in graph.initializer}
+    held |= {node.output[0]: node.attribute[0].t for node in graph.node if node.op_type == "Constant"}
+    for node in graph.node:
+        if not node.op_type.startswith("Reduce") or len(node.input) < 2 or node.input[1] not in held:
+            continue
+        axes = onnx.numpy_helper.to_array(held[node.input[1]])
+        if (axes < 0).any() and (rank := ranks.get(node.input[0])):
+            # its own constant: operators of other ranks read the same -1
+            node.input[1] = f"{node.output[0]}.axes"
+            graph.initializer.append(onnx.numpy_helper.from_array(axes % rank, node.input[1]))
 
 
 def _cut_out(

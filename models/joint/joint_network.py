@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from ...emulator.contracts import PRESENT_NAME
 from ..client_model import ClientModel
 from ..encoders.conv_block import ChannelsLast
 from ..encoders.dropout import SeededDropout
@@ -69,7 +70,8 @@ class JointNetwork(nn.Module):
     def forward(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings, what the head reads, and logits of normalized inputs; see `PassedBatch`."""
         embeddings = torch.stack([self.encoders[m](inputs[m]) for m in self.modalities], dim=1)
-        fused = self.fusion(embeddings)
+        present = inputs.get(PRESENT_NAME)
+        fused = self.fusion(embeddings) if present is None else self.fusion.masked(embeddings, present)[0]
         return embeddings, fused, apply_head(self.head, fused, self.n_outputs)
 
     def passed(

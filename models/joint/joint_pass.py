@@ -12,6 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from ...emulator.contracts import PRESENT_NAME
 from ..encoders.row_scale import AsColumns
 from ..fusion import AttentionFusion, ConcatFusion, Fusion, MeanFusion
 from .joint_network import JointNetwork
@@ -53,7 +54,7 @@ def _written_out(
         for modality, encoder in network.encoders.items()
     ]
     embeddings = encoded[0].unsqueeze(2) if len(encoded) == 1 else torch.stack(encoded, dim=2)
-    fused = _fused(network.fusion, values, embeddings)
+    fused = _fused(network.fusion, values, embeddings, inputs.get(PRESENT_NAME))
     n_outputs, head = network.n_outputs, values["head"]
     n_weights = n_outputs * fused.shape[-1]
     weight = head[:, :n_weights].view(len(head), n_outputs, fused.shape[-1])
@@ -81,11 +82,27 @@ def _linear(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return rows @ turned if bias is None else torch.baddbmm(bias.unsqueeze(1), rows, turned)
 
 
-def _fused(fusion: Fusion, values: Values, embeddings: Tensor) -> Tensor:
-    """As `Fusion.forward` of each model, [n_models, batch, n_modalities, embedding_dim] -> [n_models, batch, width]."""
+def _fused(fusion: Fusion, values: Values, embeddings: Tensor, present: Tensor | None) -> Tensor:
+    """As `Fusion.forward` of each model, or `Fusion.masked` where sensors are hidden.
+
+    Args:
+        fusion: of the architecture.
+        values: by name.
+        embeddings: [n_models, batch, n_modalities, embedding_dim].
+        present: [n_models, batch, n_modalities] 1 where a modality is there, 0 where it is not; None: all are.
+
+    Returns:
+        [n_models, batch, width].
+    """
     if isinstance(fusion, ConcatFusion) or embeddings.shape[2] == 1:  # all of the weight is on the only modality
-        return embeddings.flatten(start_dim=2)
+        return (embeddings if present is None else present.unsqueeze(-1) * embeddings).flatten(start_dim=2)
     if isinstance(fusion, MeanFusion):
-        return embeddings.mean(dim=2)
-    scores = torch.tanh((embeddings * values["fusion.scoring"].unsqueeze(1)).sum(dim=-1))
-    return (torch.softmax(scores, dim=2).unsqueeze(-1) * embeddings).sum(dim=2)
+        if present is None:
+            return embeddings.mean(dim=2)
+        weights = present
+    else:
+        scores = torch.tanh((embeddings * values["fusion.scoring"].unsqueeze(1)).sum(dim=-1))
+        weights = torch.softmax(scores, dim=2)
+        weights = weights if present is None else weights * present
+    shares = weights if present is None else weights / weights.sum(dim=2, keepdim=True)
+    return (shares.unsqueeze(-1) * embeddings).sum(dim=2)

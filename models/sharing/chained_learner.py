@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...emulator.contracts import Figures, Message, MessageKind, MessageSlot, Modality, NodeId, Phase, State
 from ...emulator.saved_state import Stateful, restore_whole
+from ..sheaf.stalk import Stalk
 from .vector_gossip import SharedVector
 
 #: Modality -> [n, ...] inputs of rows in physical units.
@@ -103,6 +104,7 @@ class ChainedLearner:
         figures: answers `Learner.health`.
         shared: phase -> vectors averaged there, of learners that do nothing else but train before the first phase, so
             that a client that is trained elsewhere can take their place; None for all others.
+        stalk: what neighbors see through maps; None: there are no maps.
     """
 
     client_id: NodeId
@@ -111,6 +113,7 @@ class ChainedLearner:
     models: Callable[[Inputs], Logits]
     figures: Callable[[], Figures]
     shared: Mapping[str, Sequence[SharedVector]] | None = None
+    stalk: Stalk | None = None
 
     def phases(self, round_index: int) -> tuple[Phase, ...]:
         return tuple(

@@ -219,6 +219,19 @@ class VectorGossip:
                 one.vector.copy_(combine(one.vector, vectors, shares))
         self.consensus_distance = finite(math.hypot(*distances)) if distances else None
 
+    def whole(self, arrived: Sequence[Message]) -> dict[NodeId, dict[Modality, Tensor]]:
+        """Sender -> modality -> copy of its vector, of those of which nothing was lost and nothing was left out."""
+        found: dict[NodeId, dict[Modality, Tensor]] = {}
+        for message in arrived:
+            for each in self._averaged:
+                if (message.kind, message.modality) == (each.one.kind, each.one.modality) and message.modality:
+                    values, known = each.codec.decode(message.payload, message.received, len(each.one.vector))
+                    if known is None:
+                        found.setdefault(message.sender, {})[message.modality] = to_tensor(
+                            values, each.one.vector
+                        ).clone()
+        return found
+
     def state(self) -> dict[str, State]:
         """Arrays of the codecs, by vector and name, and the last distance."""
         return {**self._codec_state(), DISTANCE: self.consensus_distance}

@@ -21,12 +21,19 @@ from ..training.client_setup import ClientSetup
 from ..training.local_training import LocalTraining
 from ..training.whole_model import WholeModel
 from .equations import coupled_step
+from .restriction_maps import RestrictionMaps
+from .stalk import Stalk
 
 MIX, TRAIN = "mix", "train"
 
 
 class Coupling(Protocol):
     """How the neighbors of a client pull at its vector."""
+
+    @property
+    def maps(self) -> RestrictionMaps:
+        """The maps through which they do, as they are now."""
+        ...
 
     @property
     def pull_flops(self) -> float:
@@ -63,6 +70,7 @@ class CoupledPart:
         vector, gradient: give the vector [d_i] as it is now, and its last gradient.
         assign: replaces the values of the vector.
         step_size, field: alpha, and the field of the scenario that says it.
+        is_model: whether the vector is the whole model.
     """
 
     training: LocalTraining | WholeModel
@@ -71,6 +79,7 @@ class CoupledPart:
     assign: Callable[[Tensor], None]
     step_size: float
     field: str
+    is_model: bool = False
 
 
 def head_part(training: LocalTraining) -> CoupledPart:
@@ -94,6 +103,7 @@ def model_part(training: WholeModel) -> CoupledPart:
         training.assign,
         training.settings.model_step_size,
         "training.model_step_size",
+        is_model=True,
     )
 
 
@@ -144,4 +154,9 @@ def coupled_learner(
         parts=Parts(**{name: part for name, part in parts.items() if part is not None}),
         models=lambda inputs: {name: training.predict(inputs)},
         figures=figures,
+        stalk=None if coupling is None else _stalk(part, coupling, strength),
     )
+
+
+def _stalk(part: CoupledPart, coupling: Coupling, strength: float) -> Stalk:
+    return Stalk(part.vector, lambda: coupling.maps, strength, part.is_model)

@@ -21,6 +21,7 @@ from ..sharing.chained_learner import ChainPhase, FunctionExchange
 from ..sharing.payload import from_neighbors, to_neighbors, to_payload, to_tensor
 from ..state.tensors import restored_tensor, to_array
 from .edge_residuals import RESIDUALS, EdgeResiduals
+from .restriction_maps import FactoredMaps, RestrictionMaps
 from .stability import UNSTABLE_FROM
 
 SHARE = "share"
@@ -54,6 +55,13 @@ class LaplacianCoupling:
         self._count = torch.zeros_like(vector)  # of the neighbors that each coordinate came from
         self.relative_residual = 0.0
         self._residuals = EdgeResiduals()
+
+    @property
+    def maps(self) -> RestrictionMaps:
+        """The identity for every neighbor, as maps."""
+        like = self._sum
+        every = torch.arange(len(like))
+        return FactoredMaps(dict.fromkeys(self._neighbors, every), len(like), dtype=like.dtype, device=like.device)
 
     @property
     def pull_flops(self) -> float:

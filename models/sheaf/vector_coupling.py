@@ -29,6 +29,7 @@ from .equations import edge_trust, map_step_sizes, reproject_locally
 from .kronecker_maps import KroneckerMaps
 from .map_starts import MapStart
 from .map_storage import stored_maps
+from .restriction_maps import RestrictionMaps
 from .stability import UNSTABLE_FROM, map_norm_sq
 
 PROJECT, REPROJECT = "project", "reproject"
@@ -77,7 +78,7 @@ class VectorCoupling:
         n_outputs: int = 1,
         redrawn: Callable[[int], Mapping[NodeId, MapStart]] | None = None,
     ) -> None:
-        self.maps = stored_maps(settings.map_storage, starts, vector, n_outputs)
+        self.maps: RestrictionMaps = stored_maps(settings.map_storage, starts, vector, n_outputs)
         self._client_id, self._settings, self._n_outputs, self._redrawn = client_id, settings, n_outputs, redrawn
         sizes = torch.tensor([rows.stop - rows.start for rows in self.maps.rows.values()], dtype=torch.int64)
         self._edge_of_row = torch.repeat_interleave(torch.arange(len(sizes)), sizes).to(vector.device)

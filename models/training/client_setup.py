@@ -14,6 +14,7 @@ from ..hyper_settings import HyperSettings
 from ..objectives import Objective
 from ..personalization_settings import PersonalizationSettings
 from ..settings import SharingSettings, SheafSettings, TrainingSettings
+from ..sheaf.beam_frame import BeamFrame
 from ..sheaf.map_starts import MapStart
 from ..twin_model import TwinModel
 from .participation import Participation
@@ -42,6 +43,7 @@ class ClientSetup:
         group_mixing: neighbor of the same group -> mixing weight inside the group.
         map_starts: neighbor -> initial restriction map, see `restriction_maps`.
         sheaf_decay: weight decay that the coupling through such maps comes to in expectation, see `drawn_maps`.
+        frame: where its beams lie along its codebook, for clients that found this out by themselves; else None.
         redrawn_maps: round -> the same for a later round, where maps are drawn anew every round; else None.
         participation: the server and who takes part when, for algorithms that have one; else None.
         training, sheaf, sharing, personalization, hyper, factors: settings of the scenario.
@@ -71,3 +73,4 @@ class ClientSetup:
     sheaf_decay: float = 0.0
     redrawn_maps: Callable[[int], Mapping[NodeId, MapStart]] | None = None
     participation: Participation | None = None
+    frame: BeamFrame | None = None

@@ -15,6 +15,7 @@ from ..client_model import ClientModel
 from ..objectives import Objective, balanced_weights, n_classes
 from ..settings import TrainingSettings
 from ..state.stream_states import numpy_stream_state, restore_numpy_stream
+from .hidden_sensors import HiddenSensors
 from .training_rows import TrainingRows
 
 
@@ -101,6 +102,8 @@ class Minibatches:
         self._class_weights: Tensor | None = None
         self._n_weighted = 0
         self._order = BatchOrder(len(rows.label), settings.batch_size, draws)
+        # a spawned stream leaves that of the order where it was
+        self._hidden = HiddenSensors(settings.hide_sensors, draws.spawn(1)[0]) if settings.hide_sensors > 0.0 else None
 
     def next(self, model: ClientModel) -> PassedBatch:
         """The next minibatch through this model."""
@@ -113,10 +116,15 @@ class Minibatches:
     def passed(self, model: ClientModel, batch: NDArray[np.int64]) -> PassedBatch:
         """These rows [batch] through this model."""
         embeddings = model.embeddings(self.inputs(model, batch))
-        fused = model.fusion(embeddings)
+        present = self.present(model, len(batch))
+        fused = model.fusion(embeddings) if present is None else model.fusion.masked(embeddings, present)[0]
         logits = model.read(fused)
         labels, weights = self.labels(batch, logits), self.weights(logits.shape[1], logits)
         return PassedBatch(embeddings, fused, logits, labels, weights, self.objective(logits, labels, weights))
+
+    def present(self, model: ClientModel, n: int) -> Tensor | None:
+        """[n, n_modalities] sensors that the next n rows have, see `HiddenSensors`; None: all."""
+        return None if self._hidden is None else self._hidden.present(n, len(model.modalities), model.head)
 
     @property
     def batch_size(self) -> int:
@@ -146,11 +154,18 @@ class Minibatches:
         return self._class_weights
 
     def state(self) -> State:
-        """State of the order; class weights follow from the rows."""
-        return self._order.state()
+        """State of the order, and of what hides sensors; class weights follow from the rows."""
+        if self._hidden is None:
+            return self._order.state()
+        return {"order": self._order.state(), "hidden": self._hidden.state()}
 
     def restore(self, saved: SavedState) -> None:
-        self._order.restore(saved)
+        if self._hidden is None:
+            self._order.restore(saved)
+            return
+        parts = saved.parts("order", "hidden")
+        self._order.restore(parts["order"])
+        self._hidden.restore(parts["hidden"])
 
 
 def class_weights(label: Labels, objective: Objective, n_outputs: int, like: Tensor) -> Tensor:

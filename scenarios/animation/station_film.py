@@ -17,8 +17,8 @@ from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.radio.antenna import steering_vector
 from ...emulator.world.scene import Scene, blockers
 from ..recording.recorded_site import RecordedSite
+from ..recording.world_file import WorldFile
 from ..schema.scenario import Scenario
-from ..schema.world_section import WorldFile
 from ..tasks.task_spec import SensorTask
 from ..wiring.data import ClientData, load_data
 from ..wiring.evaluation import in_pieces

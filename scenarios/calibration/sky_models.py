@@ -17,8 +17,8 @@ from ...datasets.windows.perturb import ImageChange
 from ...datasets.windows.sensor_windows import BeamWindows
 from ...emulator.contracts import DataError
 from ...emulator.random_streams import named_stream
-from ...models.encoders.drone_camera import drone_camera_encoder
 from ...models.encoders.dropout import SeededDropout
+from ...models.encoders.map_encoder import drone_camera_encoder
 from ...models.encoders.mlp import position_mlp
 from ...models.encoders.normalize import CameraScale, StandardizeColumns
 

@@ -13,7 +13,7 @@ from ...datasets.recordings.recording_reader import RecordedStation, RecordingRe
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...emulator.world.scene import Kind, blockers
 from ..recording.recorded_site import RecordedSite
-from ..schema.world_section import WorldFile, parse_world
+from ..recording.world_file import WorldFile, parse_world
 
 #: Below this loss nothing is near the line of sight.
 CLEAR_BELOW_DB = 0.1

@@ -13,9 +13,7 @@ from torch.nn import functional
 
 from ...emulator.contracts import ConfigError, Modality
 from ...emulator.random_streams import named_stream
-from ...models.encoders.beam_map import beam_map_encoder
-from ...models.encoders.camera_encoder import camera_encoder
-from ...models.encoders.lidar_encoder import lidar_encoder
+from ...models.encoders.map_encoder import beam_map_encoder, camera_encoder, lidar_encoder
 from ...models.encoders.normalize import CameraScale, LidarScale, StandardizePower
 from .warning_samples import Batch, PooledSamples, SiteSamples
 

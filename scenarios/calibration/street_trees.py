@@ -1,7 +1,9 @@
 """Boosted trees that predict blockages from one sensor: a second, independent learner beside the networks.
 
 Trees converge in seconds on a few hundred features, where the networks do not within their steps, so that they are the
-stricter test of what a sensor knows too early. They need scikit-learn, which comes with the extra `examples`.
+stricter test of what a sensor knows too early. Onsets are rare at short horizons: unchecked, trees learn the training
+ones by heart and warn too seldom of others. So leaves are large, and the threshold is the one that is best on the last
+part of the training time. They need scikit-learn, which comes with the extra `examples`.
 """
 
 from __future__ import annotations
@@ -35,11 +37,18 @@ class TreeSettings:
         n_iterations: trees per horizon.
         learning_rate: shrinkage of each.
         max_leaf_nodes: leaves of each.
+        min_samples_leaf: fewest samples of a leaf.
+        l2_regularization: pull of the leaves' values to 0.
+        threshold_share: share at the end of every base station's training samples that no tree sees, and on which the
+            threshold is chosen.
     """
 
-    n_iterations: int = 150
-    learning_rate: float = 0.1
-    max_leaf_nodes: int = 31
+    n_iterations: int = 100
+    learning_rate: float = 0.07
+    max_leaf_nodes: int = 12
+    min_samples_leaf: int = 60
+    l2_regularization: float = 5.0
+    threshold_share: float = 0.2
 
 
 def has_trees() -> bool:
@@ -67,7 +76,8 @@ def tree_predictions(
         Per base station [n_held_out, n_horizons] whether a blockage is predicted.
 
     Raises:
-        ConfigError: scikit-learn is not installed, or no training sample precedes a blockage at some horizon.
+        ConfigError: scikit-learn is not installed, or at some horizon no training sample precedes a blockage, or none
+            of those that the threshold is chosen on.
     """
     try:
         from sklearn.ensemble import (
@@ -75,30 +85,54 @@ def tree_predictions(
         )
     except ImportError:
         raise ConfigError(WITHOUT_TREES) from None
-    train = np.concatenate([_features(modality, samples, index) for index, (samples, _) in enumerate(sites)])
-    ahead = np.concatenate([samples.frames_ahead for samples, _ in sites])
+    features = [_features(modality, samples, index) for index, (samples, _) in enumerate(sites)]
+    ahead = [samples.frames_ahead for samples, _ in sites]
+    grown = [np.arange(len(each)) < round((1.0 - settings.threshold_share) * len(each)) for each in ahead]
+    all_features, all_ahead = np.concatenate(features), np.concatenate(ahead)
+    is_grown: NDArray[np.bool_] = np.concatenate(grown)
     held_out = [_features(modality, samples, index) for index, (_, samples) in enumerate(sites)]
     predicted: list[list[NDArray[np.bool_]]] = [[] for _ in sites]
     for horizon in horizons:
-        comes = ahead <= horizon
-        if comes.all() or not comes.any():
-            raise ConfigError(
-                f"no training window {'without' if comes.all() else 'with'} a blockage within {horizon} frames among"
-                f" {len(comes)}; record longer"
-            )
+        comes = all_ahead <= horizon
+        for part, what in ((is_grown, "training"), (~is_grown, "last training")):
+            if comes[part].all() or not comes[part].any():
+                kind = "without" if comes[part].all() else "with"
+                raise ConfigError(
+                    f"no {what} window {kind} a blockage within {horizon} frames among {int(part.sum())}; record longer"
+                )
         model: Any = HistGradientBoostingClassifier(
             max_iter=settings.n_iterations,
             learning_rate=settings.learning_rate,
             max_leaf_nodes=settings.max_leaf_nodes,
+            min_samples_leaf=settings.min_samples_leaf,
+            l2_regularization=settings.l2_regularization,
             early_stopping=False,
-            class_weight="balanced",  # the threshold of balanced accuracy is then one half
+            class_weight="balanced",
             categorical_features=[0],
             random_state=seed % 2**32,
         )
-        model.fit(train, comes)
-        for columns, features in zip(predicted, held_out, strict=True):
-            columns.append(np.asarray(model.predict(features), dtype=np.bool_))
+        model.fit(all_features[is_grown], comes[is_grown])
+        threshold = best_threshold(model.predict_proba(all_features[~is_grown])[:, 1], comes[~is_grown])
+        for columns, of_site in zip(predicted, held_out, strict=True):
+            columns.append(np.asarray(model.predict_proba(of_site)[:, 1] >= threshold, dtype=np.bool_))
     return [np.stack(columns, axis=1) for columns in predicted]
+
+
+def best_threshold(probabilities: NDArray[np.floating[Any]], comes: NDArray[np.bool_]) -> float:
+    """Threshold with the best balanced accuracy; of equal ones the highest.
+
+    Args:
+        probabilities: [n] of a blockage.
+        comes: [n] whether one comes; both kinds are there.
+
+    >>> best_threshold(np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, False, True, True]))
+    0.3
+    """
+    order = np.argsort(-probabilities, kind="stable")
+    ranked, right = probabilities[order], comes[order]
+    gained = np.cumsum(right) / right.sum() - np.cumsum(~right) / (~right).sum()
+    gained[:-1][ranked[:-1] == ranked[1:]] = -1.0  # a threshold cannot part equal probabilities
+    return float(ranked[int(gained.argmax())])
 
 
 def _features(modality: Modality, samples: SiteSamples, site: int) -> Batch:

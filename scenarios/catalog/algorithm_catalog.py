@@ -75,35 +75,30 @@ def _partners(row: Algorithm) -> str:
 
 
 def _trained(row: Algorithm) -> str:
-    if row.unimodal:
-        return "one model per modality, of which the best is reported"
-    if row.factored:
-        return "a shared model of factors and a dense personal one; the personal one is reported"
-    if row.personal:
-        return "a shared and a personal model; the personal one is reported"
-    if row.generates:
-        return "one model of all modalities, of which a server generates all but the head"
-    if row.private_share:
-        return f"two models, weighed on {row.private_share:.0%} of the training rows"
-    return "one model of all modalities"
+    found = {
+        "one model per modality, of which the best is reported": row.unimodal,
+        "a shared model of factors and a dense personal one; the personal one is reported": row.factored,
+        "a shared and a personal model; the personal one is reported": row.personal,
+        "one model of all modalities, of which a server generates all but the head": row.generates,
+        f"two models, weighed on {row.private_share:.0%} of the training rows": row.private_share > 0.0,
+        "two models, of which one trains on alone in the last rounds; answers are their mean": row.twin,
+    }
+    return next((said for said, holds in found.items() if holds), "one model of all modalities")
 
 
 def _fields(row: Algorithm) -> Iterator[str]:
-    if row.has_maps:
-        yield "sheaf"
-    elif row.couples:
-        yield "sheaf.coupling"
-    if row.couples_models:
-        yield "training.model_step_size"
-    if row.pull:
-        yield f"personalization.{row.pull}"
-    elif row.personal:
-        yield "personalization"
-    if row.generates:
-        yield "hyper"
-    if row.factored:
-        yield "factors"
-    if row.server:
-        yield "server"
-    if row.needs_classes and any(kind.value == "prototypes" for kind in row.kinds):
-        yield "training.prototype_pull"
+    has_means = row.needs_classes and any(kind.value == "prototypes" for kind in row.kinds)
+    read = {
+        "sheaf": row.has_maps,
+        "sheaf.coupling": row.couples and not row.has_maps,
+        "training.model_step_size": row.couples_models,
+        f"personalization.{row.pull}": bool(row.pull),
+        "personalization": row.personal and not row.pull,
+        "hyper": row.generates,
+        "factors": row.factored,
+        "server": row.server,
+        "training.distillation_temperature": row.distills,
+        "training.prototype_pull": has_means and not row.distills,
+        "sharing.until": row.tunes,
+    }
+    yield from (field for field, is_read in read.items() if is_read)

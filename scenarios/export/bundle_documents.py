@@ -10,16 +10,18 @@ import onnx
 from numpy.typing import NDArray
 
 from ...emulator.edge.golden_samples import golden_file
+from ...emulator.edge.label_probabilities import label_probabilities
 from ...emulator.edge.manifest import Golden, InputSpec, Manifest, OutputSpec, Runtime
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import PRECISIONS
 from ...emulator.modalities import has_images
 from ...models.export.onnx_facts import answer_flops, n_parameters
 from ...version import __version__
-from ..tasks.task_spec import Task
+from ..tasks.calibration_fit import CalibrationScores, calibrated
+from ..tasks.task_spec import Answers, DiagnosedTask, Task
 from ..wiring.data import IMAGES
 from .bundle_evidence import Evidence
-from .calibration_fit import CalibrationScores, calibrated, prior_shift
+from .drift_fit import DriftCounts, client_drift
 from .export_source import ExportRequest, ExportSource
 from .precision_choice import AnswerTimes
 
@@ -62,6 +64,7 @@ def bundle_manifest(
     request: ExportRequest,
     name: str,
     model: onnx.ModelProto,
+    session: OnnxSession,
     shown: Evidence,
     golden: Golden,
     logits: NDArray[np.float32],
@@ -74,6 +77,7 @@ def bundle_manifest(
         request: precision and calibration.
         name: name of the bundle.
         model: ONNX model in this precision.
+        session: the same, loaded.
         shown: scores under every condition.
         golden: number and tolerance of the samples with expected answers.
         logits: [n, n_outputs] what it answers to the held-out samples.
@@ -82,7 +86,8 @@ def bundle_manifest(
     run, member, data = source.run, source.member, source.data
     scenario, task = run.scenario, member.task
     baselines = task.baselines(data.train, data.test)
-    output, calibration = calibrated(_output(source), logits, data.test.label.astype(np.int64))
+    output, calibration = calibrated(source.output, logits, data.test.label.astype(np.int64))
+    drift, drift_seen = client_drift(source, output, session, logits)
     trained: dict[str, str | int | float] = {
         "scenario": scenario.name,
         "algorithm": scenario.algorithm,
@@ -118,13 +123,41 @@ def bundle_manifest(
         flops=answer_flops(source.model),
         parameters=n_parameters(source.model),
         trained=trained,
-        metrics={**shown.as_metrics(), "baselines": baselines, **_calibration(calibration), **_speed(times)},
+        metrics={
+            **shown.as_metrics(),
+            "baselines": baselines,
+            **_calibration(calibration),
+            **_ahead(source, output, logits),
+            **_drift(drift_seen),
+            **_speed(times),
+        },
         golden=golden,
+        drift=drift,
     )
 
 
 def _calibration(scores: CalibrationScores | None) -> dict[str, Any]:
     return {} if scores is None else {"calibration": scores.as_metrics()}
+
+
+def _ahead(source: ExportSource, output: OutputSpec, logits: NDArray[np.float32]) -> dict[str, Any]:
+    """Series of a forecast -> time ahead -> scores of its probabilities; empty of other models."""
+    task, forecast = source.member.task, output.forecast
+    if forecast is None or not isinstance(task, DiagnosedTask):
+        return {}
+    found = task.diagnostics([Answers(logits / output.temperature, source.data.test, source.data.rate_hz)])["horizons"]
+    by_time = {
+        name: {
+            f"{ahead_s:g} s": {key: values[k] for key, values in found[name].items() if values[k] is not None}
+            for k, ahead_s in enumerate(forecast.ahead_s)
+        }
+        for name in forecast.series
+    }
+    return {"ahead": by_time}
+
+
+def _drift(counts: DriftCounts | None) -> dict[str, Any]:
+    return {} if counts is None else {"drift": counts.as_metrics()}
 
 
 def _speed(times: AnswerTimes | None) -> dict[str, Any]:
@@ -134,24 +167,6 @@ def _speed(times: AnswerTimes | None) -> dict[str, Any]:
     return {"answer_ms": {"where": times.where, **each}}
 
 
-def _output(source: ExportSource) -> OutputSpec:
-    member, test = source.member, source.data.test
-    outputs = member.task.outputs(member.data, test)
-    binary = outputs.n == 1
-    return OutputSpec(
-        kind="binary" if binary else "classes",
-        labels=outputs.labels,
-        meaning=outputs.meaning,
-        horizon_s=test.n_after / source.data.rate_hz,
-        codebook=() if binary else member.outputs(test),
-        prior_shift=prior_shift(
-            source.data.train.label.astype(np.int64),
-            len(outputs.labels),
-            balanced=source.run.scenario.training.class_weights == "balanced",
-        ),
-    )
-
-
 def model_card(manifest: Manifest, task: Task) -> str:
     """Model card of a bundle as Markdown; every figure is one of the manifest."""
     held_out = f"{manifest.metrics['samples']} samples of its own recording that training never saw."
@@ -159,7 +174,14 @@ def model_card(manifest: Manifest, task: Task) -> str:
         f"# {manifest.name}": [_origin(manifest)],
         "## Inputs": list(_inputs(manifest)),
         "## Output": _output_lines(manifest),
-        "## How good it is": [held_out, "", *_figures(manifest, task), *_calibrated(manifest)],
+        "## How good it is": [
+            held_out,
+            "",
+            *_figures(manifest, task),
+            *_calibrated(manifest),
+            *_by_time(manifest),
+            *_drifted(manifest),
+        ],
         "## Limits": [_LIMITS],
         "## Use": _use(manifest),
     }
@@ -180,7 +202,17 @@ def _output_lines(manifest: Manifest) -> list[str]:
     output = manifest.output
     meaning = f"{output.meaning[:1].upper()}{output.meaning[1:]}."
     ahead = f" Horizon: {output.horizon_s:g} s." if output.horizon_s else ""
-    return [f"{meaning}{ahead} Labels: {_labels(output.labels)}.", *_optional(manifest)]
+    return [f"{meaning}{ahead} Labels: {_labels(output.labels)}.{_warned(output)}", *_optional(manifest)]
+
+
+def _warned(output: OutputSpec) -> str:
+    if (forecast := output.forecast) is None:
+        return ""
+    odds = label_probabilities(np.full((1, output.n_outputs), output.threshold), output)[0, 1]
+    return (
+        f" The second label is a warning: the probability for {forecast.series[0]} at one of the first"
+        f" {forecast.warned} times is above {odds:.3g}; the largest of these is said with it."
+    )
 
 
 def _use(manifest: Manifest) -> list[str]:
@@ -192,7 +224,7 @@ def _use(manifest: Manifest) -> list[str]:
         "",
         "```",
         f"sheafedge bench {manifest.name}.zip",
-        f"sheafedge serve {manifest.name}.zip --bind tcp://127.0.0.1:5600",
+        f"sheafedge serve {manifest.name}.zip",
         "```",
     ]
 
@@ -260,14 +292,44 @@ def _calibrated(manifest: Manifest) -> Iterator[str]:
     if not (found := manifest.metrics.get("calibration")):
         return
     yield ""
-    yield "| Probabilities | expected calibration error | Brier score |"
+    is_forecast = manifest.output.forecast is not None
+    yield f"| Probabilities | expected calibration error{', worst output' if is_forecast else ''} | Brier score |"
     yield "|---|---|---|"
-    for title, key in (("softmax of the logits", "before"), ("as served", "after")):
+    plain = "logistic function of the logits" if is_forecast else "softmax of the logits"
+    for title, key in ((plain, "before"), ("as served", "after")):
         yield f"| {title} | {found['ece'][key]:.3f} | {found['brier'][key]:.3f} |"
     yield ""
     yield (
         f"Temperature {manifest.output.temperature:.3g}. Every half of the held-out samples is scored with the"
         " temperature of the other half."
+    )
+
+
+def _by_time(manifest: Manifest) -> Iterator[str]:
+    """Lines on the probabilities of a forecast, a row per time ahead."""
+    forecast, found = manifest.output.forecast, manifest.metrics.get("ahead")
+    if forecast is None or not found:
+        return
+    scores = {"brier": "Brier", "ece": "ECE", "auc": "AUC"}
+    yield ""
+    yield "| Ahead | " + " | ".join(f"{name}: {title}" for name in forecast.series for title in scores.values()) + " |"
+    yield "|---" * (1 + len(scores) * len(forecast.series)) + "|"
+    for ahead_s in forecast.ahead_s:
+        rows = [found[name][f"{ahead_s:g} s"] for name in forecast.series]
+        cells = [f"{row[key]:.3f}" if key in row else "" for row in rows for key in scores]
+        yield f"| {ahead_s:g} s | " + " | ".join(cells) + " |"
+    yield ""
+    yield "Probabilities as served. AUC is left out where outage never or always came."
+
+
+def _drifted(manifest: Manifest) -> Iterator[str]:
+    """Lines on how often held-out samples are taken for drift."""
+    if not (found := manifest.metrics.get("drift")):
+        return
+    yield ""
+    yield (
+        f"A server compares inputs and answers with those of training. Of the held-out samples, {found['outside']} of"
+        f" {found['answers']} lie outside, and {found['drifted']} of {found['windows']} windows count as drifted."
     )
 
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.shifts import SHIFTS
 from ...emulator.contracts import PRESENT_NAME, Modality
-from ...emulator.edge.manifest import InputSpec
+from ...emulator.edge.label_probabilities import decided_labels
+from ...emulator.edge.manifest import InputSpec, OutputSpec
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.random_streams import named_stream
 from ..tasks.task_spec import Column, Scores, Task
@@ -82,12 +83,15 @@ def answers(session: OnnxSession, samples: Samples, specs: Sequence[InputSpec], 
     return {condition: np.concatenate(piece) for condition, piece in pieces.items()}
 
 
-def evidence(task: Task, samples: Samples, found: Answers, trained: Answers | None = None) -> Evidence:
+def evidence(
+    task: Task, samples: Samples, output: OutputSpec, found: Answers, trained: Answers | None = None
+) -> Evidence:
     """Evidence about a model, with its agreement with the trained one where it is another.
 
     Args:
         task: task of the model.
         samples: held-out samples.
+        output: meaning of the logits.
         found: condition -> logits of the model, from `answers`.
         trained: condition -> logits of the float32 model; None: the model is that one.
     """
@@ -100,16 +104,14 @@ def evidence(task: Task, samples: Samples, found: Answers, trained: Answers | No
         len(samples),
         scores,
         {condition: task.scores(logits, samples) for condition, logits in trained.items()},
-        {name: float(np.mean(decided(logits) == decided(trained[name]))) for name, logits in found.items()},
+        {name: _agreement(logits, trained[name], output) for name, logits in found.items()},
         float(np.abs(found[HELD_OUT] - trained[HELD_OUT]).max()),
     )
 
 
-def decided(logits: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """[n] number of the label that logits [n, n_outputs] stand for."""
-    # one logit is a binary answer with threshold 0, several are classes
-    chosen = logits[:, 0] > 0.0 if logits.shape[1] == 1 else logits.argmax(axis=1)
-    return np.asarray(chosen, dtype=np.int64)
+def _agreement(logits: NDArray[np.float32], others: NDArray[np.float32], output: OutputSpec) -> float:
+    """Share of samples of which both logits decide alike."""
+    return float(np.mean(decided_labels(logits, output) == decided_labels(others, output)))
 
 
 def _conditions(

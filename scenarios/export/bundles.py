@@ -17,6 +17,7 @@ from ...emulator.edge.bundle import load_bundle, pack_bundle, write_bundle
 from ...emulator.edge.bundle_files import CARD_FILE, MODEL_FILE, SAMPLES_FILE
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import PRECISIONS, TRAINED
+from ...emulator.edge.signatures import SigningKey
 from ...emulator.ownership import owned
 from ...models.export.onnx_facts import answer_flops
 from ..recording.record import Progress
@@ -69,6 +70,7 @@ def export_bundles(
     recording: Progress | None = None,
     note: Note | None = None,
     ready: Callable[[NodeId], None] = lambda _: None,
+    signing: SigningKey | None = None,
 ) -> list[ExportedBundle]:
     """Write one bundle per client and precision, all or none.
 
@@ -79,6 +81,7 @@ def export_bundles(
         recording: called with the progress of a recording that must be made again.
         note: called with a sentence about a cached recording that is damaged, or waited for.
         ready: called with every client that is done.
+        signing: key that signs all bundles; None: they are not signed.
 
     Raises:
         OwnedError: another process exports into this folder.
@@ -93,7 +96,7 @@ def export_bundles(
     with owned(target, ELSEWHERE, inside=True):
         _refuse_taken(target, [_name(run, client, precision) for client in clients for precision in wanted])
         # everything is made beside its place and renamed at the end: all bundles or none
-        stage = target / f"{_STAGE}{uuid4().hex[:12]}"
+        stage = _Stage(target / f"{_STAGE}{uuid4().hex[:12]}", signing)
         try:
             for killed in target.glob(f"{_STAGE}*"):  # of an export that was killed: here nobody else writes
                 shutil.rmtree(killed, ignore_errors=True)
@@ -106,7 +109,15 @@ def export_bundles(
         except OSError as error:
             raise ConfigError(f"bundles cannot be written to {target} ({error}); {ELSEWHERE}") from None
         finally:
-            shutil.rmtree(stage, ignore_errors=True)
+            shutil.rmtree(stage.folder, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Folder in which bundles are made, and the key that signs them."""
+
+    folder: Path
+    signing: SigningKey | None
 
 
 def _wanted(run: FinishedRun, request: ExportRequest) -> list[NodeId]:
@@ -159,15 +170,15 @@ def _candidate(source: ExportSource, request: ExportRequest) -> _Candidate:
     session = OnnxSession(content)
     if PRECISIONS[request.precision].is_trained:
         found = source.trained
-        shown = evidence(member.task, source.data.test, found)
+        shown = evidence(member.task, source.data.test, source.output, found)
     else:
         found = source.answers(session)
-        shown = evidence(member.task, source.data.test, found, source.trained)
+        shown = evidence(member.task, source.data.test, source.output, found, source.trained)
         _refuse_loss(name, shown, request)
     return _Candidate(request, name, model, content, session, shown, found[HELD_OUT])
 
 
-def _requested(source: ExportSource, request: ExportRequest, stage: Path) -> ExportedBundle:
+def _requested(source: ExportSource, request: ExportRequest, stage: _Stage) -> ExportedBundle:
     """Bundle of one client as requested; `AUTO` makes it in every precision and takes the fastest."""
     if request.precision == AUTO:
         return _chosen(source, request, stage)
@@ -179,7 +190,7 @@ def _requested(source: ExportSource, request: ExportRequest, stage: Path) -> Exp
     return _made(source, made, stage, times, is_chosen=False)
 
 
-def _chosen(source: ExportSource, request: ExportRequest, stage: Path) -> ExportedBundle:
+def _chosen(source: ExportSource, request: ExportRequest, stage: _Stage) -> ExportedBundle:
     made: dict[str, _Candidate] = {}
     lost = []
     for precision in PRECISIONS:
@@ -204,7 +215,7 @@ def _times(source: ExportSource, request: ExportRequest, made: Sequence[_Candida
 def _made(
     source: ExportSource,
     one: _Candidate,
-    stage: Path,
+    stage: _Stage,
     times: AnswerTimes | None = None,
     *,
     is_chosen: bool = False,
@@ -214,7 +225,7 @@ def _made(
     name, shown, request = one.name, one.shown, one.request
     samples, golden = golden_samples(source, one.session, shown)
     manifest = bundle_manifest(
-        source, request, name, one.model, shown, golden, one.logits, times if is_chosen else None
+        source, request, name, one.model, one.session, shown, golden, one.logits, times if is_chosen else None
     )
     files = {
         MODEL_FILE: one.content,
@@ -222,16 +233,17 @@ def _made(
         CARD_FILE: model_card(manifest, source.member.task).encode(),
         "scenario.toml": source.run.scenario_text.encode(),
     }
-    write_bundle(stage / name, manifest, files)
-    archive = pack_bundle(stage / name) if request.archives else None
+    folder = stage.folder / name
+    write_bundle(folder, manifest, files, stage.signing)
+    archive = pack_bundle(folder) if request.archives else None
     # A bundle that a device would refuse is not exported. It needs no trial: its model ran here all the time.
-    load_bundle(archive or stage / name, trial=None)
+    load_bundle(archive or folder, trial=None)
     choice = ""
     if is_chosen and times is not None:
         refused = "".join(f"; {precision} loses more than --max-loss {request.max_loss:g}" for precision in lost)
-        choice = f"{name}: {request.precision} of {times.as_text()}{refused}"
+        choice = f"{name}: {times.reason(request.precision)}{refused}"
     return ExportedBundle(
-        folder=stage / name,
+        folder=folder,
         archive=archive,
         client=source.member.client_id,
         group=source.member.group,
@@ -266,8 +278,9 @@ def _refuse_loss(name: str, shown: Evidence, request: ExportRequest) -> None:
     # "not <=" instead of ">": a score that is NaN fails too
     if not shown.loss(worst) <= request.max_loss:
         found, trained = shown.scores[worst][shown.score], shown.trained[worst][shown.score]
+        moves = "falls" if shown.first.better == "higher" else "rises"
         raise QuantizationError(
-            f"{name}: {shown.score} falls from {trained:.3f} to {found:.3f} ({_where(worst)}), more than --max-loss"
+            f"{name}: {shown.score} {moves} from {trained:.3f} to {found:.3f} ({_where(worst)}), more than --max-loss"
             f" {request.max_loss:g}, and nothing is written; raise that limit if you can live with it, try another"
             " --calibration, or --quantize float16"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from ...datasets.rows.row_samples import RowSamples
 from ...emulator.contracts import PRESENT_NAME, ConfigError, DataError, NodeId
-from ...emulator.edge.manifest import InputSpec
+from ...emulator.edge.manifest import InputSpec, OutputSpec
 from ...emulator.edge.onnx_session import OnnxSession
 from ...emulator.edge.precisions import TRAINED, precision_named
 from ...models.export.quantize import MAKERS, Calibration, CalibrationName
 from ..recording.record import Progress
 from ..recording.recording_cache import Note
+from ..tasks.calibration_fit import label_output
+from ..tasks.task_spec import ForecastTask
 from ..wiring.data import ClientData, load_data
 from ..wiring.members import Member, members_of
 from .bundle_evidence import HELD_OUT, Answers, answers
@@ -54,6 +56,22 @@ class ExportSource:
     def trained(self) -> Answers:
         """Logits of the model of the run under every condition."""
         return self.answers(OnnxSession(self.model.SerializeToString()))
+
+    @cached_property
+    def output(self) -> OutputSpec:
+        """Meaning of the logits, with temperature 1."""
+        member, test = self.member, self.data.test
+        if isinstance(member.task, ForecastTask):
+            made = member.task.forecast_output(member.data, self.data.rate_hz)
+            above = self.run.scenario.decision.warn_above_logit
+            return replace(made, threshold=above, horizon_s=test.n_after / self.data.rate_hz)
+        outputs = member.task.outputs(member.data, test)
+        balanced = self.run.scenario.training.class_weights == "balanced"
+        return replace(
+            label_output(outputs, self.data.train.label, balanced=balanced),
+            horizon_s=test.n_after / self.data.rate_hz,
+            codebook=() if outputs.n == 1 else member.outputs(test),
+        )
 
     def answers(self, session: OnnxSession) -> Answers:
         """Logits under every condition, see `bundle_evidence.answers`."""
@@ -95,10 +113,11 @@ def _source(run: FinishedRun, member: Member, data: ClientData, file: Path) -> E
         model = onnx.load(file)
     except Exception as error:  # noqa: BLE001 - protobuf raises classes of its own
         raise DataError(f"{file} is no ONNX model ({error}); run the scenario again") from None
-    if not member.task.outputs(member.data, data.test).labels:
+    if not (isinstance(member.task, ForecastTask) or member.task.outputs(member.data, data.test).labels):
+        asked = "several answers of yes or no" if member.task.labels == "several" else "values"
         raise ConfigError(
-            f"bundles hold models whose answers are classes, but task {run.scenario.task!r} asks for values; take the"
-            f" ONNX files of {run.folder / 'models'}, whose metadata say what their output means"
+            f"bundles hold models whose answers are classes or forecasts of outage, but task {run.scenario.task!r} asks"
+            f" for {asked}; take the ONNX files of {run.folder / 'models'}, whose metadata say what their output means"
         )
     if isinstance(data.test, RowSamples) and data.test.graph is not None:
         raise ConfigError(

@@ -23,7 +23,7 @@ class FinishedRun:
         scenario: scenario of the run.
         scenario_text: content of its `scenario.toml`.
         summary: fields of its `summary.json`.
-        last_scores: client -> model -> scores after the last round.
+        last_scores: client -> model -> scores after the last round, and after what was fitted then.
     """
 
     folder: Path
@@ -80,4 +80,5 @@ def finished_run(folder: Path, *, needs_models: bool = True) -> FinishedRun:
     scenario = stored_scenario(read_toml(path), str(path))
     # scores of the last round are those of the models that were exported
     last = {row.client: row.models for row in rows if row.round == summary.rounds - 1}
+    last |= {model.client: model.scores for model in summary.exports if model.scores is not None}
     return FinishedRun(folder, scenario, text, summary, last)

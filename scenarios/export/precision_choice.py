@@ -55,6 +55,16 @@ class AnswerTimes:
         best = min((TRAINED, *allowed), key=lambda precision: self.seconds[precision])
         return best if self.slowdown(best) <= 1.0 - LEAST_GAIN else TRAINED
 
+    def reason(self, chosen: str) -> str:
+        """Why the outcome of `fastest` was chosen, with all times.
+
+        >>> AnswerTimes(HERE, {"float32": 2e-4, "int8": 1.96e-4}).reason("float32")
+        'float32, since no other saves 5 % of its time: float32 0.200 ms, int8 0.196 ms on this machine'
+        """
+        is_fastest = self.seconds[chosen] <= min(self.seconds.values())
+        why = "the fastest" if is_fastest else f"since no other saves {100 * LEAST_GAIN:g} % of its time"
+        return f"{chosen}, {why}: {self.as_text()}"
+
     def as_text(self) -> str:
         """Times for people, such as "float32 0.130 ms, int8 0.210 ms on this machine"."""
         each = ", ".join(f"{precision} {1e3 * seconds:.3f} ms" for precision, seconds in self.seconds.items())

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..recording.record import Progress, RecordReport, record_world
 from ..recording.recording_target import refuse_target
-from ..schema.world_section import WorldFile, load_world
+from ..recording.world_file import WorldFile, load_world
 from .shown_progress import lines_console
 
 

@@ -128,9 +128,7 @@ class TrainedModel:
             DataError: see `logits`.
         """
         if not self.labels:
-            raise ConfigError(
-                f"the model of client {self.client} answers values, not classes; take logits(): {self.meaning}"
-            )
+            raise ConfigError(f"the model of client {self.client} answers no classes; take logits(): {self.meaning}")
         logits = self.logits(inputs)
         chosen = (logits[:, 0] > 0.0).astype(int) if logits.shape[1] == 1 else logits.argmax(axis=1)
         return [self.labels[index] for index in chosen]

@@ -16,9 +16,9 @@ from ...datasets.recordings.recording_reader import RecordedStation, RecordingRe
 from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modality
 from ...emulator.modalities import has_images
 from ...emulator.sensors.camera import pixels_of
-from ..schema.world_section import WorldFile, parse_world
 from .recorded_site import RecordedSite
 from .track_ways import tracks_digest
+from .world_file import WorldFile, parse_world
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,6 +49,7 @@ class StationFacts:
         disagreement: share of frames in which the label by power differs from the other; None without the two.
         beam_persistence: share of frames with the best beam of the frame before; None without beams.
         nan_sweep_share: share of sweeps with a beam that was not measured; None without sweeps.
+        doppler_spread_hz: median, and what nine of ten frames stay below; None where it is not recorded.
     """
 
     index: int
@@ -65,6 +66,7 @@ class StationFacts:
     disagreement: float | None
     beam_persistence: float | None
     nan_sweep_share: float | None
+    doppler_spread_hz: tuple[float, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,13 @@ def _facts(station: RecordedStation) -> StationFacts:
         disagreement=_disagreement(labels),
         beam_persistence=None if beams is None or not inside.any() else float((np.diff(beams) == 0)[inside].mean()),
         nan_sweep_share=next((_nan_share(station, one) for one in station.modalities if _is_swept(one)), None),
+        doppler_spread_hz=_doppler_spread_hz(station) if "doppler_spread_hz" in names else None,
     )
+
+
+def _doppler_spread_hz(station: RecordedStation) -> tuple[float, float]:
+    middle, high = np.quantile(station.read("doppler_spread_hz"), (0.5, 0.9))
+    return float(middle), float(high)
 
 
 def _disagreement(labels: dict[str, NDArray[np.bool_]]) -> float | None:

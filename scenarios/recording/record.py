@@ -21,12 +21,13 @@ from ...datasets.recordings.recording_writer import RecordingWriter
 from ...emulator.contracts import ConfigError, DataError
 from ...emulator.regular_file import quoted, shown
 from ...version import __version__
-from ..schema.world_section import WorldFile, WorldSection
+from ..schema.world_section import WorldSection
 from .own_paths import write_paths
 from .recorded_site import RecordedSite
 from .sionna_scene import checked_sionna, sionna_series, sionna_version
 from .site_sensors import Frames, SiteSensors, sensor_fields
 from .traced_paths import PathFigures, TracedPaths, matched_paths
+from .world_file import WorldFile
 
 #: Number of instants per base station that are sensed at once, which bounds memory.
 CHUNK_FRAMES = 256
@@ -177,6 +178,8 @@ def _described(site: RecordedSite, *, with_links: bool) -> StationDescription:
     labels = ["blocked_geometric", "los_loss_db", "best_beam"]
     if section.has_clear_level:
         labels.append("blocked_power")
+    if section.doppler:
+        labels += ["doppler_shift_hz", "doppler_spread_hz"]
     fields = [standard_field(name) for name in ("time_s", "sequence", "frame_index", *labels)]
     if section.links_per_frame and with_links:
         fields.append(standard_field("link_power_dbw", (section.links_per_frame,)))

@@ -26,8 +26,9 @@ from ...emulator.world.street import BETWEEN_SEQUENCES, StreetWorld
 from ...emulator.world.street_settings import StreetSettings
 from ...emulator.world.trees import NO_TREES
 from ...emulator.world.weather import CLEAR
-from ..schema.world_section import ON_REQUEST, CodebookSection, WorldFile, WorldSection
+from ..schema.world_section import ON_REQUEST, CodebookSection, WorldSection
 from .track_ways import track_ways, tracks_digest
+from .world_file import WorldFile
 
 #: Multiples of this, modulo 1, spread any number of base stations evenly: which ones record at night.
 GOLDEN_RATIO = 0.618_033_988_749_894_9

@@ -19,10 +19,11 @@ from ...emulator.ownership import OwnedError, owned
 from ...emulator.source_hash import source_hash
 from ...emulator.whole_file import replacing
 from ...version import __version__
-from ..schema.world_section import WorldFile, WorldSection
+from ..schema.world_section import WorldSection
 from .record import Progress, record_world
 from .sionna_scene import sionna_version
 from .track_ways import tracks_digest
+from .world_file import WorldFile
 
 CACHE_VARIABLE = "SHEAFEDGE_CACHE"
 #: File name and content of a recording.

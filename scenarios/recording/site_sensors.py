@@ -16,12 +16,13 @@ from ...datasets.power_blockage import PowerBlockage
 from ...datasets.recordings.recording_layout import Field, standard_field
 from ...emulator.contracts import Modality
 from ...emulator.radio.channel import trace_paths
-from ...emulator.radio.sweep import ArrivingPaths, beam_powers, measured_powers
+from ...emulator.radio.sweep import ArrivingPaths, beam_powers, measured_powers, strongest_beam_spectrum
 from ...emulator.radio.waves import Array
 from ...emulator.sensors.camera import Camera
 from ...emulator.sensors.gps import GpsReceiver, drone_fix
 from ...emulator.sensors.lidar import Lidar
 from ...emulator.sensors.radar import Radar
+from ...emulator.sensors.signal_receiver import SignalReceiver
 from ...emulator.world.scene import Scene
 from .recorded_site import RecordedSite
 
@@ -42,11 +43,13 @@ class Moment:
         time_s: [F] instants.
         scene: F frames of the scene.
         swept: [F, n_beams] float32 received power in W, as it is recorded; NaN where a beam was not measured.
+        link_dbw: [F, k] power of the strongest beam at even steps from each frame until the next; [F, 0]: not known.
     """
 
     time_s: NDArray[np.float64]
     scene: Scene
     swept: NDArray[np.float32]
+    link_dbw: NDArray[np.float32]
 
 
 #: Sensor as a function: instants after all earlier ones -> frames [F, ...].
@@ -118,12 +121,22 @@ def _radar(site: RecordedSite) -> Sense:
     return lambda moment: radar.sense(moment.scene)
 
 
+def _signal_field(site: RecordedSite) -> Field:
+    return standard_field("signal", (site.file.section.readings_per_frame,))
+
+
+def _signal(site: RecordedSite) -> Sense:
+    receiver = SignalReceiver(site.file.section.signal, site.file.section.readings_per_frame, site.stream("signal"))
+    return lambda moment: receiver.sense(moment.link_dbw)
+
+
 SENSORS: Mapping[Modality, SensorKind] = {
     "lidar": SensorKind(_lidar_field, _lidar),
     "camera": SensorKind(_camera_field, _camera),
     "rf": SensorKind(_rf_field, _rf),
     "gps": SensorKind(_gps_field, _gps),
     "radar": SensorKind(_radar_field, _radar),
+    "signal": SensorKind(_signal_field, _signal),
 }
 
 
@@ -165,14 +178,20 @@ class SiteSensors:
         frames: Frames = {"time_s": time_s, "sequence": sequence, "frame_index": ticks}
         scene = site.scene(time_s)
         paths = trace_paths(scene, site.channel)
-        section = site.file.section.sweep
-        powers = beam_powers(traced or paths, site.codebook, section.n_subcarriers, section.bandwidth_hz)
+        section, arriving = site.file.section, traced or paths
+        powers = self._beam_powers(arriving)
         # a ray tracer knows the frames alone
-        if site.file.section.links_per_frame and traced is None:
+        if section.links_per_frame and traced is None:
             frames["link_power_dbw"] = self._link_power_dbw(time_s, powers)
+        if section.doppler:
+            spectrum = strongest_beam_spectrum(arriving, site.codebook)
+            frames["doppler_shift_hz"] = spectrum.shift_hz.astype(np.float32)
+            frames["doppler_spread_hz"] = spectrum.spread_hz.astype(np.float32)
+        if section.sweep.duration_s:
+            powers = self._beam_powers(arriving, section.sweep.duration_s)
         powers = measured_powers(powers, site.noise, self._sweep_noise)
         # labels below are made from the stored numbers, so that readers of the file find the same labels
-        stored = (powers * section.transmit_power_w).astype(np.float32)
+        stored = (powers * section.sweep.transmit_power_w).astype(np.float32)
         frames["best_beam"] = _best_beam(stored)
         # Ripples beside an edge can be stronger than free space, which is no loss.
         frames["los_loss_db"] = np.maximum(paths.los_blockage_db, 0.0).astype(np.float32)
@@ -181,10 +200,16 @@ class SiteSensors:
             # initial=0: a sweep without any measured beam has no maximum
             best_power_db = 10.0 * np.log10(np.nanmax(stored, axis=1, initial=0.0).astype(np.float64))
             frames["blocked_power"] = self._power_blockage.label(best_power_db)
-        moment = Moment(time_s, scene, stored)
+        link_dbw = frames.get("link_power_dbw", np.zeros((len(time_s), 0), dtype=np.float32))
+        moment = Moment(time_s, scene, stored, link_dbw)
         for modality, sense in self._sensors.items():
             frames[modality] = sense(moment)
         return frames
+
+    def _beam_powers(self, paths: ArrivingPaths, duration_s: float = 0.0) -> Array:
+        """[F, n_beams] linear, per unit of sent power, of sweeps that take so long."""
+        sweep = self._site.file.section.sweep
+        return beam_powers(paths, self._site.codebook, sweep.n_subcarriers, sweep.bandwidth_hz, duration_s=duration_s)
 
     def _link_power_dbw(self, time_s: Array, powers: Array) -> NDArray[np.float32]:
         """[F, links_per_frame] power of the strongest beam from each frame until the next; nothing is drawn.
@@ -200,8 +225,7 @@ class SiteSensors:
             # after the last frame of a duration that is no whole number of frames the world has ended
             between_s = np.minimum(time_s + step / world.link_rate_hz, world.duration_s)
             paths = trace_paths(site.scene(between_s), site.channel)
-            between = beam_powers(paths, site.codebook, world.sweep.n_subcarriers, world.sweep.bandwidth_hz)
-            strongest[:, step] = between.max(axis=1)
+            strongest[:, step] = self._beam_powers(paths).max(axis=1)
         watts = np.maximum(strongest * world.sweep.transmit_power_w, LEAST_POWER_W)
         return np.asarray(10.0 * np.log10(watts), dtype=np.float32)
 

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from ...datasets.ray_paths.path_reader import PathReader, TracedStation
 from ...emulator.contracts import DataError
 from ...emulator.radio.channel import in_array_frame
+from ...emulator.radio.doppler import direct_doppler_hz
 from ...emulator.radio.waves import SPEED_OF_LIGHT_M_PER_S, wavelength_m
+from ...emulator.world.scene import Scene
 from ...emulator.world.street import BETWEEN_SEQUENCES
 from .recorded_site import RecordedSite
 
@@ -32,6 +34,8 @@ LONGEST_DETOUR_M = 3000.0
 MOST_GAIN_DB = 6.0
 #: The phase of a direct path is that of its delay, within this; a sign may come from how antennas are polarized.
 PHASE_TOLERANCE_RAD = 0.3
+#: The shift of a direct path is that of the user's velocity, within this share of it, or so many Hz.
+DOPPLER_TOLERANCE, DOPPLER_TOLERANCE_HZ = 0.02, 2.0
 #: Frames that are checked, and instants that are counted, at once.
 FRAMES_AT_ONCE, TICKS_AT_ONCE = 4096, 1 << 20
 
@@ -45,12 +49,14 @@ class TracedChannel:
         gain: [F, P] complex amplitude, 0 where not valid.
         delay_s: [F, P] time of flight.
         direction_sine: [F, P] sine of the angle off the array's broadside.
+        doppler_hz: [F, P] Doppler shift; 0 where the file states none.
     """
 
     valid: NDArray[np.bool_]
     gain: NDArray[np.complex128]
     delay_s: Array
     direction_sine: Array
+    doppler_hz: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ class PathFigures:
         n_empty: frames without any path.
         n_behind: paths that arrive from behind the array, which does not receive them.
         wrong_phase_share: share of the direct paths whose phase is not that of their delay; None: none is marked.
+        wrong_doppler_share: share of the direct paths whose Doppler shift is not that of the world's user; None: none
+            is marked, or there are no shifts.
     """
 
     n_frames: int
@@ -72,6 +80,7 @@ class PathFigures:
     n_empty: int
     n_behind: int
     wrong_phase_share: float | None
+    wrong_doppler_share: float | None
 
 
 class TracedPaths:
@@ -91,6 +100,7 @@ class TracedPaths:
 
     def __init__(self, site: RecordedSite, station: TracedStation) -> None:
         self._site, self._station = site, station
+        self._check_doppler_is_there()
         self.ticks = self._matching_ticks()
         self.figures = self._checked()
 
@@ -114,6 +124,7 @@ class TracedPaths:
             spread(flat["gain"], np.complex128),
             spread(flat["delay_s"], np.float64),
             spread(sine, np.float64),
+            spread(flat.get("doppler_hz", np.zeros(len(frame))), np.float64),
         )
 
     def _matching_ticks(self) -> Index:
@@ -135,8 +146,17 @@ class TracedPaths:
             )
         return ticks
 
+    def _check_doppler_is_there(self) -> None:
+        section = self._site.file.section
+        if section.needs_doppler and "doppler_hz" not in self._station.series:
+            needs = "world.doppler = true" if section.doppler else "world.sweep.duration_s above 0"
+            raise DataError(
+                f"{self._station.where}: there is no series doppler_hz, which {needs} needs; trace with Doppler shifts,"
+                " or leave the field of the world out"
+            )
+
     def _checked(self) -> PathFigures:
-        station, n_behind, n_direct, n_off = self._station, 0, 0, 0
+        station, n_behind, n_direct, n_off, n_shifted = self._station, 0, 0, 0, 0
         for first in range(0, len(station), FRAMES_AT_ONCE):
             stop = min(first + FRAMES_AT_ONCE, len(station))
             flat = station.paths(first, stop)
@@ -152,6 +172,8 @@ class TracedPaths:
                 direct = flat["interactions"] == 0
                 n_direct += int(direct.sum())
                 n_off += int(self._off_phase(flat["gain"][direct], flat["delay_s"][direct]).sum())
+                if "doppler_hz" in flat:
+                    n_shifted += int(self._off_doppler(scene, frame[direct] - first, flat["doppler_hz"][direct]).sum())
         counts = np.diff(station.offset)
         return PathFigures(
             n_frames=len(station),
@@ -160,6 +182,7 @@ class TracedPaths:
             n_empty=int((counts == 0).sum()),
             n_behind=n_behind,
             wrong_phase_share=n_off / n_direct if n_direct else None,
+            wrong_doppler_share=n_shifted / n_direct if n_direct and "doppler_hz" in station.series else None,
         )
 
     def _n_recorded(self) -> int:
@@ -204,6 +227,12 @@ class TracedPaths:
         cycles = np.mod(self._site.channel.carrier_hz * delay_s.astype(np.float64), 1.0)
         off_rad = np.angle((gain * np.exp(2j * np.pi * cycles)) ** 2) / 2.0  # squared: of either sign
         return np.asarray(np.abs(off_rad) > PHASE_TOLERANCE_RAD)
+
+    def _off_doppler(self, scene: Scene, frame: Index, shift_hz: NDArray[Any]) -> NDArray[np.bool_]:
+        """[n] whether shifts of direct paths in these frames of the scene are not those of its user."""
+        expected_hz = direct_doppler_hz(scene, self._site.channel.carrier_hz)[frame]
+        tolerance_hz = np.maximum(DOPPLER_TOLERANCE_HZ, DOPPLER_TOLERANCE * np.abs(expected_hz))
+        return np.asarray(np.abs(shift_hz - expected_hz) > tolerance_hz)
 
     def _directions(self, flat: Any) -> tuple[Array, Array]:
         """[P] components of where the paths come from, along the array and along its broadside."""

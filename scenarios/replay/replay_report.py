@@ -63,6 +63,11 @@ def glance(session: Session, manifest: Manifest) -> dict[str, Any]:
         # counters add up key by key
         "missing": dict(sum((book.n_missing for book in books), Counter())),
         "held": sum(book.n_held for book in books),
+        "drift": {
+            "known": manifest.drift is not None,
+            "outside": dict(sum((book.n_outside for book in books), Counter())),
+            "drifted": dict(sum((book.n_drifted for book in books), Counter())),
+        },
         "answers_by_digest": dict(session.digests),
         **_judgement(books),
     }
@@ -141,6 +146,8 @@ def report_lines(found: Mapping[str, Any], task: Task) -> dict[str, str]:
         without = ", ".join(f"{n:,} without {modality}" for modality, n in found["missing"].items())
         held = f"{found['held']:,} with frames held over a gap" if found["held"] else ""
         lines["of these"] = "; ".join(part for part in (without, held) if part)
+    if drift := _drift_line(found["drift"], found["questions"]["answered"]):
+        lines["drift"] = drift
     if found["refusals"]["first"]:
         lines["refused"] = found["refusals"]["first"]
     if "scores" in found:
@@ -173,6 +180,18 @@ def _answers_line(asked: Mapping[str, int]) -> str:
         f"{asked[outcome]:,} {outcome}"
         for outcome in ("awaited", "dropped", "refused", "unanswered", "withheld")
         if asked[outcome] or outcome in {"dropped", "refused"}
+    )
+
+
+def _drift_line(drift: Mapping[str, Any], n_answers: int) -> str:
+    if not drift["known"]:
+        return "unknown: the bundle does not say what training looked like"
+    if not drift["outside"] and not drift["drifted"]:
+        return "none" if n_answers else ""
+    frames = ", ".join(f"{n:,} of {name}" for name, n in drift["outside"].items())
+    streams = ", ".join(f"{name} for {n:,} answers" for name, n in drift["drifted"].items())
+    return "; ".join(
+        part for part in (frames and f"frames outside of training: {frames}", streams and f"drifted: {streams}") if part
     )
 
 

@@ -22,6 +22,7 @@ from ...emulator.contracts import MODALITY_SPECS, ConfigError, DataError, Modali
 from ...emulator.edge.manifest import InputSpec, Manifest
 from ..schema.data_section import CodebookSize, DataSection
 from ..tasks.beam_tasks import WHOLE_CODEBOOK
+from ..tasks.outage_task import STRENGTHS
 from ..tasks.task_spec import SensorTask
 from ..tasks.task_table import TASKS
 from ..wiring.members import kept_frames
@@ -265,20 +266,40 @@ def _task(manifest: Manifest) -> SensorTask:
 
 def _data(manifest: Manifest, rate_hz: float, label: str) -> DataSection:
     """Settings by which training cuts samples from this recording, but as windows of one frame."""
-    # a binary model chooses no beam; its inputs are still swept with the whole codebook
-    n_beams = len(manifest.output.labels) if manifest.output.kind == "classes" else WHOLE_CODEBOOK
+    output = manifest.output
+    # a model that warns chooses no beam; its inputs are still swept with the whole codebook
+    n_beams = len(output.labels) if output.kind == "classes" else WHOLE_CODEBOOK
     if n_beams not in get_args(CodebookSize):
         raise ConfigError(
             f"the served model {manifest.name!r} chooses among {n_beams} beams; replay knows codebooks of"
             f" {', '.join(map(str, get_args(CodebookSize)))}"
         )
+    horizon = max(1, round(output.horizon_s * rate_hz))
+    _check_forecast(manifest, horizon)
     return DataSection(
         window=1,
         n_beams=cast("CodebookSize", n_beams),
         # at least 1, as a data section demands; tasks without a horizon do not read it
-        horizon=max(1, round(manifest.output.horizon_s * rate_hz)),
+        horizon=horizon,
         label=cast("BlockageLabel", label),
+        **({} if output.forecast is None else {"fades_db": output.forecast.fades_db}),
     )
+
+
+def _check_forecast(manifest: Manifest, horizon: int) -> None:
+    """Refuse forecasts that the task of this release does not ask for.
+
+    Raises:
+        ConfigError: other series, or other times ahead than the frames of this recording.
+    """
+    if (forecast := manifest.output.forecast) is None:
+        return
+    if forecast.series != STRENGTHS or len(forecast.ahead_s) != horizon:
+        raise ConfigError(
+            f"the served model {manifest.name!r} forecasts {', '.join(forecast.series)[:80]} at"
+            f" {len(forecast.ahead_s)} times; replay knows {' and '.join(STRENGTHS)} at each of the next {horizon}"
+            " frames of this recording"
+        )
 
 
 def _numbered(samples: Samples, manifest: Manifest) -> Samples:

@@ -49,6 +49,8 @@ class StreamBook:
         n_unasked: number of replies without a request, or to one that was settled already.
         n_missing: modality -> number of answers computed without it.
         n_held: number of answers with an earlier frame in place of a missing one.
+        n_outside: modality -> number of answers whose frame the server found outside of training.
+        n_drifted: modality, or "answers", -> number of answers while the stream was not like training.
         last: the newest answer.
     """
 
@@ -63,6 +65,8 @@ class StreamBook:
         self._sent_s = np.full(n, np.nan)
         self.n_instants = self.n_awaited = self.n_unasked = self.n_held = 0
         self.n_missing: Counter[str] = Counter()
+        self.n_outside: Counter[str] = Counter()
+        self.n_drifted: Counter[str] = Counter()
         self.last: tuple[int, Answer] | None = None
 
     def note_sent(self, instant: int, wall_s: float, *, asked: bool) -> None:
@@ -98,6 +102,8 @@ class StreamBook:
         self._logits[instant] = answer.logits
         self.n_missing.update(answer.missing)
         self.n_held += bool(answer.held)
+        self.n_outside.update(answer.outside.keys())
+        self.n_drifted.update(answer.drifted.keys())
         # answers may overtake each other
         if self.last is None or instant >= self.last[0]:
             self.last = instant, answer
@@ -130,9 +136,13 @@ class StreamBook:
 
     @property
     def logits(self) -> NDArray[np.float64]:
-        """[n_answered, n_outputs] counted from the threshold, as scores take them."""
-        # scores count logits from 0, a served model may have another threshold
-        return self._logits[self.answered] - (self._output.threshold if self._output.kind == "binary" else 0.0)
+        """[n_answered, n_outputs] as scores take them."""
+        logits, output = self._logits[self.answered], self._output
+        # scores of forecasts are those of the probabilities that are served
+        if output.kind == "forecast":
+            return logits / output.temperature
+        # others count logits from 0, a served model may have another threshold
+        return logits - (output.threshold if output.kind == "binary" else 0.0)
 
     @property
     def answered_samples(self) -> Any:

@@ -38,6 +38,10 @@ def answer_figures(records: RunRecords) -> Iterator[ReportFigure]:
             without = [group for group in records.group_names if group not in curves and name == "roc"]
             missing = f" Only one answer is right in all samples of: {', '.join(without)}." if without else ""
             yield ReportFigure(name, caption + missing, partial(_together, records, curves, draw))
+    if curves := _curves(records, "horizons"):
+        for score, caption in _OVER_HORIZONS.items():
+            drawn = partial(_draw_horizons, score)
+            yield ReportFigure(f"horizons-{score}", caption, partial(_together, records, curves, drawn))
     for name, caption, draw_one in (
         ("confusion", _CONFUSION, _draw_confusion),
         ("lead_times_s", _LEADS, _draw_leads),
@@ -48,6 +52,10 @@ def answer_figures(records: RunRecords) -> Iterator[ReportFigure]:
             yield ReportFigure(stem, f"{group}: {caption}", partial(_alone, group, curve, draw_one))
 
 
+_OVER_HORIZONS = {
+    "auc": "Area under the ROC curve over the time ahead: lines at own strength, dashed at a neighbor's. 0.5: chance.",
+    "ece": "Expected calibration error over the time ahead: lines at own strength, dashed at the neighbor's.",
+}
 _RELIABILITY = (
     "Reliability: share of answers that came true over their stated probability, in bins; on the diagonal a probability"
     " means what it says. Larger marks: more samples."
@@ -118,6 +126,15 @@ def _draw_reliability(panel: Axes, curve: Curve, style: SeriesStyle, group: str)
     panel.set_xlabel("stated probability")
     panel.set_ylabel("share that came true")
     panel.set_aspect("equal")
+
+
+def _draw_horizons(score: str, panel: Axes, curve: Curve, style: SeriesStyle, group: str) -> None:
+    for strength, line in (("own", "-"), ("neighbor", "--")):
+        values = _numbers(curve[strength][score])
+        label = group if strength == "own" else None
+        panel.plot(curve["seconds"], values, color=style.color, ls=line, marker=style.marker, ms=3, label=label)
+    panel.set_xlabel("time ahead [s]")
+    panel.set_ylabel({"auc": "area under the ROC curve", "ece": "expected calibration error"}[score])
 
 
 def _draw_calibration(panel: Axes, curve: Curve, style: SeriesStyle, group: str) -> None:

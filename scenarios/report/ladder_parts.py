@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..value.handover_ladder import rule_title
 from .figure_style import COLORS, GRID, INK, Columns, new_figure
 from .html_page import PageTable
 from .report_figure import ReportFigure, legend_below
@@ -21,31 +22,36 @@ _LOOKS: Mapping[str, tuple[str, str]] = {
     "way_back_prepared": (COLORS[3], "s"),
     "prepare_on_snr_history": (COLORS[5], "^"),
     "always_prepared": (INK, "v"),
+    "planner_without_forecast": (COLORS[3], "<"),
+    "planner_snr_history": (COLORS[5], ">"),
+    "planner_model": (COLORS[0], "p"),
+    "planner_truth": (COLORS[1], "h"),
     "prepare_on_warning": (COLORS[0], "D"),
     "oracle": (COLORS[2], "P"),
 }
 _CAPTION = (
     "Outage against throughput under the rules of handover; better is to the lower right. A line joins times to trigger"
-    " from 0 (filled) to 160 ms, each with the offsets of least outage over all base stations."
+    " from 0 (filled) to 160 ms, each with the offsets of least outage over all base stations; of planners, the prices"
+    " of outage and handovers that no other is better than on both counts."
 )
 
 
 def ladder_figure(records: RunRecords) -> Iterator[ReportFigure]:
     """Figure of the ladder; none in a run without one."""
     value = records.summary.get("value", {})
-    if "ladder" in value:
+    if value.get("decision") == "handover" and "ladder" in value:
         yield ReportFigure("value-ladder", _CAPTION, partial(_draw, value))
 
 
 def _draw(value: Mapping[str, Any], columns: Columns) -> Figure:
     figure, (panel,) = new_figure(columns, 3.2)
     rows = {row["rule"]: row for row in value["ladder"]}
-    for rule, (color, marker) in _LOOKS.items():
+    for rule, (color, marker) in ((rule, look) for rule, look in _LOOKS.items() if rule in rows):
         points: Sequence[Mapping[str, float]] = value["fronts"].get(rule, [rows[rule]])
         x = [point["throughput_mbit_s"] for point in points]
         y = [point["outage_ms_per_minute"] for point in points]
         look: dict[str, Any] = {"color": color, "marker": marker, "ms": 5, "mec": INK, "mew": 0.4, "lw": 0.9}
-        panel.plot(x, y, label=rule.replace("_", " "), **look, mfc="none" if len(x) > 1 else color)
+        panel.plot(x, y, label=rule_title(rule), **look, mfc="none" if len(x) > 1 else color)
         panel.plot(x[:1], y[:1], ls="none", **{**look, "lw": 0})
     panel.grid(color=GRID)
     panel.set_ylim(bottom=0.0)
@@ -59,7 +65,7 @@ def ladder_table(value: Mapping[str, Any]) -> PageTable:
     """A row per rule, from doing nothing to foresight."""
     rows = [
         [
-            row["rule"].replace("_", " "),
+            rule_title(row["rule"]),
             f"{row['outage_ms_per_minute']:,.0f}",
             _difference(row, "outage", "{:+,.0f} ± {:,.0f}"),
             f"{row['throughput_mbit_s']:.1f}",
@@ -82,7 +88,8 @@ def ladder_table(value: Mapping[str, Any]) -> PageTable:
         rows,
         note="Mean over base stations; ± is one standard error of the paired difference over them. Prepared: share of"
         " the time in the own cell in which the other cell was. Tuned rules have the event of least outage at the other"
-        " half of the base stations. Oracle: least outage and most throughput, two plans.",
+        " half of the base stations; planners the prices of least outage there among those with its throughput. Oracle:"
+        " least outage and most throughput, two plans.",
         best=frozenset(
             (place, column)
             for place, row in enumerate(value["ladder"])

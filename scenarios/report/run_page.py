@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,9 @@ from ...emulator.contracts import DataError
 from ...emulator.regular_file import is_regular, read_regular
 from ...version import __version__
 from .answer_figures import answer_figures
+from .beam_ladder_parts import beam_ladder_figure, beam_ladder_tables
 from .figure_style import inline_svg
-from .html_page import PageFacts, PageFigure, PagePart, PagePicture, PageSection, PageText, html_page
+from .html_page import PageFacts, PageFigure, PagePart, PagePicture, PageSection, PageTable, PageText, html_page
 from .ladder_parts import ladder_figure, ladder_table
 from .learning_figures import learning_figures
 from .network_figures import network_figures
@@ -30,8 +31,8 @@ from .run_tables import (
     traffic_facts,
 )
 from .sheaf_figures import sheaf_figures
+from .theory_figures import theory_figures
 from .time_figures import time_figures
-from .value_figures import value_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,10 +55,11 @@ class RunPage:
         self._figures = {
             "Scores": tuple(learning_figures(records)),
             "Held-out answers": tuple(answer_figures(records)),
-            "Value of prediction": (*value_figures(records), *ladder_figure(records)),
+            "Value of prediction": (*beam_ladder_figure(records), *ladder_figure(records)),
             "Time and energy": tuple(time_figures(records)),
             "Network and traffic": tuple(network_figures(records)),
             "Coupling": tuple(sheaf_figures(records)),
+            "Theory": tuple(theory_figures(records)),
         }
 
     @property
@@ -83,6 +85,7 @@ class RunPage:
             "Network and traffic": self._network(),
             "Faults": self._faults(),
             "Coupling": self._shown("Coupling"),
+            "Theory": self._shown("Theory"),
             "Street": list(_pictures(records.folder, summary.get("pictures", ()))),
             "Settings": [changed_fields(records.changed)],
         }
@@ -114,8 +117,7 @@ class RunPage:
         if "groups" not in value:
             skipped = value.get("skipped")
             return [PageText(f"Not evaluated: {skipped}.", "note")] if skipped else []
-        ladder = [ladder_table(value)] if "ladder" in value else []
-        return [*ladder, *self._shown("Value of prediction"), deadline_table(value)]
+        return [*_ladder(value), *self._shown("Value of prediction"), deadline_table(value)]
 
     def _network(self) -> list[PagePart]:
         records = self._records
@@ -126,6 +128,13 @@ class RunPage:
         table = fault_table(self._records.changed)
         facts = off_facts(self._records)
         return [table, *([PageFacts(facts)] if facts else [])] if table.rows else []
+
+
+def _ladder(value: Mapping[str, Any]) -> list[PageTable]:
+    """Tables of the rules; none in runs from before there was a ladder."""
+    if "ladder" not in value:
+        return []
+    return beam_ladder_tables(value) if value["decision"] == "beam" else [ladder_table(value)]
 
 
 def _pictures(folder: Path, names: Sequence[str]) -> Iterator[PagePicture]:

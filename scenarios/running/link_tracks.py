@@ -19,7 +19,7 @@ from ...emulator.world.scene import Array, Kind, Scene, blockers
 from ..links.radio_links import RadioLinks
 from ..recording.pictures import save_picture
 from ..recording.recorded_site import RecordedSite
-from ..schema.world_section import WorldFile
+from ..recording.world_file import WorldFile
 from ..wiring.data import ClientData
 from .link_pictures import Blocker, LinkTrack, draw_links
 from .link_states import read_link_states

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -26,9 +26,13 @@ from ..wiring.predictions import Predictions
 from ..workers.worker_pool import WorkerPool, collect_learners
 from .checkpoint import Checkpoint
 from .emulation_state import emulation_state, restore_emulation
+from .fitted_biases import fit_biases
 from .interrupts import StopRequest, stop_requests
 from .progress import RunProgress
 from .run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from ..theory.theory_watch import TheoryWatch
 
 #: Share of messages that come late from which a run warns.
 LATE_SHARE = 0.25
@@ -45,6 +49,7 @@ class PlayedRun:
         evaluator: evaluator with the scores of all clients.
         watch: watch over the stability of the coupling of heads.
         predictions: answers of the trained models.
+        theory: figures of theory; None: they were not asked for.
         outside: clients whose models were trained by outside processes, and are not in this one.
         n_workers: number of worker processes that ran the clients; 0: this process did.
         warnings: sentences about risks before the first round, instabilities after it, and `lateness`.
@@ -59,6 +64,7 @@ class PlayedRun:
     evaluator: Evaluator
     watch: StabilityWatch
     predictions: Predictions
+    theory: TheoryWatch | None
     outside: frozenset[NodeId]
     n_workers: int
     warnings: tuple[str, ...]
@@ -132,6 +138,7 @@ class RunPlayer:
         self._evaluator = Evaluator(scenario.task_spec, clients, scenario.rounds, scenario.evaluate_every)
         n_watched = scenario.clients.sampled or len(clients)
         self._watch = StabilityWatch(n_watched, clamps_map_step=scenario.sheaf.clamp_map_step)
+        self._theory = _theory_watch(scenario, self._emulation)
         if checkpoint is not None:
             self._restore(checkpoint)
 
@@ -149,6 +156,8 @@ class RunPlayer:
             folder.keep_columns()
         self._in_columns = folder.has_columns
         self._progress.started(self._emulation)
+        if self._theory is not None and self._rounds_done == 0:
+            self._theory.see(0)
         # Without checkpoints nothing is gained by waiting for the end of a round.
         with stop_requests(self._stopping) if self._every else nullcontext(StopRequest()) as self._stop:
             emulate(self._emulation, self._scenario.rounds, self._rounds_done, self._round_ended)
@@ -162,6 +171,12 @@ class RunPlayer:
             # before workers stop: scores, exports and the value of prediction read the models here
             collect_learners(self._emulation)
             self._pool.stop()
+        outside = frozenset() if self._pacing is None else self._pacing.outside
+        if self._scenario.training.fitted_biases:
+            fit_biases(self._emulation, outside)
+            for client in self._emulation.clients:
+                if client.client_id not in outside:
+                    self._evaluator.score_again(self._emulation.learners[client.client_id])
         refusals = () if self._pool is None else self._pool.refusals()
         lateness = (
             *(() if self._pacing is None else self._pacing.warnings()),
@@ -174,7 +189,8 @@ class RunPlayer:
             evaluator=self._evaluator,
             watch=self._watch,
             predictions=Predictions(self._emulation.client_learners, self._emulation.pool),
-            outside=frozenset() if self._pacing is None else self._pacing.outside,
+            theory=self._theory,
+            outside=outside,
             n_workers=0 if self._pool is None else self._pool.n_workers,
             warnings=(*self._emulation.warnings, *self._worker_warnings, *refusals, *self._watch.warnings, *lateness),
             lateness=lateness,
@@ -210,6 +226,8 @@ class RunPlayer:
     def _round_ended(self, round_index: int) -> None:
         """Write a checkpoint when it is due, or when the run is to stop."""
         self._rounds_done = round_index + 1
+        if self._theory is not None and self._theory.is_due(self._rounds_done):
+            self._theory.see(self._rounds_done)
         is_due = self._every > 0 and (
             self._rounds_done % self._every == 0 or self._rounds_done == self._scenario.rounds
         )
@@ -278,6 +296,7 @@ class RunPlayer:
             "emulation": emulation_state(self._emulation),
             "scores": {str(client): scores for client, scores in self._evaluator.latest.items()},
             "watch": self._watch.state(),
+            **({} if self._theory is None else {"theory": self._theory.state()}),
         }
 
     def _restore(self, checkpoint: Checkpoint) -> None:
@@ -291,10 +310,20 @@ class RunPlayer:
             restore_emulation(self._emulation, saved.part("emulation"), checkpoint.rounds_done)
             self._evaluator.latest = {int(client): one.state for client, one in saved.part("scores").named().items()}
             self._watch.restore(saved.part("watch"))
+            if self._theory is not None and "theory" in checkpoint.state:  # a run may begin without, and go on with it
+                self._theory.restore(saved.part("theory"))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ConfigError(
                 f"checkpoint {checkpoint.path} does not fit the scenario.toml beside it ({error}); start the run anew"
             ) from None
+
+
+def _theory_watch(scenario: Scenario, emulation: Emulation) -> TheoryWatch | None:
+    if not scenario.export.theory:
+        return None
+    from ..theory.theory_watch import TheoryWatch  # with parts of scipy that other runs do without
+
+    return TheoryWatch(scenario, emulation)
 
 
 def check_origin(checkpoint: Checkpoint) -> None:

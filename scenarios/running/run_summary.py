@@ -11,7 +11,7 @@ from ...models.algorithms.algorithm import SHARED_MODELS
 from ...models.hyper.hyper_learners import generating_server
 from ..links.radio_links import RadioLinks
 from ..recording.inspection import plot_recording
-from ..schema.world_section import WorldFile
+from ..recording.world_file import WorldFile
 from ..value.value_report import value_of_prediction
 from ..wiring.emulation import Emulation
 from ..wiring.evaluation import baseline_scores, best_model, by_group, over_clients
@@ -19,6 +19,7 @@ from ..wiring.started_models import WEIGHTS
 from ..wiring.taking_part import late_clients
 from .interrupted_run import LINKS
 from .onnx_files import export_clients
+from .probability_scores import probability_scores
 from .progress import RunProgress
 from .run_environment import run_environment
 from .run_folder import RunFolder
@@ -47,6 +48,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
     value = value_of_prediction(
         scenario, emulation.clients, run.predictions, reported, run.data.recordings, run.outside
     )
+    probabilities = probability_scores(scenario, members, run.predictions, reported)
     valued_s = time.perf_counter()
     exports = _export(run, reported, folder, progress)
     exported_s = time.perf_counter()
@@ -69,6 +71,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
             ],
         ),
         "baselines": by_group(task, members, baselines),
+        **({"probabilities": probabilities} if probabilities else {}),
         **({"value": value, "value_time_s": valued_s - trained_s} if value else {}),
         "traffic": emulation.recorder.traffic_figures,
         **_server(emulation),
@@ -78,6 +81,7 @@ def run_summary(run: PlayedRun, folder: RunFolder, progress: RunProgress) -> dic
         "export_time_s": exported_s - valued_s,
         "pictures": _draw(run, folder),
         **({"sheaf": sheaf} if (sheaf := run.watch.summary()) else {}),
+        **({} if run.theory is None else {"theory": run.theory.summary()}),
         **run.pacing,
         "warnings": list(run.warnings),
         "environment": {**run_environment(scenario, emulation.executor), "workers": run.n_workers},
@@ -156,7 +160,7 @@ def _export(
     progress.exporting(0, len(here))
     with folder.writing():
         write_weights(here, reported, folder.path / WEIGHTS)
-        return export_clients(
+        rows = export_clients(
             run.scenario,
             here,
             run.predictions,
@@ -165,6 +169,10 @@ def _export(
             run.emulation.pool,
             lambda n_done: progress.exporting(n_done, len(here)),
         )
+    if run.scenario.training.fitted_biases:
+        # those of metrics.jsonl are of the last round, before biases were fitted
+        return [{**row, "scores": run.evaluator.latest[row["client"]]} for row in rows]
+    return rows
 
 
 def _draw(run: PlayedRun, folder: RunFolder) -> list[str]:

@@ -29,10 +29,11 @@ class StoredGroup(_Stored):
 
 
 class StoredModel(_Stored):
-    """One exported model of a summary."""
+    """One exported model of a summary, with scores of its client's models where they changed after the last round."""
 
     client: int
     path: str
+    scores: dict[str, dict[str, float | None]] | None = None
 
 
 class StoredEnvironment(_Stored):
@@ -40,6 +41,31 @@ class StoredEnvironment(_Stored):
 
     sheafedge: str
     torch: str
+
+
+class StoredTheoryRow(_Stored):
+    """Figures of theory after so many rounds; all other keys are figures."""
+
+    __pydantic_extra__: dict[str, float | str | None]
+    round: int
+
+
+class StoredBound(_Stored):
+    """The mean squared gradient of a run beside its bound, or why there is none."""
+
+    mean_square: float | None = None
+    bound: float | None = None
+    rho: float = 0.0
+    step_size: float = 0.0
+    smoothness: float = 0.0
+    reason: str = ""
+
+
+class StoredTheory(_Stored):
+    """Figures of theory of a run."""
+
+    rows: list[StoredTheoryRow] = []
+    bound: StoredBound = StoredBound()
 
 
 class StoredSummary(_Stored):
@@ -59,6 +85,7 @@ class StoredSummary(_Stored):
     exports: list[StoredModel]
     warnings: list[str]
     environment: StoredEnvironment
+    theory: StoredTheory | None = None
 
 
 class StoredMetrics(_Stored):

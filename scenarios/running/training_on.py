@@ -70,6 +70,11 @@ def _check_rounds(scenario: Scenario, rounds: int, done: int) -> None:
             f"rounds of {scenario.algorithm} cannot change, because it keeps training rows aside for the first half of"
             " them; start a new run"
         )
+    if scenario.algorithm_spec.tunes and scenario.sharing.until == 0:
+        raise ConfigError(
+            f"rounds of {scenario.algorithm} cannot change, because the last fifth of them is for training alone; start"
+            " a new run with sharing.until set"
+        )
     if scenario.data.mode == "live" and scenario.links.settings_of("trace").at_end == "stretch":
         raise ConfigError(
             "rounds cannot change where links.trace.at_end = 'stretch' fits traces to the length of the run; start a"

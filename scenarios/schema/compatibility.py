@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...emulator.contracts import NodeId, ScenarioError, TopologyError
-from .data_rules import DATA_RULES
-from .learning_rules import HEAD_RULES, LEARNING_RULES
 from .neighborhood import neighborhood_of
-from .network_rules import EDGE_RULES, NETWORK_RULES, is_drawn_early
-from .place_rules import FILE_RULES, OUTSIDE_RULES, WORKER_RULES, OutsideUse, WorkerUse
-from .row_rules import ROW_RULES
-from .rule import Rule
+from .rules.data_rules import DATA_RULES
+from .rules.head_rules import HEAD_RULES
+from .rules.learning_rules import LEARNING_RULES
+from .rules.network_rules import EDGE_RULES, NETWORK_RULES, is_drawn_early
+from .rules.place_rules import FILE_RULES, OUTSIDE_RULES, WORKER_RULES, OutsideUse, WorkerUse
+from .rules.row_rules import ROW_RULES
+from .rules.rule import Rule
 from .scenario_fields import ScenarioFields
 
 

@@ -92,6 +92,8 @@ class ExportSection(Section):
         report: write `report.html` at the end of `sheafedge run`.
         client_lines: most clients of which each has a line per round in `metrics.jsonl`; with more, their figures are
             columns in the folder `metrics`, and lines are of 20 clients and of aggregates over groups.
+        theory: compute, before the first and after every scored round, what theory says of the run: energy, spectrum
+            and holonomy of its sheaf, gradients over all training samples, and the bound of Theorem 1.
     """
 
     onnx: bool = True
@@ -100,3 +102,4 @@ class ExportSection(Section):
     pictures: Annotated[int, Field(ge=0)] = 1
     report: bool = True
     client_lines: Annotated[int, Field(ge=0)] = 1000
+    theory: bool = False

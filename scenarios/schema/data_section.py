@@ -19,6 +19,9 @@ from .wording import known_name
 CodebookSize = Literal[64, 32, 16, 8]
 
 
+Fade = Annotated[float, Field(ge=-40.0, le=100.0)]
+
+
 class ColumnsSection(Section):
     """Names in the user's own data: of arrays in a `.npz` file, of columns in a `.csv` file.
 
@@ -60,6 +63,8 @@ class DataSection(Section):
             upside down does; each "rotated", beginning at a beam of its own; each "permuted", in an order of its own.
         window: samples per input.
         horizon: frames ahead that a blockage label looks at.
+        fades_db: fades that task "outage_forecast" asks about, in dB below the median power with a clear view: those at
+            which the user is in outage at its own cell, and at a neighbor.
         label: which definition of blocked; empty takes the first that there is: by geometry, by hand, by power.
         stride: keep every so many-th sample; consecutive frames are near copies of each other.
         images: "plain"; "occluded" masks a part of every image; "views" has every client look at its own angle.
@@ -109,6 +114,7 @@ class DataSection(Section):
     beam_order: Literal["same", "mirrored", "rotated", "permuted"] = "same"
     window: Annotated[int, Field(ge=1)] = 4
     horizon: Annotated[int, Field(ge=1)] = 5
+    fades_db: tuple[Fade, Fade] = (14.33, 8.33)
     label: Literal["", BlockageLabel] = ""
     stride: Annotated[int, Field(ge=1)] = 1
     images: Literal["plain", "occluded", "views"] = "plain"

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ...emulator.decisions.access_link import AccessLink
-from ...emulator.decisions.beam_rules import BeamRule
+from ...emulator.decisions.beam_measurement import BeamMeasurement
 from ...emulator.decisions.handover import HandoverRule
 from ...emulator.decisions.measurement import MeasurementChain
 from .section import Section
@@ -26,7 +26,7 @@ class DecisionSection(Section):
         link: link of the user.
         measurement: how the powers of the two cells are measured; for warnings of blockages.
         handover: rule of handover between the two cells; likewise.
-        beams: rule of beam selection in the cell; for predictions of beams.
+        beams: what it costs to measure the beams of the cell; for predictions of beams.
     """
 
     evaluate: bool = True
@@ -36,9 +36,15 @@ class DecisionSection(Section):
     link: AccessLink = AccessLink()
     measurement: MeasurementChain = MeasurementChain()
     handover: HandoverRule = HandoverRule()
-    beams: BeamRule = BeamRule()
+    beams: BeamMeasurement = BeamMeasurement()
 
     @property
     def warn_above_logit(self) -> float:
         """The same of a logit."""
         return math.log(self.warn_above / (1.0 - self.warn_above))
+
+    @property
+    def outage_fades_db(self) -> tuple[float, float]:
+        """Fades below the usual power that mean outage, dB: of the own cell, and of the neighbor, which has less."""
+        own_db = self.clear_snr_db - self.link.outage_below_db
+        return own_db, own_db - self.neighbor_below_db

@@ -36,13 +36,28 @@ FORMER_NAMES: Mapping[str, PresentName] = {
     ),
 }
 
+_TUNED_BEAMS = "rules of beams are tuned over periods, losses and numbers of beams"
+_COST_OF_BEAMS = "set decision.beams.csi_rs_beam_s for beams on request, decision.beams.ssb_beam_s for those of bursts"
+#: Former dotted name of a field that has no successor -> what there is instead. Each was about the evaluation after a
+#: run and decided nothing in it, so that files of runs are read on without it.
+GONE_NAMES: Mapping[str, str] = {
+    "decision.beams.drop_db": _TUNED_BEAMS,
+    "decision.beams.resweep_s": _TUNED_BEAMS,
+    "decision.beams.candidates": _TUNED_BEAMS,
+    "decision.beams.beam_s": _COST_OF_BEAMS,
+    "decision.beams.report_s": "set decision.beams.report_delay_s, from a measurement to its report, or"
+    " decision.beams.notice_s, until a weak beam is noticed",
+}
+
 
 def answer_to_former_name(where: Sequence[str]) -> str | None:
-    """Sentence that names the present field; None where no field ever had this name.
+    """Sentence about the present field, or about what there is instead; None where no field ever had this name.
 
     Args:
         where: parts of the dotted name as it was written, list items as their numbers.
     """
+    if (name := ".".join(where)) in GONE_NAMES:
+        return f"{name} is gone; {GONE_NAMES[name]}"
     now = FORMER_NAMES.get(".".join("*" if part.isdigit() else part for part in where))
     if now is None:
         return None
@@ -52,15 +67,23 @@ def answer_to_former_name(where: Sequence[str]) -> str | None:
 
 
 def with_present_names(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables that a run wrote, with the present names of all fields."""
+    """Tables that a run wrote, with the present names of all fields, and without fields that are gone."""
     renamed = {old: now.field for old, now in FORMER_NAMES.items() if not now.advice}
-    return _renamed(tables, renamed)
+    return _renamed(_without_gone(tables), renamed)
 
 
 def with_former_names(tables: Mapping[str, Any]) -> dict[str, Any]:
     """Tables with the former names of all fields, for hashes that must not change when a field is renamed."""
     renamed = {now.field: old for old, now in FORMER_NAMES.items() if not now.advice}
     return _renamed(tables, renamed)
+
+
+def _without_gone(tables: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    return {
+        key: _without_gone(value, f"{where}{key}.") if isinstance(value, Mapping) else value
+        for key, value in tables.items()
+        if f"{where}{key}" not in GONE_NAMES
+    }
 
 
 def _renamed(tables: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -112,8 +112,9 @@ class ScenarioFields(Section):
 
     @property
     def algorithm_spec(self) -> Algorithm:
-        """The algorithm as a value."""
-        return ALGORITHMS[self.algorithm]
+        """The algorithm as a value, with the kinds of messages that it sends in this scenario."""
+        found = ALGORITHMS[self.algorithm]
+        return found.finding_orders if self.sheaf.map_start == "learned" else found
 
     @property
     def server_id(self) -> NodeId | None:

@@ -5,33 +5,27 @@ A world is the table `[world]` of a scenario file, or of a file of its own, besi
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pydantic
-import tomli_w
 from pydantic import Field
 
-from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, Modality, ScenarioError
+from ...emulator.contracts import MODALITY_SPECS, SENSED_MODALITIES, ConfigError, Modality
 from ...emulator.radio.segments import BlockageModel
-from ...emulator.regular_file import is_regular
 from ...emulator.sensors.camera import CameraSettings
 from ...emulator.sensors.gps import GpsSettings
 from ...emulator.sensors.lidar import LidarSettings
 from ...emulator.sensors.radar import RadarSettings
+from ...emulator.sensors.signal_receiver import SignalSettings
 from ...emulator.world.sky import SkySettings
 from ...emulator.world.street_settings import StreetSettings
 from ...emulator.world.track_classes import TrackClassName
 from ...emulator.world.trees import NO_TREES, Trees
 from ...emulator.world.weather import CLEAR, Weather
-from ..scenario_files.layered_file import LayeredFile, read_layers
 from .section import Probability, Section
-from .toml_file import parsed_toml
-from .wording import one_sentence, shown
 
 SHIPPED = Path(__file__).parents[1] / "shipped"
 #: Folder of the tracks that come with the package.
@@ -87,6 +81,8 @@ class SweepSection(Section):
         n_snapshots: independent looks that a reading averages.
         nan_row_share: share of sweeps with one beam that was not measured.
         n_subcarriers, bandwidth_hz: number of subcarriers and bandwidth that a reading averages over.
+        duration_s: time that the beams of a sweep are measured in, one after the other from the instant of the frame
+            on, while phases turn by the Doppler shifts of the paths; 0: all at one instant.
     """
 
     transmit_power_w: Annotated[float, Field(gt=0.0, le=1e3)] = 0.1
@@ -95,6 +91,7 @@ class SweepSection(Section):
     nan_row_share: Probability = 0.0
     n_subcarriers: Annotated[int, Field(ge=1, le=100_000)] = 64
     bandwidth_hz: Annotated[float, Field(gt=0.0, le=1e11)] = 100e6
+    duration_s: Annotated[float, Field(ge=0.0, le=0.1)] = 0.0
 
 
 class TracksSection(Section):
@@ -148,6 +145,7 @@ class WorldSection(Section):
             without diffraction.
         blockage: how boxes on a street block the radio: "fresnel" by complex Fresnel integrals past their edges, with
             ripples and phases; "3gpp_b" by model B of TR 38.901, with losses only.
+        doppler: record the mean and the spread of the Doppler shifts in the strongest beam of every frame.
         double_facade: follow paths over two facades.
         bounce_pairs: follow paths over two different surfaces: ground and facade, ground and vehicle, facade and
             vehicle; "auto": unless `blockage` is "3gpp_b", which stands for the channel as it was.
@@ -159,8 +157,8 @@ class WorldSection(Section):
         trees: trees or a hedge before the user, on streets: leaves attenuate radio waves, and all sensors see them.
         street, sky: where they stand; the one of `kind` counts.
         tracks: vehicles and people of streets out of a file.
-        lidar, camera, gps, radar: how the sensors are built. In the sky the camera looks up, and sweeps are less noisy
-            by default.
+        lidar, camera, gps, radar, signal: how the sensors are built; "signal" reads the user's own power. In the sky
+            the camera looks up, and sweeps are less noisy by default.
     """
 
     kind: Literal["street", "sky"] = "street"
@@ -173,6 +171,7 @@ class WorldSection(Section):
     carrier_hz: Annotated[float, Field(ge=1e9, le=100e9)] = 60e9
     radio_engine: RadioEngine = "rays"
     blockage: BlockageModel = "fresnel"
+    doppler: bool = False
     double_facade: bool = False
     bounce_pairs: bool | Literal["auto"] = "auto"
     codebook: CodebookSection = CodebookSection()
@@ -188,6 +187,7 @@ class WorldSection(Section):
     camera: CameraSettings = CameraSettings()
     gps: GpsSettings = GpsSettings()
     radar: RadarSettings = RadarSettings()
+    signal: SignalSettings = SignalSettings()
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -206,6 +206,11 @@ class WorldSection(Section):
                 f"world.duration_s = {self.duration_s:g} at world.rate_hz = {self.rate_hz:g} holds no frame; "
                 "record longer"
             )
+        if self.sweep.duration_s * self.rate_hz > 1.0 + _ROUNDING:
+            raise ConfigError(
+                f"world.sweep.duration_s must be at most {1.0 / self.rate_hz:g}, the time between two frames at"
+                f" world.rate_hz = {self.rate_hz:g}, got {self.sweep.duration_s:g}; 0.005 is a burst of 5G beams"
+            )
         per_frame = self.link_rate_hz / self.rate_hz
         if abs(per_frame - round(per_frame)) > _ROUNDING:
             raise ConfigError(
@@ -217,6 +222,8 @@ class WorldSection(Section):
                 f"world.link_rate_hz = {self.link_rate_hz:g} needs a standing user (world.kind = 'street', world.user ="
                 " 'kerb'); set it to 0"
             )
+        if "signal" in self.sensors and (complaint := self.complaint_about_signal):
+            raise ConfigError(complaint)
         if self.kind == "sky" and self.trees != NO_TREES:
             raise ConfigError("world.trees stand along streets, and world.kind is 'sky'; leave the table out")
         if len(set(self.sensors)) < len(self.sensors):
@@ -228,12 +235,11 @@ class WorldSection(Section):
         return self
 
     def _check_sionna(self) -> None:
-        for table in ("weather", "trees"):
-            if getattr(self, table) != type(self).model_fields[table].default:
-                raise ConfigError(
-                    f'world.radio_engine = "sionna" does not trace world.{table}; leave the table out, or set the'
-                    ' engine to "rays"'
-                )
+        for table in self.attenuating:
+            raise ConfigError(
+                f'world.radio_engine = "sionna" does not trace world.{table}; leave the table out, or set the'
+                ' engine to "rays"'
+            )
         needed = {"kind": "street", "user": "kerb", "link_rate_hz": 0.0}
         self._check_only(needed, 'world.radio_engine = "sionna"', 'set the engine to "rays"')
 
@@ -254,6 +260,12 @@ class WorldSection(Section):
                 f"world.tracks.places must have one place, or one for each of world.n_sites = {self.n_sites}, got"
                 f" {len(self.tracks.places)}"
             )
+
+    @property
+    def attenuating(self) -> tuple[str, ...]:
+        """Tables that are set and attenuate the emulator's own paths; those of a ray tracer stay as they are."""
+        tables = ("weather", "trees")
+        return tuple(one for one in tables if getattr(self, one) != type(self).model_fields[one].default)
 
     @property
     def has_bounce_pairs(self) -> bool:
@@ -289,115 +301,28 @@ class WorldSection(Section):
         return round(self.link_rate_hz / self.rate_hz)
 
     @property
+    def needs_doppler(self) -> bool:
+        """Whether what is recorded depends on the Doppler shifts of the paths."""
+        return self.doppler or self.sweep.duration_s > 0.0
+
+    @property
+    def readings_per_frame(self) -> int:
+        """Readings that the sensor "signal" takes from a frame to the next, 1 at least."""
+        return max(1, round(1.0 / (self.rate_hz * self.signal.period_s)))
+
+    @property
+    def complaint_about_signal(self) -> str:
+        """Why the user's own power cannot be read; empty if it can."""
+        n_steps, n_readings = self.links_per_frame, self.readings_per_frame
+        if n_steps and n_steps % n_readings == 0:
+            return ""
+        return (
+            f'the sensor "signal" reads the recorded power of the user every {1e3 * self.signal.period_s:g} ms, and'
+            f" world.link_rate_hz = {self.link_rate_hz:g} does not have it then; set it to"
+            f" {2 * n_readings * self.rate_hz:g}"
+        )
+
+    @property
     def n_ticks(self) -> int:
         """Instants per base station; between two tracked cars nothing is recorded."""
         return max(1, round(self.duration_s * self.rate_hz))
-
-
-class _Tables(Section):
-    """Parts of a scenario file that decide a recording."""
-
-    seed: Annotated[int, Field(ge=0, lt=1 << 63, strict=True)] = 0
-    world: WorldSection
-
-
-@dataclass(frozen=True, slots=True)
-class WorldFile:
-    """A world and the seed that makes it one of many.
-
-    Attributes:
-        section: settings of the world.
-        seed: root seed of the world.
-    """
-
-    section: WorldSection
-    seed: int
-
-    def text(self) -> str:
-        """TOML with everything that decides a recording; `parse_world` gives the same value back."""
-        # Their settings decide nothing here, and files of worlds without them keep the bytes that they had.
-        left_out = {str(modality) for modality in ON_REQUEST.difference(self.section.recorded)}
-        if self.section.weather == CLEAR:
-            left_out.add("weather")
-        left_out |= set() if self.section.tracks.file else {"tracks"}
-        if self.section.kind == "sky":
-            left_out |= {"blockage", "bounce_pairs"}
-        if not self.section.link_rate_hz:
-            left_out.add("link_rate_hz")
-        if self.section.trees == NO_TREES:
-            left_out.add("trees")
-        if self.section.radio_engine == "rays":
-            left_out.add("radio_engine")
-        world = self.section.model_dump(mode="json", exclude=left_out)
-        return tomli_w.dumps({"seed": self.seed, "world": world})
-
-
-def parse_world(text: str, source: str) -> WorldFile:
-    """A world from TOML text; tables of a scenario other than `[world]` are left to others.
-
-    Args:
-        text: TOML.
-        source: how messages name it.
-
-    Raises:
-        ConfigError: no TOML, no `[world]`, or an impossible value.
-    """
-    return _world(parsed_toml(text, source), source)
-
-
-def load_world(name_or_path: str, edits: Mapping[str, Any] | None = None) -> WorldFile:
-    """A world by name ("street", "sky"), the world of a shipped scenario, or a TOML file by path.
-
-    Args:
-        name_or_path: which.
-        edits: dotted keys below `world`, and `seed`, such as {"world.n_sites": 3}.
-
-    Raises:
-        ConfigError: no such world, not TOML, or a key or value that does not fit.
-    """
-    if name_or_path in WORLDS:
-        layers, tree = None, {"world": dict(WORLDS[name_or_path])}
-    else:
-        layers = _read(name_or_path)
-        tree = copy.deepcopy(dict(layers.tables))
-    for key, value in (edits or {}).items():
-        _edit(tree, key, value)
-    try:
-        return _world(tree, name_or_path)
-    except ScenarioError as errors:
-        if layers is None or edits:  # of an edit, no file is to blame
-            raise
-        raise layers.located(errors.sentences) from None
-
-
-def _read(name_or_path: str) -> LayeredFile:
-    shipped = SHIPPED / f"{name_or_path}.toml"
-    # a plain name first means a shipped scenario; a path with folders never does
-    path = shipped if Path(name_or_path).name == name_or_path and is_regular(shipped) else Path(name_or_path)
-    if not is_regular(path):
-        raise ConfigError(
-            f"unknown world {shown(name_or_path)}; give a TOML file, a scenario, or one of: {', '.join(WORLDS)}"
-        )
-    return read_layers(path, {one.stem: one for one in SHIPPED.glob("*.toml")})
-
-
-def _edit(tree: dict[str, Any], key: str, value: Any) -> None:
-    *parents, last = key.split(".")
-    if key != "seed" and parents[:1] != ["world"]:
-        raise ConfigError(f"{key} does not change a recording; set seed or a field of world, such as world.{last}")
-    table: Any = tree
-    for part in parents:
-        table = table.setdefault(part, {}) if isinstance(table, dict) else None
-    if not isinstance(table, dict):
-        raise ConfigError(f"{key} is not a known field; {'.'.join(parents)} holds no fields")
-    table[last] = value
-
-
-def _world(tree: Mapping[str, Any], source: str) -> WorldFile:
-    if not isinstance(tree.get("world"), Mapping):
-        raise ConfigError(f'{source} describes no world; add a table [world], such as kind = "street"')
-    try:
-        tables = _Tables.model_validate({name: tree[name] for name in _Tables.model_fields if name in tree})
-    except pydantic.ValidationError as error:
-        raise ScenarioError([one_sentence(error, _Tables)]) from None
-    return WorldFile(tables.world, tables.seed)

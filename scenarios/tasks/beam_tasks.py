@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...datasets.baselines import majority_predictions, persistence_predictions
 from ...datasets.curves import confusion_counts, reliability
-from ...datasets.scores import score_ranking
+from ...datasets.scores import BeamScores, score_ranking
 from ...datasets.windows.drive_bys import CODEBOOK_SIZES
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
@@ -48,7 +48,13 @@ class _BestBeam:
     columns = (
         Column("top1", "top-1"),
         Column("top3", "top-3"),
-        Column("power_loss_db", "power loss", "{:.2f} dB", better="lower"),
+        Column(
+            "power_loss_db",
+            "power loss",
+            "{:.2f} dB",
+            better="lower",
+            absent="the samples have best beams without powers",
+        ),
     )
     labels: Literal["classes", "values"] = "classes"
     objective = "cross_entropy"
@@ -68,14 +74,16 @@ class _BestBeam:
     def scores(self, logits: NDArray[np.floating[Any]], samples: BeamWindows) -> Scores:
         # stable: of equal logits the lower beam ranks first on every machine
         ranking = np.argsort(-logits, axis=1, kind="stable")[:, :TOP_K]
-        return asdict(score_ranking(ranking, samples.label, samples.powers))
+        return _known_scores(score_ranking(ranking, samples.label, samples.powers))
 
     def baselines(self, train: BeamWindows, test: BeamWindows) -> Mapping[str, Scores]:
         rankings = {
             "persistence": persistence_predictions(test, TOP_K),
             "majority": majority_predictions(train.label, len(test), test.n_beams, TOP_K, numbering=test.numbering),
         }
-        return {name: asdict(score_ranking(ranking, test.label, test.powers)) for name, ranking in rankings.items()}
+        return {
+            name: _known_scores(score_ranking(ranking, test.label, test.powers)) for name, ranking in rankings.items()
+        }
 
     def diagnostics(self, answers: Sequence[Answers]) -> Mapping[str, Any]:
         n_beams = answers[0].samples.n_beams
@@ -95,6 +103,11 @@ class _BestBeam:
 
     def known_beams(self, samples: BeamWindows) -> KnownBeams:
         return KnownBeams(samples.powers, samples.numbering)
+
+
+def _known_scores(scores: BeamScores) -> Scores:
+    """Without those that need powers, where no sample has any."""
+    return {name: score for name, score in asdict(scores).items() if not np.isnan(score)}
 
 
 class BeamTracking(_BestBeam):
@@ -134,7 +147,8 @@ class BeamPrediction(_BestBeam):
     """
 
     modalities: tuple[Modality, ...] = ("camera", "gps")
-    # for labels only: the best beam and the power loss of a wrong one come from the sweep of this instant
+    # for labels only: the best beam and the power loss of a wrong one come from the sweep of this instant; where there
+    # are best beams without powers, these are the labels
     needs: tuple[Modality, ...] = ("rf",)
     encoders: Mapping[Modality, str] = {"camera": "color_image", "gps": "position_report"}
     color = True

@@ -15,8 +15,19 @@ from ...datasets.scores import score_blockage
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BLOCKAGE_INPUTS, BlockageWindows, blockage_windows
-from ...emulator.contracts import MODALITY_SPECS, ConfigError, Modality
-from .task_spec import Answers, Column, InputDescription, KnownBlockages, Outputs, Scores, TaskData, described_inputs
+from ...emulator.contracts import Modality
+from ...emulator.edge.label_probabilities import logistic
+from .task_spec import (
+    Answers,
+    Column,
+    InputDescription,
+    KnownBlockages,
+    Outputs,
+    Scores,
+    TaskData,
+    described_frames,
+    refuse_beam_order,
+)
 
 
 class Blockage:
@@ -44,11 +55,7 @@ class Blockage:
     swept: tuple[Modality, ...] = ()
 
     def check(self, data: TaskData) -> None:
-        if data.beam_order != "same":
-            raise ConfigError(
-                f"data.beam_order must be 'same' for task 'blockage', whose labels are not beams, got"
-                f" {data.beam_order!r}"
-            )
+        refuse_beam_order("blockage", data)
 
     def samples(
         self, sensed: SensedFrames, modalities: tuple[Modality, ...], data: TaskData, *, may_be_empty: bool = False
@@ -68,12 +75,7 @@ class Blockage:
         return Outputs((0,), ("stays clear", "blocked"), meaning)
 
     def input_descriptions(self, samples: Samples, data: TaskData) -> Mapping[Modality, InputDescription]:
-        span = f"in the last {data.window} frames up to now, oldest first"
-        texts: dict[Modality, tuple[str, str]] = {}
-        for modality in samples.modalities:
-            spec = MODALITY_SPECS[modality]
-            texts[modality] = (spec.unit, f"{spec.values} {span}; axes: {spec.window_axes}")
-        return described_inputs(samples, texts)
+        return described_frames(samples, data)
 
     def scores(self, logits: NDArray[np.floating[Any]], samples: BlockageWindows) -> Scores:
         return _scores(logits[:, 0] > 0.0, samples)
@@ -89,7 +91,7 @@ class Blockage:
         comes = np.concatenate([one.samples.label == 1 for one in answers])
         curves = {
             "roc": roc(logit, comes),
-            "reliability": reliability(0.5 * (1.0 + np.tanh(0.5 * logit)), comes),  # the sigmoid, without overflow
+            "reliability": reliability(logistic(logit), comes),
             "lead_times_s": _lead_times(answers),
         }
         return {name: curve for name, curve in curves.items() if curve is not None}

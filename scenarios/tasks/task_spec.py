@@ -16,7 +16,8 @@ from ...datasets.recordings.site_geometry import PositionAxes
 from ...datasets.windows.samples import Samples
 from ...datasets.windows.sensed_frames import SensedFrames
 from ...datasets.windows.sensor_windows import BlockageLabel
-from ...emulator.contracts import InputWindow, Modality
+from ...emulator.contracts import MODALITY_SPECS, ConfigError, InputWindow, Labels, Modality
+from ...emulator.edge.manifest import OutputSpec
 
 Scores = Mapping[str, float]
 
@@ -31,6 +32,7 @@ class Column:
         form: format of a value for `str.format`, with the unit behind it.
         better: whether higher or lower values are better.
         over_clients: a statistic over clients, such as their standard deviation; no client alone has it.
+        absent: why it is not available where no score has it; empty: it always is.
     """
 
     key: str
@@ -38,6 +40,7 @@ class Column:
     form: str = "{:.3f}"
     better: Literal["higher", "lower"] = "higher"
     over_clients: bool = False
+    absent: str = ""
 
     def gain(self, value: float, other: float) -> float:
         """How much better a value is than another; negative where it is worse."""
@@ -53,7 +56,7 @@ class Outputs(NamedTuple):
 
     Attributes:
         identities: [n_outputs] identity of every output: equal numbers of two groups stand for the same class.
-        labels: name of every class; empty where the answer is a value.
+        labels: name of every class; empty where the answer is a value, or several of yes and no.
         meaning: text about the outputs, for exported models.
     """
 
@@ -108,6 +111,28 @@ def described_inputs(samples: Samples, texts: Mapping[Modality, tuple[str, str]]
     }
 
 
+def described_frames(samples: Samples, data: TaskData) -> dict[Modality, InputDescription]:
+    """Modality -> its input in samples whose inputs are the last frames up to now."""
+    span = f"in the last {data.window} frames up to now, oldest first"
+    specs = {modality: MODALITY_SPECS[modality] for modality in samples.modalities}
+    texts = {
+        modality: (spec.unit, f"{spec.values} {span}; axes: {spec.window_axes}") for modality, spec in specs.items()
+    }
+    return described_inputs(samples, texts)
+
+
+def refuse_beam_order(task: str, data: TaskData) -> None:
+    """Refuse other orders of beams for a task whose labels are no beams.
+
+    Raises:
+        ConfigError: one is set.
+    """
+    if data.beam_order != "same":
+        raise ConfigError(
+            f"data.beam_order must be 'same' for task {task!r}, whose labels are not beams, got {data.beam_order!r}"
+        )
+
+
 def top_probability(answers: Sequence[Answers]) -> NDArray[np.float64]:
     """[n] probability of the class that is chosen, by the softmax of each answer's logits."""
     logits = np.concatenate([one.logits for one in answers]).astype(np.float64)
@@ -152,7 +177,8 @@ class KnownBeams(NamedTuple):
     """Powers of the beams that answers choose among.
 
     Attributes:
-        powers: [n, n_beams] linear received power of the newest frame, in the base station's own numbers.
+        powers: [n, n_beams] linear received power of the newest frame, in the base station's own numbers; all NaN in
+            samples whose best beam is known without powers.
         numbering: [n_beams] beam of the codebook that each number stands for.
     """
 
@@ -180,6 +206,8 @@ class TaskData(Protocol):
     def position_axes(self) -> PositionAxes: ...
     @property
     def label(self) -> Literal["", BlockageLabel]: ...
+    @property
+    def fades_db(self) -> tuple[float, float]: ...
 
 
 @runtime_checkable
@@ -207,8 +235,8 @@ class Task(Protocol):
         ...
 
     @property
-    def labels(self) -> Literal["classes", "values"]:
-        """What is learned about a sample: which class it has, or a value."""
+    def labels(self) -> Literal["classes", "values", "several"]:
+        """What is learned about a sample: which class it has, a value, or yes or no of several outputs."""
         ...
 
     @property
@@ -307,4 +335,34 @@ class SensorTask(Task, Protocol):
 
     def known_beams(self, samples: Any) -> KnownBeams | None:
         """Beam powers of samples of this task; None where answers choose no beam."""
+        ...
+
+
+@runtime_checkable
+class ForecastTask(Protocol):
+    """Task whose answers forecast outage in each of the next frames, which a plan can be made over."""
+
+    def forecast_output(self, data: TaskData, rate_hz: float) -> OutputSpec:
+        """Meaning of the logits of a bundle, which warns from logit 0 on, with temperature 1.
+
+        Args:
+            data: settings of the client.
+            rate_hz: frames per second.
+        """
+        ...
+
+    def warning_logits(self, logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """[n] logit of a warning, which answers [n, n_outputs] amount to."""
+        ...
+
+    def soon(self, label: Labels) -> NDArray[np.bool_]:
+        """[n] right answer of the warning, from labels [n, n_outputs]."""
+        ...
+
+    def outage_odds(self, logits: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """[n, 2, n_ahead] probability of outage in each of the frames to come, at own and at the neighbor's strength.
+
+        Args:
+            logits: [n, n_outputs] answers.
+        """
         ...

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from .beam_tasks import BeamPrediction, BeamTracking
 from .blockage_task import Blockage
+from .outage_task import OutageForecast
 from .row_tasks import Classification, NodeClassification, Regression
 from .task_spec import SensorTask, Task
 
 #: About what sensors recorded.
 SENSOR_TASKS: dict[str, SensorTask] = {
     "blockage": Blockage(),
+    "outage_forecast": OutageForecast(),
     "beam_tracking": BeamTracking(),
     "beam_prediction": BeamPrediction(),
 }

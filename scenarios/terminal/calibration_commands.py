@@ -43,8 +43,8 @@ def street(
 ) -> None:
     """Predict blockages from each sensor alone with small models, and compare with measured streets."""
     from ...emulator.contracts import ConfigError
+    from ..recording.world_file import load_world
     from ..schema.scenario import parse_assignment
-    from ..schema.world_section import load_world
 
     edits = dict(parse_assignment(text) for text in set_ or [])
     file = load_world("street", {"world.n_sites": sites, "world.duration_s": 60.0 * minutes, "seed": seed, **edits})

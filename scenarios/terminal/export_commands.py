@@ -10,6 +10,7 @@ import typer
 
 from ...emulator.contracts import ConfigError
 from ...emulator.edge.precisions import PRECISIONS, TRAINED, precision_named
+from ...emulator.edge.signatures import SigningKey
 from .command_panels import EDGE, examples
 from .shared_options import PLUGIN, TRUST, load_wanted
 
@@ -65,6 +66,10 @@ def export(
         typer.Option(help="Method that finds int8 activation ranges from training windows."),
     ] = "minmax",
     windows: Annotated[int, typer.Option(help="Number of training windows for int8 calibration.")] = 256,
+    sign: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="KEY", help="Sign the bundles with this secret key, made by sheafedge keys --signing."),
+    ] = None,
     plugin: Annotated[Optional[list[str]], PLUGIN] = None,  # noqa: UP045
     trust_plugins: Annotated[bool, TRUST] = False,
 ) -> None:
@@ -75,6 +80,7 @@ def export(
 
     from ..export.finished_run import finished_run
 
+    signing = None if sign is None else SigningKey(sign)
     load_wanted(plugin, trusted=run if trust_plugins else None)
     finished = finished_run(run)
 
@@ -102,7 +108,13 @@ def export(
     # as in the run, whose scores are compared: sums of another number of threads round differently
     with ExportProgress(console, n_clients) as progress, one_torch_thread():
         made = export_bundles(
-            finished, requests, out, recording=progress.recording, note=progress.noted, ready=progress.ready
+            finished,
+            requests,
+            out,
+            recording=progress.recording,
+            note=progress.noted,
+            ready=progress.ready,
+            signing=signing,
         )
     print_bundles(console, finished.scenario.task_spec, made)
 

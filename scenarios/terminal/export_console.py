@@ -76,7 +76,7 @@ def _table(task: Task, made: Sequence[ExportedBundle]) -> Table:
     table.add_column("condition", overflow="fold")
     titles = ["float32", precision, "worst change (client)", "agreement", "lowest (client)"]
     if not quantized:
-        titles = [precision, "lowest (client)"]
+        titles = [precision, "worst (client)"]
     for title in ("clients", *titles):
         table.add_column(title, justify="right")
     for condition in dict.fromkeys(name for one in made for name in one.evidence.scores):
@@ -88,8 +88,8 @@ def _table(task: Task, made: Sequence[ExportedBundle]) -> Table:
 
 def _scored(first: Column, condition: str, made: Sequence[ExportedBundle]) -> list[str]:
     scores = {one.client: one.evidence.scores[condition][first.key] for one in made}
-    lowest = min(scores, key=lambda client: scores[client])
-    return [first.form.format(fmean(scores.values())), f"{first.form.format(scores[lowest])} ({lowest})"]
+    worst = min(scores, key=lambda client: first.rank(scores[client]))
+    return [first.form.format(fmean(scores.values())), f"{first.form.format(scores[worst])} ({worst})"]
 
 
 def _compared(first: Column, condition: str, made: Sequence[ExportedBundle]) -> list[str]:
@@ -97,7 +97,8 @@ def _compared(first: Column, condition: str, made: Sequence[ExportedBundle]) -> 
     found = [one.evidence.scores[condition][first.key] for one in made]
     agreement = {one.client: one.evidence.agreement[condition] for one in made}
     worst = max(made, key=lambda one: one.evidence.loss(condition))
-    change = round(-worst.evidence.loss(condition), 3) + 0.0  # no -0.000
+    shown = worst.evidence
+    change = round(shown.scores[condition][first.key] - shown.trained[condition][first.key], 3) + 0.0  # no -0.000
     lowest = min(agreement, key=lambda client: agreement[client])
     return [
         first.form.format(fmean(trained)),

@@ -162,5 +162,6 @@ def _kind(one: FieldEntry) -> str:
     if one.is_table:
         return one.type
     default = one.default if one.default in ("required", "not set") else f"default {one.default}"
-    values = f"one of {one.valid}" if '", "' in one.valid or one.valid.count(", ") > 1 else one.valid
+    is_list = '", "' in one.valid or one.valid.count(", ") > 1
+    values = f"one of {one.valid.removeprefix('one of ')}" if is_list else one.valid
     return ", ".join(filter(None, [one.type + (f" in {one.unit}" if one.unit else ""), default, values]))

@@ -98,8 +98,18 @@ def worker(
     live(engine)
 
 
-def keys(folder: Annotated[Path, typer.Argument(help="Folder to create.")]) -> None:
-    """Create CURVE keys for an engine and its workers on other hosts."""
+def keys(
+    folder: Annotated[Path, typer.Argument(help="Folder to create.")],
+    signing: Annotated[bool, typer.Option("--signing", help="Create a key pair that signs bundles instead.")] = False,
+) -> None:
+    """Create CURVE keys for an engine and its workers on other hosts, or keys that sign bundles."""
+    if signing:
+        from ...emulator.edge.signatures import make_signing_keys
+
+        for path in make_signing_keys(folder):
+            typer.echo(path)
+        typer.echo("sign with export --sign signing.secret, and copy signing.public to devices for serve --trusted")
+        return
     from ...emulator.network.transport.curve_keys import make_keys
 
     for path in make_keys(folder):

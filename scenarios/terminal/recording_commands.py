@@ -96,8 +96,8 @@ def import_paths(
 
 
 def _record(world: str, assignments: list[str] | None, out: Path, threads: int, paths: Path | None) -> None:
+    from ..recording.world_file import load_world
     from ..schema.scenario import parse_assignment
-    from ..schema.world_section import load_world
 
     file = load_world(world, dict(parse_assignment(text) for text in assignments or []))
     refuse_target(out)
@@ -110,7 +110,7 @@ def _record(world: str, assignments: list[str] | None, out: Path, threads: int, 
     with RecordingProgress(console, file.section) as progress:
         report = record_world(file.section, file.seed, out, progress, threads=threads, paths=paths)
     print_record_report(console, report)
-    print_path_figures(console, report.paths)
+    print_path_figures(console, report.paths, file.section.attenuating)
 
 
 def import_deepsense(

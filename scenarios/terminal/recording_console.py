@@ -14,6 +14,7 @@ from ...datasets.deepsense.deepsense_folder import ImportReport
 from ...datasets.deepsense.deepsense_samples import listed_counts
 from ...datasets.recordings.recording_layout import Field
 from ...datasets.recordings.recording_survey import Finding
+from ...emulator.radio.doppler import coherence_time_s
 from ..recording.inspection import LABELS, Inspection, StationFacts
 from ..recording.record import RecordReport
 from ..recording.traced_paths import PathFigures
@@ -79,8 +80,14 @@ def print_record_report(console: Console, report: RecordReport) -> None:
     )
 
 
-def print_path_figures(console: Console, stations: Sequence[PathFigures]) -> None:
-    """Prints what the paths of a ray tracer look like, and what may be wrong with them; nothing without such paths."""
+def print_path_figures(console: Console, stations: Sequence[PathFigures], attenuating: Sequence[str]) -> None:
+    """Prints what the paths of a ray tracer look like, and what may be wrong with them; nothing without such paths.
+
+    Args:
+        console: where.
+        stations: paths of every base station.
+        attenuating: tables of the world that would attenuate the emulator's own paths.
+    """
     if not stations:
         return
     n_frames, n_paths = sum(one.n_frames for one in stations), sum(one.n_paths for one in stations)
@@ -92,11 +99,24 @@ def print_path_figures(console: Console, stations: Sequence[PathFigures]) -> Non
     if n_behind := sum(one.n_behind for one in stations):
         facts["behind"] = f"{n_behind:,} paths arrive from behind the array, which does not receive them"
     print_facts(console, facts)
+    if attenuating:
+        console.print(
+            f"note: {' and '.join(f'world.{table}' for table in attenuating)} do not attenuate paths of a file, which"
+            " the ray tracer has to do; the other sensors see them",
+            soft_wrap=True,
+        )
     shares = [one.wrong_phase_share for one in stations if one.wrong_phase_share is not None]
     if shares and max(shares) > MOST_WRONG_PHASES:
         console.print(
             f"note: in {_percent(max(shares))} of the direct paths of a base station the phase of the gain is not that"
             " of the delay at the carrier; multiply gains by exp(-2j pi carrier_hz delay_s) if they lack it",
+            soft_wrap=True,
+        )
+    shares = [one.wrong_doppler_share for one in stations if one.wrong_doppler_share is not None]
+    if shares and max(shares) > MOST_WRONG_PHASES:
+        console.print(
+            f"note: in {_percent(max(shares))} of the direct paths of a base station doppler_hz is not that of the"
+            " user's velocity in this world; it is in Hz, above 0 where the path becomes shorter",
             soft_wrap=True,
         )
 
@@ -117,6 +137,8 @@ def print_import_report(console: Console, report: ImportReport) -> None:
     if report.beam_numbering is not None:
         numbering = report.beam_numbering
         facts["labels"] = f"{numbering.name}; agree with {_percent(numbering.agreement)} of the power files"
+    if report.n_labels_alone:
+        facts["no powers"] = f"{report.n_labels_alone:,} samples, whose best beam is the label"
     if report.blocked_share is not None:
         differ = report.blockage_disagreement
         doubt = "no power to compare with" if differ is None else f"label and power differ in {_percent(differ)}"
@@ -150,11 +172,28 @@ def print_inspection(console: Console, inspection: Inspection) -> None:
     spread = f"{min(rates_hz):.2f}" + (f" to {max(rates_hz):.2f}" if max(rates_hz) > 1.001 * min(rates_hz) else "")
     longest_s = max(facts.duration_s for facts in inspection.stations)
     console.print(f"{spread} frames per second, up to {longest_s:.1f} s", soft_wrap=True)
+    _print_doppler(console, inspection)
     labels = [name for name in LABELS if any(name in facts.blocked_shares for facts in inspection.stations)]
     table = _station_table("frames", "seq.", *(SHORT_LABELS[name] for name in labels), *_MORE_COLUMNS)
     for facts in inspection.stations:
         table.add_row(str(facts.index), escape(facts.name), *_station_cells(facts, labels))
     console.print(table)
+
+
+def _print_doppler(console: Console, inspection: Inspection) -> None:
+    """Prints how the Doppler shifts in the strongest beams spread; nothing where none are recorded."""
+    spreads_hz = [facts.doppler_spread_hz for facts in inspection.stations if facts.doppler_spread_hz is not None]
+    if spreads_hz:
+        middle_hz, high_hz = np.median([one[0] for one in spreads_hz]), max(one[1] for one in spreads_hz)
+        console.print(
+            f"Doppler spread in the strongest beam: median {middle_hz:,.1f} Hz, 9 of 10 frames below {high_hz:,.0f} Hz,"
+            f" where the channel is coherent for {_seconds(coherence_time_s(high_hz))}",
+            soft_wrap=True,
+        )
+
+
+def _seconds(time_s: float) -> str:
+    return "ever" if np.isinf(time_s) else f"{1e3 * time_s:,.3g} ms"
 
 
 def _print_fields(console: Console, inspection: Inspection) -> None:

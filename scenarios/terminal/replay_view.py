@@ -20,7 +20,7 @@ from ...emulator.edge.manifest import Manifest
 from ..replay.replay_report import glance, report_lines
 from ..replay.session import Session
 from ..replay.stream_book import FrameOutcome, StreamBook
-from ..tasks.task_spec import Task
+from ..tasks.task_spec import ForecastTask, Task
 from .console_elements import print_facts, print_warning, standard_console
 
 #: Shortest time between two updates of the view: when idle, and while replies are pending, which drawing delays.
@@ -151,6 +151,9 @@ def said(book: StreamBook, manifest: Manifest) -> str:
     assert book.last is not None
     _, answer = book.last
     parts = [f"{answer.label} ({answer.probability:.2f})"]
+    for series, odds in answer.forecast.items():
+        at = int(np.argmax(odds))
+        parts.append(f"{series} at most {odds[at]:.2f} in {answer.ahead_s[at]:g} s")
     if answer.attention:
         parts.append(" ".join(f"{name} {share:.0%}" for name, share in answer.attention.items()))
     if answer.missing:
@@ -168,7 +171,8 @@ def _blockage_strip(book: StreamBook, known: Any, samples: Any) -> dict[str, Tex
         return {}
     blocked = "".join("█" if now else "▁" for now in blockages.blocked)
     warned = "".join(_warning_mark(book, int(instant)) for instant in known)
-    return {"blocked": Text(blocked), "warned": Text(warned, style="yellow")}
+    title = "outage" if isinstance(book.stream.task, ForecastTask) else "blocked"
+    return {title: Text(blocked), "warned": Text(warned, style="yellow")}
 
 
 def _warning_mark(book: StreamBook, instant: int) -> str:
@@ -189,10 +193,12 @@ def _beam_strip(book: StreamBook, known: Any, samples: Any) -> dict[str, Text]:
     best = powers.max(axis=1)
     # beam 0 stands in where there is no answer; those bars are not drawn
     loss_db = 10 * np.log10(best / powers[np.arange(len(known)), np.maximum(chosen, 0)])
-    level = np.minimum(loss_db / _FULL_BAR_DB * len(_BARS), len(_BARS) - 1).astype(int)
-    bars = "".join(_BARS[one] if there else " " for one, there in zip(level, answered, strict=True))
+    drawn = answered & ~np.isnan(loss_db)
+    level = np.minimum(np.nan_to_num(loss_db) / _FULL_BAR_DB * len(_BARS), len(_BARS) - 1).astype(int)
+    bars = "".join(_BARS[one] if there else " " for one, there in zip(level, drawn, strict=True))
     numbers = ""
     if answered.any():
         at = int(np.flatnonzero(answered)[-1])
-        numbers = f"  beam {chosen[at]}, best {int(samples.label[at])}, {loss_db[at]:.1f} dB lost"
+        lost = "power not known" if np.isnan(loss_db[at]) else f"{loss_db[at]:.1f} dB lost"
+        numbers = f"  beam {chosen[at]}, best {int(samples.label[at])}, {lost}"
     return {"dB lost": Text(bars + numbers, style="yellow")}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,14 +14,16 @@ from ...models.algorithms.algorithm import SHARED_MODELS
 from ..library.run_result import RunResult
 from ..tasks.task_spec import Task
 from ..tasks.task_table import TASKS
+from ..value.beam_ladder import COMPARED_WITH as SWEEP_TUNED
+from ..value.handover_ladder import rule_title
 from .console_elements import data_table, print_facts, print_warning
 
 #: Facts that hold paths and hashes, to be copied from the terminal.
 _WHOLE = ("models", "pictures", "folder", "trace")
 #: Limits that let tables fit 80 columns: with many score columns titles wrap; names of algorithms never do.
 MANY_FIGURES, FIGURE_WIDTH, WIDEST_ALGORITHM = 3, 9, 14
-_POLICIES = ("nothing", "reactive", "predictive", "oracle")
 _LADDER_NOTE = "±: standard error of paired differences over base stations; prepared: share of the time in the own cell"
+_BEAM_NOTE = "±: standard error of paired differences over base stations; measuring: share of the time without data"
 #: Powers that change less often than handovers are measured, once in 20 ms, show onsets of blockages as steps.
 _FINE_HZ = 50.0
 
@@ -38,8 +40,11 @@ def print_result(console: Console, result: RunResult) -> None:
 
 def _print_value(console: Console, value: Mapping[str, Any]) -> None:
     """Prints the value of prediction, if it was evaluated."""
-    if "groups" in value:
-        console.print(ladder_table(value) if "ladder" in value else value_table(value))
+    if "ladder" in value:
+        of_beams = value["decision"] == "beam"
+        console.print(beam_table(value) if of_beams else ladder_table(value))
+        for line in beam_lines(value) if of_beams else ():
+            console.print(f"beams {escape(line)}", soft_wrap=True)
         for line in deadline_lines(value):
             console.print(f"deadline {escape(line)}", soft_wrap=True)
 
@@ -137,7 +142,11 @@ def _score_table(summary: Mapping[str, Any]) -> Table:
     task = TASKS[summary["task"]]
     scored_on = (_VALIDATION if summary["scored"] == "validation" else _SPLITS)[summary["split"]]
     title = f"{task.title} On {scored_on} ({summary['test_windows']:,} samples)"
-    table = data_table(title)
+    known = {key for scores in summary["groups"].values() for key in scores}
+    lacking = [
+        f"{one.title} is not available: {one.absent}" for one in task.columns if one.absent and one.key not in known
+    ]
+    table = data_table(title, caption="; ".join(lacking))
     table.add_column("group (clients)", overflow="fold")
     table.add_column("model", overflow="fold", min_width=WIDEST_ALGORITHM)
     width = FIGURE_WIDTH if len(task.columns) > MANY_FIGURES else None
@@ -171,19 +180,6 @@ def _export_line(folder: Path, exports: list[Mapping[str, Any]]) -> str:
     return f"{len(exports)} ONNX files, {size / 1e6:.1f} MB in {where}; at most {error:.1e} from torch on {providers}"
 
 
-class _Figure(NamedTuple):
-    """One figure of the table: its key in the summary, its title, and its format."""
-
-    key: str
-    title: str
-    written: Callable[[float], str]
-
-
-_OUTAGE = _Figure("outage_ms_per_min", "outage, ms/min", "{:,.0f}".format)
-_RATE = _Figure("rate_bps", "Mbit/s", lambda bps: f"{bps / 1e6:.1f}")
-_LOST = _Figure("lost_db", "power lost, dB", "{:.2f}".format)
-
-
 def ladder_table(value: Mapping[str, Any]) -> Table:
     """Table of the rules of handover, from doing nothing to foresight, each compared with the tuned reaction."""
     powers_hz = value["powers_hz"]
@@ -196,7 +192,7 @@ def ladder_table(value: Mapping[str, Any]) -> Table:
     for row in value["ladder"]:
         is_base = row["rule"] == "reactive_tuned"
         table.add_row(
-            row["rule"].replace("_", " "),
+            rule_title(row["rule"]),
             f"{row['outage_ms_per_minute']:,.0f}",
             "-" if is_base else f"{row['outage_difference']:+,.0f} ±{row['outage_standard_error']:.0f}",
             f"{row['throughput_mbit_s']:.1f}",
@@ -206,39 +202,35 @@ def ladder_table(value: Mapping[str, Any]) -> Table:
     return table
 
 
-def value_table(value: Mapping[str, Any]) -> Table:
-    """Table of predicted beams with the figures of each group as rows and the policies as columns.
-
-    The last column is the share of the oracle's gain over reactive control that prediction reaches.
-    """
-    table = data_table(
-        "Value of prediction: beam tracking",
-        caption="gained: share of the oracle's gain over reactive control; -: less than 1 % to gain",
-    )
-    table.add_column("group (clients)", overflow="fold")
-    for name in _POLICIES:
-        table.add_column(name, justify="right")
-    table.add_column("gained", justify="right")
-    for group, figures in value["groups"].items():
-        # lost power is a figure of beams only
-        rows = [row for row in (_OUTAGE, _RATE, _LOST) if row.key in figures["nothing"]]
-        table.add_row(f"{escape(group)} ({figures['clients']})")
-        for row in rows:
-            gained = figures["share_of_oracle_gain"].get(row.key)
-            table.add_row(
-                f"  {row.title}",
-                *(row.written(figures[name][row.key]) for name in _POLICIES),
-                _share(gained),
-                end_section=row is rows[-1],
-            )
+def beam_table(value: Mapping[str, Any]) -> Table:
+    """Table of the rules of beams, from doing nothing to foresight, each compared with the tuned sweep."""
+    table = data_table("Value of prediction: beams", caption=_BEAM_NOTE)
+    table.add_column("rule", no_wrap=True)
+    for title in ("Mbit/s", "against\ntuned sweep", "power\nlost, dB", "mea-\nsuring"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in value["ladder"]:
+        difference = f"{row['throughput_difference']:+.2f} ±{row['throughput_standard_error']:.2f}"
+        table.add_row(
+            rule_title(row["rule"]),
+            f"{row['throughput_mbit_s']:.2f}",
+            "-" if row["rule"] == SWEEP_TUNED else difference,
+            f"{row['lost_db']:.3f}",
+            f"{row['measuring_share']:.2%}",
+        )
     return table
 
 
-def _share(gained: float | None) -> str:
-    if gained is None:
-        return "-"
-    # prediction loses more than there is to gain; how much more is read from the figures
-    return "< -100%" if gained < -1.0 else f"{gained:.0%}"
+def beam_lines(value: Mapping[str, Any]) -> list[str]:
+    """One sentence per group: throughput on the model's first beams against every tuned rival."""
+    return [
+        f"{group}: model first k against "
+        + ", ".join(
+            f"{rule_title(rule)} {less['throughput_difference']:+.2f} ±{less['throughput_standard_error']:.2f}"
+            for rule, less in figures["model_less"].items()
+        )
+        + " Mbit/s"
+        for group, figures in value["of_groups"].items()
+    ]
 
 
 def deadline_lines(value: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ...emulator.radio.waves import Array
 #: Offsets to leave and to come back in dB and times to trigger in s, among which rules are tuned.
 _AWAY_DB, _BACK_DB, _TRIGGERS_S = (1.0, 2.0, 3.0, 5.0, 8.0), (0.0, 1.0, 3.0), (0.0, 0.04, 0.1, 0.16)
 EVENTS = tuple(A3Event(*settings) for settings in product(_AWAY_DB, _BACK_DB, _TRIGGERS_S))
-#: Rules from the lowest rung to the highest.
+#: Rules from the lowest rung to the highest; `planner_model` only where answers forecast outage.
 RULES = (
     "nothing",
     "reactive",
@@ -24,12 +24,22 @@ RULES = (
     "way_back_prepared",
     "prepare_on_snr_history",
     "always_prepared",
+    "planner_without_forecast",
+    "planner_snr_history",
+    "planner_model",
+    "planner_truth",
     "prepare_on_warning",
     "oracle",
 )
 #: What the others are compared with.
 COMPARED_WITH = "reactive_tuned"
 _MBIT = 1e6
+_KEYS: tuple[Literal["outage", "throughput"], ...] = ("outage", "throughput")
+
+
+def rule_title(rule: str) -> str:
+    """Name of a rule in tables and pictures, short enough for a terminal of eighty columns."""
+    return {"planner_without_forecast": "planner, no forecast"}.get(rule, rule.replace("_", " "))
 
 
 def tuned(services: Sequence[Sequence[Service]], halves: NDArray[np.bool_]) -> list[int]:
@@ -51,29 +61,28 @@ def ladder(services: Mapping[str, Sequence[Service]], events: Mapping[str, Seque
         services: rule -> [n_stations] service.
         events: tuned rule -> [n_stations] event that each has.
     """
-    outage, throughput = (
-        {rule: np.array([_figure(one, key) for one in found]) for rule, found in services.items()}
-        for key in ("outage", "throughput")
-    )
+    outage, throughput = ({rule: figures_of(found, key) for rule, found in services.items()} for key in _KEYS)
     return [
         {
             "rule": rule,
             "outage_ms_per_minute": float(outage[rule].mean()),
             "throughput_mbit_s": float(throughput[rule].mean()),
-            **_paired("outage", outage[rule] - outage[COMPARED_WITH]),
-            **_paired("throughput", throughput[rule] - throughput[COMPARED_WITH]),
+            **paired("outage", outage[rule] - outage[COMPARED_WITH]),
+            **paired("throughput", throughput[rule] - throughput[COMPARED_WITH]),
             **_of_handovers(rule, Service.total(services[rule])),
             **({"events": [one._asdict() for one in dict.fromkeys(events[rule])]} if rule in events else {}),
         }
         for rule in RULES
+        if rule in services
     ]
 
 
-def _figure(service: Service, key: str) -> float:
-    return service.outage_ms_per_min if key == "outage" else service.rate_bps / _MBIT
+def figures_of(services: Sequence[Service], key: Literal["outage", "throughput"]) -> Array:
+    """[n] ms of outage per minute, or throughput in Mbit/s, of every service."""
+    return np.array([one.outage_ms_per_min if key == "outage" else one.rate_bps / _MBIT for one in services])
 
 
-def _paired(name: str, differences: Array) -> dict[str, float]:
+def paired(name: str, differences: Array) -> dict[str, float]:
     """Mean difference over base stations and its standard error."""
     n = len(differences)
     return {

@@ -1,54 +1,81 @@
-"""Users on one of many beams, whose service follows the models' answers."""
+"""Users on one of many beams under every rule of the ladder, from doing nothing to foresight."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-
-from ...datasets.baselines import majority_predictions
-from ...emulator.decisions.beam_rules import BeamSignals, best, follow_answers, keep, react
 from ...emulator.decisions.service import Service
-from ...emulator.radio.waves import Array
 from ..schema.decision_section import DecisionSection
 from ..tasks.task_spec import SensorTask
-from .served_stations import PlayedUsers, ServedStation, StationValue
+from .beam_ladder import MODEL, SETTINGS, Tried, at_equal_beams, beam_fronts, beam_ladder, model_less_rivals, tuned
+from .followed_users import FollowedUsers
+from .served_stations import PlayedUsers, ServedStation, StationValue, halves_of
 
 
 def play_beams(
     task: SensorTask, decision: DecisionSection, stations: Sequence[ServedStation], _seed: int
 ) -> PlayedUsers:
-    """Service of every base station's user under all policies, on beams in the base station's own numbers."""
-    return PlayedUsers([_served_on_beams(task, decision, station) for station in stations])
+    """Service of every base station's user under all rules.
+
+    Tuned rules have the setting, of `beam_ladder.SETTINGS`, with the most throughput at the other half of the base
+    stations; those on answers at the other half of their group.
+    """
+    fixed, tried = _played(task, decision, stations)
+    groups, halves = [station.client.group for station in stations], halves_of(stations)
+    chosen = {rule: tuned(found, halves, groups if rule == MODEL else None) for rule, found in tried.items()}
+    services = {**fixed, **{rule: _pick(found, chosen[rule]) for rule, found in tried.items()}}
+    shown = {"everybody": list(range(len(stations)))}
+    shown |= {group: [place for place, one in enumerate(groups) if one == group] for group in dict.fromkeys(groups)}
+    figures = {name: _figures(services, tried, chosen, members) for name, members in shown.items()}
+    everybody = figures.pop("everybody")
+    values = [
+        StationValue(
+            station,
+            {rule: found[place] for rule, found in services.items()},
+            deadline_met=station.slowest_answer_s <= station.link.frame_s,
+        )
+        for place, station in enumerate(stations)
+    ]
+    return PlayedUsers(values, {**everybody, "of_groups": figures})
 
 
-def _served_on_beams(task: SensorTask, decision: DecisionSection, station: ServedStation) -> StationValue:
-    frame_s, beams = station.link.frame_s, task.known_beams(station.link.samples)
-    assert beams is not None, "answers that point beams are about samples that know them"
-    snr_db = _snr_db(decision, beams.powers)
-    ranking = np.argsort(-station.logits, axis=1, kind="stable").astype(np.int64)
-    # training labels: what was best most often is all that is known without a model
-    known = station.client.data.train.label.astype(np.int64)  # as they are: beams
-    usual_beam = int(majority_predictions(known, 1, len(beams.numbering), 1, numbering=beams.numbering)[0, 0])
-    services: dict[str, list[Service]] = {"nothing": [], "reactive": [], "predictive": [], "oracle": []}
-    # every stretch is played on its own: between two of them frames are missing, or another user comes
-    for rows in station.link.stretches:
-        signals = BeamSignals.of(snr_db[rows], frame_s, decision.link)
-        arrival_s = station.link.instants_s(rows) + station.delay_s[rows]
-        services["nothing"].append(keep(signals, usual_beam))
-        services["reactive"].append(react(signals, decision.beams))
-        services["predictive"].append(follow_answers(signals, decision.beams, ranking[rows], arrival_s, usual_beam))
-        services["oracle"].append(best(signals))
-    return StationValue(
-        station,
-        {name: Service.total(parts) for name, parts in services.items()},
-        deadline_met=station.slowest_answer_s <= frame_s,
+def _played(
+    task: SensorTask, decision: DecisionSection, stations: Sequence[ServedStation]
+) -> tuple[dict[str, list[Service]], dict[str, list[Sequence[Service]]]]:
+    """Rule -> [n_stations] service of those without settings, and [n_stations][n_settings] of the others."""
+    alike: dict[tuple[float, int], list[int]] = {}
+    for place, station in enumerate(stations):
+        alike.setdefault((station.link.frame_s, station.logits.shape[1]), []).append(place)
+    fixed: dict[str, dict[int, Service]] = {}
+    tried: dict[str, dict[int, Sequence[Service]]] = {}
+    for places in alike.values():
+        users = FollowedUsers(task, decision, [stations[place] for place in places])
+        for rule, found in users.fixed().items():
+            fixed.setdefault(rule, {}).update(zip(places, found, strict=True))
+        for rule, of_settings in users.tried().items():
+            tried.setdefault(rule, {}).update(zip(places, of_settings, strict=True))
+    order = range(len(stations))
+    return (
+        {rule: [found[place] for place in order] for rule, found in fixed.items()},
+        {rule: [found[place] for place in order] for rule, found in tried.items()},
     )
 
 
-def _snr_db(decision: DecisionSection, powers: Array) -> Array:
-    """[n, n_beams] signal-to-noise ratio, dB, of linear powers: the median of the best beam is the user's usual one."""
-    # recorded powers have an unknown scale; only ratios to the usual power count
-    usual = np.median(powers.max(axis=1))
-    # a power of 0 would be minus infinity dB, which sums over time do not survive
-    return np.asarray(decision.clear_snr_db + 10.0 * np.log10(np.maximum(powers / usual, np.finfo(np.float64).tiny)))
+def _pick(found: Sequence[Sequence[Service]], chosen: Sequence[int]) -> list[Service]:
+    return [of_settings[best] for of_settings, best in zip(found, chosen, strict=True)]
+
+
+def _figures(
+    services: Mapping[str, Sequence[Service]], tried: Tried, chosen: Mapping[str, Sequence[int]], members: Sequence[int]
+) -> dict[str, Any]:
+    """Figures of the ladder over some base stations."""
+    theirs = {rule: [found[place] for place in members] for rule, found in services.items()}
+    settings = {rule: [SETTINGS[rule][best[place]] for place in members] for rule, best in chosen.items()}
+    tried_there = {rule: [found[place] for place in members] for rule, found in tried.items()}
+    return {
+        "ladder": beam_ladder(theirs, settings),
+        "model_less": model_less_rivals(theirs),
+        "fronts": beam_fronts(tried_there),
+        "equal_beams": at_equal_beams(tried_there),
+    }

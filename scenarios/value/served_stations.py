@@ -84,6 +84,12 @@ class PlayedUsers(NamedTuple):
     figures: Mapping[str, Any] = {}
 
 
+def halves_of(stations: Sequence[ServedStation]) -> NDArray[np.bool_]:
+    """[n_stations] half of each; base stations at one place are in one half, and every second place in the other."""
+    places = sorted({station.client.data.station_index for station in stations})
+    return np.array([places.index(station.client.data.station_index) % 2 == 1 for station in stations])
+
+
 def served_stations(
     clients: Sequence[Client],
     predictions: Predictions,

@@ -68,7 +68,7 @@ def served_links(
 
     Args:
         clients: clients of the run.
-        recordings: recordings of their base stations.
+        recordings: recordings of their base stations; none of gathered rows, whose frames follow each other nominally.
         radio: settings with the depth of a fade that is recorded only as a blockage.
         with_fades: whether the fading of received power is read.
     """
@@ -80,7 +80,7 @@ def served_links(
         return {
             client.client_id: ServedLink(
                 samples=served,
-                frame_s=1.0 / stations[client.data.station_index].rate_hz,
+                frame_s=1.0 / client.data.rate_hz,
                 gain_db=gains[client.data.station_index] if with_fades else np.zeros((0, 1)),
             )
             for client in clients

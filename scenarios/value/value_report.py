@@ -23,6 +23,7 @@ from ..tasks.task_spec import SensorTask
 from ..wiring.client import Client
 from ..wiring.members import client_devices
 from ..wiring.predictions import Predictions
+from .beam_ladder import COMPARED_WITH as SWEEP_TUNED
 from .handover_ladder import COMPARED_WITH
 from .played_beams import play_beams
 from .played_handovers import play_handovers
@@ -62,7 +63,7 @@ DECISIONS: Mapping[str, Decision] = {
         (COMPARED_WITH, "prepare_on_warning"),
         "a handover needs two base stations in places of their own",
     ),
-    "beam": Decision(play_beams, False, 1, ("reactive", "predictive")),
+    "beam": Decision(play_beams, False, 1, (SWEEP_TUNED, "model_first_k")),
 }
 
 
@@ -85,15 +86,15 @@ def value_of_prediction(
         absent: clients whose models are in other processes.
 
     Returns:
-        `decision`, and figures of `groups`, `everybody` and `clients`, of handovers `ladder`, `fronts`, `powers_hz`
-        as well; or `skipped`, with the reason; empty where the answers control nothing.
+        `decision`, figures of `groups`, `everybody` and `clients`, `ladder` and `fronts`, of handovers `powers_hz`, of
+        beams `equal_beams` and `of_groups`; or `skipped`, with the reason; empty where the answers control nothing.
     """
     task = scenario.task_spec
     if not isinstance(task, SensorTask):
         return {}
     decision = DECISIONS[task.decision]
     present = [client for client in clients if client.client_id not in absent]
-    if reason := _why_not(scenario.decision, scenario.data, decision, present):
+    if reason := _why_not(scenario.decision, scenario.data, decision, present) or _without_powers(task, present):
         return {"skipped": reason}
     links = served_links(present, recordings, scenario.links.settings_of("radio"), with_fades=decision.reads_fades)
     stations = served_stations(
@@ -131,12 +132,20 @@ def _why_not(rules: DecisionSection, data: DataSection, decision: Decision, pres
     """Reason why nothing can be played; empty if it can."""
     if not rules.evaluate:
         return "decision.evaluate = false"
-    if data.source == "deepsense":
-        return "gathered rows carry no times; import the folder (sheafedge import deepsense) to see it"
     if data.split == "random":
         return "data.split = 'random' holds out no stretch of time"
     n_places = len({client.data.station_index for client in present})
     return decision.too_few if n_places < decision.fewest_places else ""
+
+
+def _without_powers(task: SensorTask, present: Sequence[Client]) -> str:
+    """Reason why no beams can be played: held-out frames have best beams without powers; empty if all have powers."""
+    n_frames = n_silent = 0
+    for client in present:
+        beams = None if client.data.served is None else task.known_beams(client.data.served)
+        if beams is not None:
+            n_frames, n_silent = n_frames + len(beams.powers), n_silent + int(np.isnan(beams.powers).all(axis=1).sum())
+    return f"no powers: {n_silent:,} of {n_frames:,} held-out frames have a best beam alone" if n_silent else ""
 
 
 def _of_group(members: Sequence[StationValue], decision: Decision) -> Figures:
@@ -202,4 +211,5 @@ def _of_client(one: StationValue) -> Figures:
 
 
 def _service_figures(service: Service, one: StationValue) -> Figures:
-    return {**service.figures(), **({"lost_db": service.lost_db} if one.warnings is None else {})}
+    of_beams = {"lost_db": service.lost_db, "measuring_share": service.interrupted_share}
+    return {**service.figures(), **(of_beams if one.warnings is None else {})}

@@ -19,15 +19,17 @@ from ...emulator.random_streams import named_stream
 from ...models.algorithms.algorithm import COMPRESSED_GLOBAL, COMPRESSED_LOCAL, GLOBAL, PERSONAL, Algorithm
 from ...models.client_model import ClientModel
 from ...models.objectives import OBJECTIVES
+from ...models.settings import SharingSettings
 from ...models.sheaf.map_starts import MapStart
 from ...models.training.client_setup import ClientSetup
 from ...models.training.participation import Participation
 from ...models.training.whole_model import trained_part
 from ...models.twin_model import TwinModel
-from ..schema.learning_rules import coupled_graph, coupling_strength
 from ..schema.neighborhood import members_by_group, neighborhood_of
+from ..schema.rules.coupling_strength import coupled_graph, coupling_strength
 from ..schema.scenario import Scenario
 from ..sleeping.learner_table import Awake, LearnerTable, ModelsOnDemand, clients_sleep
+from .beam_orders import beam_frame, found_orders, outputs_of
 from .client import Client
 from .coupling_notes import checkpoint_warnings, coupling_notes, partition_warnings
 from .coupling_watch import coupling_warnings, limit_warnings
@@ -166,15 +168,14 @@ def make_clients(
         device, dtype: of the models.
         models_of: gives the models of a client when they are asked for; None: every client is given its own now.
     """
-    members = members_of(scenario)
+    members, orders = members_of(scenario), found_orders(scenario, data)
     # only aligned maps compare outputs by identity; otherwise heads are drawn per layout
     all_outputs = None
-    if scenario.sheaf.map_start == "aligned":
-        designed = [
-            member.task.outputs(member.data, rows.test).identities for member, rows in zip(members, data, strict=True)
-        ]
-        all_outputs = sorted({output for own in designed for output in own})
-    initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs, started_models(scenario))
+    if scenario.sheaf.map_start in ("aligned", "learned"):
+        known = [outputs_of(*one) for one in zip(members, data, orders, strict=True)]
+        all_outputs = sorted({output for own in known for output in own})
+    started = started_models(scenario)
+    initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs, orders, started)
 
     counted: dict[tuple[str, str], dict[tuple[tuple[int, ...], ...], float]] = {}
 
@@ -189,13 +190,14 @@ def make_clients(
         return models
 
     clients = []
-    for member, rows in zip(members, data, strict=True):
+    for member, rows, order in zip(members, data, orders, strict=True):
         if models_of is None:
             models = fresh(member.client_id)
         else:
             models = ModelsOnDemand(_model_names(algorithm, member), partial(models_of, member.client_id))
+        outputs, train = outputs_of(member, rows, order), rows.train
         client = Client(
-            member.client_id, member.group, member.modalities, rows, models, member.outputs(rows.test), train=rows.train
+            member.client_id, member.group, member.modalities, rows, models, outputs, train=train, order=order
         )
         clients.append(_with_twin(algorithm, initial, member, client))
     return tuple(clients), fresh
@@ -221,15 +223,17 @@ def _model_names(algorithm: Algorithm, member: Member) -> Mapping[str, tuple[Mod
 
 def _with_twin(algorithm: Algorithm, initial: InitialModels, member: Member, client: Client) -> Client:
     """Client with a second model of the same start and with rows kept aside, for algorithms that need them."""
+    if not algorithm.twin:
+        return client
+    shared = client.models["fused"]
+    own = initial.model(member, client.modalities, client.data)
+    client = replace(client, twin=TwinModel(shared, own.to(device=shared.head.device, dtype=shared.head.dtype)))
     if algorithm.private_share == 0.0:
         return client
     train = client.data.train
     assert not isinstance(train, LiveRows), "refused with the scenario"
     kept, private = private_split(train, algorithm.private_share)
-    shared = client.models["fused"]
-    own = initial.model(member, client.modalities, client.data)
-    twin = TwinModel(shared, own.to(device=shared.head.device, dtype=shared.head.dtype))
-    return replace(client, train=train.take(kept), private=train.take(private), twin=twin)
+    return replace(client, train=train.take(kept), private=train.take(private))
 
 
 def make_learners(
@@ -282,7 +286,7 @@ def _setup(
         batch_draws={name: named_stream(scenario.seed, "batches", client.client_id, name) for name in models},
         training=scenario.training,
         sheaf=scenario.sheaf,
-        sharing=scenario.sharing,
+        sharing=_sharing(scenario),
         personalization=scenario.personalization,
         hyper=scenario.hyper,
         factors=scenario.factors,
@@ -294,7 +298,15 @@ def _setup(
         head_mixing=weights.everything,
         group_mixing=weights.group,
         participation=participation,
+        frame=None if client.order is None else beam_frame(client.order, models["fused"]),
     )
+
+
+def _sharing(scenario: Scenario) -> SharingSettings:
+    """How vectors are averaged; an algorithm that trains on alone has a fifth of the rounds for it, if none is set."""
+    if not scenario.algorithm_spec.tunes or scenario.sharing.until > 0:
+        return scenario.sharing
+    return replace(scenario.sharing, until=max(1, scenario.rounds - max(1, scenario.rounds // 5)))
 
 
 def _asleep(scenario: Scenario, data: list[ClientData], device: torch.device, dtype: torch.dtype) -> Assembly:

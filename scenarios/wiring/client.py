@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...datasets.windows.beam_frames import FoundOrder
 from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Modality, NodeId
 from ...models.client_model import ClientModel
@@ -23,10 +24,11 @@ class Client:
         modalities: modalities that it owns, in canonical order.
         data: training and held-out rows.
         models: name -> model that it trains.
-        outputs: [n_outputs] identity of each logit, see `Member.outputs`.
+        outputs: [n_outputs] identity of each logit, see `outputs_of`.
         train: rows that it trains on; fewer than in `data` if some are kept aside.
         private: training rows kept aside from these, for algorithms that need them.
         twin: fused model with a second one, for algorithms that need both.
+        order: order of its beams that it found in its own sweeps; None: it is told, or needs none.
     """
 
     client_id: NodeId
@@ -38,6 +40,7 @@ class Client:
     train: Samples | LiveRows
     private: Samples | None = None
     twin: TwinModel | None = None
+    order: FoundOrder | None = None
 
     def answering(self, name: str) -> ClientModel | TwinModel:
         """Model that predicts under this name, and is exported."""

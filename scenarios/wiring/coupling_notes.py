@@ -11,8 +11,8 @@ from ...emulator.contracts import Learner, NodeId
 from ...models.hyper.hyper_learners import generating_server
 from ...models.sheaf.map_starts import MapStart
 from ...models.sheaf.stability import sheaf_laplacian_limit, step_limit
-from ..schema.learning_rules import coupled_graph
 from ..schema.neighborhood import Neighborhood
+from ..schema.rules.coupling_strength import coupled_graph
 from ..schema.scenario import Scenario
 
 #: Megabytes of one checkpoint of a server's networks from which it is warned of.

@@ -24,9 +24,9 @@ from ...emulator.network.channels.recorded_blockage import BlockedTimes
 from ...emulator.random_streams import named_stream
 from ..recording.record import Progress
 from ..recording.recording_cache import Note, cached_recording
+from ..recording.world_file import WorldFile
 from ..schema.data_section import DataSection
 from ..schema.scenario import Scenario
-from ..schema.world_section import WorldFile
 from .faults import shown_frames
 from .live import LiveRows, live_rows
 from .members import ImageChangeName, Member, image_change, kept_frames, members_of
@@ -47,7 +47,7 @@ class ClientData:
         blocked: instants at which the line of sight is blocked; None where they are not recorded.
         station_index: index of the base station among those of all recordings.
         served: samples of every frame of the held-out stretches, without a stride, in the order of time; None where
-            there are no such stretches, or no times.
+            there are no such stretches.
         rate_hz: nominal number of frames per second.
         held_out: part of the recording that `test` covers, see `held_out_part`; empty without a short description.
         nothing: modality -> reading where its sensor saw nothing; those without one are left out.
@@ -264,20 +264,31 @@ def _gathered_rows(
     data: DataSection, recordings: Sequence[Recording], members: Sequence[Member], seed: int
 ) -> list[ClientData]:
     windows = {
-        (index, n_beams): tracking_windows(recording.with_n_beams(n_beams), data.window).every(data.stride)
+        (index, n_beams): tracking_windows(recording.with_n_beams(n_beams), data.window)
         for n_beams in {member.data.n_beams for member in members}
         for index, recording in enumerate(recordings)
     }
     # sequences do not depend on the size of the codebook: any member's windows do
-    n_sequences = [len(np.unique(windows[i, members[0].data.n_beams].sequence)) for i in range(len(recordings))]
+    n_sequences = [
+        len(np.unique(windows[i, members[0].data.n_beams].every(data.stride).sequence)) for i in range(len(recordings))
+    ]
     assignment = assign_clients(n_sequences, len(members))
-    samples = [
-        member.numbered(windows[index, member.data.n_beams].owned_by(member.modalities))
+    owned = [
+        windows[index, member.data.n_beams].owned_by(member.modalities)
         for index, member in zip(assignment, members, strict=True)
     ]
+    # a served model answers every row, also those that a stride leaves out of training
+    of_every_row = [member.numbered(one) for member, one in zip(members, owned, strict=True)]
+    samples = [member.numbered(one.every(data.stride)) for member, one in zip(members, owned, strict=True)]
     return [
-        ClientData(recordings[rows.recording_index].name, client.take(rows.train), client.take(rows.test))
-        for client, rows in zip(samples, _partition(data, seed, samples, assignment), strict=True)
+        ClientData(
+            recordings[rows.recording_index].name,
+            client.take(rows.train),
+            client.take(rows.test),
+            station_index=rows.recording_index,
+            served=None if data.split == "random" else _held_out_frames(every, client.take(rows.test)),
+        )
+        for every, client, rows in zip(of_every_row, samples, _partition(data, seed, samples, assignment), strict=True)
     ]
 
 

@@ -65,7 +65,7 @@ class EdgeMaps:
         if sheaf.map_storage == "kronecker":
             heads = self._clients[one].models["fused"].layout, self._clients[other].models["fused"].layout
             return kronecker_starts(*heads, sheaf.compression, draws)
-        if sheaf.map_start == "aligned":
+        if sheaf.map_start in ("aligned", "learned"):
             outputs = self._clients[one].outputs, self._clients[other].outputs
             return aligned_starts(own, peer, *outputs, sheaf.compression, draws)
         if sheaf.map_start == "structured":

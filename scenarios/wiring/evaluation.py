@@ -68,6 +68,10 @@ class Evaluator:
                 seen["train_models"], seen["train_loss"] = self._scored(learner, some_of(rows))
         return seen
 
+    def score_again(self, learner: Learner) -> None:
+        """Keep the scores of a learner whose models have changed after its last round."""
+        self.latest[learner.client_id] = self._scored(learner, self._tests[learner.client_id])[0]
+
     def see(self, client: NodeId, seen: Mapping[str, Any]) -> None:
         """Keep the scores among what was observed of a client, wherever its learner lives."""
         if "models" in seen:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ...datasets.windows.beam_frames import FoundOrder
 from ...emulator.contracts import Modality, NodeId
 from ...models.client_model import ClientModel
 from ...models.head import HeadLayout, chosen_outputs, initial_head
 from ...models.settings import ModelSettings
+from .beam_orders import outputs_of, put_in_order
 from .data import ClientData
 from .encoders import embedding_dim, make_encoder, torch_seed
 from .members import Member
@@ -28,6 +30,7 @@ class InitialModels:
         fusion: name of the fusion of embeddings.
         all_outputs: identities of the outputs of all clients, ascending, where restriction maps compare outputs by
             that; None: they are compared by number.
+        orders: order of every client's beams that it found in its own sweeps; None for those that found none.
         started: trained models that take the place of drawn weights; None: there are none.
     """
 
@@ -35,11 +38,13 @@ class InitialModels:
     settings: ModelSettings
     fusion: str
     all_outputs: Sequence[int] | None
+    orders: Sequence[FoundOrder | None]
     started: StartedModels | None = None
 
     def model(self, member: Member, modalities: Sequence[Modality], rows: ClientData) -> ClientModel:
         """Initial model of some modalities of a client; errors as of `StartedModels.put_into`."""
-        outputs = member.outputs(rows.test)
+        order = self.orders[member.client_id]
+        outputs = outputs_of(member, rows, order)
         made = {
             modality: make_encoder(
                 member.task, self.settings, self.seed, modality, rows.train, member.client_id, member.encoder
@@ -54,6 +59,8 @@ class InitialModels:
             n_outputs=len(outputs),
         )
         model.head.data.copy_(self._head(model.layout, member.client_id, outputs))
+        if order is not None:
+            put_in_order(model, order)
         if self.started is not None:
             self.started.put_into(model, member.client_id, modalities)
         return model

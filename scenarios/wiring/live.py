@@ -19,7 +19,8 @@ from ...emulator.contracts import ConfigError, DataError, Labels, Modality
 from ...emulator.nodes.sensing import TICKS_AT_ONCE
 from ..recording.recorded_site import RecordedSite
 from ..recording.site_sensors import SiteSensors
-from ..schema.world_section import WorldFile, WorldSection
+from ..recording.world_file import WorldFile
+from ..schema.world_section import WorldSection
 from .members import Member, image_change, kept_frames
 
 

@@ -93,7 +93,7 @@ def text_or_bytes(content: bytes, draws: Draws) -> bytes:
 def write_recording(path: Path, n_frames: int = 40) -> None:
     """A small recording with every kind of field."""
     draws = np.random.default_rng(5)
-    shapes = {"lidar": (6, 2), "camera": (4, 4, 3), "rf": (8,), "gps": (2,), "radar": (3, 3)}
+    shapes = {"lidar": (6, 2), "camera": (4, 4, 3), "rf": (8,), "gps": (2,), "radar": (3, 3), "signal": (5,)}
     labels = ("blocked_geometric", "blocked_power", "los_loss_db", "best_beam", "frame_index")
     fields = (
         *(
@@ -110,6 +110,7 @@ def write_recording(path: Path, n_frames: int = 40) -> None:
         "lidar": draws.uniform(0, 6, (n_frames, 6, 2)).astype(np.float32),
         "camera": draws.integers(0, 255, (n_frames, 4, 4, 3)).astype(np.uint8),
         "radar": draws.integers(0, 255, (n_frames, 3, 3)).astype(np.uint8),
+        "signal": draws.normal(-90.0, 5.0, (n_frames, 5)).astype(np.float32),
         "rf": draws.uniform(0.1, 1, (n_frames, 8)).astype(np.float32),
         "gps": draws.uniform(-50, 50, (n_frames, 2)),
         "blocked_geometric": draws.random(n_frames) < 0.3,

@@ -12,7 +12,8 @@ from sheafedge.datasets.recordings.recording_reader import RecordingReader
 from sheafedge.scenarios.recording.own_paths import write_paths
 from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
+from sheafedge.scenarios.recording.world_file import WorldFile
+from sheafedge.scenarios.schema.world_section import WorldSection
 
 PATHS, OUT = "paths.h5", "road.h5"
 WORLD = WorldSection.model_validate(

@@ -18,7 +18,8 @@ from attacks.path_attacks import PATHS
 from attacks.path_attacks import WORLD as TRACED_WORLD
 from attacks.test_file_attacks import TARGETS
 from attacks.track_attacks import tracked_world
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
+from sheafedge.scenarios.recording.world_file import WorldFile
+from sheafedge.scenarios.schema.world_section import WorldSection
 
 OUT = "out.h5"
 N_SHORT, N_LONG = 2, 200

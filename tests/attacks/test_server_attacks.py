@@ -50,16 +50,19 @@ def captured() -> list[Parts]:
     packets = [Packet("describe", {}), Packet("health", {}), Packet("forget", {"stream": "s0"})]
     for index in range(12):
         frames = {"lidar": draws.normal(size=(2, 6)).astype("<f4"), "rf": draws.normal(size=8)}
-        packets.append(pack_frames(f"s{index % 3}", index, index / 10, frames))
+        packets.append(pack_frames(f"s{index % 3}", index, index / 10, frames, boot=(None, "first", 7)[index % 3]))
     rf = np.ones(8)
     for number, wrong in enumerate((np.full(8, np.nan), np.full(8, 1e300), rf[:3], rf.reshape(2, 4))):
         packets.append(pack_frames("s0", 10 + number, 1.0, {"rf": wrong}))
-    packets += [pack_frames("s1", 10, 1.0, {"camera": rf}), pack_frames("new", 2**62 - 1, 1.0, {"rf": rf})]
+    packets += [pack_frames("other", 0, 1.0, {"camera": rf}), pack_frames("new", 2**62 - 1, 1.0, {"rf": rf})]
     return [[bytes(part) for part in pack_packet(packet, TO_SERVER)] for packet in packets]
 
 
 def throw_packets(server: AttackedServer, n_packets: int, seed: int) -> FrameAttacks:
-    """Send hostile packets until the server has taken so many."""
+    """Send what was captured as it is, so that every refusal of whole packets is met, then hostile packets.
+
+    It ends when the server has taken so many.
+    """
     attacks = FrameAttacks(captured(), seed)
     with zmq.Context() as context, context.socket(zmq.DEALER) as hostile:
         hostile.setsockopt(zmq.LINGER, 0)
@@ -68,6 +71,8 @@ def throw_packets(server: AttackedServer, n_packets: int, seed: int) -> FrameAtt
         if server.keys is not None:
             use_keys(hostile, server.keys, "worker")
         hostile.connect(server.address)
+        for parts in captured():
+            hostile.send_multipart(parts)
         limit_s = time.monotonic() + LIMIT_S + n_packets / 100
         while server.report()["packets"] < n_packets:
             assert time.monotonic() < limit_s

@@ -80,7 +80,8 @@ every_way_of_training = pytest.mark.parametrize(
 
 def tiny(algorithm: str, **edits: Any) -> Scenario:
     """With maps that mix all of a head, where the algorithm allows it."""
-    mixing_maps = {} if algorithm in ("sheaf_diffusion", "sheaf_twin") else {"sheaf.map_start": "random"}
+    averages = algorithm in ("sheaf_diffusion", "diffused_and_tuned", "sheaf_twin")  # along maps no longer than 1
+    mixing_maps = {} if averages else {"sheaf.map_start": "random"}
     if ALGORITHMS[algorithm].couples_models:  # dense maps of a whole model have a thousand times the entries
         mixing_maps = {"sheaf.map_start": "hadamard", "sheaf.compression": 0.001}
     return load_scenario("blockage").edited({**TINY, "algorithm": algorithm, **mixing_maps, **edits})

@@ -55,6 +55,12 @@ DIFFUSED: dict[str, dict[str, Any]] = {
     "rotating index": COUPLED["rotating index"],
     "Kronecker maps": COUPLED["Kronecker maps"],
     "trust per edge": {"sheaf.edge_trust": 0.1},
+    "listening for an order": {
+        "data.beam_order": "permuted",
+        "sheaf.map_start": "learned",
+        "sheaf.compression": 1.0,
+        "sheaf.listen_rounds": 3,
+    },
 }
 VARIANTS = {"sheaf_dmfl": COUPLED, "sheaf_diffusion": DIFFUSED, "group_averaging": {"personal": COUPLED["plain steps"]}}
 VARIANTS |= {name: {"eight bits": COUPLED["eight bits"]} for name in ("dsgd_heads", "dpsgd", "dmml_kd")}

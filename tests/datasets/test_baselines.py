@@ -42,6 +42,16 @@ def test_the_best_beams_lose_nothing() -> None:
     assert worst.power_loss_db > 3
 
 
+def test_power_loss_is_a_mean_over_the_samples_that_have_powers() -> None:
+    powers = np.array([[1.0, 10.0, 5.0], [np.nan] * 3, [2.0, 1.0, 20.0]])
+    ranking, labels = np.array([[0, 1, 2]] * 3), np.array([1, 0, 2])
+    scores = score_ranking(ranking, labels, powers)
+    assert (scores.top1, scores.top3, scores.power_loss_db) == (pytest.approx(1 / 3), 1.0, pytest.approx(10.0))
+    without = score_ranking(ranking, labels, np.full((3, 3), np.nan))
+    assert (without.top1, without.top3) == (scores.top1, scores.top3)
+    assert np.isnan(without.power_loss_db)
+
+
 @pytest.mark.parametrize(
     ("ranking", "n_labels", "powers"),
     [((0, 3), 0, (0, 8)), ((4, 2), 4, (4, 8)), ((4, 3), 5, (5, 8)), ((4, 3), 4, (5, 8)), ((4,), 4, (4, 8))],

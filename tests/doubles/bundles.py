@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,26 @@ from onnx import TensorProto, helper, numpy_helper
 from sheafedge.emulator.contracts import InputWindow
 from sheafedge.emulator.edge.bundle import write_bundle
 from sheafedge.emulator.edge.golden_samples import golden_file
-from sheafedge.emulator.edge.manifest import Golden, InputSpec, Manifest, OutputKind, OutputSpec, Runtime
+from sheafedge.emulator.edge.input_summaries import summary_names
+from sheafedge.emulator.edge.manifest import (
+    DriftReference,
+    FigureBounds,
+    ForecastSpec,
+    Golden,
+    InputSpec,
+    LabelShares,
+    Manifest,
+    OutputKind,
+    OutputSpec,
+    Runtime,
+)
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 
 OPSET, IR_VERSION = 20, 10
 RATE_HZ = 10.0
 GOLDEN_ROWS = 3
+#: Bounds that nothing is outside of.
+ANYTHING = FigureBounds(-1e9, 1e9, -1e9, 1e9)
 
 
 def tiny_bundle(
@@ -26,6 +41,7 @@ def tiny_bundle(
     """Write a bundle whose logits are the mean, over the modalities that are there, of a plain figure of each.
 
     binary, inputs lidar [2, frames, 6] and rf [frames, n], both up to now: the figure is the mean of all values.
+    forecast, inputs as of binary: logit k is k + 1 times the figure, of 2 series at 3 times.
     classes, inputs rf [frames, n] before now and gps [frames, 2] up to now: the mean over the frames of every beam, and
     the mean of all values, the same for every beam.
 
@@ -53,9 +69,18 @@ def tiny_manifest(*, kind: OutputKind = "binary", n: int = 8, frames: int = 4, n
     """What a tiny bundle says of itself, without files."""
     rf = InputSpec(InputWindow("rf", frames, axis=0), (frames, n), RATE_HZ, "dB", "power of every beam")
     lidar = InputSpec(InputWindow("lidar", frames, axis=1), (2, frames, 6), RATE_HZ, "m, rad", "range and angle", 16.0)
+    inputs: tuple[InputSpec, ...] = (lidar, rf)
     if kind == "binary":
-        inputs = (lidar, rf)
         output = OutputSpec("binary", ("stays clear", "blocked"), "a blockage is near", horizon_s=0.5)
+    elif kind == "forecast":
+        output = OutputSpec(
+            "forecast",
+            ("no outage within 0.2 s", "outage within 0.2 s"),
+            "outage ahead",
+            horizon_s=0.3,
+            temperature=2.0,
+            forecast=ForecastSpec(("own", "neighbor"), (14.0, 8.0), (0.1, 0.2, 0.3), 2),
+        )
     else:
         swept = InputSpec(InputWindow("rf", frames, lag=1, axis=0), (frames, n), RATE_HZ, "dB", "sweeps before now")
         inputs = (swept, InputSpec(InputWindow("gps", frames, axis=0), (frames, 2), RATE_HZ, "m", "east and north"))
@@ -64,8 +89,8 @@ def tiny_manifest(*, kind: OutputKind = "binary", n: int = 8, frames: int = 4, n
     return Manifest(
         name=name,
         created_by="sheafedge tests",
-        task="blockage" if kind == "binary" else "beam_tracking",
-        question="Will it be blocked?" if kind == "binary" else "Which beam?",
+        task={"binary": "blockage", "forecast": "outage_forecast", "classes": "beam_tracking"}[kind],
+        question={"binary": "Will it be blocked?", "forecast": "When?", "classes": "Which beam?"}[kind],
         precision="float32",
         runtime=Runtime(OPSET, IR_VERSION, "1.18"),
         inputs=inputs,
@@ -75,7 +100,16 @@ def tiny_manifest(*, kind: OutputKind = "binary", n: int = 8, frames: int = 4, n
         trained={"scenario": "tiny", "algorithm": "none", "seed": 0, "client": 0},
         metrics={"held_out": {"balanced_accuracy": 0.5}},
         golden=Golden(GOLDEN_ROWS, 1e-5),
+        drift=tiny_drift(inputs, len(output.labels)),
     )
+
+
+def tiny_drift(
+    inputs: Sequence[InputSpec], n_labels: int, bounds: FigureBounds = ANYTHING, distance: float = 1.0
+) -> DriftReference:
+    """A training in which all figures of all inputs lay within these bounds, and all labels were equally frequent."""
+    within = {str(one.modality): dict.fromkeys(summary_names(one), bounds) for one in inputs}
+    return DriftReference(2, 4, 1e-3, within, LabelShares((1.0 / n_labels,) * n_labels, 6, distance))
 
 
 def tiny_inputs(manifest: Manifest, rows: int, seed: int = 0) -> dict[str, NDArray[np.float32]]:
@@ -87,11 +121,12 @@ def tiny_inputs(manifest: Manifest, rows: int, seed: int = 0) -> dict[str, NDArr
 def tiny_model(manifest: Manifest, gain: float = 1.0) -> bytes:
     """The graph; see `tiny_bundle`."""
     n_out = manifest.output.n_outputs
-    nodes, constants = [], {"gain": np.float32(gain), "zero": np.float32(0.0)}
+    gains = 1.0 + np.arange(n_out if manifest.output.kind == "forecast" else 1)
+    nodes, constants = [], {"gain": (gain * gains).astype(np.float32), "zero": np.float32(0.0)}
     figures = []
     for one in manifest.inputs:
         figure, axes = f"{one.modality}_figure", f"{one.modality}_axes"
-        per_beam = n_out > 1 and one.modality == "rf"
+        per_beam = manifest.output.kind == "classes" and one.modality == "rf"
         constants[axes] = np.array([1] if per_beam else range(1, len(one.shape) + 1), np.int64)
         nodes.append(helper.make_node("ReduceMean", [one.modality, axes], [f"{figure}_raw"], keepdims=int(per_beam)))
         constants[f"{figure}_shape"] = np.array([-1, 1, n_out if per_beam else 1], np.int64)

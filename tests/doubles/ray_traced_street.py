@@ -15,14 +15,16 @@ from sheafedge.emulator.world.scene import Facade, Scene, Surroundings
 class Instant:
     """An instant of the street: its scene, what is special about it, the paths found and the loss behind the box.
 
-    `paths` are dicts with the complex gain `re` and `im` and the delay `tau`; `loss_db` are dicts with the loss `thick`
-    of the direct path by the kind of box that `label` says, or None where nothing blocks.
+    `paths` are dicts with the complex gain `re` and `im` and the delay `tau`; `loss_db` are dicts with the loss of the
+    direct path by the kind of box that `label` says, `thick` as it is and `sheet` as a thin screen, or None where
+    nothing blocks. `model_b_db` is the loss by all boxes, as model B had it when the street was traced.
     """
 
     label: str
     scene: Scene
     paths: list[dict[str, Any]]
     loss_db: dict[str, float] | None
+    model_b_db: float
 
 
 def ray_traced_instants(folder: Path) -> list[Instant]:
@@ -31,7 +33,7 @@ def ray_traced_instants(folder: Path) -> list[Instant]:
     geometry, losses = tree["geometry"], tree["line_of_sight_blockage"]
     by_frame = {loss["j"]: loss for loss in losses if loss}
     return [
-        Instant(frame["label"], _scene(geometry, frame), traced["paths"], by_frame.get(index))
+        Instant(frame["label"], _scene(geometry, frame), traced["paths"], by_frame.get(index), frame["los_blockage_db"])
         for index, (frame, traced) in enumerate(zip(geometry["frames"], tree["specular_paths"], strict=True))
     ]
 

@@ -26,7 +26,8 @@ ANYWHERE = "tcp://127.0.0.1:*"
 @contextmanager
 def served(path: Path, address: str = ANYWHERE, **options: Any) -> Iterator[Server]:
     """A server of a bundle; keywords of `ServingSettings` make its settings, others are the server's own."""
-    server_options = {name: options.pop(name) for name in ("keys", "reloader", "say") if name in options}
+    own = ("keys", "reloader", "say", "warn", "tensors")
+    server_options = {name: options.pop(name) for name in own if name in options}
     server = Server(load_bundle(path, trial=None), address, ServingSettings(**options), **server_options)
     try:
         yield server

@@ -23,6 +23,7 @@ QUICK_VARIANTS = frozenset(
         "sheaf_dmfl rotating index",
         "sheaf_dmfl personal encoders",
         "sheaf_dmfl eight bits",
+        "sheaf_diffusion listening for an order",
         "sheaf_fmtl Hadamard maps",
         "sheaf_fmtl weight decay",
         "sheaf_dmfl_att with dropout",

@@ -31,6 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
     "concatenation": {"model.fusion": "concat"},
     "a network that scores": {"model.fusion": "attention_mlp"},
     DIFFERENT: {"training.batch_size": 4096},
+    "hidden sensors": {"training.hide_sensors": 0.4},
     "nodes that go off": {"faults": [{"kind": "node_off", "nodes": [0, 3], "mean_up_s": 0.05, "mean_down_s": 0.03}]},
     "unequal devices": {"compute.stragglers.share": 0.5, "compute.stragglers.factor": 20.0},
     "bursts, and what was said before": {"links.model": "gilbert_elliott", "network.missing": "stale"},
@@ -96,6 +97,13 @@ def test_every_kind_of_run(case: str, together: list[int]) -> None:
     edits = {**LOSSY, **MIXED, **CASES[case]}
     assert_same(walk(tiny({**edits, **BATCHED}), torch.float64), walk(tiny(edits), torch.float64))
     assert (together != []) == (case != DIFFERENT)
+
+
+def test_sensors_are_hidden_alike_on_threads() -> None:
+    edits = {**LOSSY, **MIXED, "training.hide_sensors": 0.4}
+    hashes = {walk(tiny({**edits, "compute.executor": executor})).trace_hash for executor in ("serial", "threads")}
+    assert len(hashes) == 1
+    assert walk(tiny({**LOSSY, **MIXED})).trace_hash not in hashes
 
 
 def test_where_nodes_have_no_common_rounds_each_is_computed_alone(together: list[int]) -> None:

@@ -96,6 +96,7 @@ UNRELATED: dict[str, dict[str, Any]] = {
     "another policy": {"network.missing": "skip"},
     "another transport": {"network.transport": "zmq"},
     "threads": {"compute.executor": "threads"},
+    "hidden sensors": {"training.hide_sensors": 0.4},
     "more rounds": {"rounds": 5},
     "random maps": {"sheaf.map_start": "random"},
     "a stronger coupling": {"sheaf.coupling": 0.2},

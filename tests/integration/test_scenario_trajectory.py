@@ -93,9 +93,16 @@ ALONE: dict[str, dict[str, Any]] = {
 #: They lose something of their own, keep rows aside, or send nothing to begin with; each has tests of its own.
 #: Sheaf-FMTL and dFedU take steps of plain gradient descent on the whole model, as no other does. Clients of a server
 #: start from what it has sent, and rules other than plain steps hold more than one model.
-LIKE_NO_OTHER = {"dmml_kd", "sheaf_prototypes", "sheaf_twin", "centralized", "sheaf_fmtl", "dfedu"} | {
-    name for name, spec in ALGORITHMS.items() if spec.server or name.endswith("_decentralized")
-}
+LIKE_NO_OTHER = {
+    "dmml_kd",
+    "sheaf_prototypes",
+    "sheaf_twin",
+    "averaged_and_tuned",
+    "diffused_and_tuned",
+    "centralized",
+    "sheaf_fmtl",
+    "dfedu",
+} | {name for name, spec in ALGORITHMS.items() if spec.server or name.endswith("_decentralized")}
 
 
 def test_every_other_algorithm_has_a_counterpart_that_is_alone() -> None:

@@ -18,7 +18,8 @@ from sheafedge.emulator.sensors.lidar import Lidar
 from sheafedge.emulator.world.scene import Kind, Scene, blockers
 from sheafedge.emulator.world.sky import SkyWorld
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
+from sheafedge.scenarios.recording.world_file import WorldFile
+from sheafedge.scenarios.schema.world_section import WorldSection
 
 pytestmark = pytest.mark.physics
 

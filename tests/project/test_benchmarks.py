@@ -82,6 +82,7 @@ SMALL = {
     ],
     "value": ["--scenarios", "blockage", "--seeds", "0", "--edits", VALUE_EDITS],
     "serve": ["--seconds", "0.2", "--repeats", "1", "--streams", "2", "--below-ms", "5000", "--most-rate", "32"],
+    "serve_cost": ["--questions", "30", "--repeats", "2", "--calls", "3"],
     "blockage_round": ["--rounds", "1", "--repeats", "1", "--clients", "2", "--seconds", "30", "--width", "0.125"],
 }
 
@@ -373,6 +374,22 @@ def test_value_plays_every_rule_and_draws_it(
     assert of_kind["ltm"] == found["ladder"]["always_prepared"]["outage_ms_per_minute"][0]
     levels = found["rules"]["decision.handover.prepared_interruption_s"]
     assert levels["0.025"]["ladder"] == found["ladder"]
+    of_rule = found["over_stations"]["prepare_on_warning"]
+    less = of_rule["less"]["reactive_tuned"]
+    # of one seed, whose own ladder says the same
+    assert {name: [value] for name, value in less.items()}.items() <= found["ladder"]["prepare_on_warning"].items()
+    assert of_rule["less"].keys() == {
+        "reactive_tuned",
+        "way_back_prepared",
+        "prepare_on_snr_history",
+        "always_prepared",
+    }
+
+
+def test_value_refuses_a_picture_of_answers_that_it_does_not_vary(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        import_module("sheafedge.benchmarks.value").main(["--vary", "filters", "--draw", "value.png"])
+    assert "add answer_ms to --vary" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -396,6 +413,21 @@ def test_serve_finds_the_rate_that_a_bundle_keeps(tmp_path: Path, capsys: pytest
         assert seen["min"] >= 0.0, "counted in hundredths of a second, which is more than so few answers take"
     (quantiles,) = printed["latency_ms_at_that_rate"]["one"]
     assert 0.0 < quantiles["p50"] <= quantiles["p95"] <= quantiles["p99"] < 5000.0
+
+
+def test_the_cost_of_a_served_answer_is_that_over_a_loop_which_answers_alike(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = report("serve_cost", capsys, "--bundle", str(tiny_bundle(tmp_path / "b")))
+    assert_spread(printed["round_trip_ratio"])
+    assert_spread(printed["cpu_ratio"])
+    for figures in (printed["round_trip_ms"], printed["cpu_ms_per_answer"]):
+        assert figures.keys() == {"bare", "served"}
+        for seen in figures.values():
+            assert_spread(seen)
+    assert printed["parts_us"].keys() > {"header and checksum", "model", "figures of rf", "comparison with training"}
+    for seen in printed["parts_us"].values():
+        assert_spread(seen)
 
 
 def test_a_soak_accounts_for_every_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -433,6 +465,8 @@ def test_devices_foretells_every_model_in_every_precision(capsys: pytest.Capture
         assert row["cpu_ms"] > 0.0
         assert row["foretold_unseen"] > 0.0
         assert row["foretold_by_package"] > 0.0
+        assert 0.0 < row["to_float32"]["low"] <= row["to_float32"]["median"] <= row["to_float32"]["high"]
+        assert row["precision"] != "float32" or row["to_float32"]["median"] == 1.0
     assert 0.0 < printed["training"]["gflops_min"] <= printed["training"]["gflops_max"]
 
 

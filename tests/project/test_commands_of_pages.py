@@ -23,6 +23,7 @@ import tomli_w
 from doubles import page_session
 from doubles.bundles import tiny_bundle
 from doubles.deepsense_layout import official_layout
+from doubles.drone_folder import drone_folder
 from doubles.plugin_page import write_examples
 from doubles.printed_commands import PAGES, ROOT, Printed, printed
 from sheafedge.scenarios.schema.scenario import load_scenario, shipped_scenarios
@@ -58,9 +59,13 @@ ROUNDS = {"rounds": 2, "evaluate_every": 1, "topology.kind": "complete"}
 LEFT_OUT = {
     "calibrate ": "records for minutes, which no scenario shortens; tests/scenarios/calibration has small ones",
     "NAME.interrupted": "needs a run that was interrupted; the tests of resuming make some",
+    "--sign ": "needs a run of the reader's; tests/emulator/edge/test_signatures.py signs",
+    "--trusted": "needs a bundle that was signed; the same",
     ".ci/": "the checks of the wheel, which CI runs",
     "-m build": "the same",
     "benchmarks/": "measures for minutes; tests/project/test_benchmarks.py has short ones",
+    "docs/learned_orders": "compares for minutes; tests/integration/test_learned_orders.py has short runs",
+    "docs/theory/make.py": "trains for hours; the rule and its verdicts have tests in tests/project",
     "data.position_axes=array": "trains for minutes; tests/scenarios/running/test_started_models.py starts short runs",
 }
 #: Files that pages link to and commands read, from the folder of the checkout.
@@ -101,6 +106,11 @@ def worlds_of_the_page() -> None:
     exec(blocks("bring_your_world.md", "python")[0], {})  # noqa: S102 - writes mine.csv
 
 
+def drones_of_the_page() -> None:
+    Path("data").mkdir()
+    drone_folder(Path("data"), 480, 8, range(0, 480, 2))
+
+
 def plugins_of_the_page() -> None:
     write_examples(Path())
     Path("weather").mkdir()
@@ -118,6 +128,7 @@ def scenario_of_the_page() -> None:
 
 def bundle_and_keys() -> None:
     tiny_bundle(Path("BUNDLE"))
+    tiny_bundle(Path("VERSIONS") / "v1")
     command = "from sheafedge.scenarios.entry import main; main()"
     subprocess.run([sys.executable, "-P", "-c", command, "keys", "keys"], check=True, capture_output=True)
 
@@ -126,6 +137,7 @@ def bundle_and_keys() -> None:
 AT_HAND: dict[str, Callable[[], None]] = {
     "bring_your_world.md": worlds_of_the_page,
     "comparing.md": comparison_of_the_page,
+    "data_sources.md": drones_of_the_page,
     "own_data.md": tables_of_the_page,
     "own_recordings.md": recordings_of_the_page,
     "transfer.md": recordings_of_the_page,

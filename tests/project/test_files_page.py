@@ -17,7 +17,7 @@ pytestmark = pytest.mark.checkout
 PAGE = Path(__file__).parents[2] / "docs" / "files.md"
 #: Runs of digits that between them write nearly all that there is.
 RUNS: dict[str, dict[str, Any]] = {
-    "sheaf": {"links.model": "radio", "evaluate_every": 1},
+    "sheaf": {"links.model": "radio", "evaluate_every": 1, "export.theory": True},
     "asynchronous": {"network.mode": "asynchronous", "algorithm": "dsgd", "rounds": 3},
     "mobile": {"topology.kind": "mobile", "faults": [{"kind": "node_off", "nodes": [0], "at_s": 0.0}]},
     "server": {"algorithm": "apfl"},
@@ -26,7 +26,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 #: Named by the page, and of outside clients, plugins, real time, other tasks, or long runs with factored maps.
 ELSEWHERE = {
-    "metrics.jsonl": {"report", "map_truncation"},
+    "metrics.jsonl": {"turned", "direction_margin", "report", "map_truncation"},
     "summary.json": {"positions", "dropped", "value", "value_time_s", "realtime", "outside"},
     "environment": {"plugins"},
     "sheaf": {"map_truncation"},

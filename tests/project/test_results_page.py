@@ -1,137 +1,253 @@
-"""The comparisons behind docs/results.md, and the rules by which its claims are judged."""
+"""The regimes behind docs/results.md, what is kept of their runs, and the rules by which its claims are judged."""
 
 from __future__ import annotations
 
-import importlib.util
+import argparse
+import importlib
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison
 from sheafedge.scenarios.compare.plan import planned_runs
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
-FILES = sorted(RESULTS.glob("*.toml"))
-SEEDS = ("0", "1", "2", "3", "4")
+SEEDS = range(6)
+SCRIPTS = ("ledger", "verdicts", "claims", "controls", "steps", "pictures", "make")
 
 
-def module(name: str) -> ModuleType:
-    """A script of the page; scripts are no package."""
-    spec = importlib.util.spec_from_file_location(name, RESULTS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found  # dataclasses look their module up
-    spec.loader.exec_module(found)
-    return found
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[Mapping[str, ModuleType]]:
+    """The scripts of the page, by name; they are no package."""
+    sys.path.insert(0, str(RESULTS))
+    try:
+        yield {name: importlib.import_module(name) for name in SCRIPTS}
+    finally:
+        sys.path.remove(str(RESULTS))
+        for name in SCRIPTS:
+            sys.modules.pop(name, None)
 
 
-def comparison(path: Path) -> Comparison:
-    tables = loaded_tables(str(path))
-    if tables.get("set", {}).get("data.source") == "deepsense":
-        tables["set"]["data.root"] = "anywhere"
-    return validated_comparison(tables)
+def row(scripts: Mapping[str, ModuleType], regime: str, arm: str, seed: int, group: str, score: float) -> Any:
+    return scripts["ledger"].Row(regime, arm, "", seed, group, 4, score, 100, 50, 12.5, 3.25, 60.0, "c0de")
 
 
-def scores(of_method: Mapping[str, float | tuple[float, ...]], groups: tuple[str, ...]) -> Any:
-    """Methods with the same figures in every group: one for all seeds, or one for each."""
-
-    def values(figure: float | tuple[float, ...]) -> dict[str, float]:
-        return dict(zip(SEEDS, figure if isinstance(figure, tuple) else (figure,) * len(SEEDS), strict=True))
-
-    entries = [
-        {
-            "arm": method,
-            "n": len(SEEDS),
-            "groups": {
-                group: {"scores": {"other": {"values": values(0.0)}, "top1": {"values": values(figure)}}}
-                for group in (*groups, "all clients")
-            },
-        }
-        for method, figure in of_method.items()
-    ]
-    return module("claims").Scores({"name": "made up", "entries": entries}, "top1")
+def kept(
+    scripts: Mapping[str, ModuleType], path: Path, regime: str, scores: Mapping[str, float | tuple[float, ...]]
+) -> Any:
+    """A ledger in which arms have the same score in every group of a regime: one for all seeds, or one for each."""
+    ledger = scripts["ledger"].Ledger(path)
+    groups = scripts["claims"].BLOCKAGE if regime == "blockage" else (*scripts["claims"].BEAMS, "rf")
+    for arm, figure in scores.items():
+        values = figure if isinstance(figure, tuple) else tuple(figure + 0.001 * ((7 * seed) % 5) for seed in SEEDS)
+        for seed, value in zip(SEEDS, values, strict=True):
+            ledger.put(row(scripts, regime, arm, seed, group, value) for group in (*groups, "all clients"))
+    return ledger
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_comparison_behind_the_page_can_be_planned(path: Path) -> None:
-    runs = planned_runs(comparison(path))
-    assert len(runs) == len(comparison(path).methods) * len(comparison(path).seeds) * len(
-        comparison(path).varied_values
+def test_every_regime_can_be_planned_with_ten_seeds(scripts: Mapping[str, ModuleType]) -> None:
+    make = scripts["make"]
+    assert {path.stem for path in RESULTS.glob("*.toml")} == {*make.REGIMES}
+    for name in make.REGIMES:
+        comparison = make.comparison_of(name)
+        assert len(comparison.seeds) == 10
+        if comparison.edits.get("data.source") == "deepsense":
+            comparison = comparison.edited({"set": {**comparison.edits, "data.root": "anywhere"}})
+        runs = planned_runs(comparison.edited({"seeds": [0]}))
+        assert [run.refusal for run in runs if run.refusal] == []
+
+
+def test_every_arm_is_tuned_on_seeds_that_are_not_scored(scripts: Mapping[str, ModuleType]) -> None:
+    make = scripts["make"]
+    for name, search in make.REGIMES.items():
+        comparison = make.comparison_of(name)
+        assert comparison.methods.keys() <= make.arms_of_search(search).methods.keys()
+        assert not {*make.SEARCHES[search].seeds} & {*comparison.seeds}
+        assert comparison.scenario == make.comparison_of(make.SEARCHES[search].regime).scenario
+
+
+@pytest.mark.parametrize("search", ["measured", "street", "sky"])
+def test_every_arm_can_be_tuned(scripts: Mapping[str, ModuleType], search: str) -> None:
+    make = scripts["make"]
+    comparison = make.arms_of_search(search)
+    if comparison.edits.get("data.source") == "deepsense":
+        comparison = comparison.edited({"set": {**comparison.edits, "data.root": "anywhere"}})
+    short = scripts["steps"].shortened(comparison.edited({"seeds": [100]}), make.SEARCHES[search])
+    assert [run.refusal for run in planned_runs(short) if run.refusal] == []
+
+
+def test_arms_that_claims_and_controls_speak_of_are_there(scripts: Mapping[str, ModuleType]) -> None:
+    arms = {name: scripts["make"].comparison_of(name).methods.keys() for name in scripts["make"].REGIMES}
+    for claim in scripts["claims"].CLAIMS:
+        printed = scripts["claims"].AS_PRINTED
+        for one in claim.wanted:
+            assert {one.arm, one.other, printed.get(one.arm, one.arm)} <= arms[claim.regime], claim.number
+    for control in scripts["controls"].CONTROLS:
+        assert {control.arm, control.control} <= arms[control.regime], control
+
+
+def test_what_is_kept_is_read_back_and_replaced_by_run(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    ledger = kept(scripts, path, "drones", {"local": 0.25, "DSGD": 1 / 3})
+    ledger.write()
+    again = scripts["ledger"].Ledger(path)
+    assert len(again) == len(ledger) == 2 * len(SEEDS) * 5
+    assert again.of("drones").values("DSGD", "gps")[0] == pytest.approx(1 / 3, abs=1e-6)
+    assert again.has("drones", "DSGD", "", 3)
+    assert again.has("drones", "DSGD", "", 3, ["c0de"])
+    assert not again.has("drones", "DSGD", "", 3, ["other"])
+    assert not again.has("drones", "DSGD", "", 99)
+    again.put([row(scripts, "drones", "DSGD", 3, "gps", 0.9)])
+    assert len(again) == len(ledger)
+    again.keep_only("drones", ["local"])
+    assert again.of("drones").arms == ["local"]
+    again.write()
+    before = path.read_bytes()
+    scripts["ledger"].Ledger(path).write()
+    assert path.read_bytes() == before
+
+
+def test_words_follow_from_adjusted_p_values(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    wide = (0.5, 0.7, 0.4, 0.8, 0.45, 0.72)
+    scores = {"base": 0.5, "up": 0.6, "down": 0.4, "wide": wide}
+    ledger = kept(scripts, tmp_path / "x", "drones", scores)
+    noisy = {"base": tuple(0.5 + 0.01 * (seed % 2) for seed in SEEDS)}
+    ledger.put(
+        row(scripts, "drones", "base", seed, "gps", value) for seed, value in zip(SEEDS, noisy["base"], strict=True)
     )
-
-
-def test_tables_of_the_page_have_five_seeds() -> None:
-    assert all(comparison(path).seeds == (0, 1, 2, 3, 4) for path in FILES if not path.stem.startswith("tune_"))
-
-
-@pytest.mark.parametrize("name", ["beam_tracking", "drone_beam"])
-def test_every_algorithm_of_a_comparison_was_tuned_for_its_scenario(name: str) -> None:
-    tune_file, _ = module("make").TUNED[name]
-    tuned = set(comparison(RESULTS / f"{tune_file}.toml").methods)
-    for path in FILES:
-        compared = comparison(path)
-        if compared.scenario == name and not path.stem.startswith("tune_"):
-            assert {edits["algorithm"] for edits in compared.methods.values()} <= tuned, path.stem
-
-
-def test_methods_that_claims_speak_of_are_compared() -> None:
-    claims = module("claims")
-    for claim in claims.CLAIMS:
-        methods = comparison(RESULTS / f"{claim.comparison}.toml").methods
-        groups = claims.BLOCKAGE_GROUPS if claim.comparison == "blockage" else claims.BEAM_GROUPS
-        claim.decide(scores(dict.fromkeys(methods, 0.5), groups))  # no KeyError
-
-
-def test_a_claim_is_decided_by_the_figures_both_ways() -> None:
-    """With five seeds a difference must be larger than its own spread."""
-    claims = module("claims")
-    better = {"Sheaf-DMFL": 0.7, "Sheaf-DMFL-Att": 0.7, "local, best modality": 0.5, "DSGD": 0.6}
-    first = claims.CLAIMS[0]
-    decided = {
-        "clear": better,
-        "reversed": {**better, "DSGD": 0.8},
-        "one of the two": {**better, "Sheaf-DMFL": 0.55},
-        "within the spread": {**better, "DSGD": (0.6, 0.9, 0.6, 0.6, 0.7)},
+    found = scripts["verdicts"].against(ledger.of("drones"), "base", 0.0)
+    assert {arm: found[arm, "gps"].word for arm in ("up", "down", "wide")} == {
+        "up": "better",
+        "down": "worse",
+        "wide": "not shown",
     }
-    holds = {name: first.decide(scores(of_method, claims.BEAM_GROUPS))[0] for name, of_method in decided.items()}
-    assert holds == {"clear": True, "reversed": False, "one of the two": False, "within the spread": False}
-
-
-def test_a_claim_without_figures_is_not_testable() -> None:
-    claims = module("claims")
-    assert all(claims.UNTESTED in claim.row({}) for claim in claims.CLAIMS)
-
-
-def test_ours_is_marked_where_a_rival_is_ahead() -> None:
-    claims = module("claims")
-    ours = {claims.OURS: 0.6, "local": 0.5, "head averaging": (0.61, 0.59, 0.62, 0.58, 0.6), "centralized": 0.9}
-    (row,) = claims.ours_against_the_best({"made up": scores(ours, ("gps",))}, {})
-    assert "level" in row
-    assert "head averaging" in row  # the centralized reference is no rival
-    (row,) = claims.ours_against_the_best({"made up": scores({**ours, "local": 0.7}, ("gps",))}, {})
-    assert "**behind**" in row
+    alone = scripts["verdicts"].difference(ledger.of("drones"), "up", "base", "gps", 0.0)
+    assert alone.word == "not shown"  # until it is adjusted
+    assert found["up", "gps"].p_holm >= alone.p
 
 
 @pytest.mark.parametrize(
-    ("weakest", "dsgd", "holds"),
+    ("others", "verdict"),
     [
-        pytest.param("DSGD", 0.5, True, id="DSGD, a little below local"),
-        pytest.param("local, best modality", 0.52, False, id="local is weaker"),
-        pytest.param("DSGD", 0.4, False, id="DSGD, far below local"),
+        pytest.param(0.6, "holds", id="clear"),
+        pytest.param(0.8, "does not hold", id="reversed"),
+        pytest.param((0.6, 0.9, 0.6, 0.65, 0.7, 0.71), "not shown", id="within the spread"),
+        pytest.param(None, "not run yet", id="an arm without scores"),
     ],
 )
-def test_who_is_weakest_on_blockage_must_be_the_one_that_the_claim_names(
-    weakest: str, dsgd: float, holds: bool
+def test_a_claim_is_decided_by_its_differences(
+    scripts: Mapping[str, ModuleType], tmp_path: Path, others: Any, verdict: str
 ) -> None:
-    claims = module("claims")
-    local = (0.49, 0.53, 0.50, 0.52, 0.51)  # mean 0.51, and spread enough to be level with 0.5
-    methods = dict.fromkeys((*claims.PAPERS_BASELINES, *claims.SHEAVES), 0.9) | {"DSGD": dsgd, claims.LOCAL: local}
-    (claim,) = (claim for claim in claims.CLAIMS if claim.number == 10)
-    decided, why = claim.decide(scores(methods, claims.BLOCKAGE_GROUPS))
-    assert decided is holds
-    assert f"lidar+rf: {weakest}" in why
+    claims = scripts["claims"]
+    claim = claims.CLAIMS[0]
+    sheaves = {claims.CONCAT: tuple(0.7 + 0.002 * (seed % 3) for seed in SEEDS)}
+    sheaves[claims.ATTENTION] = tuple(0.7 + 0.003 * (seed % 2) for seed in SEEDS)
+    scores = {**sheaves, claims.LOCAL: 0.5, claims.DMML: 0.4}
+    if others is not None:
+        scores[claims.DSGD] = others
+    text = claims.judged(claim, kept(scripts, tmp_path / "x", claim.regime, scores), 0.0)
+    printed, ours = (cell.strip(" *") for cell in text.split("|")[3:5])
+    assert (printed, ours) == ("not run yet", verdict)
+
+
+def test_margins_make_near_and_level(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    claims = scripts["claims"]
+    near = next(claim for claim in claims.CLAIMS if claim.number == 2)
+    below = {
+        name: {claims.ATTENTION: tuple(0.7 - gap + 0.002 * (seed % 3) for seed in SEEDS), "centralized": 0.7}
+        for name, gap in (("near", 0.015), ("far", 0.06))
+    }
+    verdicts = {
+        name: claims.judged(near, kept(scripts, tmp_path / name, near.regime, scores), 0.0).split("|")[4].strip(" *")
+        for name, scores in below.items()
+    }
+    assert verdicts == {"near": "holds", "far": "does not hold"}
+
+
+def test_a_grid_is_widened_where_the_best_lies_at_its_edge(scripts: Mapping[str, ModuleType]) -> None:
+    widened = scripts["steps"].widened
+    assert widened({0.001: 0.4, 0.003: 0.5, 0.01: 0.4}) == (0.001, 0.003, 0.01)
+    assert widened({0.001: 0.6, 0.003: 0.5, 0.01: 0.4}) == (0.0003, 0.001, 0.003, 0.01)
+    assert widened({0.003: 0.5, 0.01: 0.503}) == (0.003, 0.01)
+    assert widened({0.0003: 0.5, 0.001: 0.4}) == (0.0003, 0.001)
+
+
+def test_only_arms_with_the_best_at_an_edge_are_searched_further(
+    scripts: Mapping[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, make = scripts["steps"], scripts["make"]
+    best = {"local": 0.003, "DSGD": 0.03}
+    asked: list[tuple[str, ...]] = []
+
+    def tune(comparison: Any, grid: Mapping[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
+        asked.append(tuple(comparison.methods))
+        arms = {}
+        for arm in comparison.methods:
+            tried = [
+                {"values": {steps.ENCODER: e, steps.HEAD: h}, "score": 0.5 - abs(math.log(e / best[arm])) / 10}
+                for e in grid[steps.ENCODER]
+                for h in grid[steps.HEAD]
+            ]
+            arms[arm] = {"tried": tried, "chosen": max(tried, key=lambda one: one["score"])["values"]}
+        return {"arms": arms}
+
+    monkeypatch.setattr(steps, "tune", tune)
+    comparison = make.comparison_of("drones")
+    comparison = comparison.edited({"methods": {arm: comparison.methods[arm] for arm in best}, "reference": ""})
+    table, options = steps.StepTable(tmp_path / "steps.csv"), argparse.Namespace(jobs=1, keep_stale=False)
+    steps.search_steps("sky", make.SEARCHES["sky"], comparison, table, tmp_path, options)
+    assert asked == [("local", "DSGD"), ("DSGD",), ("DSGD",)]
+    assert {arm: one[steps.ENCODER] for arm, one in table.chosen("sky").items()} == best
+    assert steps.at_the_edge(table.of("sky")) == ["local", "DSGD"]  # all heads are level
+
+
+def test_what_was_tried_is_read_back(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    steps = scripts["steps"]
+    table = steps.StepTable(tmp_path / "steps.csv")
+    tried = [(0.001, 0.1, 0.4, False), (0.003, 0.1, 0.5, True), (0.01, 0.1, float("nan"), False)]
+    table.put(steps.Step("sky", "local", *one, "c0de") for one in tried)
+    table.write()
+    again = steps.StepTable(tmp_path / "steps.csv")
+    assert again.chosen("sky") == {"local": {steps.ENCODER: 0.003, steps.HEAD: 0.1}}
+    assert steps.at_the_edge(again.of("sky")) == []
+    assert steps.at_the_edge([one for one in again.of("sky") if one.score == one.score]) == ["local"]
+    assert "| local | 0.003 | 0.1 | .500 | 3 | .400 |" in again.markdown("sky")
+
+
+def test_the_page_is_what_is_kept_makes_of_it(scripts: Mapping[str, ModuleType]) -> None:
+    make = scripts["make"]
+    written = make.page(scripts["ledger"].Ledger(make.SCORES), scripts["steps"].StepTable(make.STEPS))
+    assert make.PAGE.read_text(encoding="utf-8") == written
+
+
+def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    make = scripts["make"]
+    arms = make.comparison_of("drones_permuted").methods
+    scores = {arm: tuple(0.4 + 0.01 * index + 0.003 * (seed % 3) for seed in SEEDS) for index, arm in enumerate(arms)}
+    written = make.page(
+        kept(scripts, tmp_path / "x", "drones_permuted", scores), scripts["steps"].StepTable(tmp_path / "y")
+    )
+    assert "## What decides" in written
+    assert "| `drones_permuted` | a start that is common by beam |" in written
+    assert "Seeds 0, 1, 2, 3, 4, 5; differences to *encoders only*; code c0de." in written
+    assert "| head averaging, told the orders | 6 |" in written
+
+
+def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    make, ledger = scripts["make"], scripts["ledger"].Ledger(tmp_path / "x")
+    assert make._curves_text("tracking_graphs", ledger) == ""
+    for number, kind in enumerate(("ring", "complete")):
+        rows = (row(scripts, "tracking_graphs", arm, 0, "all clients", 0.25 + number / 4) for arm in ("local", "x"))
+        ledger.put(replace(one, varied=kind) for one in rows)
+    text = make._curves_text("tracking_graphs", ledger)
+    assert "| arm | ring | complete |" in text
+    assert "| local | .250 | .500 |" in text
+    scripts["pictures"].draw_curves(
+        make._varied("tracking_graphs", ledger), "topology.kind", ["local", "x"], tmp_path / "curves"
+    )
+    assert (tmp_path / "curves.png").stat().st_size > 1000

@@ -25,9 +25,10 @@ pytestmark = pytest.mark.checkout  # docs are not shipped
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+ELSEWHERE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/clients/README.md")
+PAGES = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in ELSEWHERE)]
 #: Pages that are made when the site is built.
-MADE = {"index.md", "contributing.md", "changelog.md"}
+MADE = {"index.md", "contributing.md", "changelog.md", "clients.md"}
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
@@ -71,7 +72,7 @@ def test_every_page_is_in_the_navigation_once(made_pages: dict[str, str]) -> Non
     assert Counter(in_navigation()) == Counter(expected)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_somewhere(page: Path) -> None:
     text = _FENCED.sub("", page.read_text(encoding="utf-8"))
     for target, anchor in _LINK.findall(text):

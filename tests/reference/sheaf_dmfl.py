@@ -28,7 +28,7 @@ Layer = tuple[Any, Any]  # W [n_out, n_in], b [n_out]; arrays or tensors on the 
 Edge = tuple[int, int]
 Batch = tuple[Mapping[str, Any], Any]  # {modality: [n_samples, ...]}, labels [n_samples]
 
-MODALITY_ORDER = ("lidar", "camera", "rf", "gps", "radar", "table", "image", "graph")
+MODALITY_ORDER = ("lidar", "camera", "rf", "gps", "radar", "signal", "table", "image", "graph")
 BYTES_PER_FLOAT = 4  # the paper counts float32 on the wire, whatever this file computes in
 
 

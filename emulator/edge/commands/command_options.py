@@ -16,10 +16,14 @@ from ..serving.serving_settings import ServingSettings
 
 DEFAULT_ADDRESS = "tcp://127.0.0.1:5570"
 _SETTINGS = ServingSettings()
+#: Of `serve` with a folder of versions: fifteen windows of 128 answers, one every 0.3 s as in shipped scenarios.
+DEFAULT_TRIAL_S = 600.0
 #: Measuring time of `bench`, all contenders together.
 DEFAULT_SECONDS = 10.0
 #: Larger values are treated as typing errors.
 MOST_THREADS, MOST_BATCH = 256, 4096
+#: Help of an option of `serve` and `verify`.
+TRUSTED = "public key: refuse bundles that its owner has not signed (needs the extra [signing])"
 #: Command -> summary of one line.
 SUMMARIES: Mapping[str, str] = {
     "serve": "Serve a bundle: receive sensor frames over ZeroMQ, and answer with predictions.",
@@ -129,15 +133,29 @@ def serve_options(arguments: Sequence[str]) -> argparse.Namespace:
 def _serve_parser() -> OneSentenceParser:
     parser = OneSentenceParser("serve")
     add, default = parser.add_argument, _SETTINGS
-    add("bundle", type=Path, help="folder or .zip made by sheafedge export")
+    add("bundle", type=Path, help="folder or .zip made by sheafedge export, or a folder of such: the newest is served")
     add("--bind", default=DEFAULT_ADDRESS, help="tcp://HOST:PORT or ipc://FILE (default: %(default)s)")
     add("--keys", type=Path, help="folder of CURVE keys, made by sheafedge keys; needed beyond this host")
+    add("--trusted", type=Path, metavar="KEY", help=TRUSTED)
     add("--metrics", metavar="[HOST:]PORT", help="serve /metrics (Prometheus) and /healthz at this address over HTTP")
+    add(
+        "--http",
+        metavar="[HOST:]PORT",
+        help="answer whole inputs of the model by the Open Inference Protocol at this address over HTTP",
+    )
     add(
         "--watch",
         type=float,
         metavar="SECONDS",
         help="interval in seconds to check for a new bundle at the same path; SIGHUP checks at once",
+    )
+    add(
+        "--trial",
+        type=float,
+        default=DEFAULT_TRIAL_S,
+        metavar="SECONDS",
+        help="of a folder of versions: a new one that makes streams drift within this time gives way to the one before;"
+        " 0: never (%(default)s)",
     )
     add("--threads", type=int, default=1, help="threads of the model on a CPU (default: %(default)s)")
     add("--cuda", action="store_true", help="run the model on a GPU if possible")

@@ -9,21 +9,27 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
+from urllib.parse import quote
 
 from ...contracts import ConfigError, SheafedgeError
 from ...network.transport.curve_keys import read_keys
 from ..bundle import load_bundle
 from ..bundle_trial import BundleTrial, LoadStoppedError
+from ..bundle_versions import newest_bundle, version_paths
+from ..serving.inference_page import VISITORS, InferencePage, open_inference_port
 from ..serving.metrics import Counts, MetricsPage
 from ..serving.reloading import BundleReloader
 from ..serving.server import Server
 from ..serving.serving_settings import ServingSettings
 from ..serving.serving_watch import ServingWatch
+from ..serving.tensor_requests import TensorRequests
+from ..signatures import TrustedKey
 from .bench_commands import bench
-from .command_options import SUMMARIES, OneSentenceParser, serve_options
+from .command_options import SUMMARIES, TRUSTED, OneSentenceParser, serve_options
 
 
 def main(arguments: Sequence[str], version: str) -> NoReturn:
@@ -51,7 +57,7 @@ def run_command(arguments: Sequence[str], version: str) -> None:
     """
     name = arguments[0] if arguments else ""
     if name in COMMANDS:
-        COMMANDS[name](arguments[1:])
+        COMMANDS[name](arguments[1:], version)
     elif name == "--version":
         _say(f"sheafedge {version}")
     elif name in {"-h", "--help"}:
@@ -62,7 +68,7 @@ def run_command(arguments: Sequence[str], version: str) -> None:
         raise ConfigError(f"give one of the commands {', '.join(COMMANDS)}, got {name!r}; see sheafedge --help")
 
 
-def _serve(arguments: Sequence[str]) -> None:
+def _serve(arguments: Sequence[str], version: str) -> None:
     chosen = serve_options(arguments)
     settings = ServingSettings(
         batch=chosen.batch,
@@ -72,22 +78,32 @@ def _serve(arguments: Sequence[str]) -> None:
         idle_s=chosen.idle,
         hold=chosen.hold,
         finish_s=chosen.finish,
+        trial_s=chosen.trial if version_paths(chosen.bundle) else 0.0,
     )
     keys = None if chosen.keys is None else read_keys(chosen.keys, "engine")
+    trusted = None if chosen.trusted is None else TrustedKey(chosen.trusted)
     # Signals before all else, so that one that comes while the bundle loads is not lost; closed in reverse order.
     with ExitStack() as stack, _signals() as signals:
         watch = ServingWatch(settings.finish_s)
         stack.callback(watch.close)
-        reloader = BundleReloader(chosen.bundle, watch_s=chosen.watch, cuda=chosen.cuda, threads=chosen.threads)
+        how = {"cuda": chosen.cuda, "threads": chosen.threads, "trusted": trusted}
+        reloader = BundleReloader(chosen.bundle, watch_s=chosen.watch, **how)
         stack.callback(reloader.close)
         try:
             trial = BundleTrial(is_stopped=lambda: signals.is_stopped)
             # changes since then are seen
-            bundle = load_bundle(chosen.bundle, cuda=chosen.cuda, threads=chosen.threads, trial=trial)
+            load = partial(load_bundle, trial=trial, **how)
+            bundle = newest_bundle(chosen.bundle, load, refuse=lambda error: _warn(str(error)))
         except LoadStoppedError:
             _say("stopped before the bundle was loaded")
             return
-        server = Server(bundle, chosen.bind, settings, keys=keys, reloader=reloader, say=_say)
+        tensors = None
+        if chosen.http is not None:
+            tensors = TensorRequests(VISITORS)
+            stack.callback(tensors.close)
+        server = Server(
+            bundle, chosen.bind, settings, keys=keys, reloader=reloader, tensors=tensors, say=_say, warn=_warn
+        )
         stack.callback(server.close)
         signals.reload = reloader.ask
         watch.watch(lambda: server.session)
@@ -100,6 +116,11 @@ def _serve(arguments: Sequence[str]) -> None:
             page = MetricsPage(chosen.metrics, server.counts, server.is_alive)
             stack.callback(page.close)
             _say(f"metrics at http://{page.address}/metrics")
+        if tensors is not None:
+            inference = InferencePage(lambda: server.interface, tensors, server.is_alive, server.counts, version)
+            port = open_inference_port(chosen.http, inference)
+            stack.callback(port.close)
+            _say(f"model at http://{port.address}/v2/models/{quote(server.interface.name)}")
         server.serve(signals.stops)
         _say(_totals(server.counts))
 
@@ -152,18 +173,21 @@ def _signals() -> Iterator[_Signals]:
             signal.signal(number, action)
 
 
-def _verify(arguments: Sequence[str]) -> None:
+def _verify(arguments: Sequence[str], _version: str) -> None:
     parser = OneSentenceParser("verify")
     parser.add_argument("bundle", type=Path, help="folder or .zip made by sheafedge export")
+    parser.add_argument("--trusted", type=Path, metavar="KEY", help=TRUSTED)
     chosen = parser.parse_args(arguments)
-    bundle = load_bundle(chosen.bundle)
+    trusted = None if chosen.trusted is None else TrustedKey(chosen.trusted)
+    bundle = load_bundle(chosen.bundle, trusted=trusted)
+    signed = "" if trusted is None else f", signed by the trusted key {trusted.name}"
     _say(
-        f"{chosen.bundle} is valid: {bundle.manifest.name}, {len(bundle.content)} files; the model reproduces the"
-        f" outputs of its test samples (largest difference {bundle.golden_error:.2g}, {bundle.session.provider})"
+        f"{chosen.bundle} is valid{signed}: {bundle.manifest.name}, {len(bundle.content)} files; the model reproduces"
+        f" the outputs of its test samples (largest difference {bundle.golden_error:.2g}, {bundle.session.provider})"
     )
 
 
-def _bench(arguments: Sequence[str]) -> None:
+def _bench(arguments: Sequence[str], _version: str) -> None:
     sys.stdout.write(f"{bench(arguments)}\n")
 
 
@@ -172,6 +196,11 @@ def _say(sentence: str) -> None:
     sys.stdout.flush()
 
 
-#: Command -> what it does with what follows its name.
-COMMANDS: Mapping[str, Callable[[Sequence[str]], None]] = {"serve": _serve, "bench": _bench, "verify": _verify}
+def _warn(sentence: str) -> None:
+    sys.stderr.write(f"warning: {' '.join(sentence.split())}\n")
+    sys.stderr.flush()
+
+
+#: Command -> what it does with what follows its name, and the version of sheafedge.
+COMMANDS: Mapping[str, Callable[[Sequence[str], str], None]] = {"serve": _serve, "bench": _bench, "verify": _verify}
 assert set(COMMANDS) == set(SUMMARIES)

@@ -6,8 +6,9 @@ Streams take turns, and old requests give way to new ones.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,12 @@ from numpy.typing import NDArray
 from ...contracts import PRESENT_NAME, Modality
 from ..bundle import Bundle
 from ..frame_packets import FrameRefused
-from ..label_probabilities import decided_labels, label_probabilities
+from ..input_summaries import input_summaries
+from ..label_probabilities import decided_labels, forecast_probabilities, label_probabilities
 from ..manifest import InputSpec
+from .inference_protocol import ModelInterface
 from .stream_windows import Sample
+from .tensor_requests import ModelOutputs, Tensors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,12 +106,16 @@ class ModelAnswer:
         probabilities: probabilities of all labels.
         logits: logits of the model.
         attention: modality -> share; empty where the model has none.
+        figures: modality -> [n_figures] about its newest frame, see `input_summaries`.
+        forecast: series -> probability at every time ahead; empty where the model forecasts nothing.
     """
 
     label_index: int
     probabilities: list[float]
     logits: list[float]
     attention: dict[Modality, float]
+    figures: dict[Modality, NDArray[np.float64]]
+    forecast: dict[str, list[float]] = field(default_factory=dict)
 
 
 class ServedModel:
@@ -119,12 +127,15 @@ class ServedModel:
     Attributes:
         bundle: this one.
         digest: digest of its manifest.
+        interface: its inputs and outputs for the Open Inference Protocol.
     """
 
     def __init__(self, bundle: Bundle) -> None:
         self.bundle, self.manifest = bundle, bundle.manifest
         self.digest = bundle.manifest.digest
         self._masks = PRESENT_NAME in bundle.session.optional_names
+        shares = bundle.session.gives_shares
+        self.interface = ModelInterface.of(bundle.manifest, masks=self._masks, shares=shares)
 
     def check_ready(self, sample: Sample) -> None:
         """Refuse a question that the model cannot answer.
@@ -147,28 +158,61 @@ class ServedModel:
         """
         # All samples of a batch have all inputs, whole or blank, because an ONNX input has one shape.
         inputs: dict[str, NDArray[np.float32]] = {
-            spec.modality: np.stack([_window(sample, spec) for sample in samples]) for spec in self.manifest.inputs
+            spec.modality: _stacked([_window(sample, spec) for sample in samples]) for spec in self.manifest.inputs
         }
         # what is missing is given as a sensor that sees nothing, and masked where the model knows masks
         if self._masks:
             rows = [[modality in sample.inputs for modality in self.manifest.modalities] for sample in samples]
             inputs[PRESENT_NAME] = np.array(rows, dtype=np.float32)
+        found = self.run(inputs)
+        shares, figures = found.attention, self._figures(inputs)
+        return [
+            ModelAnswer(
+                int(found.label_index[row]),
+                found.probabilities[row].tolist(),
+                found.logits[row].astype(np.float64).tolist(),
+                {} if shares is None else dict(zip(self.manifest.modalities, map(float, shares[row]), strict=True)),
+                {modality: rows[row] for modality, rows in figures.items()},
+                {series: odds[row].tolist() for series, odds in found.forecast.items()},
+            )
+            for row in range(len(samples))
+        ]
+
+    def run(self, inputs: Tensors) -> ModelOutputs:
+        """Outputs of the model for whole inputs [n, ...], `present` among them or not.
+
+        Raises:
+            FrameRefused: the model failed.
+        """
         try:
             logits, shares = self.bundle.session.answer(inputs)
         except Exception as error:  # noqa: BLE001 - onnxruntime has a class of its own for every cause
             raise FrameRefused("failed", f"the model failed: {str(error).splitlines()[0][:200]}") from None
         if not np.isfinite(logits).all():
             raise FrameRefused("failed", "the model's logits are not finite; export it again")
-        labels, probabilities = (of(logits, self.manifest.output) for of in (decided_labels, label_probabilities))
-        return [
-            ModelAnswer(
-                int(labels[row]),
-                probabilities[row].tolist(),
-                logits[row].astype(np.float64).tolist(),
-                {} if shares is None else dict(zip(self.manifest.modalities, map(float, shares[row]), strict=True)),
-            )
-            for row in range(len(samples))
-        ]
+        output = self.manifest.output
+        return ModelOutputs(
+            logits,
+            label_probabilities(logits, output),
+            decided_labels(logits, output),
+            shares,
+            forecast_probabilities(logits, output),
+        )
+
+    def ahead(self, answer: ModelAnswer) -> dict[str, Any]:
+        """Fields of an answer that forecasts: the times ahead, and the probabilities at them; none of others."""
+        forecast = self.manifest.output.forecast
+        return {} if forecast is None else {"ahead_s": list(forecast.ahead_s), "forecast": answer.forecast}
+
+    def _figures(self, inputs: Mapping[str, NDArray[np.float32]]) -> dict[Modality, NDArray[np.float64]]:
+        if self.manifest.drift is None:  # nothing is known to compare them with
+            return {}
+        return {spec.modality: input_summaries(inputs[spec.modality], spec) for spec in self.manifest.inputs}
+
+
+def _stacked(windows: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """[n, ...] of n windows; one alone, the usual case, is not copied."""
+    return windows[0][np.newaxis] if len(windows) == 1 else np.stack(windows)
 
 
 def _window(sample: Sample, spec: InputSpec) -> NDArray[np.float32]:

@@ -15,16 +15,18 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler
 
-from ...contracts import MODALITIES, ConfigError
-from ...visited_server import VisitedServer
+from ...contracts import MODALITIES
 from ..footprint import resident_bytes
 from ..frame_packets import REFUSALS
+from .http_port import HttpPort
 
 #: Upper ends of the histograms' buckets, in seconds: around what an edge device takes for one answer.
 BUCKETS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 DROPS = ("newer", "full", "leaving")
 UNSENT = ("gone", "full")
-RELOADS = ("swapped", "same", "refused")
+DRIFT = ("like_training", "drifted")
+STATUSES = ("2xx", "4xx", "5xx")
+RELOADS = ("swapped", "same", "refused", "rolled_back")
 
 #: Counter -> its help, its label, and every value of that label.
 COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
@@ -33,6 +35,8 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "questions": ("Packets of frames that ask for an answer and could be read.", "", ()),
     "answers": ("Questions answered.", "", ()),
     "answers_without": ("Answers for which this modality was missing.", "modality", MODALITIES),
+    "answers_outside": ("Answers whose frame of this modality lies outside of training.", "modality", MODALITIES),
+    "drift_windows": ("Full windows of an input or of the answers of a stream.", "result", DRIFT),
     "refused": ("Packets and questions refused.", "code", tuple(REFUSALS)),
     "refused_questions": ("Questions among those that were refused.", "", ()),
     "dropped": ("Requests dropped from the queue, with a reply to their clients.", "reason", DROPS),
@@ -42,6 +46,7 @@ COUNTERS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "reloads": ("New bundles that were looked at.", "result", RELOADS),
     "cut_off": ("Connections cut off, because they sent far more than is taken.", "", ()),
     "abandoned": ("Packets thrown away unread: their clients are gone, and too many are left.", "", ()),
+    "http_requests": ("Requests of the Open Inference Protocol, by the kind of their status.", "status", STATUSES),
     "strangers": ("Connections without a known key.", "", ()),
 }
 _PREFIX = "sheafedge_"
@@ -195,7 +200,6 @@ class MetricsPage:
     """
 
     def __init__(self, address: str, counts: Counts, is_alive: Callable[[], bool]) -> None:
-        host, port = _split(address)
 
         class Page(BaseHTTPRequestHandler):
             timeout = _VISIT_S
@@ -213,22 +217,12 @@ class MetricsPage:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - named there
                 """Log nothing: the page is read every few seconds."""
 
-        try:
-            self._server = VisitedServer((host, port), Page, _VISITORS)
-        except (OSError, OverflowError) as error:
-            raise ConfigError(f"--metrics {address} cannot be used ({error}); give another HOST:PORT") from None
-        self.address = _joined(*self._server.server_address[:2])
-        # The interval bounds how long `close` waits.
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="metrics", daemon=True
-        )
-        self._thread.start()
+        self._port = HttpPort("--metrics", address, Page, _VISITORS)
+        self.address = self._port.address
 
     def close(self) -> None:
         """Free the port."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._port.close()
 
 
 def _answer(path: str, counts: Counts, is_alive: Callable[[], bool], *, openmetrics: bool) -> tuple[int, str]:
@@ -239,14 +233,3 @@ def _answer(path: str, counts: Counts, is_alive: Callable[[], bool], *, openmetr
         # 503 makes supervisors restart the process; the page's own thread still answers when the server hangs.
         return (200, "ok\n") if is_alive() else (503, "the server does not turn\n")
     return 404, "see /metrics and /healthz\n"
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal() or int(port) >= 1 << 16:
-        raise ConfigError(f"--metrics must be HOST:PORT, or PORT on this machine only, got {address!r}")
-    return host.strip("[]") or "127.0.0.1", int(port)
-
-
-def _joined(host: object, port: object) -> str:
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host!s}:{port}"

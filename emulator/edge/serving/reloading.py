@@ -5,12 +5,15 @@ from __future__ import annotations
 import queue
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from ..bundle import Bundle, load_bundle
 from ..bundle_trial import BundleTrial, LoadStoppedError
+from ..bundle_versions import newest_bundle
 from ..manifest import BundleError
+from ..signatures import TrustedKey
 
 #: Name, size and time of every file.
 _Signature: TypeAlias = tuple[tuple[str, int, int], ...]
@@ -20,9 +23,9 @@ class BundleReloader:
     """Hands over a bundle whenever one has been requested, or has appeared in the place of the old one.
 
     Args:
-        path: path of the bundle; a symbolic link that is set anew is a new bundle, too.
+        path: path of the bundle, or of a folder of versions; a symbolic link that is set anew is a new bundle, too.
         watch_s: real time between two checks for a change; None: only on request.
-        cuda, threads, trial: see `load_bundle`.
+        cuda, threads, trial, trusted: see `load_bundle`.
     """
 
     def __init__(
@@ -33,9 +36,11 @@ class BundleReloader:
         cuda: bool,
         threads: int,
         trial: BundleTrial = BundleTrial(),  # noqa: B008 - frozen
+        trusted: TrustedKey | None = None,
     ) -> None:
         self._path, self._watch_s = path, watch_s
-        self._cuda, self._threads = cuda, threads
+        self._cuda, self._threads, self._trusted = cuda, threads, trusted
+        self._rejected: set[Path] = set()
         self._loaded: queue.SimpleQueue[Bundle | BundleError] = queue.SimpleQueue()
         self._wake, self._asked, self._ends = threading.Event(), threading.Event(), threading.Event()
         self._seen = _signature(path)
@@ -47,6 +52,11 @@ class BundleReloader:
         """Load what is there now; not for a signal's handler, which could meet itself in here."""
         self._asked.set()
         self._wake.set()
+
+    def reject(self, version: Path) -> None:
+        """Take this version of a folder no more, and load the newest of the others."""
+        self._rejected.add(version)
+        self.ask()
 
     def loaded(self) -> Bundle | BundleError | None:
         """Bundle that has been loaded since, or the error; None: nothing new."""
@@ -86,8 +96,10 @@ class BundleReloader:
         # taken before loading: what changes meanwhile is seen as a further change
         self._seen = _signature(self._path)
         try:
-            bundle = load_bundle(self._path, cuda=self._cuda, threads=self._threads, trial=self._trial)
-            self._loaded.put(bundle)
+            load = partial(
+                load_bundle, cuda=self._cuda, threads=self._threads, trial=self._trial, trusted=self._trusted
+            )
+            self._loaded.put(newest_bundle(self._path, load, self._rejected, self._loaded.put))
         except LoadStoppedError:  # nobody asks for it any more
             return
         except BundleError as error:

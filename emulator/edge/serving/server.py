@@ -22,11 +22,15 @@ from ..frame_packets import LONGEST_STREAM, TO_SERVER, FrameRefused, check_strea
 from ..manifest import BundleError, InputSpec, Manifest
 from ..onnx_session import OnnxSession
 from .answering import InferenceRequest, ModelAnswer, RequestQueue, ServedModel
+from .drift_reports import DriftReports
+from .inference_protocol import ModelInterface
 from .metrics import Counts
 from .reloading import BundleReloader
 from .serving_settings import ServingSettings
 from .serving_socket import ServingSocket
 from .stream_windows import Streams, stream_bytes
+from .tensor_requests import ModelOutputs, TensorRequests, settle
+from .version_trial import VersionTrial
 
 #: Packets taken before the model runs again, so that senders cannot keep it from running.
 _MOST_TAKEN = 256
@@ -46,7 +50,9 @@ class Server:
         settings: bounds of streams, requests and times; None: the defaults.
         keys: keys of this end; needed beyond this host.
         reloader: source of new bundles; None: there are none.
+        tensors: source of requests with whole inputs; None: there are none.
         say: called with events that an operator should know, one sentence each.
+        warn: called with sentences about streams that are not like training.
 
     Attributes:
         address: address with the port in use.
@@ -65,14 +71,19 @@ class Server:
         *,
         keys: CurveKeys | None = None,
         reloader: BundleReloader | None = None,
+        tensors: TensorRequests | None = None,
         say: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         check_address(address, keys, "server")
         _check_rates(bundle.manifest)
         self.settings = chosen = settings or ServingSettings()
         self.counts = Counts()
-        self._reloader, self._say = reloader, say
+        self._reloader, self._tensors, self._say, self._warn = reloader, tensors, say, warn
         self._model = ServedModel(bundle)
+        self._drift = self._new_drift()
+        self._trial = VersionTrial(chosen.trial_s)
+        self._trial.begin(time.monotonic())
         inputs = bundle.manifest.inputs
         self._streams = Streams(inputs, chosen.hold, chosen.streams, chosen.idle_s)
         self._requests = RequestQueue(chosen.waiting, chosen.waiting_in_all)
@@ -82,6 +93,8 @@ class Server:
         self._socket = ServingSocket(
             address, keys, frame_bytes=frame_bytes, n_connections=chosen.streams, timeout_s=_WAIT_S
         )
+        if tensors is not None:
+            self._socket.wake_by(tensors.fileno())
         self.address = self._socket.address
         self._show_model()
 
@@ -94,6 +107,11 @@ class Server:
     def session(self) -> OnnxSession:
         """Session of the model that is served now."""
         return self._model.bundle.session
+
+    @property
+    def interface(self) -> ModelInterface:
+        """Inputs and outputs of the model that is served now; any thread may ask for it."""
+        return self._model.interface
 
     def is_alive(self) -> bool:
         """Whether its loop still turns; any thread may call this."""
@@ -115,9 +133,10 @@ class Server:
         self._turned_s = time.monotonic()
         self._reload()
         # Waiting requests must not wait for packets.
-        if self._arrived(0.0 if self._requests else wait_s):
+        if self._arrived(0.0 if self._requests or self._tensors else wait_s):
             self._take()
         self._answer()
+        self._answer_tensors()
         self._show_gauges()
 
     def finish(self) -> None:
@@ -128,9 +147,12 @@ class Server:
             self._turned_s = time.monotonic()  # a server that finishes is alive
             if self._arrived(0.0):
                 self._take()
-            elif not self._requests:
+            elif not self._requests and not self._tensors:
                 break
             self._answer()
+            self._answer_tensors()
+        if self._tensors is not None:
+            self._tensors.stop()
         for request in self._requests.take(len(self._requests)):
             self._drop(request, "leaving")
         for client in list(self._socket.clients):
@@ -194,7 +216,7 @@ class Server:
         frames = unpack_frames(packet)
         windows = self._streams.of(stream, arrived_s)
         # Taken also where the answer is refused later, such as with `not_ready`.
-        windows.put(index, time_s, frames, arrived_s)
+        windows.put(index, time_s, frames, arrived_s, packet.fields.get("boot"))
         self._streams.keep(stream, windows, arrived_s)
         for modality in frames:
             self.counts.add("frames", modality)
@@ -224,12 +246,30 @@ class Server:
         for request, answer in zip(requests, answers, strict=True):
             self._reply(request, answer, begun_s, model_s)
 
+    def _answer_tensors(self) -> None:
+        """Run the model for one request with whole inputs; streams have their turn before the next one."""
+        taken = None if self._tensors is None else self._tensors.take()
+        if taken is None:
+            return
+        inputs, future = taken
+        begun_s = time.monotonic()
+        try:
+            outputs: ModelOutputs | FrameRefused = self._model.run(inputs)
+            self.counts.ran(time.monotonic() - begun_s)
+        except FrameRefused as failure:
+            outputs = failure
+        settle(future, outputs)
+
     def _reply(self, request: InferenceRequest, answer: ModelAnswer, begun_s: float, model_s: float) -> None:
         sample, manifest = request.sample, self._model.manifest
-        total_s = time.monotonic() - request.arrived_s
+        now_s = time.monotonic()
+        total_s = now_s - request.arrived_s
         self.counts.answered(total_s)
         for modality in sample.missing:
             self.counts.add("answers_without", modality)
+        verdict = self._drift.take(request, answer, now_s)
+        if self._trial.fails(request.stream, verdict, now_s):
+            self._roll_back(request.stream)
         fields: dict[str, Any] = {
             "stream": request.stream,
             "index": request.index,
@@ -246,6 +286,8 @@ class Server:
             "spent_s": {"queued": begun_s - request.arrived_s, "model": model_s, "total": total_s},
             "bundle": manifest.name,
             "digest": self._model.digest,
+            **self._model.ahead(answer),
+            **verdict.fields(),
         }
         self._send(request.client, Packet("answer", fields))
 
@@ -301,9 +343,24 @@ class Server:
                 f"reload refused, {name} is served on: {model.manifest.name} takes other inputs, and no window of now"
                 " would fit; start a server of its own for it"
             )
+        self._trial.begin(time.monotonic(), self._drift.watch.drifted)
         self._model = model
+        self._drift = self._new_drift()
         self._show_model()
         return "swapped", f"reload: {model.manifest.name} is served from now on, digest {model.digest[:12]}"
+
+    def _roll_back(self, stream: str) -> None:
+        """Give the place of this version to the newest other one; until that is loaded, this one serves on."""
+        self._trial.end()
+        if self._reloader is None:
+            return
+        version = self._model.bundle.path
+        self.counts.add("reloads", "rolled_back")
+        self._warn(f"version {version.name} is given up, because stream {stream} drifts since it came")
+        self._reloader.reject(version)
+
+    def _new_drift(self) -> DriftReports:
+        return DriftReports(self._model.manifest, self.settings.streams, self.counts, self._warn)
 
     def _show_model(self) -> None:
         manifest, session = self._model.manifest, self._model.bundle.session
@@ -313,11 +370,14 @@ class Server:
                 "digest": self._model.digest,
                 "precision": manifest.precision,
                 "provider": session.provider,
+                "version": self._model.bundle.path.name,
+                "drift": "known" if manifest.drift is not None else "unknown",
             }
         )
 
     def _show_gauges(self) -> None:
         self.counts.set_gauge("waiting", "Questions that wait for the model.", len(self._requests))
+        self._drift.show_gauge()
         self.counts.set_gauge("streams", "Streams with a window.", len(self._streams))
         self.counts.set_total("streams_evicted", self._streams.n_evicted)
 

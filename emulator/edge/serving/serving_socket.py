@@ -107,6 +107,10 @@ class ServingSocket:
         """Connections so far that were cut off, because they sent more than is taken."""
         return 0 if self._guard is None else self._guard.n_cut
 
+    def wake_by(self, descriptor: int) -> None:
+        """End a wait for packets also when there is something to read here."""
+        self._poller.register(descriptor, zmq.POLLIN)
+
     def arrived(self, wait_s: float) -> bool:
         """Whether a packet is there, after waiting so long at most; keys of new connections are checked on the way."""
         ready = dict(self._poller.poll(round(1000 * wait_s)))
@@ -143,12 +147,14 @@ class ServingSocket:
         sizes: list[int] = []
         part: zmq.Frame | None = None
         # The rest of a message must be read, or its parts would be taken for the next one.
-        while self._socket.getsockopt(zmq.RCVMORE):
+        is_more = bool(self._socket.getsockopt(zmq.RCVMORE))
+        while is_more:
             if len(sizes) == _FAR_TOO_MANY_PARTS:
                 self._socket.recv(zmq.NOBLOCK)
-                part = None
+                part, is_more = None, bool(self._socket.getsockopt(zmq.RCVMORE))
                 continue
             part = self._socket.recv(zmq.NOBLOCK, copy=False)
+            is_more = part.more
             sizes.append(part.buffer.nbytes)
             if len(parts) < _MOST_PARTS:
                 parts.append(part.buffer)

@@ -7,7 +7,8 @@ a longer hole, or a sensor that has been silent for longer, makes the modality m
 
 An index far from the others may be a mistake, or the stream goes on elsewhere. It must not empty a window that is in
 use, and must not make all frames after it too old: `StreamWindows` believes it only when others follow it, or when
-nothing else came for as long as a window lasts.
+nothing else came for as long as a window lasts. A sensor that says by its `boot` that it has started again is believed
+at once: its window begins anew with its first frame.
 
 The number of streams is bounded; the longest idle one gives way to a new one.
 """
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from ...contracts import Modality
 from ..frame_packets import FrameRefused
 from ..manifest import InputSpec
+from .sensor_boots import SensorBoots
 
 #: Instants by which a frame may come later than the newest of its sensor and still be sure to find its place.
 LATE_INSTANTS = 8
@@ -52,6 +54,9 @@ class SensorRing:
         self._frames = np.zeros((self._size, *spec.frame_shape), dtype=np.float32)
         self._index = np.full(self._size, _NOTHING, dtype=np.int64)
         self._behind = spec.window.behind
+        axis = spec.window.axis
+        # the frames of a window [frames, *frame_shape] in the order of axes of a sample
+        self._order = None if axis is None else (*range(1, axis + 1), 0, *range(axis + 1, len(spec.shape)))
         self.newest: int | None = None
         self.newest_s = 0.0
 
@@ -89,17 +94,17 @@ class SensorRing:
         None: a hole is longer than `hold`, or the beginning is not there yet.
         """
         wanted = now - self._behind
-        taken = self._index[wanted % self._size]
+        slots = wanted % self._size
         # The usual case, no hole, needs no search.
-        n_held = int((taken != wanted).sum())
+        n_held = int(np.count_nonzero(self._index[slots] != wanted))
         if n_held:
             # An index decides whether a slot's frame is of that instant; others are left from rounds before.
             taken = self._held(wanted)
             if (taken == _NOTHING).any():
                 return None
-        frames: NDArray[np.float32] = self._frames[taken % self._size]  # [frames, *frame_shape]
-        axis = self._spec.window.axis
-        return frames[0] if axis is None else np.moveaxis(frames, 0, axis), n_held
+            slots = taken % self._size
+        frames: NDArray[np.float32] = self._frames[slots]  # [frames, *frame_shape]
+        return frames[0] if self._order is None else frames.transpose(self._order), n_held
 
     def _held(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """The newest instant with a frame, at most `hold` before each of these; `_NOTHING` where there is none."""
@@ -140,59 +145,71 @@ class StreamWindows:
         self._specs: dict[Modality, InputSpec] = {spec.modality: spec for spec in inputs}
         self._hold = hold
         self._rings: dict[Modality, SensorRing] = {}
+        self._boots = SensorBoots()
         # Of the shortest ring: a wrong index within it leaves the right ones after it their places.
         self._reach = min(ring_frames(spec, hold) for spec in inputs)
         self._rate_hz = min(spec.rate_hz for spec in inputs)
         self._lasts_s = max(ring_frames(spec, hold) for spec in inputs) / self._rate_hz
-        self._newest: int | None = None
         self._ahead: int | None = None  # an index far ahead that none has followed yet
         self._taken_s = 0.0
 
-    def put(self, index: int, time_s: float, frames: Mapping[Modality, NDArray[Any]], now_s: float = 0.0) -> None:
+    def put(
+        self,
+        index: int,
+        time_s: float,
+        frames: Mapping[Modality, NDArray[Any]],
+        now_s: float = 0.0,
+        boot: str | int | None = None,
+    ) -> None:
         """Take the frames of an instant: all of them or none.
 
         Args:
             index, time_s, frames: what the sensors gave, at which instant.
             now_s: time of arrival on the server's clock.
+            boot: mark of the start of the sensors' program; None: not said.
 
         Raises:
-            FrameRefused: a frame is not what the model was trained on, or has no place in its window.
+            FrameRefused: a frame is not what the model was trained on, has no place in its window, or is of before a
+                start of its sensor.
         """
         # everything is checked before anything is kept
         made = {modality: self._frame(modality, values) for modality, values in frames.items()}
-        self._find_place(index, now_s)
+        restarted = self._boots.restarted(made, boot)
+        rings = {modality: ring for modality, ring in self._rings.items() if modality not in restarted}
+        if self._goes_on_elsewhere(index, now_s, rings):
+            rings = {}
         for modality in made:
-            if modality in self._rings:
-                self._rings[modality].check(index)
+            if modality in rings:
+                rings[modality].check(index)
+        self._boots.take(restarted, boot)
         for modality, frame in made.items():
-            if modality not in self._rings:  # a sensor that never sends costs no memory
-                self._rings[modality] = SensorRing(self._specs[modality], self._hold)
-            self._rings[modality].put(index, time_s, frame)
-        self._newest = index if self._newest is None else max(self._newest, index)
-        self._ahead, self._taken_s = None, now_s
+            if modality not in rings:  # a sensor that never sends costs no memory
+                rings[modality] = SensorRing(self._specs[modality], self._hold)
+            rings[modality].put(index, time_s, frame)
+        self._rings, self._ahead, self._taken_s = rings, None, now_s
 
-    def _find_place(self, index: int, now_s: float) -> None:
-        """Begin again where the stream goes on beyond its windows; nothing to do at an index within their reach.
+    def _goes_on_elsewhere(self, index: int, now_s: float, rings: Mapping[Modality, SensorRing]) -> bool:
+        """Whether the stream leaves these windows and begins again at an index; never at one within their reach.
 
         Raises:
-            FrameRefused: the index is far ahead and the first there, or far behind.
+            FrameRefused: the index is far ahead and the first there.
         """
-        if self._newest is None or abs(index - self._newest) < self._reach:
-            return
+        newest = max((ring.newest for ring in rings.values() if ring.newest is not None), default=None)
+        if newest is None or abs(index - newest) < self._reach:
+            return False
         silent_s = now_s - self._taken_s
-        if index < self._newest:
+        if index < newest:
             # A sensor with a slow connection may send old frames in a row; so may one after a single wrong index.
-            if silent_s < self._lasts_s:
-                return  # `SensorRing.check` refuses it, unless its sensor is behind the others or new
-        elif silent_s < _CREDIBLE * (index - self._newest) / self._rate_hz and not self._follows(index):
+            # Before that `SensorRing.check` refuses it, unless its sensor is behind the others, restarted or new.
+            return silent_s >= self._lasts_s
+        if silent_s < _CREDIBLE * (index - newest) / self._rate_hz and not self._follows(index):
             self._ahead = index
             raise FrameRefused(
                 "ahead",
-                f"frame {index} is {index - self._newest} instants after the newest, windows reach {self._reach - 1};"
+                f"frame {index} is {index - newest} instants after the newest, windows reach {self._reach - 1};"
                 " the next one is taken if it follows this one",
             )
-        self._rings.clear()
-        self._newest = None
+        return True
 
     def _follows(self, index: int) -> bool:
         return self._ahead is not None and self._ahead < index <= self._ahead + self._reach
@@ -222,8 +239,10 @@ class StreamWindows:
             raise FrameRefused(
                 "shape", f"frame of {modality} has shape {list(values.shape)}, must be {list(spec.frame_shape)}"
             )
-        with np.errstate(over="ignore", invalid="ignore"):  # refused below
-            frame = values.astype(np.float32)
+        frame = values
+        if values.dtype != np.float32:
+            with np.errstate(over="ignore", invalid="ignore"):  # refused below
+                frame = values.astype(np.float32)
         if not np.isfinite(frame).all():
             instead = "" if spec.nothing is None else f"; {spec.nothing:g} stands for nothing seen"
             raise FrameRefused("values", f"frame of {modality} must hold finite numbers, in {spec.unit}{instead}")

@@ -156,9 +156,11 @@ class ConnectionGuard:
 
     def close(self) -> None:
         """End the watch; before the guarded socket is closed."""
+        # First, while the watch still reads: libzmq's thread holds the monitor until an event of a connection that ends
+        # just now has gone, which it never does once nobody is there to read it.
+        self._guarded.disable_monitor()
         self._ends.set()
         self._thread.join()
-        self._guarded.disable_monitor()
 
     def _watch(self) -> None:
         next_s = 0.0

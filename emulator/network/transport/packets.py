@@ -1,7 +1,8 @@
 """Packets between the engine and remote processes: a checked msgpack header, and frames of raw numbers. Never pickle.
 
 `docs/protocol.md` describes the protocol; the tables below define it. A packet of a type has exactly the fields of
-that type. Any msgpack library reads and writes it, and CRC-32 is in every standard library.
+that type; only those that a protocol lists as optional may be left out. Any msgpack library reads and writes it, and
+CRC-32 is in every standard library.
 """
 
 from __future__ import annotations
@@ -80,11 +81,13 @@ class PacketSchema(NamedTuple):
         version: version of the protocol; that of both ends must be the same.
         fields: type of a packet -> its fields and their types, as `FIELDS`.
         most_header_bytes: longest header of a packet.
+        optional: type of a packet -> fields that it may have beside those.
     """
 
     version: int
     fields: Mapping[str, Mapping[str, tuple[type, ...]]]
     most_header_bytes: int = MOST_HEADER_BYTES
+    optional: Mapping[str, Mapping[str, tuple[type, ...]]] = {}
 
 
 #: Protocol between the engine and its workers or outside clients.
@@ -153,7 +156,9 @@ def _checksum(frames: Sequence[Frame]) -> int:
 def _check_fields(kind: object, fields: Mapping[str, Any], schema: PacketSchema) -> None:
     if type(kind) is not str or kind not in schema.fields:
         raise WireError(f"no packet is of type {str(kind)[:20]!r}")
-    expected = schema.fields[kind]
+    expected, optional = schema.fields[kind], schema.optional.get(kind)
+    if optional is not None:
+        expected = {**expected, **{name: types for name, types in optional.items() if name in fields}}
     if fields.keys() != expected.keys():
         wrong = ", ".join(sorted(str(name)[:20] for name in fields.keys() ^ expected.keys()))
         raise WireError(f"packet {kind!r} has missing or unknown fields: {wrong}")

@@ -41,6 +41,7 @@ def fields_of(n: int, seed: int = 0) -> Fields:
         "gps": draws.normal([33.42, -111.93, 60, 20], [1e-4, 1e-4, 9, 3], (n, 4)),
         "blocked_geometric": draws.random(n) < 0.2,
         "radar": draws.integers(0, 60, (n, 5, 3)).astype(np.uint8),
+        "signal": draws.normal(-90.0, 5.0, (n, 5)).astype(np.float32),
         "best_beam": np.zeros(n, dtype=np.int32),
     }
 
@@ -108,6 +109,7 @@ def test_frames_are_kept_as_training_takes_them() -> None:
         "rf": "float32",
         "gps": "float32",
         "radar": "uint8",
+        "signal": "float32",
         "powers": "float32",
         "time_s": "float64",
         "sequence": "int64",

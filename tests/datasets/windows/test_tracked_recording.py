@@ -22,7 +22,8 @@ from sheafedge.datasets.windows.track_windows import tracked_recording, tracking
 from sheafedge.emulator.contracts import DataError
 from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
+from sheafedge.scenarios.recording.world_file import WorldFile
+from sheafedge.scenarios.schema.world_section import WorldSection
 
 LATITUDE_DEG, LONGITUDE_DEG = 60.0, 10.0
 PLACE = {"latitude_deg": LATITUDE_DEG, "longitude_deg": LONGITUDE_DEG}

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from doubles.bundles import tiny_manifest
 from numpy.testing import assert_allclose
-from sheafedge.emulator.edge.label_probabilities import decided_labels, label_probabilities
+from sheafedge.emulator.edge.label_probabilities import (
+    decided_labels,
+    forecast_probabilities,
+    label_probabilities,
+)
 from sheafedge.emulator.edge.manifest import OutputSpec
 
 BINARY = tiny_manifest().output
@@ -56,3 +60,28 @@ def test_a_temperature_makes_answers_less_sure_and_changes_no_label() -> None:
     hot = replace(output, temperature=3.0)
     assert (decided_labels(logits, hot) == decided_labels(logits, output)).all()
     assert (label_probabilities(logits, hot).max(axis=1) < label_probabilities(logits, output).max(axis=1)).all()
+
+
+def test_every_time_of_a_forecast_has_a_probability_of_its_own() -> None:
+    output = tiny_manifest(kind="forecast").output
+    logits = np.random.default_rng(1).normal(size=(5, 6))
+    found = forecast_probabilities(logits, output)
+    assert list(found) == ["own", "neighbor"]
+    odds = 1 / (1 + np.exp(-logits / 2.0))  # its temperature
+    assert_allclose(found["own"], odds[:, :3], atol=1e-12)
+    assert_allclose(found["neighbor"], odds[:, 3:], atol=1e-12)
+    assert forecast_probabilities(np.zeros((1, 1)), BINARY) == {}
+
+
+def test_a_forecast_warns_of_the_first_times_of_the_first_series_alone() -> None:
+    """Two of three times; the third, and the neighbor, may say what they want."""
+    output = replace(tiny_manifest(kind="forecast").output, threshold=-1.0)
+    for logits, label, logit in (
+        ([-3.0, -0.5, 9.0, 9.0, 9.0, 9.0], 1, -0.5),
+        ([-2.0, -4.0, 9.0, 9.0, 9.0, 9.0], 0, -2.0),
+        ([2.0, -4.0, -9.0, -9.0, -9.0, -9.0], 1, 2.0),
+    ):
+        decided, probabilities = one(np.array([logits]), output)
+        assert decided == label
+        assert probabilities[1] == pytest.approx(1 / (1 + np.exp(-logit / 2.0)))
+        assert probabilities.sum() == pytest.approx(1.0)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sheafedge.emulator.contracts import InputWindow
-from sheafedge.emulator.edge.manifest import BundleError, InputSpec, Manifest, OutputSpec
+from sheafedge.emulator.edge.manifest import BundleError, InputSpec, Manifest, OutputKind, OutputSpec
 from sheafedge.emulator.edge.manifest_reader import MOST_MANIFEST_BYTES, read_manifest
 
 FILES = {"model.onnx": b"a graph", "samples.npz": b"arrays", "README.md": b"words"}
 
 
-@pytest.fixture(params=["binary", "classes"])
+@pytest.fixture(params=["binary", "classes", "forecast"])
 def manifest(request: pytest.FixtureRequest) -> Manifest:
     return tiny_manifest(kind=request.param).with_files(FILES)
 
@@ -42,7 +42,8 @@ def tree_of(manifest: Manifest) -> dict[str, Any]:
 def tables(tree: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Every object of a tree whose fields are fixed, and where it is."""
     if isinstance(tree, dict):
-        if where[:1] not in {("trained",), ("metrics",)} and where != ("files",):
+        by_name = where == ("files",) or (where[:2] == ("drift", "inputs") and len(where) < 4)
+        if where[:1] not in {("trained",), ("metrics",)} and not by_name:
             yield where, tree
         for name, value in tree.items():
             yield from tables(value, (*where, name))
@@ -70,6 +71,45 @@ def test_a_manifest_comes_back_as_it_was(manifest: Manifest) -> None:
     assert read_manifest(manifest.as_json().encode()) == manifest
 
 
+def test_only_a_forecast_has_the_field_of_forecasts() -> None:
+    """So that releases that know none read all other bundles."""
+    for kind in get_args(OutputKind):
+        assert ("forecast" in tree_of(tiny_manifest(kind=kind))["output"]) == (kind == "forecast")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"series": ["own", "own"]}, "different names"),
+        ({"series": [], "fades_db": []}, "at least one"),
+        ({"fades_db": [14.0]}, "a fade for each"),
+        ({"ahead_s": [0.1, 0.3, 0.2]}, "ascend"),
+        ({"ahead_s": []}, "ascend"),
+        ({"ahead_s": [0.0, 0.1, 0.2]}, "ahead_s"),
+        ({"warned": 4}, "warned must lie in 1 to 3"),
+        ({"warned": 0}, "warned"),
+        ({"ahead_s": [0.1 * (k + 1) for k in range(5000)]}, "more than 4096"),
+    ],
+    ids=str,
+)
+def test_a_forecast_that_makes_no_sense_is_refused(changes: dict[str, Any], said: str) -> None:
+    manifest = tiny_manifest(kind="forecast").with_files(FILES)
+    with pytest.raises(BundleError, match=said):
+        read_manifest(changed(manifest, ("output", "forecast"), lambda table: table.update(changes)))
+
+
+def test_a_kind_without_its_forecast_and_a_forecast_with_another_kind_are_refused() -> None:
+    forecast = tiny_manifest(kind="forecast").with_files(FILES)
+    for change in (
+        {"kind": "binary"},
+        {"prior_shift": [0.0, 1.0]},
+    ):
+        with pytest.raises(BundleError, match="does not go with"):
+            read_manifest(changed(forecast, ("output",), partial(dict.update, **change)))
+    with pytest.raises(BundleError, match="does not go with"):
+        read_manifest(changed(forecast, ("output",), lambda table: table.pop("forecast")))
+
+
 def test_the_span_reaches_from_the_oldest_frame_to_now() -> None:
     assert tiny_manifest(kind="binary", frames=4).span_s == pytest.approx(0.3)
     assert tiny_manifest(kind="classes", frames=4).span_s == pytest.approx(0.4)  # sweeps end one frame before now
@@ -78,11 +118,15 @@ def test_the_span_reaches_from_the_oldest_frame_to_now() -> None:
 @pytest.mark.parametrize(("where", "name"), places(), ids=str)
 def test_no_field_may_be_missing(where: tuple[Any, ...], name: str) -> None:
     text = changed(tiny_manifest().with_files(FILES), where, lambda table: table.pop(name))
-    if name == "nothing":  # earlier releases did not write it
+    if name == "nothing":  # earlier releases wrote neither it nor figures of drift
+        text = changed(replace(tiny_manifest(), drift=None).with_files(FILES), where, lambda table: table.pop(name))
         assert read_manifest(text).inputs[where[1]].nothing is None
         return
     if name in ("temperature", "prior_shift"):  # likewise
         assert read_manifest(text).output == tiny_manifest().output
+        return
+    if name == "drift":  # likewise
+        assert read_manifest(text).drift is None
         return
     with pytest.raises(BundleError, match=r"format|version|missing"):
         read_manifest(text)
@@ -102,7 +146,7 @@ def test_a_field_of_the_wrong_kind_is_refused(where: tuple[Any, ...], name: str)
     for key in where:
         found = found[key]
     kinds = [None, [1], {"a": 1}, "wrong", 2.5, True]
-    optional = {"frame_axis": {type(None)}, "nothing": {type(None), float}}.get(name, set())
+    optional = {"frame_axis": {type(None)}, "nothing": {type(None), float}, "drift": {type(None)}}.get(name, set())
     for value in kinds:
         if type(value) not in {type(found[name]), *optional}:
             with pytest.raises(BundleError):
@@ -119,6 +163,7 @@ def test_a_lost_sensor_is_one_that_sees_nothing() -> None:
     assert_array_equal(replace(lidar, nothing=None).blank, np.zeros((2, 3, 6)))  # a bundle of an earlier release
 
 
+BOUNDS = {"low": 0.0, "high": 1.0, "window_low": 0.0, "window_high": 1.0}
 WRONG = {
     "a reading that no number of the model can be": (("inputs", 0), "nothing", 1e10, "cannot stand for nothing seen"),
     "an unknown sensor": (("inputs", 0), "modality", "sonar", "modality must be one of"),
@@ -145,6 +190,11 @@ WRONG = {
     "a tolerance below zero": (("golden",), "tolerance", -1.0, "tolerance must be a finite number"),
     "no golden row": (("golden",), "rows", 0, "rows must be a whole number of at least 1"),
     "a table where trained has plain values": (("trained",), "seed", [1], "texts and numbers"),
+    "figures of no input": (("drift", "inputs"), "sonar", {}, "figures of drift are not those of the inputs"),
+    "a figure that nobody computes": (("drift", "inputs", "rf"), "tone", BOUNDS, "figures of drift are not those"),
+    "bounds in the wrong order": (("drift", "inputs", "rf", "mean"), "low", 1e10, "in the wrong order"),
+    "shares of other labels": (("drift", "answers"), "shares", [1.0], "drift has 1 shares for 2 labels"),
+    "a window of no answer": (("drift",), "window", 0, "window must be a whole number of at least 1"),
     "a file of negative size": (("files", "model.onnx"), "bytes", -1, "bytes must be a whole number"),
 }
 

@@ -257,14 +257,15 @@ def test_a_process_that_ended_is_lost_with_its_exit_code() -> None:
 
 
 def test_a_process_whose_connection_goes_before_its_exit_code_is_known_is_lost_with_that() -> None:
-    how, asked = "it was ended by SIGKILL", []
+    how, asked, came = "it was ended by SIGKILL", list[int](), list[BareWorker]()
 
     def ended(_seat: int) -> str | None:
-        if bare.socket.closed:
+        if came and came[0].socket.closed:  # the server asks before there is anybody
             asked.append(1)
         return how if len(asked) > 3 else None
 
     with serving(1, PATIENT, ended=ended) as (server, address), closing(BareWorker(address)) as bare:
+        came.append(bare)
         filling = threading.Thread(target=server.fill, args=("",))
         filling.start()
         bare.sit()

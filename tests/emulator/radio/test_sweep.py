@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,13 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.emulator.radio.antenna import angle_codebook, dft_codebook, steering_vector
 from sheafedge.emulator.radio.channel import ChannelSettings, Paths, trace_paths
 from sheafedge.emulator.radio.segments import BlockageModel
-from sheafedge.emulator.radio.sweep import SweepNoise, beam_powers, clear_power, measured_powers
+from sheafedge.emulator.radio.sweep import (
+    SweepNoise,
+    beam_powers,
+    clear_power,
+    measured_powers,
+    strongest_beam_spectrum,
+)
 from sheafedge.emulator.world.scene import Kind
 
 EXACT = 1e-10
@@ -59,6 +66,56 @@ def test_delays_of_whole_periods_of_the_subcarriers_are_no_trouble() -> None:
         **{name: getattr(two, name) for name in two.__slots__} | {"delay_s": np.array([[0.0, 1.0 / spacing_hz]])}
     )
     assert_allclose(beam_powers(paths, CODEBOOK), powers_by_subcarrier(paths, CODEBOOK, 64, 100e6), rtol=1e-8)
+
+
+def turning_paths(seed: int) -> Paths:
+    """Paths of a busy street, each with a Doppler shift of its own."""
+    paths = trace_paths(busy_street(4, 8, seed))
+    return replace(paths, doppler_hz=np.random.default_rng(seed).uniform(-6e3, 6e3, paths.valid.shape) * paths.valid)
+
+
+@pytest.mark.parametrize("duration_s", [0.5e-3, 5e-3, 20e-3])
+def test_a_sweep_that_takes_time_averages_every_beam_over_its_own_part_of_it(duration_s: float) -> None:
+    """The definition: gains turn, and every beam is heard in its turn, here at 400 instants."""
+    paths, codebook = turning_paths(2), angle_codebook(16)
+    expected = np.zeros((4, 16))
+    for frame in range(4):
+        one = {name: getattr(paths, name)[[frame]] for name in ("valid", "delay_s", "direction_sine")}
+        for beam in range(16):
+            at_s = (beam + (np.arange(400) + 0.5) / 400) * duration_s / 16
+            gain = paths.gain[frame] * np.exp(2j * np.pi * paths.doppler_hz[frame] * at_s[:, None])
+            instants = replace(paths, gain=gain, **{name: np.repeat(rows, 400, axis=0) for name, rows in one.items()})
+            expected[frame, beam] = beam_powers(instants, codebook[[beam]]).mean()
+    found = beam_powers(paths, codebook, duration_s=duration_s)
+    assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * expected.max())
+    # negative control: all at one instant
+    assert not np.allclose(beam_powers(paths, codebook), expected, rtol=0.05, atol=0.0)
+
+
+def test_a_sweep_of_no_time_does_not_hear_doppler_shifts() -> None:
+    paths = turning_paths(3)
+    still = replace(paths, doppler_hz=np.zeros_like(paths.doppler_hz))
+    assert_array_equal(beam_powers(paths, CODEBOOK), beam_powers(still, CODEBOOK))
+    assert_allclose(beam_powers(still, CODEBOOK, duration_s=20e-3), beam_powers(still, CODEBOOK), rtol=EXACT)
+
+
+def test_one_path_alone_is_as_strong_however_long_a_sweep_takes() -> None:
+    """A common turn of all antennas changes no power."""
+    paths = turning_paths(4)
+    direct = replace(paths, gain=np.where(paths.kind == 0, paths.gain, 0.0))
+    assert_allclose(beam_powers(direct, CODEBOOK, duration_s=20e-3), beam_powers(direct, CODEBOOK), rtol=1e-9)
+
+
+def test_the_spectrum_of_a_beam_is_that_of_the_paths_that_it_points_to() -> None:
+    paths = trace_paths(street(facades=WALLS), replace(PLAIN, double_facade=False, bounce_pairs=False))
+    paths = replace(paths, doppler_hz=np.where(paths.valid, np.arange(len(paths.kind)) * 100.0, 0.0))
+    found = strongest_beam_spectrum(paths, CODEBOOK)
+    power = (
+        np.abs(paths.gain[0]) ** 2
+    )  # all paths lie in the plane of the array's broadside: every beam sees them alike
+    mean_hz = (power * paths.doppler_hz[0]).sum() / power.sum()
+    spread_hz = np.sqrt((power * (paths.doppler_hz[0] - mean_hz) ** 2).sum() / power.sum())
+    assert_allclose((found.shift_hz[0], found.spread_hz[0]), (mean_hz, spread_hz), rtol=1e-9)
 
 
 def test_a_clear_line_of_sight_gives_the_power_of_free_space() -> None:

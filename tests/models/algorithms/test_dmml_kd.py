@@ -15,7 +15,7 @@ from integration.tiny import Walk
 from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, Learner, Message, MessageKind, NodeId
 from sheafedge.emulator.random_streams import named_stream
-from sheafedge.models.algorithms.dmml_kd import DISTILLATION, PULL, TEMPERATURE, distillation
+from sheafedge.models.algorithms.dmml_kd import DISTILLATION, PULL, distillation
 from sheafedge.models.sharing.prototypes import Prototypes
 from sheafedge.models.state.tensors import TensorPart
 from torch import Tensor
@@ -149,7 +149,9 @@ def with_things_to_say(walk: Walk) -> None:
         prototypes.known[::2] = True
 
 
-def written_out(walk: Walk, client_id: NodeId, *, distilled: float = DISTILLATION, pulled: float = PULL) -> Tensor:
+def written_out(
+    walk: Walk, client_id: NodeId, *, distilled: float = DISTILLATION, pulled: float = PULL, temperature: float = 2.0
+) -> Tensor:
     """The local loss of the first minibatch as the specification has it."""
     client = walk.emulation.clients[client_id]
     classifier, prototypes = common_of(walk.emulation.learners[client_id])
@@ -167,19 +169,27 @@ def written_out(walk: Walk, client_id: NodeId, *, distilled: float = DISTILLATIO
     for m, logits in said.items():
         loss = loss + functional.cross_entropy(logits, labels)
         if len(said) > 1:
-            teacher = torch.stack([torch.softmax(said[n] / TEMPERATURE, 1) for n in said if n != m]).mean(0).detach()
-            student = torch.log_softmax(logits / TEMPERATURE, 1)
-            loss = loss + distilled * TEMPERATURE**2 * (teacher * (teacher.log() - student)).sum(1).mean()
+            teacher = torch.stack([torch.softmax(said[n] / temperature, 1) for n in said if n != m]).mean(0).detach()
+            student = torch.log_softmax(logits / temperature, 1)
+            loss = loss + distilled * temperature**2 * (teacher * (teacher.log() - student)).sum(1).mean()
         gaps = (common[m] - prototypes.means[labels]).square().sum(1)
         loss = loss + pulled * (gaps * prototypes.known[labels]).mean()
     return loss
 
 
 @pytest.mark.parametrize(
-    ("options", "is_right"), [({}, True), ({"distilled": 0.0}, False), ({"pulled": 0.0}, False)], ids=str
+    ("setting", "options", "is_right"),
+    [
+        (2.0, {}, True),
+        (2.0, {"distilled": 0.0}, False),
+        (2.0, {"pulled": 0.0}, False),
+        (2.0, {"temperature": 4.0}, False),
+        (4.0, {"temperature": 4.0}, True),
+    ],
+    ids=str,
 )
-def test_a_step_follows_the_whole_loss(options: dict[str, float], is_right: bool) -> None:
-    walk = scattered(ONE_STEP)
+def test_a_step_follows_the_whole_loss(setting: float, options: dict[str, float], is_right: bool) -> None:
+    walk = scattered({**ONE_STEP, "training.distillation_temperature": setting})
     with_things_to_say(walk)
     client = next(client for client in walk.emulation.clients if len(client.modalities) == 2)
     learner, model = walk.emulation.learners[client.client_id], client.models["fused"]

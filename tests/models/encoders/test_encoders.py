@@ -22,11 +22,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.emulator.contracts import ConfigError, Message, MessageKind, Modality
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.client_model import ClientModel, forward_flops
-from sheafedge.models.encoders import beam_map, drone_camera
-from sheafedge.models.encoders import camera_encoder as camera
-from sheafedge.models.encoders import lidar_encoder as lidar
-from sheafedge.models.encoders import radar_encoder as radar
 from sheafedge.models.encoders.dropout import SeededDropout
+from sheafedge.models.encoders.map_encoder import (
+    beam_map_encoder,
+    camera_encoder,
+    drone_camera_encoder,
+    lidar_encoder,
+    radar_encoder,
+)
 from sheafedge.models.encoders.mlp import position_mlp
 from sheafedge.models.encoders.normalize import CameraScale, LidarScale, StandardizeColumns, StandardizePower
 from sheafedge.models.encoders.resnet import FEATURE_DIM, resnet50_encoder
@@ -77,17 +80,17 @@ def conv_parameters(*channels: int) -> int:
 
 
 KINDS = {
-    "lidar": Kind(lidar.lidar_encoder, lidar.SHAPE, conv_parameters(2, 16, 32, 64) + 512 * 64 + 64),
+    "lidar": Kind(lidar_encoder, lidar_encoder.shape, conv_parameters(2, 16, 32, 64) + 512 * 64 + 64),
     "camera": Kind(
-        camera.camera_encoder,
-        camera.SHAPE,
+        camera_encoder,
+        camera_encoder.shape,
         conv_parameters(16, 32, 64, 128) + 8192 * 256 + 256 + 256 * 64 + 64,
     ),
-    "rf": Kind(beam_map.beam_map_encoder, beam_map.SHAPE, conv_parameters(1, 16, 32, 64, 128) + 2048 * 64 + 64),
+    "rf": Kind(beam_map_encoder, beam_map_encoder.shape, conv_parameters(1, 16, 32, 64, 128) + 2048 * 64 + 64),
     "drone": Kind(
-        drone_camera.drone_camera_encoder, drone_camera.SHAPE, conv_parameters(3, 16, 32, 64, 128) + 2048 * 64 + 64
+        drone_camera_encoder, drone_camera_encoder.shape, conv_parameters(3, 16, 32, 64, 128) + 2048 * 64 + 64
     ),
-    "radar": Kind(radar.radar_encoder, radar.SHAPE, conv_parameters(16, 16, 32, 64) + 64 * 8 * 8 * 64 + 64),
+    "radar": Kind(radar_encoder, radar_encoder.shape, conv_parameters(16, 16, 32, 64) + 64 * 8 * 8 * 64 + 64),
 }
 every_kind = pytest.mark.parametrize("name", KINDS)
 

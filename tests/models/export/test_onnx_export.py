@@ -160,6 +160,16 @@ def test_the_file_computes_what_the_client_computes_for_any_batch(
         assert_allclose(found, logits_of(model, rows), atol=RUNTIMES, rtol=0.0)
 
 
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_batch_of_no_samples_gets_an_empty_answer(sessions: list[OnnxSession], index: int, rows: int) -> None:
+    """Before 1.32 onnxruntime reduces nothing at axis -1 where there are no samples."""
+    present = np.ones((rows, 2), np.float32)
+    logits, attention = sessions[index].answer({**physical_rows(0), "present": present})
+    assert attention is not None
+    assert (logits.shape, attention.shape) == ((0, N_OUTPUTS), (0, 2))
+
+
 def test_the_file_says_how_much_each_modality_counts_and_does_without_one(
     handout: Handout, sessions: list[OnnxSession]
 ) -> None:
@@ -232,16 +242,6 @@ def test_a_file_of_before_whose_present_has_a_default_answers_alike(handout: Han
     rows = physical_rows(3)
     for given in (rows, {**rows, "present": np.array([[0.0, 1.0]], np.float32)}):
         assert_array_equal(old.run(given), new.run(given))
-
-
-def test_openvino_answers_alike_and_is_told_which_sensors_are_there(handout: Handout) -> None:
-    openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed: pip install openvino")
-    model = openvino.Core().compile_model(str(handout.paths[0]), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    assert [one.any_name for one in model.inputs] == ["rf", "gps", "present"]
-    rows = physical_rows(3)
-    for present in ([[1.0, 1.0]], [[0.0, 1.0]], [[1.0, 0.0]] * 3):
-        given = {**rows, "present": np.array(present, np.float32)}
-        assert_allclose(model(given)["logits"], OnnxSession(handout.paths[0]).run(given), atol=RUNTIMES)
 
 
 def test_inputs_have_names_and_a_free_batch(handout: Handout, sessions: list[OnnxSession]) -> None:

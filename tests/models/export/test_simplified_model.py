@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from sheafedge.emulator.contracts import Modality
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.encoders import beam_map, camera_encoder, drone_camera, lidar_encoder, radar_encoder
+from sheafedge.models.encoders import map_encoder
 from sheafedge.models.encoders.normalize import (
     CameraScale,
     LidarScale,
@@ -34,12 +34,12 @@ RNG = np.random.default_rng(0)
 
 #: Encoder -> its maker, the shape of a sample, a normalizer. Small shapes: the layers are those of the full size.
 MADE: dict[str, tuple[Callable[..., nn.Module], tuple[int, ...], nn.Module]] = {
-    "lidar": (lidar_encoder.lidar_encoder, (2, 16, 216), LidarScale()),
-    "even lidar": (lidar_encoder.lidar_encoder, (2, 8, 64), LidarScale()),
-    "camera": (camera_encoder.camera_encoder, (4, 16, 24), CameraScale(RNG.integers(0, 255, (5, 4, 16, 24)))),
-    "drone": (drone_camera.drone_camera_encoder, (3, 32, 32), CameraScale(RNG.integers(0, 255, (5, 3, 32, 32)))),
-    "sweeps": (beam_map.beam_map_encoder, (8, 32), StandardizePower(RNG.normal(-60.0, 8.0, (20, 8, 32)))),
-    "radar": (radar_encoder.radar_encoder, (4, 32, 16), StandardizePower(RNG.normal(20.0, 9.0, (20, 4, 32, 16)))),
+    "lidar": (map_encoder.lidar_encoder, (2, 16, 216), LidarScale()),
+    "even lidar": (map_encoder.lidar_encoder, (2, 8, 64), LidarScale()),
+    "camera": (map_encoder.camera_encoder, (4, 16, 24), CameraScale(RNG.integers(0, 255, (5, 4, 16, 24)))),
+    "drone": (map_encoder.drone_camera_encoder, (3, 32, 32), CameraScale(RNG.integers(0, 255, (5, 3, 32, 32)))),
+    "sweeps": (map_encoder.beam_map_encoder, (8, 32), StandardizePower(RNG.normal(-60.0, 8.0, (20, 8, 32)))),
+    "radar": (map_encoder.radar_encoder, (4, 32, 16), StandardizePower(RNG.normal(20.0, 9.0, (20, 4, 32, 16)))),
 }
 
 

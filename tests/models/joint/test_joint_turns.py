@@ -16,7 +16,7 @@ from sheafedge.emulator.contracts import DivergedError, Modality
 from sheafedge.emulator.nodes.compute_pool import BatchedPool, SerialPool, ThreadPool
 from sheafedge.emulator.turns import Turn
 from sheafedge.models.client_model import ClientModel
-from sheafedge.models.encoders import beam_map, camera_encoder, drone_camera, lidar_encoder, radar_encoder
+from sheafedge.models.encoders import map_encoder
 from sheafedge.models.encoders.mlp import position_mlp, window_mlp
 from sheafedge.models.encoders.row_scale import AsColumns
 from sheafedge.models.encoders.small_cnn import CNN_SIZES, SmallCnn
@@ -24,7 +24,14 @@ from sheafedge.models.fusion import FUSIONS
 from sheafedge.models.joint import fed_rows
 from sheafedge.models.joint.joint_turns import StepsTurn
 from sheafedge.models.joint.prediction_turn import PredictionTurn
-from sheafedge.models.objectives import OBJECTIVES, Objective, binary_cross_entropy, cross_entropy, squared_error
+from sheafedge.models.objectives import (
+    OBJECTIVES,
+    Objective,
+    binary_cross_entropy,
+    cross_entropy,
+    several_binary_cross_entropy,
+    squared_error,
+)
 from sheafedge.models.settings import TrainingSettings
 from sheafedge.models.training.local_training import LocalTraining
 from sheafedge.models.training.minibatches import PassedBatch
@@ -43,11 +50,11 @@ ENCODERS: dict[str, tuple[tuple[int, ...], Callable[[torch.Generator], nn.Module
     "perceptron": ((2, 3), lambda _: window_mlp((2, 3), 7, DIM)),
     "position": ((4,), lambda _: position_mlp(DIM, hidden_dim=5)),
     "columns": ((DIM,), lambda _: AsColumns((DIM,))),
-    "lidar": ((2, 8, 16), lambda g: lidar_encoder.lidar_encoder((2, 8, 16), DIM, g, width=SMALL)),
-    "camera": ((2, 16, 16), lambda g: camera_encoder.camera_encoder((2, 16, 16), DIM, g, width=SMALL)),
-    "beam map": ((32, 32), lambda g: beam_map.beam_map_encoder((32, 32), DIM, g, width=SMALL, dropout=0.4)),
-    "drone": ((3, 48, 64), lambda g: drone_camera.drone_camera_encoder((3, 48, 64), DIM, g, width=SMALL)),
-    "radar": ((2, 16, 16), lambda g: radar_encoder.radar_encoder((2, 16, 16), DIM, g, width=SMALL)),
+    "lidar": ((2, 8, 16), lambda g: map_encoder.lidar_encoder((2, 8, 16), DIM, g, width=SMALL)),
+    "camera": ((2, 16, 16), lambda g: map_encoder.camera_encoder((2, 16, 16), DIM, g, width=SMALL)),
+    "beam map": ((32, 32), lambda g: map_encoder.beam_map_encoder((32, 32), DIM, g, width=SMALL, dropout=0.4)),
+    "drone": ((3, 48, 64), lambda g: map_encoder.drone_camera_encoder((3, 48, 64), DIM, g, width=SMALL)),
+    "radar": ((2, 16, 16), lambda g: map_encoder.radar_encoder((2, 16, 16), DIM, g, width=SMALL)),
     "small cnn": ((28, 28), lambda _: SmallCnn((28, 28), CNN_SIZES["cnn_fmtl_large"])),
 }
 
@@ -70,7 +77,7 @@ class Case:
             encoders = {
                 m: ENCODERS[name][1](torch.Generator().manual_seed(100 + seed)) for m, name in self.encoders.items()
             }
-        n_outputs = N_CLASSES if self.objective is cross_entropy else 1
+        n_outputs = N_CLASSES if self.objective in (cross_entropy, several_binary_cross_entropy) else 1
         dim = next((e.embedding_dim for e in encoders.values() if isinstance(e, SmallCnn | AsColumns)), DIM)
         model = ClientModel(
             {m: nn.Identity() for m in encoders}, encoders, fusion=self.fusion, embedding_dim=dim, n_outputs=n_outputs
@@ -83,6 +90,8 @@ class Case:
         label = (
             draws.normal(size=self.n_rows).astype(np.float32)
             if self.objective is squared_error
+            else draws.integers(2, size=(self.n_rows, n_outputs))
+            if self.objective is several_binary_cross_entropy
             else draws.integers(2 if n_outputs == 1 else N_CLASSES, size=self.n_rows)
         )
         stream = np.random.default_rng(200 + seed)
@@ -176,12 +185,27 @@ def test_every_fusion(fusion: str, encoders: tuple[str, str], computed: dict[str
     assert computed["together"] == 9
 
 
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("encoders", [("perceptron", "position"), ("perceptron", "radar")])
+def test_hidden_sensors_are_those_of_a_client_alone(
+    fusion: str, encoders: tuple[str, str], computed: dict[str, int]
+) -> None:
+    """By written-out products and by vmap; and hiding changes what is learned."""
+    case = Case({"gps": encoders[1], "rf": encoders[0]}, fusion=fusion, settings=replace(PLAIN, hide_sensors=0.4))
+    train_both_ways(case)
+    assert computed["together"] == 9
+    hidden, plain = case.training(0), replace(case, settings=PLAIN).training(0)
+    for training in (hidden, plain):
+        training.train(0)
+    assert not np.allclose(hidden.head.numpy(), plain.head.numpy())
+
+
 @pytest.mark.parametrize("objective", OBJECTIVES.values())
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("class_weights", ["none", "balanced"])
 def test_every_objective_optimizer_and_class_weight(objective: Objective, optimizer: Any, class_weights: Any) -> None:
-    if objective is squared_error and class_weights == "balanced":
-        pytest.skip("values have no classes")
+    if objective in (squared_error, several_binary_cross_entropy) and class_weights == "balanced":
+        pytest.skip("values, and several questions at once, have no classes")
     settings = TrainingSettings(
         local_steps=4, batch_size=8, encoder_optimizer=optimizer, class_weights=class_weights, encoder_step_size=0.01
     )

@@ -29,7 +29,8 @@ from sheafedge.scenarios.calibration.street_trees import TreeSettings, tree_pred
 from sheafedge.scenarios.calibration.warning_samples import PooledSamples, SiteSamples, frames_ahead, site_samples
 from sheafedge.scenarios.recording.pictures import save_picture
 from sheafedge.scenarios.recording.recording_cache import cached_recording
-from sheafedge.scenarios.schema.world_section import SweepSection, WorldFile, WorldSection, parse_world
+from sheafedge.scenarios.recording.world_file import WorldFile, parse_world
+from sheafedge.scenarios.schema.world_section import SweepSection, WorldSection
 from sheafedge.scenarios.terminal import cli
 from sheafedge.scenarios.terminal.calibration_console import print_street_calibration
 

@@ -16,7 +16,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sheafedge.scenarios.recording.own_paths import write_paths
 from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection
+from sheafedge.scenarios.recording.world_file import WorldFile
+from sheafedge.scenarios.schema.world_section import WorldSection
 
 pytestmark = pytest.mark.checkout
 

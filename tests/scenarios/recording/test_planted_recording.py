@@ -11,7 +11,7 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.recording.inspection import plot_recording
 from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.schema.world_section import load_world, parse_world
+from sheafedge.scenarios.recording.world_file import load_world, parse_world
 
 SMALL = {"world.n_sites": 1, "world.duration_s": 20.0, "world.camera.n_pixels": 16}
 HEDGE = {

@@ -15,8 +15,9 @@ from sheafedge.datasets.windows.sensor_windows import blockage_windows
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.recording.inspection import plot_recording
 from sheafedge.scenarios.recording.record import record_world
+from sheafedge.scenarios.recording.world_file import WorldFile, parse_world
 from sheafedge.scenarios.schema.scenario import load_scenario
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection, parse_world
+from sheafedge.scenarios.schema.world_section import WorldSection
 
 USUAL = {"street": ["lidar", "camera", "rf"], "sky": ["camera", "rf", "gps"]}
 #: What says which sensors there are; all other attributes and numbers stay.

@@ -33,8 +33,9 @@ from sheafedge.scenarios.recording.recording_cache import (
     recording_key,
 )
 from sheafedge.scenarios.recording.site_sensors import SiteSensors
+from sheafedge.scenarios.recording.world_file import WorldFile, load_world, parse_world
 from sheafedge.scenarios.schema.scenario import load_scenario
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection, load_world, parse_world
+from sheafedge.scenarios.schema.world_section import WorldSection
 from sheafedge.scenarios.terminal.cli import main
 
 #: An instant as a sum of a frame and a step, and as a multiple of the step, differ by rounding; cars pass at 15 m/s.
@@ -281,6 +282,36 @@ def test_options_of_the_radio_change_the_radio_only() -> None:
         assert_array_equal(plain["lidar"], other["lidar"])
 
 
+def test_doppler_shifts_are_two_more_fields_and_move_nothing_else() -> None:
+    without, with_shifts = (sensed(world(user="car", doppler=asked), 0, (300,)) for asked in (False, True))
+    shift_hz, spread_hz = with_shifts.pop("doppler_shift_hz"), with_shifts.pop("doppler_spread_hz")
+    assert np.abs(shift_hz).max() > 500.0  # a car in the middle of the street at 10 m/s and more
+    assert 0.0 < np.median(spread_hz) < np.abs(shift_hz).max()
+    assert without.keys() == with_shifts.keys()
+    for name, values in without.items():
+        assert_array_equal(values, with_shifts[name])
+
+
+def test_a_sweep_that_takes_time_changes_powers_alone() -> None:
+    at_once, in_turn = (
+        sensed(world(user="car", sweep={"duration_s": duration_s}), 0, (300,)) for duration_s in (0.0, 0.005)
+    )
+    assert at_once.keys() == in_turn.keys()
+    for name in at_once.keys() - {"rf", "best_beam"}:
+        assert_array_equal(at_once[name], in_turn[name], err_msg=name)
+    assert not np.array_equal(at_once["rf"], in_turn["rf"])
+    # links are no sweeps: what is known of them between the frames stays
+    slow, fast = (sensed(world(link_rate_hz=20.0, sweep={"duration_s": one}), 0, (100,)) for one in (0.0, 0.02))
+    assert_array_equal(slow["link_power_dbw"], fast["link_power_dbw"])
+
+
+def test_a_world_without_doppler_has_the_text_that_it_always_had() -> None:
+    assert "doppler" not in WorldFile(world(), 0).text()
+    assert WorldFile(world(), 0).text().count("duration_s") == 1
+    file = WorldFile(world(doppler=True, sweep={"duration_s": 0.005}), 0)
+    assert parse_world(file.text(), "text") == file
+
+
 def test_beams_that_were_not_measured_are_nan_and_never_best() -> None:
     frames = sensed(world(sweep={"nan_row_share": 0.3}), 0, (300,))
     has_gap = np.isnan(frames["rf"]).any(axis=1)
@@ -446,6 +477,7 @@ def test_a_camera_in_the_sky_sees_the_whole_sector() -> None:
         ({"world.sensors": ["rf", "rf"]}, "twice"),
         ({"world.duration_s": 1.0, "world.rate_hz": 0.1}, "holds no frame"),
         ({"world.kind.x": 1}, "holds no fields"),
+        ({"world.sweep.duration_s": 0.09, "world.rate_hz": 20.0}, "world.sweep.duration_s must be at most 0.05"),
         ({"world.codebook": {"kind": "eigen"}}, "world.codebook.kind"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"seed": 1.5}, "seed must be a valid integer, got 1.5"),
@@ -478,10 +510,23 @@ def test_record_and_inspect_from_the_command_line(
     assert "600 frames" in capsys.readouterr().out
     assert run(monkeypatch, "inspect", out) == 0
     said = capsys.readouterr().out
+    assert "Doppler" not in said
     for word in ("seed 5", "216 x 2", "64 x 64 x 3", "10.00 frames per second", "blocked", "differ"):
         assert word in said
     with RecordingReader(out) as reader:
         assert parse_world(reader.description.scenario, "file").section.street.van_share == 0.5
+
+
+def test_inspect_says_how_doppler_shifts_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(world(user="car", n_sites=1, doppler=True, sensors=("rf",)), tmp_path / "cars.h5")
+    assert run(monkeypatch, "inspect", tmp_path / "cars.h5") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    (facts,) = inspect_recording(tmp_path / "cars.h5").stations
+    assert facts.doppler_spread_hz is not None
+    assert f"Doppler spread in the strongest beam: median {facts.doppler_spread_hz[0]:,.1f} Hz" in said
+    assert "ms" in said
 
 
 def test_import_and_check_from_the_command_line(

@@ -26,7 +26,8 @@ from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
 from sheafedge.scenarios.recording.recording_cache import cached_recording, recording_key
 from sheafedge.scenarios.recording.sionna_scene import checked_sionna, neutral_series
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection, parse_world
+from sheafedge.scenarios.recording.world_file import WorldFile, parse_world
+from sheafedge.scenarios.schema.world_section import WorldSection
 from sheafedge.scenarios.terminal.cli import main
 
 CARRIER_HZ, SEED = 60e9, 0

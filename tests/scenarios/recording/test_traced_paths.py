@@ -19,7 +19,8 @@ from sheafedge.emulator.radio.sweep import beam_powers
 from sheafedge.scenarios.recording.own_paths import write_paths
 from sheafedge.scenarios.recording.record import CHUNK_FRAMES, RecordReport, record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.schema.world_section import WorldFile, WorldSection, load_world
+from sheafedge.scenarios.recording.world_file import WorldFile, load_world
+from sheafedge.scenarios.schema.world_section import WorldSection
 from sheafedge.scenarios.terminal.cli import main
 
 Series = dict[str, Any]
@@ -55,6 +56,7 @@ def own_paths(section: WorldSection, index: int, keep: Any = slice(None)) -> Ser
         "arrival_zenith_rad": np.arcsin(np.clip(level, -1.0, 1.0)),
         "arrival_azimuth_rad": np.pi / 2.0 - from_broadside,
         "interactions": paths.kind[column],
+        "doppler_hz": paths.doppler_hz[frame, column],
     }
 
 
@@ -64,7 +66,12 @@ def traced(folder: Path, section: WorldSection, stations: list[Series], name: st
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"user": "car", "duration_s": 60.0}, {"kind": "sky", "sensors": ("rf", "gps"), "duration_s": 60.0}]
+    "changes",
+    [
+        {},
+        {"user": "car", "duration_s": 60.0, "doppler": True, "sweep": {"duration_s": 0.005}},
+        {"kind": "sky", "sensors": ("rf", "gps"), "duration_s": 60.0},
+    ],
 )
 def test_own_paths_that_were_written_and_read_give_the_own_recording(tmp_path: Path, changes: dict[str, Any]) -> None:
     section = world(**changes)
@@ -75,9 +82,11 @@ def test_own_paths_that_were_written_and_read_give_the_own_recording(tmp_path: P
         assert max(station.n_frames for station in own.base_stations) > CHUNK_FRAMES
         for mine, theirs in zip(own.base_stations, other.base_stations, strict=True):
             assert mine.field_names == theirs.field_names
-            for name in set(mine.field_names) - {"rf"}:
+            rounded = {"rf", "doppler_shift_hz", "doppler_spread_hz"}
+            for name in set(mine.field_names) - rounded:
                 assert_array_equal(theirs.read(name), mine.read(name), err_msg=name)
-            assert_allclose(theirs.read("rf"), mine.read("rf"), rtol=SINGLE_PRECISION)
+            for name in rounded & set(mine.field_names):
+                assert_allclose(theirs.read(name), mine.read(name), rtol=SINGLE_PRECISION, atol=1e-15, err_msg=name)
 
 
 def test_the_same_paths_give_the_same_bytes_on_any_number_of_threads(tmp_path: Path) -> None:
@@ -150,6 +159,34 @@ def test_a_forgotten_phase_is_noticed(tmp_path: Path, turned: Callable[[Any, Any
     assert all(
         one.wrong_phase_share == pytest.approx(share, abs=0.1) for one in traced(tmp_path, section, stations).paths
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "share"), [(lambda hz: hz, 0.0), (lambda hz: -hz, 1.0), (lambda hz: hz * 0.005, 1.0)]
+)
+def test_shifts_of_another_sign_or_unit_are_noticed(tmp_path: Path, change: Callable[[Any], Any], share: float) -> None:
+    section = world(kind="sky", sensors=("rf",), n_sites=1, sky={"hover_share": 0.0})
+    paths = own_paths(section, 0)
+    report = traced(tmp_path, section, [paths | {"doppler_hz": change(paths["doppler_hz"])}])
+    assert report.paths[0].wrong_doppler_share == pytest.approx(share, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [({"doppler": True}, "world.doppler = true needs"), ({"sweep": {"duration_s": 0.01}}, "duration_s above 0 needs")],
+)
+def test_paths_without_shifts_are_refused_where_these_are_needed(
+    tmp_path: Path, changes: dict[str, Any], what: str
+) -> None:
+    section = world(**changes)
+    stations = [own_paths(section, index) for index in range(2)]
+    for one in stations:
+        del one["doppler_hz"]
+    with pytest.raises(DataError, match="there is no series doppler_hz") as refused:
+        traced(tmp_path, section, stations)
+    assert what in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert traced(tmp_path, world(), stations, "plain").paths[0].wrong_doppler_share is None
 
 
 def _changed(name: str, change: Callable[[Any], Any]) -> Callable[[Series], Series]:
@@ -227,6 +264,11 @@ def test_the_command_records_reports_and_refuses(
     assert "40 frames of the world" in said
     with RecordingReader(out) as reader:
         assert reader.description.scenario.startswith("# paths of 'p.h5', sha256 ")
+    assert "do not attenuate" not in said
+    fog = ("--set", "world.weather.fog_visibility_m=40", "--set", "world.trees.spacing_m=6")
+    same = ("--set", "world.duration_s=10", "--set", f"seed={SEED}")
+    assert command(*words, str(tmp_path / "foggy.h5"), *same, *fog) == 0
+    assert "note: world.weather and world.trees do not attenuate paths of a file" in capsys.readouterr().out
     assert command(*words, str(tmp_path / "other.h5"), "--set", "world.duration_s=10", "--set", "seed=4") == 2
     refused = capsys.readouterr().err
     assert "user_m is" in refused

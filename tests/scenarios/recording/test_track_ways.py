@@ -15,7 +15,8 @@ from sheafedge.scenarios.recording.inspection import plot_recording
 from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
 from sheafedge.scenarios.recording.recording_cache import recording_key
-from sheafedge.scenarios.schema.world_section import SHIPPED_TRACKS, WorldFile, WorldSection, parse_world
+from sheafedge.scenarios.recording.world_file import WorldFile, parse_world
+from sheafedge.scenarios.schema.world_section import SHIPPED_TRACKS, WorldSection
 
 HEADING = "time_s,id,kind,x_m,y_m,heading_deg\n"
 

@@ -12,7 +12,7 @@ from sheafedge.emulator.contracts import ScenarioError
 from sheafedge.emulator.sensors.backdrop import HAZE
 from sheafedge.scenarios.recording.record import record_world
 from sheafedge.scenarios.recording.recorded_site import RecordedSite
-from sheafedge.scenarios.schema.world_section import WorldFile, load_world, parse_world
+from sheafedge.scenarios.recording.world_file import WorldFile, load_world, parse_world
 
 SMALL = {
     "world.n_sites": 1,

@@ -43,7 +43,7 @@ from sheafedge.scenarios.schema.decision_section import DecisionSection
 from sheafedge.scenarios.schema.scenario import load_scenario
 from sheafedge.scenarios.terminal import cli
 from sheafedge.scenarios.terminal.replay_view import ReplayView, strip
-from sheafedge.scenarios.value.played_handovers import events_of_warnings
+from sheafedge.scenarios.value.handed_users import events_of_warnings
 from sheafedge.scenarios.value.served_stations import ServedStation
 from sheafedge.scenarios.value.user_links import ServedLink
 
@@ -285,6 +285,28 @@ def test_what_the_server_drops_or_refuses_is_counted_once(stream: StationStream)
     assert report_lines(found, stream.task)["refused"] == "a frame of rf is not finite"
 
 
+def test_drift_that_the_server_saw_is_reported(stream: StationStream) -> None:
+    def drifting(name: str, index: int, time_s: float) -> list[tuple[float, Reply]]:
+        outside = {"rf": ["mean"]} if index % 3 == 0 else {}
+        return [(0.0, answer(name, index, time_s, outside=outside, drifted={"answers": ["shares"]}))]
+
+    session = session_with(ScriptedServer(drifting), [StreamBook(stream, MANIFEST)])
+    session.play()
+    found, asked = report(session, MANIFEST), stream.index[stream.asks]
+    n_outside = int((asked % 3 == 0).sum())
+    assert found["drift"] == {"known": True, "outside": {"rf": n_outside}, "drifted": {"answers": len(asked)}}
+    said = f"frames outside of training: {n_outside} of rf; drifted: answers for {len(asked)} answers"
+    assert report_lines(found, stream.task)["drift"] == said
+    before = report(session, replace(MANIFEST, drift=None))
+    assert report_lines(before, stream.task)["drift"].startswith("unknown")
+
+
+def test_a_replay_without_drift_says_none(stream: StationStream) -> None:
+    session = session_with(ScriptedServer(at_once), [StreamBook(stream, MANIFEST)])
+    session.play()
+    assert report_lines(report(session, MANIFEST), stream.task)["drift"] == "none"
+
+
 def test_a_server_that_leaves_says_why(stream: StationStream) -> None:
     server = ScriptedServer(at_once)
     server.say(1.0, Bye("it is late"))
@@ -377,7 +399,7 @@ def test_a_run_counts_the_warnings_of_the_same_answers_alike(stream: StationStre
     known = stream.task.known_blockages(samples)
     assert known is not None
     at_once = DecisionSection(warn_above=0.5, handover=HandoverRule(prepare_s=0.0))
-    run = events_of_warnings(at_once, station, known)
+    run = events_of_warnings(stream.task, at_once, station, known)
     assert replayed is not None
     assert [one.outcome for one in run.onsets] == [one.outcome for one in replayed.onsets]
     for mine, theirs in zip(run.onsets, replayed.onsets, strict=True):

@@ -21,6 +21,7 @@ from sheafedge.emulator.network.transport.packets import pack_packet, unpack_pac
 from sheafedge.scenarios.replay.sensor_faults import SensorFaults, parsed_break
 from sheafedge.scenarios.replay.station_stream import StationStream, station_stream
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.tasks.task_spec import ForecastTask
 from sheafedge.scenarios.wiring.data import load_data, recording_paths
 from sheafedge.scenarios.wiring.members import Member, kept_frames, members_of
 
@@ -48,7 +49,17 @@ PREDICTION: dict[str, Any] = {
     "data.stride": 1,
     "clients.groups": [{"name": "both", "modalities": ["camera", "gps"], "share": 1.0}],
 }
-SCENARIOS = {"blockage": BLOCKAGE, "beam_tracking": TRACKING, "drone_beam": PREDICTION}
+OUTAGE: dict[str, Any] = {
+    "world.n_sites": 1,
+    "world.duration_s": 60,
+    "data.window": 4,
+    "data.horizon": 3,
+    "data.stride": 1,
+    "data.fades_db": [12.0, 7.0],
+    "decision.evaluate": False,
+    "clients.groups": [{"name": "all", "modalities": ["rf", "signal"], "share": 1.0}],
+}
+SCENARIOS = {"blockage": BLOCKAGE, "beam_tracking": TRACKING, "drone_beam": PREDICTION, "outage_forecast": OUTAGE}
 ALONE = {"clients.n_clients": 1, "topology.kind": "complete"}
 HOLD = 2
 
@@ -69,6 +80,9 @@ def manifest_of(scenario: Scenario, rate_hz: float) -> Manifest:
     labels = member.task.outputs(member.data, client.test).labels
     if scenario.task == "blockage":
         output = OutputSpec("binary", labels, "soon", horizon_s=member.data.horizon / rate_hz)
+    elif isinstance(member.task, ForecastTask):
+        made = member.task.forecast_output(member.data, rate_hz)
+        output = replace(made, horizon_s=member.data.horizon / rate_hz)
     else:
         output = OutputSpec("classes", labels, "best", codebook=tuple(map(int, member.outputs(client.test))))
     return Manifest(
@@ -155,7 +169,7 @@ def test_labels_and_powers_of_what_is_streamed_are_those_of_training(
     instants = instants_of_training(scenario, member, client.test.end)
     same = stream.samples.take(np.array([at[float(time_s)] for time_s in instants]))
     assert_array_equal(same.label, client.test.label)
-    if scenario.task != "blockage":
+    if member.task.known_beams(client.test) is not None:
         assert_array_equal(same.powers, client.test.powers)  # type: ignore[attr-defined]
 
 
@@ -303,6 +317,20 @@ def test_models_that_nobody_can_score_are_refused(blockage: tuple[RecordingReade
     three = OutputSpec("classes", ("a", "b", "c"), "beams")
     with pytest.raises(ConfigError, match="chooses among 3 beams"):
         station_stream(reader.base_stations[0], replace(manifest, output=three))
+
+
+def test_forecasts_of_other_times_or_receivers_are_refused() -> None:
+    scenario = scenario_of("outage_forecast")
+    (path,) = recording_paths(scenario)
+    with RecordingReader(path) as reader:
+        (station,) = reader.base_stations
+        manifest = manifest_of(scenario, station.rate_hz)
+        forecast = manifest.output.forecast
+        assert forecast is not None
+        for other in (replace(forecast, series=("own", "far")), replace(forecast, ahead_s=(0.1, 0.2), warned=1)):
+            served = replace(manifest, output=replace(manifest.output, forecast=other))
+            with pytest.raises(ConfigError, match=r"replay knows own and neighbor at each of the next 3 frames"):
+                station_stream(station, served)
 
 
 def test_beams_that_are_in_no_codebook_are_refused() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from sheafedge.emulator.contracts import ConfigError
+from sheafedge.emulator.contracts import ConfigError, DataError
+from sheafedge.emulator.decisions.service import Service
 from sheafedge.scenarios.report import run_report
 from sheafedge.scenarios.report.figure_style import COLORS, figure_style
 from sheafedge.scenarios.report.learning_figures import learning_figures
@@ -19,6 +19,8 @@ from sheafedge.scenarios.report.run_page import RunPage
 from sheafedge.scenarios.report.run_records import read_records
 from sheafedge.scenarios.report.run_report import write_run_report
 from sheafedge.scenarios.tasks.task_table import TASKS
+from sheafedge.scenarios.value.beam_ladder import RULES, SETTINGS, at_equal_beams, beam_fronts, beam_ladder
+from sheafedge.scenarios.value.handover_ladder import rule_title
 
 from .conftest import Written, summary
 
@@ -42,19 +44,21 @@ DIAGNOSTICS: dict[str, Any] = {
         },
     },
 }
+SERVICES = {
+    rule: [Service(60.0, interrupted_s=0.1 * place, bits=6e9 - 1e6 * place * station) for station in (1, 2)]
+    for place, rule in enumerate(RULES)
+}
+TRIED = {rule: [[one] * len(found) for one in SERVICES[rule]] for rule, found in SETTINGS.items()}
+OF_BEAMS = {
+    "ladder": beam_ladder(SERVICES, {rule: list(found[:2]) for rule, found in SETTINGS.items()}),
+    "fronts": beam_fronts(TRIED),
+    "equal_beams": at_equal_beams(TRIED),
+}
 VALUE = {
     "decision": "beam",
-    "groups": {
-        group: {
-            "clients": 2,
-            **{
-                policy: {"outage_ms_per_min": 10.0 + place, "rate_bps": 1e8, "lost_db": 1.0 * place}
-                for place, policy in enumerate(("nothing", "reactive", "predictive", "oracle"))
-            },
-            "deadline": {"met_by": 2, "answer_ms": 2.0},
-        }
-        for group in ("gps", "rf")
-    },
+    "groups": {group: {"clients": 2, "deadline": {"met_by": 2, "answer_ms": 2.0}} for group in ("gps", "rf")},
+    **OF_BEAMS,
+    "of_groups": dict.fromkeys(("gps", "rf"), OF_BEAMS),
 }
 
 
@@ -87,7 +91,7 @@ def test_what_a_run_has_is_shown(written: Written) -> None:
     page = RunPage(read_records(folder))
     assert [figure.name for figure in page.figures] == [
         "score", "loss", "step-loss", "clients", "roc", "reliability", "calibration", "confusion-0", "lead-times-0",
-        "residuals-0", "value-outage", "value-rate", "value-lost", "timeline", "round-parts", "energy", "staleness",
+        "residuals-0", "value-beams", "timeline", "round-parts", "energy", "staleness",
         "network", "links", "traffic", "sheaf-energy", "map-norm", "consensus-distance", "edge-residuals",
     ]  # fmt: skip
     with figure_style():
@@ -102,6 +106,35 @@ def test_what_a_run_has_is_shown(written: Written) -> None:
     assert "node off" in text
     assert "node 0: 1, node 1: 1, node 2: 1" in text  # client 3 would have been off in a fourth round
     assert "area 0.850" in text
+    assert all(f">{rule_title(rule)}</td>" in text for rule in RULES)
+    assert "bursts every 5 ms; bursts every 10 ms" in text
+    assert "1 beam every frame, after 1 dB; 1 beam every frame, after 3 dB" in text
+
+
+def test_theory_is_drawn_with_its_bound_and_a_damaged_one_is_refused(written: Written) -> None:
+    rows = [
+        {"round": done, "loss": 9.0 - done, "objective": 9.5 - done, "energy": 2.0 * done, "gradient_vectors": 3.0,
+         "gradient_attention": 0.0, "largest_eigenvalue": 4.0, "smallest_eigenvalue": None, "rayleigh": 0.5 * done,
+         "maps": "own"}
+        for done in (0, 2, 3)
+    ]  # fmt: skip
+    bound = {"mean_square": 9.0, "bound": 12.0, "rho": 0.05, "step_size": 0.1, "smoothness": 7.0}
+    records = read_records(written(changes={"theory": {"rows": rows, "bound": bound}}))
+    figures = {figure.name: figure for figure in RunPage(records).figures if figure.name.startswith("theory")}
+    assert list(figures) == ["theory-objective", "theory-gradients", "theory-spectrum"]
+    assert "ρ = 0.05 from a step size of 0.1" in figures["theory-gradients"].caption
+    with figure_style():
+        (panel,) = figures["theory-gradients"].draw(1).axes
+        (spectrum,) = figures["theory-spectrum"].draw(1).axes
+    lines = {line.get_label(): np.asarray(line.get_ydata()).tolist() for line in panel.lines}
+    assert lines == {
+        "coupled vectors": [9.0, 9.0, 9.0],
+        "vectors, mean": [9.0, 9.0],
+        "bound of that mean": [12.0, 12.0],
+    }
+    assert [line.get_label() for line in spectrum.lines] == ["largest", "energy / |w|²"]
+    with pytest.raises(DataError, match="cannot be read"):
+        read_records(written("damaged", changes={"theory": {"rows": [{"round": "first"}]}}))
 
 
 def test_numbers_of_the_summary_are_those_of_the_page(written: Written) -> None:
@@ -205,15 +238,28 @@ def test_a_class_without_samples_has_no_color_and_beams_are_named_once(written: 
     assert image.norm(0.1) > 0.3  # small shares are seen
 
 
-def test_groups_without_a_curve_and_bars_of_zero_are_said(written: Written) -> None:
-    value = deepcopy(VALUE)
-    value["groups"]["gps"]["oracle"]["lost_db"] = 0.0
-    folder = written(changes={"value": value}, diagnostics=DIAGNOSTICS)
+def test_groups_without_a_curve_are_said(written: Written) -> None:
+    folder = written(diagnostics=DIAGNOSTICS)
     assert caption(folder, "roc").endswith("Only one answer is right in all samples of: gps.")
     assert caption(folder, "network").count("50.0 to 100.0 Mbit/s") == 1
-    (panel,) = drawn(folder, "value-lost").axes
-    # "nothing" loses 0 dB in both groups of the example, the oracle in one
-    assert [text.get_text() for text in panel.texts] == ["0"] * 3
+
+
+def test_lines_of_beams_are_what_is_lost_over_the_time_that_measuring_takes(written: Written) -> None:
+    panels = drawn(written(changes={"value": VALUE}), "value-beams").axes
+    assert [panel.get_title() for panel in panels] == ["gps", "rf"]
+    x, y = panels[0].lines[-2].get_data()
+    model, oracle = RULES.index("model_first_k"), RULES.index("oracle")
+    assert list(x) == pytest.approx([100.0 * 0.1 * model / 60.0] * 5)
+    # throughput falls by 0.025 Mbit/s with every rung of the example, so that the best rule comes last
+    assert list(y) == pytest.approx([0.01] * 5)
+    assert model < oracle
+
+
+def test_a_run_from_before_there_was_a_ladder_still_has_its_deadlines(written: Written) -> None:
+    value = {"decision": "beam", "groups": VALUE["groups"]}
+    page = write_run_report(written(changes={"value": value}), figures=False).read_text(encoding="utf-8")
+    assert "deadline met by" in page
+    assert "sweep tuned" not in page
 
 
 def test_edges_that_are_known_to_the_end_are_named_before_those_that_were_known_once(written: Written) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from doubles.deepsense_layout import official_layout
+from doubles.drone_folder import drone_folder
 from sheafedge.datasets.deepsense.deepsense_folder import import_deepsense
 from sheafedge.emulator.edge.onnx_session import OnnxSession
 from sheafedge.scenarios.running import onnx_files as exports
@@ -173,3 +175,17 @@ def test_an_imported_folder_trains_as_its_gathered_rows_do(deepsense_root: Path,
             np.testing.assert_array_equal(mine.label, theirs.label)
             for modality, values in theirs.inputs().items():
                 np.testing.assert_allclose(mine.inputs()[modality], values, atol=1e-3)
+
+
+@pytest.mark.parametrize("every", [0, 3])
+def test_drones_whose_samples_have_labels_without_powers_are_learned_and_scored(tmp_path: Path, every: int) -> None:
+    """No sample has powers, or one of three."""
+    drone_folder(tmp_path, 120, 6, range(0, 120, every) if every else ())
+    recording = import_deepsense(tmp_path, 23, tmp_path / "drone.h5").path
+    edits = {"data.source": "recording", "data.recordings": [str(recording)], "clients.n_clients": 3}
+    result = run_scenario(small("drone_beam", {**edits, "export.onnx": False}), tmp_path / "run")
+    summary = json.loads((result.folder / "summary.json").read_text())
+    for scores in (*summary["groups"].values(), *summary["baselines"]["gps"].values()):
+        assert {"top1", "top3"} <= set(scores)
+        assert ("power_loss_db" in scores) == bool(every)
+    assert re.fullmatch(r"no powers: \d+ of \d+ held-out frames have a best beam alone", summary["value"]["skipped"])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from sheafedge.emulator.contracts import ConfigError, ScenarioError
+from sheafedge.scenarios.recording.world_file import load_world
 from sheafedge.scenarios.schema.scenario import listed_plugins, load_scenario, scenario_layers
-from sheafedge.scenarios.schema.world_section import load_world
 from sheafedge.scenarios.terminal.cli import main
 from sheafedge.scenarios.terminal.compare_arguments import requested_comparison
 

@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.scenarios.compare import stored_runs
-from sheafedge.scenarios.schema.former_names import FORMER_NAMES, with_former_names, with_present_names
+from sheafedge.scenarios.schema.former_names import FORMER_NAMES, GONE_NAMES, with_former_names, with_present_names
 from sheafedge.scenarios.schema.scenario import load_scenario, stored_scenario
 
 #: Former name -> an edit that uses it, and the sentence that answers it.
@@ -81,6 +81,18 @@ def test_what_a_run_wrote_under_former_names_is_read_on(edits: dict[str, Any]) -
     assert with_present_names(former) == scenario.tables()
 
 
+@pytest.mark.parametrize("name", GONE_NAMES)
+def test_a_field_that_is_gone_is_answered_and_left_out_of_what_a_run_wrote(name: str) -> None:
+    scenario = load_scenario("drone_beam")
+    with pytest.raises(ConfigError, match=rf"^{name} is gone; .*beams") as caught:
+        scenario.edited({name: 1})
+    assert "\n" not in str(caught.value)
+    section, table, field = name.split(".")
+    tables = scenario.tables()
+    written = {**tables, section: {**tables[section], table: {**tables[section][table], field: 1}}}
+    assert stored_scenario(written, "scenario.toml") == scenario
+
+
 def test_a_name_whose_values_changed_is_not_read_on() -> None:
     tables = {**load_scenario("blockage").tables(), "link": {"loss_model": "iid"}}
     with pytest.raises(ConfigError, match=r"scenario\.toml: link\.loss_model is now links\.model"):
@@ -92,5 +104,6 @@ def test_a_compared_run_is_found_under_the_folder_name_that_it_had_before_a_fiel
 ) -> None:
     """The name is one that version 0.1.0 gave when the field was called `link.blockage_loss`."""
     monkeypatch.setattr(stored_runs, "__version__", "0.1.0")
-    scenario = load_scenario("blockage").edited({"link.blocked_loss_probability": 0.5})
+    then = {"decision.warn_above": 0.8}  # as it was shipped
+    scenario = load_scenario("blockage").edited({"link.blocked_loss_probability": 0.5, **then})
     assert stored_runs.run_name(scenario) == "sheaf_dmfl_att-seed0-658d845b325e"

@@ -18,8 +18,8 @@ from sheafedge.scenarios.schema.compatibility import (
     run_complaints,
 )
 from sheafedge.scenarios.schema.neighborhood import neighborhood_of
-from sheafedge.scenarios.schema.place_rules import FILE_RULES, OUTSIDE_RULES, WORKER_RULES, OutsideUse, WorkerUse
-from sheafedge.scenarios.schema.rule import Rule
+from sheafedge.scenarios.schema.rules.place_rules import FILE_RULES, OUTSIDE_RULES, WORKER_RULES, OutsideUse, WorkerUse
+from sheafedge.scenarios.schema.rules.rule import Rule
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
 from sheafedge.scenarios.schema.scenario_fields import ScenarioFields
 
@@ -37,6 +37,7 @@ LIVE: dict[str, Any] = {"data.mode": "live", "data.split": "time", "world.n_site
 ASYNC = {"network.mode": "asynchronous"}
 WAIT = {"network.missing": "wait"}
 SERVED = {"algorithm": "fedavg"}
+LEARNED = {"algorithm": "sheaf_diffusion", "sheaf.map_start": "learned", "data.beam_order": "permuted"}
 #: A scenario must be refused so soon, on a slow machine too.
 SOON_S = 3.0
 
@@ -448,6 +449,55 @@ CASES: dict[str, Case] = {
         {"data.beam_order": "same"},
         ("data.beam_order must be 'same' for task 'blockage', whose labels are not beams, got 'mirrored'"),
     ),
+    "readings that were not recorded": Case(
+        "outage_forecast",
+        {"world.link_rate_hz": 30},
+        {"world.link_rate_hz": 50},
+        'the sensor "signal" reads the recorded power of the user every 20 ms, and world.link_rate_hz = 30 does not'
+        " have it then; set it to 100",
+    ),
+    "outage of a power that is not recorded": Case(
+        "outage_forecast",
+        {"world.link_rate_hz": 0, "clients.groups": [{"name": "all", "modalities": ["lidar"], "share": 1.0}]},
+        {"world.link_rate_hz": 100},
+        "task 'outage_forecast' is about the recorded power of the user, and world.link_rate_hz = 0 records none; set"
+        " it to 100",
+    ),
+    "another outage than that of the user": Case(
+        "outage_forecast",
+        {"decision.neighbor_below_db": 3},
+        {"decision.evaluate": False},
+        "data.fades_db = [14.33, 8.33] is not what decision.clear_snr_db, decision.neighbor_below_db and decision.link"
+        " call outage; set it to [14.33, 11.33], or set decision.evaluate = false",
+    ),
+    "biases of outputs that are no probabilities of their own": Case(
+        "blockage",
+        {"training.fitted_biases": True},
+        {"training.fitted_biases": False},
+        "training.fitted_biases = true fits outputs that are yes or no each, and those of task 'blockage' are not; set"
+        " it to false",
+    ),
+    "biases of a model that others have as well": Case(
+        "outage_forecast",
+        {"training.fitted_biases": True, "algorithm": "centralized"},
+        {"training.fitted_biases": True, "algorithm": "head_averaging"},
+        "training.fitted_biases = true shifts models that a client has for itself, and answers of algorithm"
+        " 'centralized' come from others as well; set it to false, or use an algorithm such as 'head_averaging'",
+    ),
+    "biases of clients that sleep": Case(
+        "outage_forecast",
+        {"training.fitted_biases": True, "clients.sampled": 5, "algorithm": "dpsgd"},
+        {"training.fitted_biases": True, "clients.sampled": 0, "algorithm": "dpsgd"},
+        "training.fitted_biases = true needs all models at the end, and with clients.sampled = 5 most are put away; set"
+        " it to false",
+    ),
+    "a usual power that is not known yet": Case(
+        "outage_forecast",
+        {"data.mode": "live"},
+        {"data.mode": "replay"},
+        "data.mode = 'live' does not know the usual power of the user yet, which labels of task 'outage_forecast'"
+        " compare with; set data.mode = 'replay'",
+    ),
     "a sensor that the task cannot use": Case(
         "beam_tracking",
         {"clients.groups": [{**RF, "modalities": ["rf", "lidar"]}]},
@@ -621,6 +671,21 @@ CASES: dict[str, Case] = {
             " 'stale' cannot fill the gaps of one with another; use 'skip' or 'wait'"
         ),
     ),
+    "an end of averages where there is more than averages": Case(
+        "beam_tracking",
+        {"algorithm": "sheaf_dmfl_att", "sharing.until": 3},
+        {"algorithm": "head_averaging"},
+        (
+            "sharing.until = 3 ends the averaging among neighbors, but algorithm 'sheaf_dmfl_att' exchanges otherwise,"
+            " too; set it to 0, or use an algorithm such as 'head_averaging'"
+        ),
+    ),
+    "no rounds left to train on alone": Case(
+        "beam_tracking",
+        {"algorithm": "head_averaging", "rounds": 5, "sharing.until": 5},
+        {"sharing.until": 4},
+        "sharing.until = 5 leaves none of 5 rounds to train on alone; lower it, or set it to 0",
+    ),
     "a personal encoder that no group has": Case(
         "beam_tracking",
         {"training.personal_encoders": ["gps", "lidar"]},
@@ -640,6 +705,133 @@ CASES: dict[str, Case] = {
         (
             "algorithm 'sheaf_diffusion' averages along its maps, which sheaf.map_start = 'random' makes"
             " longer than 1, so that heads can diverge; use 'structured' or 'aligned'"
+        ),
+    ),
+    # --- orders of beams that nobody tells ---
+    "an order of beams where nobody asks for beams": Case(
+        "blockage",
+        {"algorithm": "sheaf_diffusion", "sheaf.map_start": "learned"},
+        {"sheaf.map_start": "structured"},
+        (
+            "sheaf.map_start = 'learned' orders a codebook's beams, which task 'blockage' does not ask for; use"
+            " 'structured'"
+        ),
+    ),
+    "an order of beams without its messages": Case(
+        "drone_beam",
+        {"sheaf.map_start": "learned", "data.beam_order": "permuted"},
+        {"algorithm": "sheaf_diffusion"},
+        (
+            "sheaf.map_start = 'learned' takes messages that algorithm 'sheaf_dmfl_att' does not send; use 'aligned',"
+            " or algorithm = 'sheaf_diffusion'"
+        ),
+    ),
+    "an order of beams that is told": Case(
+        "drone_beam",
+        {"algorithm": "sheaf_diffusion", "sheaf.map_start": "learned"},
+        {"data.beam_order": "rotated"},
+        (
+            "sheaf.map_start = 'learned' finds out what data.beam_order = 'same' tells, that all number their beams"
+            " alike, and finds it with errors; use 'structured'"
+        ),
+    ),
+    "an order of beams before any sweep": Case(
+        "drone_beam",
+        {**LEARNED, "data.mode": "live", "data.split": "time"},
+        {"data.mode": "replay"},
+        (
+            "sheaf.map_start = 'learned' does not go with data.mode = 'live', which has few sweeps before the first"
+            " round; set it to 'replay'"
+        ),
+    ),
+    "an order of codebooks of two sizes": Case(
+        "beam_tracking",
+        {**LEARNED, "clients.groups": [{**HALF_BOTH}, {**HALF_GPS, "n_beams": 16}]},
+        {"clients.groups": [HALF_BOTH, HALF_GPS]},
+        (
+            "sheaf.map_start = 'learned' compares codebooks of one size, got n_beams = 64 of 'both' and n_beams = 16 of"
+            " 'gps'; make them equal, or use 'aligned'"
+        ),
+    ),
+    "an order of beams from sweeps alone": Case(
+        "beam_tracking",
+        {**LEARNED, "clients.groups": [RF]},
+        {"clients.groups": [HALF_RF, HALF_BOTH]},
+        (
+            "sheaf.map_start = 'learned' needs clients that can tell the ends of a codebook apart, and sweeps alone do"
+            " not; add 'gps' or 'camera' to a group of clients.groups"
+        ),
+    ),
+    "an order of beams and a part of each head": Case(
+        "drone_beam",
+        {**LEARNED, "sheaf.compression": 0.5},
+        {"sheaf.compression": 1.0},
+        (
+            "sheaf.map_start = 'learned' does not go with sheaf.compression = 0.5, which leaves out what is asked of"
+            " neighbors after listening; set it to 1"
+        ),
+    ),
+    "an order of beams and embeddings side by side": Case(
+        "drone_beam",
+        {**LEARNED, "model.fusion": "concat"},
+        {"model.fusion": "mean"},
+        (
+            "sheaf.map_start = 'learned' does not go with model.fusion = 'concat', which gives heads other columns; set"
+            " it to 'attention' or 'mean'"
+        ),
+    ),
+    "an order of beams and the largest changes": Case(
+        "drone_beam",
+        {**LEARNED, "sharing.codec": "top_k"},
+        {"sharing.codec": "int8"},
+        (
+            "sheaf.map_start = 'learned' does not go with sharing.codec = 'top_k', which leaves out what is asked of"
+            " neighbors after listening; set it to another"
+        ),
+    ),
+    "an order of beams and an exchange now and then": Case(
+        "drone_beam",
+        {**LEARNED, "sharing.every": 2},
+        {"sharing.every": 1},
+        (
+            "sheaf.map_start = 'learned' does not go with sharing.every = 2, which leaves out what is asked of"
+            " neighbors after listening; set it to 1"
+        ),
+    ),
+    "an order of beams out of step": Case(
+        "drone_beam",
+        {**LEARNED, **ASYNC},
+        {"network.mode": "synchronous"},
+        (
+            "sheaf.map_start = 'learned' does not go with network.mode = 'asynchronous', where nodes never vote; set it"
+            " to 'synchronous'"
+        ),
+    ),
+    "an order of beams among nodes that move": Case(
+        "drone_beam",
+        {**LEARNED, "topology.kind": "mobile"},
+        {"topology.kind": "complete"},
+        (
+            "sheaf.map_start = 'learned' does not go with topology.kind = 'mobile', where neighbors change after they"
+            " have voted; set it to another"
+        ),
+    ),
+    "an order of beams with absent voters": Case(
+        "drone_beam",
+        {**LEARNED, "clients.sampled": 5},
+        {"clients.sampled": 0},
+        (
+            "sheaf.map_start = 'learned' does not go with clients.sampled = 5, because all vote in the first round; set"
+            " it to 0"
+        ),
+    ),
+    "an order of beams for models that have one": Case(
+        "drone_beam",
+        {**LEARNED, "model.start_from": "a-run"},
+        {"model.start_from": ""},
+        (
+            "sheaf.map_start = 'learned' does not go with model.start_from = 'a-run', a model of another order of"
+            " beams; set it to ''"
         ),
     ),
     "maps that learn and are redrawn": Case(
@@ -861,6 +1053,24 @@ CASES: dict[str, Case] = {
             " has steps of its own; set it to 'parts', or use an algorithm such as 'local', 'dpsgd' or 'fedavg'"
         ),
     ),
+    "sensors hidden from a model of one": Case(
+        "beam_tracking",
+        {"training.hide_sensors": 0.3, "clients.groups": [{"name": "rf", "modalities": ["rf"], "share": 1.0}]},
+        {"training.hide_sensors": 0.0},
+        (
+            "training.hide_sensors hides one of several sensors, but no group in clients.groups has more than one; set"
+            " it to 0"
+        ),
+    ),
+    "sensors hidden where a minibatch is taken several times": Case(
+        "beam_tracking",
+        {"algorithm": "tdpfed", "training.hide_sensors": 0.3},
+        {"training.hide_sensors": 0.0},
+        (
+            "training.hide_sensors does not go with algorithm 'tdpfed', which takes several steps on one minibatch or"
+            " has a model per sensor; set it to 0 or take another algorithm"
+        ),
+    ),
     "one model for all graphs": Case(
         "cora",
         {"algorithm": "centralized", "training.optimizer": "parts", "training.weight_decay": 0.0},
@@ -923,6 +1133,33 @@ CASES: dict[str, Case] = {
         (
             "personalization.attraction 14 * personalization.personal_step_size 0.1 = 1.4, and from 1.36 on a personal"
             " model with Nesterov's momentum diverges; lower one of them"
+        ),
+    ),
+    "theory of clients with two models each": Case(
+        "beam_tracking",
+        {"algorithm": "ditto", "export.theory": True},
+        {"export.theory": False},
+        (
+            "export.theory looks at all clients between two rounds, but algorithm 'ditto' has a server, or not one"
+            " model per client; set it to false"
+        ),
+    ),
+    "theory of clients that are never between two rounds": Case(
+        "beam_tracking",
+        {"network.mode": "asynchronous", "export.theory": True},
+        {"network.mode": "synchronous"},
+        (
+            "export.theory looks at all clients between two rounds, but network.mode = 'asynchronous' has no such"
+            " instant; set it to false"
+        ),
+    ),
+    "theory of clients that change": Case(
+        "beam_tracking",
+        {"algorithm": "head_averaging", "clients.sampled": 3, "export.theory": True},
+        {"clients.sampled": 0},
+        (
+            "export.theory looks at all clients between two rounds, but clients.sampled, topology.kind = 'mobile' or"
+            " data.mode = 'live' change who or what there is; set it to false"
         ),
     ),
     "a model that nobody holds": Case(
@@ -1357,6 +1594,19 @@ RUN_CASES: dict[str, RunCase] = {
         "--outside 4 is no client of this scenario; its 4 clients are 0 to 3",
         outside=(4,),
     ),
+    "workers and theory": RunCase(
+        {"export.theory": True},
+        {"export.theory": False},
+        "export.theory needs the models of all clients in one process, for longer than workers wait for the engine;"
+        " leave --workers out, or set it to false",
+        n_workers=2,
+    ),
+    "an outside client and theory": RunCase(
+        {**OUTSIDE, "algorithm": "head_averaging", "export.theory": True},
+        {"export.theory": False},
+        "export.theory needs the models of all clients, and those of --outside clients are elsewhere; set it to false",
+        outside=(0,),
+    ),
     "an outside client that may not be drawn": RunCase(
         {**OUTSIDE, "clients.sampled": 3},
         {"clients.sampled": 0},
@@ -1379,7 +1629,8 @@ RUN_CASES: dict[str, RunCase] = {
     "an outside client and short vectors": RunCase(
         {**OUTSIDE, "sharing.codec": "int8"},
         {"sharing.codec": "float32"},
-        "--outside clients send vectors whole and in every round; set sharing.codec = 'float32' and sharing.every = 1",
+        "--outside clients send vectors whole and in every round; set sharing.codec = 'float32', sharing.every = 1 and"
+        " sharing.until = 0",
         outside=(1,),
     ),
     "an outside client without rounds": RunCase(
@@ -1509,7 +1760,7 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
 
 def test_all_fields_that_are_wrong_are_said_at_once() -> None:
     found = complaints("blockage", {"rounds": 0, "algorithm": "sheaf_dmlf", "link.loss_probability": 2, "sheaf.zzz": 1})
-    assert found[0].startswith("unknown algorithm 'sheaf_dmlf'; known: apfl, centralized, ")
+    assert found[0].startswith("unknown algorithm 'sheaf_dmlf'; known: apfl, averaged_and_tuned, ")
     assert found[0].endswith("; did you mean sheaf_dmfl?")
     assert found[1] == "rounds must be at least 1, got 0"
     assert found[2].startswith("sheaf.zzz is not a known field; known: coupling, ")

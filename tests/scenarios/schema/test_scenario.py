@@ -64,6 +64,7 @@ def test_every_shipped_scenario_loads_under_its_own_name_and_says_what_it_is(nam
 def test_every_task_has_a_shipped_scenario() -> None:
     assert {load_scenario(name).task for name in shipped_scenarios()} == set(TASKS)
     assert set(shipped_scenarios()) == {"blockage", "beam_tracking", "drone_beam", "digits", "school", "wisdm"} | {
+        "outage_forecast",
         "rotated_mnist",
         "rotated_mnist_sizes",
         "two_digits",
@@ -231,7 +232,8 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"task": "parking"},
         (
             "unknown task 'parking'",
-            "known: blockage, beam_tracking, beam_prediction, classification, node_classification, regression",
+            "known: blockage, outage_forecast, beam_tracking, beam_prediction, classification, node_classification",
+            ", regression",
         ),
     ),
     "nothing of a vector": ({"sharing.fraction": 0}, ("sharing.fraction must lie in (0, 0.5]", "got 0")),
@@ -274,7 +276,7 @@ WRONG_VALUES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "an unknown modality": (
         {"clients.groups": [{**RF, "modalities": ["sonar"]}]},
         (
-            "clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf', 'gps', 'radar', 'table',",
+            "clients.groups.0.modalities.0 must be 'lidar', 'camera', 'rf', 'gps', 'radar', 'signal', 'table',",
             "'image' or 'graph'",
             "'sonar'",
         ),

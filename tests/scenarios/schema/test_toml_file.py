@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.scenarios.recording.world_file import load_world
 from sheafedge.scenarios.schema.scenario import load_scenario, parse_assignment
 from sheafedge.scenarios.schema.toml_file import MAX_BYTES, MAX_DEPTH, parsed_toml, read_toml
 from sheafedge.scenarios.schema.wording import MOST_FIELDS
-from sheafedge.scenarios.schema.world_section import load_world
 from sheafedge.scenarios.terminal.compare_arguments import requested_comparison
 
 LONGEST_SENTENCE = 500

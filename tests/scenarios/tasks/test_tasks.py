@@ -19,6 +19,7 @@ from sheafedge.scenarios.tasks.task_table import SENSOR_TASKS, TASKS
 N_FRAMES = 40
 DATA = {
     "blockage": DataSection(window=4, horizon=2),
+    "outage_forecast": DataSection(window=4, horizon=3, fades_db=(4.0, 2.0)),
     "beam_tracking": DataSection(window=3, n_beams=8),
     "beam_prediction": DataSection(window=1, n_beams=16),
 }
@@ -44,6 +45,9 @@ def sensed_for(name: str, blocked: np.ndarray | None = None) -> SensedFrames:
         "radar": np.arange(N_FRAMES * 12).reshape(N_FRAMES, 4, 3).astype(np.uint8),
         "blocked_geometric": draws.random(N_FRAMES) < 0.3 if blocked is None else blocked,
     }
+    if "signal" in task.modalities:
+        fields["signal"] = draws.normal(size=(N_FRAMES, 5))
+        fields["link_power_dbw"] = draws.normal(scale=5.0, size=(N_FRAMES, 10))
     if columns:
         fields["gps"] = draws.normal(size=(N_FRAMES, len(columns)))
     sensed.append(fields)
@@ -92,9 +96,14 @@ def test_there_is_a_name_for_every_class_and_no_class_without_a_name(name: str) 
     task, data = SENSOR_TASKS[name], DATA[name]
     outputs, label = task.outputs(data, samples_of(name)), samples_of(name).label
     names = outputs.labels
-    assert len(set(names)) == len(names) > label.max()
     assert label.min() >= 0
-    assert outputs.n == (1 if task.objective == "binary_cross_entropy" else len(names))
+    if task.labels == "several":
+        assert names == ()
+        assert label.shape == (len(label), outputs.n)
+        assert set(np.unique(label)) == {0, 1}
+    else:
+        assert len(set(names)) == len(names) > label.max()
+        assert outputs.n == (1 if task.objective == "binary_cross_entropy" else len(names))
     assert task.objective in OBJECTIVES
     assert str(outputs.n) in outputs.meaning
 
@@ -106,7 +115,7 @@ def test_every_column_of_a_table_has_a_score_behind_it(name: str) -> None:
     answers = np.random.default_rng(0).normal(size=(len(samples), task.outputs(DATA[name], samples).n))
     keys = {column.key for column in task.columns}
     baselines = task.baselines(samples, samples)
-    assert list(baselines) == ["persistence", "majority"]
+    assert list(baselines) == ["persistence", "base rate" if task.labels == "several" else "majority"]
     for scores in (task.scores(answers, samples), *baselines.values()):
         assert keys <= set(scores)
         for column in task.columns:

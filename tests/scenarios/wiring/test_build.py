@@ -18,8 +18,8 @@ from sheafedge.emulator.contracts import ConfigError
 from sheafedge.models.head import HeadLayout
 from sheafedge.models.sheaf.drawn_maps import drawn_starts
 from sheafedge.models.sheaf.map_starts import dense_start
-from sheafedge.scenarios.schema.learning_rules import coupling_strength
 from sheafedge.scenarios.schema.neighborhood import assign_groups, with_groups_linked
+from sheafedge.scenarios.schema.rules.coupling_strength import coupling_strength
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario, shipped_scenarios
 from sheafedge.scenarios.wiring.client import Client
 from sheafedge.scenarios.wiring.coupling_watch import coupling_warnings

@@ -156,7 +156,7 @@ UNFIT: dict[str, tuple[dict[str, Any], tuple[int, ...], str]] = {
     "nobody is left": ({}, (0, 1, 2, 3), "one at least must be emulated"),
     "waiting for ever": ({"network.missing": "wait"}, (3,), "'skip' or 'stale'"),
     "fewer bits": ({"sharing.codec": "float16"}, (3,), "sharing.codec = 'float32'"),
-    "not in every round": ({"sharing.every": 2}, (3,), "and sharing.every = 1"),
+    "not in every round": ({"sharing.every": 2}, (3,), "sharing.every = 1"),
     "more than averages": ({"algorithm": "sheaf_dmfl"}, (3,), "needs more than averaging from a client"),
 }
 

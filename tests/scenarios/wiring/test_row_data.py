@@ -212,7 +212,7 @@ def test_bundles_hold_classes_only(own: Own, tmp_path: Path) -> None:
     manifest = load_bundle(made.folder, trial=None).manifest
     assert (manifest.modalities, manifest.output.labels) == (("table",), ("0", "1", "2"))
     assert set(made.evidence.scores) == {"held out"}
-    with pytest.raises(ConfigError, match=r"whose answers are classes, but task 'regression' asks for values"):
+    with pytest.raises(ConfigError, match=r"are classes or forecasts of outage, but task 'regression' asks for values"):
         export_bundles(values, [ExportRequest(clients=(0,))])
     assert not (values.folder / "bundles").is_dir() or not list((values.folder / "bundles").glob("*client*"))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from doubles.bundles import tiny_bundle
+from doubles.inference_port import inference_port
 from doubles.served_model import LIMIT_S, served
 from sheafedge.emulator.edge.commands.device_commands import run_command
 from sheafedge.emulator.edge.frame_packets import DTYPES, REFUSALS, REPLIES, REQUESTS
@@ -59,6 +60,16 @@ def test_options_that_the_page_names_are_there(capsys: pytest.CaptureFixture[str
     told = capsys.readouterr().out
     for option in set(re.findall(r"`(--[a-z-]+)", PAGE)):
         assert option in told, option
+
+
+def test_the_request_over_http_on_the_page_gets_the_promised_logits(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (request,) = [block for block in re.findall(r"```python\n(.+?)```", PAGE, re.S) if "urllib" in block]
+    bundle = tiny_bundle(tmp_path / "b", frames=4)
+    with inference_port(bundle) as port:
+        exec(request, {"bundle": bundle, "address": port.address, "model": "tiny"})  # noqa: S102 - that of the page
+    assert capsys.readouterr().out == "True (3, 2)\n"
 
 
 def test_the_client_on_the_page_gets_its_answers(tmp_path: Path) -> None:

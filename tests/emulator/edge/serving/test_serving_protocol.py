@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import msgpack
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from sheafedge.emulator.contracts import MODALITIES, Modality
 from sheafedge.emulator.edge.frame_packets import (
     DTYPES,
+    LONGEST_BOOT,
+    MOST_INDEX,
+    OPTIONAL,
     REPLIES,
     REQUESTS,
     TO_CLIENT,
@@ -83,6 +87,11 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
     "no name": ({"stream": ""}, "stream must be a name"),
     "an endless name": ({"stream": "x" * 1000}, "stream must be a name"),
     "a name with a line break": ({"stream": "a\nb"}, "stream must be a name"),
+    "a boot of no text": ({"boot": ""}, "boot must be a number"),
+    "an endless boot": ({"boot": "x" * 65}, "boot must be a number"),
+    "a boot with a line break": ({"boot": "a\nb"}, "boot must be a number"),
+    "a negative boot": ({"boot": -1}, "boot must lie"),
+    "a boot beyond all": ({"boot": 2**63}, "boot must lie"),
 }
 
 
@@ -92,6 +101,28 @@ def test_frames_that_are_not_what_they_say_are_refused(changes: dict[str, Any], 
     unpack_frames(crossed(packet))
     with pytest.raises(WireError, match=sentence):
         unpack_frames(crossed(packet._replace(fields={**packet.fields, **changes})))
+
+
+@given(boot=st.one_of(st.integers(0, MOST_INDEX), st.text("ab", min_size=1, max_size=LONGEST_BOOT)))
+def test_a_packet_may_say_which_start_of_its_sensors_it_is_of(boot: str | int) -> None:
+    frames = {"rf": np.zeros(2, np.float32)}
+    packet = crossed(pack_frames("s", 0, 0.0, frames, boot=boot))
+    unpack_frames(packet)
+    assert packet.fields["boot"] == boot
+    assert "boot" not in crossed(pack_frames("s", 0, 0.0, frames)).fields
+
+
+@pytest.mark.parametrize("boot", [True, None, 1.5, b"x", ["x"]])
+def test_a_boot_of_another_type_is_refused(boot: object) -> None:
+    packet = pack_frames("s", 0, 0.0, {"rf": np.zeros(2, np.float32)})
+    header = {"version": 1, "type": "frames", "checksum": zlib.crc32(packet.frames[0]), **packet.fields, "boot": boot}
+    with pytest.raises(WireError, match="boot of 'frames' must be str"):
+        unpack_packet([msgpack.packb(header), bytes(packet.frames[0])], TO_SERVER)
+
+
+def test_only_frames_may_have_a_boot() -> None:
+    with pytest.raises(WireError, match="unknown fields: boot"):
+        pack_packet(Packet("forget", {"stream": "s", "boot": "x"}), TO_SERVER)
 
 
 def test_two_frames_of_one_sensor_in_a_packet_are_refused() -> None:
@@ -133,4 +164,4 @@ def test_an_answer_comes_out_as_it_went_in() -> None:
 def test_every_reply_has_a_type_of_its_own() -> None:
     for name, fields in REPLIES.items():
         made = unpack_reply(Packet(name, {field: types[0]() for field, types in fields.items()}))
-        assert {*made.__dataclass_fields__} == {*fields}
+        assert {*made.__dataclass_fields__} == {*fields, *OPTIONAL.get(name, {})}

@@ -134,6 +134,28 @@ def test_an_answer_says_all_that_it_should(server: Server, client: FrameClient) 
     settled(server)
 
 
+def test_an_answer_of_a_forecast_has_every_time_ahead_by_name(tmp_path: Path, blockage: Path) -> None:
+    bundle = load_bundle(tiny_bundle(tmp_path / "ahead", kind="forecast", frames=FRAMES), trial=None)
+    raw = raw_frames(bundle.manifest, FRAMES)
+    with served(bundle.path) as server, FrameClient(server.address) as client:
+        for index in range(FRAMES):
+            client.send("s", index, 0.1 * index, at(raw, index), ask=index == FRAMES - 1)
+        (answer,) = replies(server, client, 1)
+    assert isinstance(answer, Answer)
+    figure = np.mean([plain_window(spec, raw[spec.modality], FRAMES - 1).mean() for spec in bundle.manifest.inputs])
+    odds = 1 / (1 + np.exp(-figure * np.arange(1, 7) / 2.0))
+    assert answer.ahead_s == [0.1, 0.2, 0.3]
+    assert_allclose([*answer.forecast["own"], *answer.forecast["neighbor"]], odds, atol=ROUNDING)
+    assert answer.label == bundle.manifest.output.labels[int(figure > 0)]
+    assert answer.probabilities == pytest.approx([1 - max(odds[:2]), max(odds[:2])], abs=ROUNDING)
+    with served(blockage) as server, FrameClient(server.address) as client:
+        for index in range(FRAMES):
+            client.send("s", index, 0.1 * index, at(raw, index), ask=index == FRAMES - 1)
+        (answer,) = replies(server, client, 1)
+    assert isinstance(answer, Answer)
+    assert (answer.ahead_s, answer.forecast) == ([], {})
+
+
 def test_a_description_is_the_manifest(server: Server, client: FrameClient, blockage: Path) -> None:
     client.ask_description()
     (description,) = replies(server, client, 1)
@@ -369,7 +391,7 @@ def test_a_frame_that_is_far_too_long_is_not_even_received(server: Server, clien
 
 def test_a_model_of_one_modality_has_nothing_to_mask(tmp_path: Path) -> None:
     spec = MANIFEST.inputs[1]
-    manifest = rebuilt(inputs=(spec,))
+    manifest = rebuilt(inputs=(spec,), drift=None)
     path = plain_bundle(tmp_path / "one", manifest)
     raw = raw_frames(manifest, N)
     with served(path) as server, FrameClient(server.address) as client:

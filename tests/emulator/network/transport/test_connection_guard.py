@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,10 +27,10 @@ SIZES = (0, 1, 221, 222, 223, 254, 255, 256, 257, 5_000)
 
 @contextmanager
 def guarded(
-    keys_folder: Path | None = None, in_all: int = 10 * MOST_BYTES
+    keys_folder: Path | None = None, in_all: int = 10 * MOST_BYTES, socket_class: type[zmq.Socket] = zmq.Socket
 ) -> Iterator[tuple[zmq.Socket, ConnectionGuard]]:
     """A bound ROUTER and its guard."""
-    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+    with zmq.Context() as context, context.socket(zmq.ROUTER, socket_class=socket_class) as router:
         router.setsockopt(zmq.LINGER, 0)
         router.setsockopt(zmq.RCVTIMEO, round(1000 * LIMIT_S))
         if keys_folder is not None:
@@ -172,3 +174,35 @@ def test_a_message_of_an_unknown_connection_is_taken() -> None:
     with guarded() as (_router, guard):
         assert descriptor_of(zmq.Frame(b"x")) is None
         assert guard.took(b"client", zmq.Frame(b"x"), [1])
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+class LateSocket(zmq.Socket):
+    """One whose monitor ends late, so that connections end before."""
+
+    def disable_monitor(self) -> None:
+        time.sleep(0.2)
+        super().disable_monitor()
+
+
+def end_while_peers_leave() -> None:
+    with zmq.Context() as others, guarded(socket_class=LateSocket) as (router, _):
+        peers = [others.socket(zmq.DEALER) for _ in range(5)]
+        for peer in peers:
+            peer.connect(address_of(router))
+            peer.send(b"here")
+        for _ in peers:
+            router.recv_multipart()
+        leaving = threading.Timer(0.1, lambda: [peer.close(linger=0) for peer in peers])
+        leaving.start()
+    leaving.join()
+
+
+def test_it_ends_while_connections_end() -> None:
+    """libzmq tells of them in between; with nobody left to hear of it, it would wait, and the end with it."""
+    ending = threading.Thread(target=end_while_peers_leave, daemon=True)  # what hangs must not hold up the other tests
+    ending.start()
+    ending.join(LIMIT_S)
+    assert not ending.is_alive()

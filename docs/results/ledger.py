@@ -1,0 +1,195 @@
+"""The scores behind `docs/results.md`: a line per regime, arm, seed and group, kept with the page.
+
+Runs are made on whatever machine is at hand, and thrown away; what they scored is kept here. So a call continues where
+any earlier one stopped, and a verdict of the page changes only when this file does.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from sheafedge.emulator.whole_file import write_whole
+
+#: The mean over the clients of all groups.
+ALL = "all clients"
+#: Significant digits that are kept.
+DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one run scored in one group.
+
+    Attributes:
+        regime: name of a comparison file.
+        arm: method of it.
+        varied: value of its varied field; empty: nothing varies.
+        seed: of the run.
+        group: of clients, or `ALL`.
+        clients: number of them.
+        score: first score of the task, mean over them.
+        n_train, n_test: samples of all clients of the run.
+        megabytes: that all nodes sent.
+        virtual_s: simulated time of the run.
+        joules: that computing and radios took.
+        code: of the software that made the run.
+    """
+
+    regime: str
+    arm: str
+    varied: str
+    seed: int
+    group: str
+    clients: int
+    score: float
+    n_train: int
+    n_test: int
+    megabytes: float
+    virtual_s: float
+    joules: float
+    code: str
+
+    @property
+    def key(self) -> tuple[str, str, str, int, str]:
+        """What is there once."""
+        return self.regime, self.arm, self.varied, self.seed, self.group
+
+
+COLUMNS = tuple(field.name for field in fields(Row))
+_PARSED = {"seed": int, "clients": int, "n_train": int, "n_test": int}
+_PARSED |= dict.fromkeys(("score", "megabytes", "virtual_s", "joules"), float)
+
+
+class Ledger:
+    """Rows of a file `scores.csv`.
+
+    Args:
+        path: of the file; it may not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._rows: dict[tuple[str, str, str, int, str], Row] = {}
+        if path.exists():
+            with path.open(encoding="utf-8", newline="") as file:
+                self.put(
+                    Row(**{name: _PARSED.get(name, str)(text) for name, text in row.items()})
+                    for row in csv.DictReader(file)
+                )
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put(self, rows: Iterable[Row]) -> None:
+        """Add rows, in the place of those of the same run and group."""
+        self._rows.update((row.key, row) for row in rows)
+
+    def has(self, regime: str, arm: str, varied: str, seed: int, codes: Sequence[str] | None = None) -> bool:
+        """Whether the scores of a run are there, made by one of these versions of the code; None: by any."""
+        row = self._rows.get((regime, arm, varied, seed, ALL))
+        return row is not None and (codes is None or row.code in codes)
+
+    def of(self, regime: str, varied: str = "") -> RegimeScores:
+        """Scores of a regime."""
+        return RegimeScores(
+            regime, [row for row in self._rows.values() if (row.regime, row.varied) == (regime, varied)]
+        )
+
+    def regimes(self) -> list[str]:
+        """Regimes with scores."""
+        return list(dict.fromkeys(row.regime for row in self._rows.values()))
+
+    def keep_only(self, regime: str, arms: Iterable[str]) -> None:
+        """Forget arms of a regime that its file does not have any more."""
+        known = set(arms)
+        self._rows = {key: row for key, row in self._rows.items() if row.regime != regime or row.arm in known}
+
+    def write(self) -> None:
+        """Write the file as a whole, ordered, so that versions of it can be compared line by line."""
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(COLUMNS)
+        for row in sorted(self._rows.values(), key=lambda one: (one.regime, one.arm, one.varied, one.seed, one.group)):
+            lines.writerow([f"{value:.{DIGITS}g}" if isinstance(value, float) else value for value in astuple(row)])
+        write_whole(self.path, text.getvalue())
+
+
+class RegimeScores:
+    """Scores of one regime.
+
+    Args:
+        name: of the regime.
+        rows: of it.
+    """
+
+    def __init__(self, name: str, rows: Sequence[Row]) -> None:
+        self.name, self._rows = name, rows
+
+    @property
+    def arms(self) -> list[str]:
+        """Arms with scores."""
+        return list(dict.fromkeys(row.arm for row in self._rows))
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups of clients, `ALL` last."""
+        return [*dict.fromkeys(row.group for row in self._rows if row.group != ALL), ALL] if self._rows else []
+
+    @property
+    def test_per_train(self) -> float:
+        """Held-out samples per training sample, over all runs."""
+        whole = [row for row in self._rows if row.group == ALL]
+        return sum(row.n_test for row in whole) / max(1, sum(row.n_train for row in whole))
+
+    @property
+    def codes(self) -> list[str]:
+        """Versions of the code that made the runs."""
+        return sorted({row.code for row in self._rows})
+
+    def values(self, arm: str, group: str) -> dict[int, float]:
+        """Seed -> score."""
+        return {row.seed: row.score for row in self._rows if (row.arm, row.group) == (arm, group)}
+
+    def costs(self, arm: str) -> Mapping[str, float]:
+        """Means over seeds of what a run costs."""
+        whole = [row for row in self._rows if (row.arm, row.group) == (arm, ALL)]
+        names = ("megabytes", "virtual_s", "joules")
+        return {name: sum(getattr(row, name) for row in whole) / len(whole) for name in names}
+
+
+def rows_of_run(
+    regime: str, arm: str, varied: Any, summary: Mapping[str, Any], groups: Mapping[str, Any], score: str
+) -> list[Row]:
+    """Rows of a finished run.
+
+    Args:
+        regime, arm: of the run.
+        varied: value of the varied field; None: nothing varies.
+        summary: content of its `summary.json`.
+        groups: its groups with the mean over all clients, see `groups_with_all`.
+        score: key of the first score.
+    """
+    traffic, environment = summary["traffic"], summary["environment"]
+    return [
+        Row(
+            regime,
+            arm,
+            "" if varied is None else str(varied),
+            summary["seed"],
+            group,
+            figures["clients"],
+            figures[score],
+            summary["train_windows"],
+            summary["test_windows"],
+            traffic["bytes"] / 1e6,
+            summary["virtual_time_s"],
+            summary["energy_j"],
+            environment["code"],
+        )
+        for group, figures in groups.items()
+    ]

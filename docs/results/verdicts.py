@@ -1,0 +1,94 @@
+"""Words for differences: an arm is better or worse than another if an interval that admits it was one of many says so.
+
+A difference is paired, seed by seed. Its interval is Student's t with the correction of Nadeau and Bengio where seeds
+deal the same samples anew; p values of a family of differences are adjusted by Holm's method. "better" and "worse" need
+an adjusted p of at most 1 - `CONFIDENCE`; all else is "not shown", which does not say that arms are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from ledger import RegimeScores  # a script beside its modules
+from sheafedge.scenarios.compare.statistics import CONFIDENCE, holm, paired_estimate
+
+BETTER, WORSE, NOT_SHOWN = "better", "worse", "not shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An arm against another one in a group.
+
+    Attributes:
+        arm, other, group: what is compared, and where.
+        n: number of seeds that both have.
+        mean: of the differences; None: no common seed.
+        interval: of the mean difference; None: fewer than two seeds.
+        p: two-sided; None: unknown.
+        p_holm: adjusted for the family; None: unknown, or not adjusted yet.
+    """
+
+    arm: str
+    other: str
+    group: str
+    n: int
+    mean: float | None
+    interval: tuple[float, float] | None
+    p: float | None
+    p_holm: float | None = None
+
+    @property
+    def word(self) -> str:
+        """`BETTER`, `WORSE` or `NOT_SHOWN`."""
+        if self.mean is None or self.p_holm is None or self.p_holm > 1.0 - CONFIDENCE:
+            return NOT_SHOWN
+        return BETTER if self.mean > 0.0 else WORSE
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return "no common seed"
+        interval = "" if self.interval is None else f" [{signed(self.interval[0])}, {signed(self.interval[1])}]"
+        return f"{signed(self.mean)}{interval}"
+
+
+def difference(scores: RegimeScores, arm: str, other: str, group: str, test_per_train: float) -> Difference:
+    """Paired difference of two arms, not adjusted.
+
+    Args:
+        scores: of the regime; a larger score is better.
+        arm, other, group: what is compared, and where.
+        test_per_train: see `paired_estimate`; 0 where seeds have data of their own.
+    """
+    mine, theirs = scores.values(arm, group), scores.values(other, group)
+    found = [mine[seed] - theirs[seed] for seed in mine if seed in theirs]
+    estimate = paired_estimate(found, test_per_train)
+    return Difference(arm, other, group, len(found), fmean(found) if found else None, estimate.interval, estimate.p)
+
+
+def adjusted(family: Sequence[Difference]) -> list[Difference]:
+    """The same differences with p values adjusted for their number."""
+    p_values = holm([one.p for one in family])
+    return [replace(one, p_holm=p) for one, p in zip(family, p_values, strict=True)]
+
+
+def against(scores: RegimeScores, reference: str, test_per_train: float) -> dict[tuple[str, str], Difference]:
+    """(arm, group) -> difference to a reference; all arms of a group are a family."""
+    found = {}
+    for group in scores.groups:
+        others = [arm for arm in scores.arms if arm != reference]
+        family = adjusted([difference(scores, arm, reference, group, test_per_train) for arm in others])
+        found |= {(one.arm, one.group): one for one in family}
+    return found
+
+
+def all_are(differences: Iterable[Difference], word: str) -> bool:
+    """Whether all of them, one at least, have this word."""
+    words = [one.word for one in differences]
+    return bool(words) and set(words) == {word}
+
+
+def signed(value: float) -> str:
+    """A difference of scores, as -.012."""
+    return f"{value:+.3f}".replace("0.", ".", 1)

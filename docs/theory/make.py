@@ -1,0 +1,80 @@
+"""Makes the tables of `docs/theory.md`: scores of the arms, figures of short pilots, and what the rule says of them.
+
+    SHEAFEDGE_DATA=DIR python docs/theory/make.py run --only tracking phones     # scores of all arms -> scores.csv
+    SHEAFEDGE_DATA=DIR python docs/theory/make.py pilot --only tracking phones   # figures for the rule -> pilots.csv
+    python docs/theory/make.py table                                             # predictions beside winners
+
+What is in a file is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "results")]
+from ledger import Ledger, rows_of_run  # noqa: E402 - a script beside its modules
+from panel import Regime, regimes  # noqa: E402
+from pilot import pilots  # noqa: E402
+from sheafedge.scenarios.compare.execution import execute  # noqa: E402
+from sheafedge.scenarios.compare.plan import planned_runs  # noqa: E402
+from sheafedge.scenarios.compare.results import groups_with_all  # noqa: E402
+from sheafedge.scenarios.compare.stored_runs import stored_summary  # noqa: E402
+from sheafedge.scenarios.tasks.task_table import TASKS  # noqa: E402
+from sheafedge.scenarios.terminal.compare_console import ComparisonLines  # noqa: E402
+from verdict import table  # noqa: E402
+
+SCORES, PILOTS = HERE / "scores.csv", HERE / "pilots.csv"
+CONSOLE = Console(emoji=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Do one of the three."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "pilot", "table"))
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="regimes; all without")
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4], help="of the scores")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("runs/theory"), help="folder of runs")
+    options = parser.parse_args(arguments)
+    chosen = [one for name, one in regimes().items() if options.only is None or name in options.only]
+    if options.what == "run":
+        ledger = Ledger(SCORES)
+        for regime in chosen:
+            CONSOLE.rule(regime.name)
+            _run(regime, ledger, options)
+    elif options.what == "pilot":
+        for one in pilots(chosen, PILOTS):
+            CONSOLE.print(one, markup=False)
+    else:
+        CONSOLE.print(table(chosen, Ledger(SCORES), PILOTS), markup=False, soft_wrap=True)
+
+
+def _run(regime: Regime, ledger: Ledger, options: argparse.Namespace) -> None:
+    """Run what is missing, keeping the scores of each seed before the next."""
+    folder = options.out / "runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in options.seeds:
+        runs = planned_runs(regime.comparison([seed]))
+        missing = [run for run in runs if not ledger.has(regime.name, run.method, "", seed)]
+        if not missing:
+            continue
+        with ComparisonLines(CONSOLE, keep_stale=True) as lines:
+            failed = execute(missing, folder, options.jobs, lines, keep_stale=True)
+        for run in missing:
+            if run.name in failed:
+                CONSOLE.print(f"{run.method}, seed {seed}: {failed[run.name].sentence}", markup=False)
+                continue
+            summary = stored_summary(folder / run.name)
+            key = TASKS[run.scenario.task].columns[0].key
+            ledger.put(rows_of_run(regime.name, run.method, None, summary, groups_with_all(summary), key))
+        ledger.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""The regimes of `regimes.toml`, and the arms that compete in each of them.
+
+An arm belongs to one of three kinds by what its clients exchange. Diffusion of heads along maps that are the identity
+is head averaging, so where all clients number their classes alike it is not run a second time.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sheafedge.scenarios.compare.comparison import Comparison, validated_comparison
+
+HERE = Path(__file__).parent
+ALONE, AVERAGING, SHEAF = "alone", "averaging", "sheaf"
+#: Step sizes: the best of encoders .001, .003, .01 and heads .1, .3 on validation samples of `tracking`, seed 100.
+_SLOW = {"training.encoder_step_size": 0.01, "training.head_step_size": 0.1}
+_FAST = {"training.encoder_step_size": 0.01, "training.head_step_size": 0.3}
+LOCAL, ENCODERS, HEADS = "local", "encoders only", "head averaging"
+TOLD_START, TOLD_PULL, TOLD_DIFFUSION = "encoders only, aligned start", "Sheaf-DMFL-Att, aligned", "diffusion, aligned"
+_ALIGNED = {"sheaf.map_start": "aligned"}
+#: Arm -> its kind and its edits.
+ARMS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    LOCAL: (ALONE, {"algorithm": "local", **_SLOW}),
+    ENCODERS: (AVERAGING, {"algorithm": "sheaf_dmfl_att", "sheaf.coupling": 0.0, **_SLOW}),
+    HEADS: (AVERAGING, {"algorithm": "head_averaging", **_FAST}),
+    "Sheaf-DMFL-Att": (SHEAF, {"algorithm": "sheaf_dmfl_att", **_FAST}),
+    # knows the orders, and couples nothing: what is due to its start is no gain of maps
+    TOLD_START: (AVERAGING, {"algorithm": "sheaf_dmfl_att", "sheaf.coupling": 0.0, **_ALIGNED, **_SLOW}),
+    TOLD_PULL: (SHEAF, {"algorithm": "sheaf_dmfl_att", **_ALIGNED, **_FAST}),
+    TOLD_DIFFUSION: (SHEAF, {"algorithm": "sheaf_diffusion", **_ALIGNED, **_FAST}),
+}
+_TOLD = (TOLD_START, TOLD_PULL, TOLD_DIFFUSION)
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """One of the places where arms compete.
+
+    Attributes:
+        name: of the regime.
+        scenario: that it builds on.
+        edits: of that scenario.
+        design: whether the rule was designed on it.
+        measured: whether seeds split the same samples anew.
+    """
+
+    name: str
+    scenario: str
+    edits: Mapping[str, Any]
+    design: bool
+    measured: bool
+
+    @property
+    def arms(self) -> dict[str, Mapping[str, Any]]:
+        """Arm -> its edits, of those that differ and can run here."""
+        same_order = self.edits.get("data.beam_order", "same") == "same"
+        sizes = any("n_beams" in group for group in self.edits.get("clients.groups", ()))
+        left_out = set(_TOLD) if same_order and not sizes else set()
+        if sizes:  # heads of several sizes cannot be averaged by number, nor compared by it
+            left_out |= {HEADS, "Sheaf-DMFL-Att"}
+        if self.scenario == "wisdm":  # its encoder is the identity, so that nothing is left to average
+            left_out |= {ENCODERS}
+        return {arm: edits for arm, (_, edits) in ARMS.items() if arm not in left_out}
+
+    def comparison(self, seeds: list[int]) -> Comparison:
+        """All arms on these seeds."""
+        tree = {
+            "scenario": self.scenario,
+            "seeds": seeds,
+            "set": dict(self.edits),
+            "methods": {arm: dict(edits) for arm, edits in self.arms.items()},
+        }
+        return validated_comparison({"name": self.name, **tree})
+
+
+def regimes() -> dict[str, Regime]:
+    """Name -> regime, in the order of the file."""
+    tables = tomllib.loads((HERE / "regimes.toml").read_text(encoding="utf-8"))
+    data = Path(os.environ.get("SHEAFEDGE_DATA", "."))
+    roots = {"measured": data / "deepsense", "phones": data / "wisdm"}
+    found = {}
+    for name, table in tables["regimes"].items():
+        edits = dict(tables["data"][table["data"]])
+        scenario = edits.pop("scenario")
+        edits |= {"evaluate_every": edits["rounds"], **table.get("set", {})}
+        if table["data"] in roots:
+            edits["data.root"] = str(roots[table["data"]])
+        shared = table["data"] in ("measured", "phones", "digits")
+        found[name] = Regime(name, scenario, edits, table.get("design", False), shared)
+    return found

@@ -1,0 +1,90 @@
+"""The rule of docs/theory.md, its regimes, and the words by which its predictions are judged."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from sheafedge.scenarios.compare.plan import planned_runs
+
+THEORY = Path(__file__).parents[2] / "docs" / "theory"
+pytestmark = pytest.mark.skipif(not THEORY.is_dir(), reason="the sources are not here: an installed wheel is tested")
+SCRIPTS = ("ledger", "panel", "pilot", "rule", "verdict")
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Iterator[Mapping[str, ModuleType]]:
+    """The scripts of the page, by name; they are no package."""
+    added = [str(THEORY), str(THEORY.parent / "results")]
+    sys.path[:0] = added
+    try:
+        yield {name: importlib.import_module(name) for name in SCRIPTS}
+    finally:
+        for path in added:
+            sys.path.remove(path)
+        for name in SCRIPTS:
+            sys.modules.pop(name, None)
+
+
+def pilot(scripts: Mapping[str, ModuleType], **scores: float) -> Any:
+    told = {f"told_{name}": scores[name] for name in ("own", "mixed") if name in scores}
+    zeros = dict.fromkeys(("samples", "neighbor", "alike", "told_neighbor", "told_alike"), 0.0)
+    return scripts["pilot"].Pilot(regime="tracking", seed=100, **{**zeros, **told, **scores})
+
+
+def test_all_arms_of_all_regimes_can_run(scripts: Mapping[str, ModuleType]) -> None:
+    found = scripts["panel"].regimes()
+    assert sum(regime.design for regime in found.values()) == 5
+    for regime in found.values():
+        runs = planned_runs(regime.comparison([0]))
+        assert [run.refusal for run in runs] == [""] * len(regime.arms)
+
+
+@pytest.mark.parametrize(
+    ("scores", "maps_differ", "kind"),
+    [
+        ({"local": 0.5, "own": 0.505, "mixed": 0.4}, False, "alone"),
+        ({"local": 0.5, "own": 0.52, "mixed": 0.4}, False, "averaging"),
+        ({"local": 0.5, "own": 0.4, "mixed": 0.52}, False, "averaging"),
+        ({"local": 0.5, "own": 0.52, "mixed": 0.4, "told_mixed": 0.53}, True, "sheaf"),
+        ({"local": 0.5, "own": 0.54, "mixed": 0.4, "told_mixed": 0.53}, True, "averaging"),
+        ({"local": 0.5, "own": 0.4, "mixed": 0.4, "told_mixed": 0.505}, True, "alone"),
+    ],
+)
+def test_the_rule_asks_for_a_gain_and_then_for_its_cause(
+    scores: dict[str, float], maps_differ: bool, kind: str, scripts: Mapping[str, ModuleType]
+) -> None:
+    assert scripts["rule"].predicted([pilot(scripts, **scores)], maps_differ=maps_differ) == kind
+
+
+def test_a_kind_is_level_where_the_interval_holds_no_difference(scripts: Mapping[str, ModuleType]) -> None:
+    regime = scripts["panel"].regimes()["drones_views"]  # every seed has data of its own
+    scores = {"local": 0.30, "encoders only": 0.50, "head averaging": 0.52, "Sheaf-DMFL-Att": 0.515}
+    row = scripts["ledger"].Row
+    rows = [
+        # the sheaf is now before and now behind averaging, local is behind everywhere
+        row(regime.name, arm, "", seed, "all clients", 4, score + (0.02 * (-1) ** seed if "Sheaf" in arm else 0.0),
+            100, 50, 1.0, 1.0, 1.0, "c0de")
+        for arm, score in scores.items()
+        for seed in range(4)
+    ]  # fmt: skip
+    found = scripts["verdict"].outcome(scripts["ledger"].RegimeScores(regime.name, rows), regime)
+    assert (found.winner, found.best["averaging"], found.level) == (
+        "averaging",
+        "head averaging",
+        frozenset({"averaging", "sheaf"}),
+    )
+    missing = scripts["ledger"].RegimeScores(regime.name, rows[1:])  # arms of different seeds are not compared
+    assert scripts["verdict"].outcome(missing, regime) is None
+
+
+def test_the_tables_of_the_page_are_those_of_its_files(scripts: Mapping[str, ModuleType]) -> None:
+    page = (THEORY.parent / "theory.md").read_text(encoding="utf-8")
+    ledger = scripts["ledger"].Ledger(THEORY / "scores.csv")
+    made = scripts["verdict"].table(list(scripts["panel"].regimes().values()), ledger, THEORY / "pilots.csv")
+    assert made in page
