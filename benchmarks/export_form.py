@@ -23,6 +23,7 @@ from sheafedge.benchmarks._repeats import spread
 from sheafedge.benchmarks.export import plain_file
 from sheafedge.benchmarks.machine import machine_facts, print_report, say
 from sheafedge.emulator.edge.onnx_session import OnnxSession
+from sheafedge.models.client_model import ClientModel
 from sheafedge.models.export.deployed_model import DeployedModel
 from sheafedge.models.export.onnx_export import InputShapes, OnnxExporter
 from sheafedge.scenarios.schema.scenario import load_scenario
@@ -67,7 +68,7 @@ def _scenario(name: str, options: argparse.Namespace) -> dict[str, Any]:
 def _group(group: str, client: Client, options: argparse.Namespace) -> dict[str, Any]:
     say(f"comparing the forms of {group}")
     model, of = client.answering("fused"), client.data.test.input_shapes
-    assert not hasattr(model, "shared"), "no twins here"
+    assert isinstance(model, ClientModel), "no pairs here"
     shapes: InputShapes = {modality: of[modality] for modality in model.modalities}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "exported.onnx"

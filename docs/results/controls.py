@@ -40,36 +40,14 @@ CONTROLS = tuple(
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
             ("mean of averaged and tuned", "head averaging, then tuned", "the mean of both models"),
-            (
-                "sheaf twin (ours)",
-                "mean of averaged and tuned",
-                "weights chosen on rows kept aside, and a model trained alone",
-            ),
             ("local, twice the steps", "local", "twice the compute"),
         ),
         "tracking_scarce": (
             ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
-            (
-                "sheaf twin (ours)",
-                "mean of averaged and tuned",
-                "weights chosen on rows kept aside, and a model trained alone",
-            ),
         ),
-        "tracking_mirrored": (
-            ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
-            (
-                "sheaf twin (ours)",
-                "mean of averaged and tuned",
-                "weights chosen on rows kept aside, and a model trained alone",
-            ),
-        ),
+        "tracking_mirrored": (("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),),
         "tracking_permuted": (
-            (
-                "sheaf twin, aligned (ours)",
-                "mean of averaged and tuned, told the orders",
-                "weights chosen on rows kept aside, and a model trained alone",
-            ),
             ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
             ("Sheaf-DMFL-Att, aligned", "encoders only, aligned start", "the coupling along aligned maps"),
             ("head averaging, told the orders", "encoders only, aligned start", "averages of relabelled heads"),
@@ -101,11 +79,6 @@ CONTROLS = tuple(
         "blockage": (
             ("Sheaf-DMFL-Att", "encoders only", "the coupling"),
             ("head averaging", "encoders only", "averages of heads"),
-            (
-                "sheaf twin (ours)",
-                "mean of averaged and tuned",
-                "weights chosen on rows kept aside, and a model trained alone",
-            ),
         ),
         "drones_occluded": (
             ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
@@ -129,11 +102,6 @@ CONTROLS = tuple(
                 "mean of diffused and tuned, aligned (ours)",
                 "mean of encoders only and tuned, aligned start",
                 "averages of shared outputs, in personal models",
-            ),
-            (
-                "sheaf twin, aligned (ours)",
-                "mean of diffused and tuned, aligned (ours)",
-                "weights chosen on rows kept aside, and a model trained alone",
             ),
         ),
     }.items()

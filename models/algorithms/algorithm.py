@@ -42,8 +42,7 @@ class Algorithm:
         distills: modalities of a client teach each other, by `training.distillation_temperature`.
         only_averages: a client trains, then averages vectors with its neighbors, so a program outside of this process
             can play it.
-        twin: clients hold two models of one start, and answer with a mixture of their probabilities.
-        private_share: of a client's training rows that it keeps aside to judge what it learned.
+        paired: clients hold two models of one start, and answer with the mean of their probabilities.
         tunes: clients train on alone in the last rounds, by `sharing.until`, whether that is set or not.
         ends_sharing: they do where it is set, as those that only average do.
         pull: field of `[personalization]` by which local steps pull a model to the shared one; empty: they do not.
@@ -81,8 +80,7 @@ class Algorithm:
     embeds: bool = False
     server: bool = False
     server_alone: Callable[[Sequence[ClientSetup], Mapping[str, Sequence[NodeId]]], Learner] | None = None
-    twin: bool = False
-    private_share: float = 0.0
+    paired: bool = False
     tunes: bool = False
     ends_sharing: bool = False
 
@@ -99,7 +97,7 @@ class Algorithm:
     @property
     def answers_alone(self) -> bool:
         """Whether a client answers with whole models that nobody else has, and that it trains itself."""
-        return not (self.server or self.personal or self.twin or self.pooled or self.factored)
+        return not (self.server or self.personal or self.paired or self.pooled or self.factored)
 
     @property
     def couples(self) -> bool:

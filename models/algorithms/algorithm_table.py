@@ -33,12 +33,6 @@ def _sheaf_prototypes(setups: Sequence[ClientSetup]) -> list[Learner]:
     return [sheaf_prototypes(setup) for setup in setups]
 
 
-def _sheaf_twin(setups: Sequence[ClientSetup]) -> list[Learner]:
-    from .sheaf_twin import sheaf_twin
-
-    return [sheaf_twin(setup) for setup in setups]
-
-
 def _sheaf_fmtl(setups: Sequence[ClientSetup]) -> list[Learner]:
     from .sheaf_fmtl import sheaf_fmtl
 
@@ -228,7 +222,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         has_maps=True,
         order_kinds=frozenset({MessageKind.ORIENTATION}),
         needs_classes=True,
-        twin=True,
+        paired=True,
         tunes=True,
     ),
     "sheaf_prototypes": Algorithm(
@@ -239,15 +233,6 @@ ALGORITHMS: dict[str, Algorithm] = {
         has_maps=True,
         equal_heads=True,
         needs_classes=True,
-    ),
-    "sheaf_twin": Algorithm(
-        _sheaf_twin,
-        _ENCODERS | {MessageKind.PROJECTION},
-        "ours: sheaf diffusion beside a model of the client's own, weighed on rows kept aside",
-        has_maps=True,
-        needs_classes=True,
-        twin=True,
-        private_share=0.2,
     ),
     "sheaf_fmtl": Algorithm(
         _sheaf_fmtl,
@@ -275,7 +260,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         "the same, then trained on alone; answers are means of the averaged and the tuned model",
         equal_heads=True,
         needs_classes=True,
-        twin=True,
+        paired=True,
         tunes=True,
     ),
     "group_averaging": Algorithm(

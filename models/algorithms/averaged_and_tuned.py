@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...emulator.saved_state import Parts
-from ..joint.prediction_turn import predict_twins
+from ..joint.prediction_turn import predict_pair
 from ..sharing.chained_learner import ChainedLearner
 from ..training.client_setup import ClientSetup
 from .head_averaging import head_averaging
@@ -30,19 +30,19 @@ def diffused_and_tuned(setup: ClientSetup) -> ChainedLearner:
 
 def _with_copy(setup: ClientSetup, sharing: ChainedLearner) -> ChainedLearner:
     (name,) = setup.models
-    assert setup.twin is not None
-    twin, (*before, mix) = setup.twin, sharing.chain
+    assert setup.pair is not None
+    pair, (*before, mix) = setup.pair, sharing.chain
 
     def finish(round_index: int) -> None:
         mix.finish(round_index)
         if not setup.sharing.is_over(round_index):
-            twin.own.load_state_dict(twin.shared.state_dict())
+            pair.kept.load_state_dict(pair.trained.state_dict())
 
     return ChainedLearner(
         setup.client_id,
         [*before, replace(mix, finish=finish)],
-        parts=Parts(sharing=sharing.parts, kept=twin.own),
-        models=lambda inputs: {name: predict_twins(twin, inputs)},
+        parts=Parts(sharing=sharing.parts, kept=pair.kept),
+        models=lambda inputs: {name: predict_pair(pair, inputs)},
         figures=sharing.health,
         stalk=sharing.stalk,
     )

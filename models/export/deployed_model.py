@@ -17,7 +17,7 @@ from ...emulator.contracts import PRESENT_NAME, Modality
 from ..client_model import ClientModel
 from ..factors.factored_layers import FactoredLinear, put_factored_layers
 from ..fusion import ConcatFusion, Fusion
-from ..twin_model import TwinModel, blended
+from ..model_pair import ModelPair, mean_answer
 from .simplified_model import put_sector_means, simplify_encoder
 
 #: Names of the outputs.
@@ -76,35 +76,33 @@ def _weight_of(layer: str) -> str:
     return layer if layer == "head" else f"{layer}.weight"
 
 
-class DeployedTwins(nn.Module):
-    """Both models of a pair of twins and their mixture, as a device runs them."""
+class DeployedPair(nn.Module):
+    """Both models of a pair and their mean, as a device runs them."""
 
-    def __init__(self, model: TwinModel) -> None:
+    def __init__(self, pair: ModelPair) -> None:
         super().__init__()
-        self.modalities = model.modalities
-        self.shared, self.own = DeployedModel(model.shared), DeployedModel(model.own)
-        self.share = nn.Buffer(model.share.clone())
-        self.temperatures = nn.Buffer(model.temperatures.clone())
+        self.modalities = pair.modalities
+        self.trained, self.kept = DeployedModel(pair.trained), DeployedModel(pair.kept)
 
     def forward(self, *inputs: Tensor) -> Answer:
-        """Logits and shares as of `DeployedModel`; shares of both models are mixed in the proportion of the models."""
-        (shared, shares), (own, own_shares) = self.shared(*inputs), self.own(*inputs)
-        both = () if shares is None else (shares, own_shares)
-        return _blend(self.share, self.temperatures, (shared, own, *both))
+        """Logits of the mean of both models' probabilities, and means of both models' shares."""
+        (first, first_shares), (second, second_shares) = self.trained(*inputs), self.kept(*inputs)
+        shares = () if first_shares is None else (first_shares, second_shares)
+        return _mean((first, second, *shares))
 
 
-Deployed = DeployedModel | DeployedTwins
+Deployed = DeployedModel | DeployedPair
 
 
-def deployed_model(model: ClientModel | TwinModel) -> Deployed:
+def deployed_model(model: ClientModel | ModelPair) -> Deployed:
     """A copy of a trained model as a device runs it: float32, on the CPU, in evaluation mode."""
-    made = DeployedTwins(model) if isinstance(model, TwinModel) else DeployedModel(model)
+    made = DeployedPair(model) if isinstance(model, ModelPair) else DeployedModel(model)
     return simplified(made.cpu().float().eval())
 
 
 def simplified(model: Deployed) -> Deployed:
     """The same model, changed in place, with normalizations and scales merged into the layers beside them."""
-    for one in (model,) if isinstance(model, DeployedModel) else (model.shared, model.own):
+    for one in (model,) if isinstance(model, DeployedModel) else (model.trained, model.kept):
         if len(one.modalities) == 1:  # every fusion of one embedding is that embedding
             one.fusion = ConcatFusion(one.modalities, one.fusion.blocks[0][1])
         for modality in one.modalities:
@@ -117,7 +115,7 @@ def simplified(model: Deployed) -> Deployed:
 class Part:
     """A piece of a deployed model that is traced by itself, and its place in the model.
 
-    Clients of other groups have some parts in common, such as the encoder of a camera; twins have nearly all.
+    Clients of other groups have some parts in common, such as the encoder of a camera; the models of a pair have all.
 
     Attributes:
         module: what it computes; takes and gives tensors [batch, ...], in order. Its layers are those of the model.
@@ -151,15 +149,13 @@ def parts_of(model: Deployed, input_shapes: Mapping[Modality, tuple[int, ...]]) 
     """
     if isinstance(model, DeployedModel):
         return _parts(model, input_shapes, "")
-    shared, own = _parts(model.shared, input_shapes, "shared."), _parts(model.own, input_shapes, "own.")
-    makes = [part[-1].makes for part in (shared, own)]
+    trained, kept = _parts(model.trained, input_shapes, "trained."), _parts(model.kept, input_shapes, "kept.")
+    makes = [part[-1].makes for part in (trained, kept)]
     reads = tuple(name for pair in zip(*makes, strict=True) for name in pair)
     outputs = (OUTPUT_NAME, ATTENTION_NAME)[: len(makes[0])]
-    module = _Blending(model.share, model.temperatures)
-    n_outputs, n = model.shared.head.out_features, len(model.modalities)
+    n_outputs, n = model.trained.head.out_features, len(model.modalities)
     shapes = ((n_outputs,), (n_outputs,), (n,), (n,))[: len(reads)]
-    here = {"share": "share", "temperatures": "temperatures"}
-    return [*shared, *own, Part(module, shapes, reads, outputs, here, "blending")]
+    return [*trained, *kept, Part(_Mean(), shapes, reads, outputs, {}, "mean")]
 
 
 def _parts(model: DeployedModel, input_shapes: Mapping[Modality, tuple[int, ...]], within: str) -> list[Part]:
@@ -213,15 +209,11 @@ class _Reading(nn.Module):
         return _read(self.fusion, self.head, inputs)
 
 
-class _Blending(nn.Module):
-    """Logits and shares of a mixture of two models; see `_blend`."""
-
-    def __init__(self, share: Tensor, temperatures: Tensor) -> None:
-        super().__init__()
-        self.share, self.temperatures = nn.Buffer(share), nn.Buffer(temperatures)
+class _Mean(nn.Module):
+    """Logits and shares of a pair of models; see `_mean`."""
 
     def forward(self, *inputs: Tensor) -> Answer:
-        return _blend(self.share, self.temperatures, inputs)
+        return _mean(inputs)
 
 
 def _read(fusion: Fusion, head: nn.Module, inputs: tuple[Tensor, ...]) -> Answer:
@@ -235,8 +227,7 @@ def _read(fusion: Fusion, head: nn.Module, inputs: tuple[Tensor, ...]) -> Answer
     return head(fused), shares
 
 
-def _blend(share: Tensor, temperatures: Tensor, inputs: tuple[Tensor, ...]) -> Answer:
-    """Logits and shares of a mixture: inputs are logits of the shared and of the own model, then shares of both."""
-    shared, own, *shares = inputs
-    mixed = share * shares[0] + (1.0 - share) * shares[1] if shares else None
-    return blended(shared, own, share, temperatures), mixed
+def _mean(inputs: tuple[Tensor, ...]) -> Answer:
+    """Logits and shares of a pair of models: inputs are the logits of both, then the shares of both, if any."""
+    first, second, *shares = inputs
+    return mean_answer(first, second), (shares[0] + shares[1]) / 2.0 if shares else None

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...emulator.contracts import PRESENT_NAME, Modality
 from ..client_model import ClientModel
-from ..twin_model import TwinModel
+from ..model_pair import ModelPair
 from .deployed_model import ATTENTION_NAME, OUTPUT_NAME, Deployed, DeployedModel, Part, deployed_model, parts_of
 from .graph_export import graph_encoder, graph_model
 from .traced_parts import TracedPart, state_names, traced_parts
@@ -34,13 +34,13 @@ class OnnxExporter:
     def __init__(self) -> None:
         self._traced: dict[str, TracedPart] = {}
 
-    def trace(self, models: Iterable[tuple[ClientModel | TwinModel, InputShapes]]) -> None:
+    def trace(self, models: Iterable[tuple[ClientModel | ModelPair, InputShapes]]) -> None:
         """Trace together what these models need and is new; `export` would do so one model after the other."""
         models = [(model, shapes) for model, shapes in models if graph_encoder(model) is None]  # those are not traced
         self._trace(part for model, shapes in models for part in parts_of(deployed_model(model), shapes))
 
     def export(
-        self, model: ClientModel | TwinModel, input_shapes: InputShapes, path: Path, metadata: Mapping[str, str]
+        self, model: ClientModel | ModelPair, input_shapes: InputShapes, path: Path, metadata: Mapping[str, str]
     ) -> None:
         """Write one model.
 
@@ -136,7 +136,7 @@ def _tensor(name: str, value: Tensor) -> onnx.TensorProto:
 
 def _describe(graph: onnx.GraphProto, model: Deployed, outputs: Sequence[str], input_shapes: InputShapes) -> None:
     """Names and shapes of what goes in and comes out."""
-    head = model.head if isinstance(model, DeployedModel) else model.shared.head
+    head = model.head if isinstance(model, DeployedModel) else model.trained.head
     n = len(model.modalities)
     shapes: dict[str, tuple[int, ...]] = {str(modality): input_shapes[modality] for modality in model.modalities}
     if n > 1:

@@ -13,7 +13,7 @@ from torch.nn import functional
 from ...emulator.contracts import Modality
 from ...emulator.turns import play
 from ..client_model import ClientModel
-from ..twin_model import TwinModel, blended
+from ..model_pair import ModelPair, mean_answer
 from .architecture import Architecture, architecture_of
 from .joint_network import values_in
 from .model_stack import at_once
@@ -82,11 +82,11 @@ def predict(model: ClientModel, inputs: Inputs) -> NDArray[np.float32]:
     return turn.logits
 
 
-def predict_twins(twin: TwinModel, inputs: Inputs) -> NDArray[np.float32]:
-    """Logits [n, n_outputs] of the mixture of two models, arguments as of `predict`."""
-    shared, own = (torch.from_numpy(predict(model, inputs)) for model in (twin.shared, twin.own))
-    mixed: NDArray[np.float32] = blended(shared, own, twin.share.cpu(), twin.temperatures.cpu()).numpy()
-    return mixed
+def predict_pair(pair: ModelPair, inputs: Inputs) -> NDArray[np.float32]:
+    """Logits [n, n_outputs] of the mean of two models, arguments as of `predict`."""
+    each = (torch.from_numpy(predict(model, inputs)) for model in (pair.trained, pair.kept))
+    mean: NDArray[np.float32] = mean_answer(*each).numpy()
+    return mean
 
 
 def predict_at_rest(model: ClientModel, inputs: Inputs) -> NDArray[np.float32]:

@@ -11,12 +11,12 @@ from ...emulator.contracts import Modality, NodeId
 from ..client_model import ClientModel
 from ..factor_settings import FactorSettings
 from ..hyper_settings import HyperSettings
+from ..model_pair import ModelPair
 from ..objectives import Objective
 from ..personalization_settings import PersonalizationSettings
 from ..settings import SharingSettings, SheafSettings, TrainingSettings
 from ..sheaf.beam_frame import BeamFrame
 from ..sheaf.map_starts import MapStart
-from ..twin_model import TwinModel
 from .participation import Participation
 from .training_rows import TrainingRows
 
@@ -32,10 +32,8 @@ class ClientSetup:
         group: name of its group; clients of a group own the same modalities.
         models: the fused model as {"fused": model}, several of them by the names of `local_rule`, or one unimodal model
             per modality, as the algorithm needs.
-        twin: the fused model with a second one of the same start, for algorithms that need it.
+        pair: the fused model with a second one of the same start, for algorithms that need it.
         rows: training rows.
-        private: rows kept aside from them, for algorithms that need it.
-        private_rounds: for so many rounds.
         objective: what local training minimizes.
         batch_draws: model name -> stream that its minibatches come from.
         mixing: modality -> neighbor -> mixing weight of (6), neighbors that own the modality only.
@@ -66,9 +64,7 @@ class ClientSetup:
     mixing: Mapping[Modality, Mapping[NodeId, float]] = field(default_factory=dict)
     head_mixing: Mapping[NodeId, float] = field(default_factory=dict)
     group_mixing: Mapping[NodeId, float] = field(default_factory=dict)
-    twin: TwinModel | None = None
-    private: TrainingRows | None = None
-    private_rounds: int = 0
+    pair: ModelPair | None = None
     map_starts: Mapping[NodeId, MapStart] = field(default_factory=dict)
     sheaf_decay: float = 0.0
     redrawn_maps: Callable[[int], Mapping[NodeId, MapStart]] | None = None

@@ -80,8 +80,7 @@ def _trained(row: Algorithm) -> str:
         "a shared model of factors and a dense personal one; the personal one is reported": row.factored,
         "a shared and a personal model; the personal one is reported": row.personal,
         "one model of all modalities, of which a server generates all but the head": row.generates,
-        f"two models, weighed on {row.private_share:.0%} of the training rows": row.private_share > 0.0,
-        "two models, of which one trains on alone in the last rounds; answers are their mean": row.twin,
+        "two models, of which one trains on alone in the last rounds; answers are their mean": row.paired,
     }
     return next((said for said, holds in found.items() if holds), "one model of all modalities")
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from ...emulator.contracts import Modality
 from ...models.client_model import ClientModel
-from ...models.export.deployed_model import Deployed, DeployedModel, DeployedTwins, simplified
+from ...models.export.deployed_model import Deployed, DeployedModel, DeployedPair, simplified
 from ...models.factors.factored_layers import put_factored_layers
-from ...models.twin_model import TwinModel
+from ...models.model_pair import ModelPair
 from ..schema.scenario import Scenario
 from ..wiring.encoders import embedding_dim, make_encoder
 
@@ -82,8 +82,8 @@ def rebuilt_model(
         n_outputs=model.graph.output[0].type.tensor_type.shape.dim[1].dim_value,
     )
     kept = {tensor.name: tensor for tensor in model.graph.initializer}
-    twins = "share" in kept  # weight of the second model, which only twins have
-    made_up = DeployedTwins(TwinModel(network, copy.deepcopy(network))) if twins else DeployedModel(network)
+    pair = any(name.startswith("kept.") for name in kept)  # the second model's
+    made_up = DeployedPair(ModelPair(network, copy.deepcopy(network))) if pair else DeployedModel(network)
     # a layer that was exported as a chain has another first weight, with a row per rank-one term
     ranks = {name.removesuffix(NARROW): tensor.dims[0] for name, tensor in kept.items() if name.endswith(NARROW)}
     put_factored_layers(made_up, ranks.get)

@@ -22,9 +22,10 @@ def fit_biases(emulation: Emulation, absent: Collection[NodeId] = ()) -> None:
     present = [client for client in emulation.clients if client.client_id not in absent]
     asked = []
     for client in present:
-        assert not isinstance(client.train, LiveRows), "refused with the scenario: no task of such outputs learns live"
+        rows = client.data.train
+        assert not isinstance(rows, LiveRows), "refused with the scenario: no task of such outputs learns live"
         learner = emulation.learners[client.client_id]
-        asked.append((client, client.train, emulation.pool.submit(partial(predicted, learner, client.train))))
+        asked.append((client, rows, emulation.pool.submit(partial(predicted, learner, rows))))
     for client, rows, ticket in asked:
         for name, logits in ticket.result().items():
             shift_biases(client.models[name], bias_shifts(logits, rows.label))

@@ -19,7 +19,7 @@ from ...emulator.nodes.compute_pool import ComputePool
 from ...models.client_model import ClientModel
 from ...models.export.graph_export import EDGES_NAME, FEATURES_NAME
 from ...models.export.onnx_export import OnnxExporter
-from ...models.twin_model import TwinModel
+from ...models.model_pair import ModelPair
 from ..schema.scenario import Scenario
 from ..tasks.task_spec import InputDescription
 from ..wiring.client import Client
@@ -99,7 +99,7 @@ class _ToExport:
     answers: NDArray[np.floating[Any]]
 
     @property
-    def model(self) -> ClientModel | TwinModel:
+    def model(self) -> ClientModel | ModelPair:
         return self.client.answering(self.name)
 
     @property

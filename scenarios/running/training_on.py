@@ -65,11 +65,6 @@ def _check_rounds(scenario: Scenario, rounds: int, done: int) -> None:
     """Refuse a number of rounds with which the rounds until the checkpoint would not have been the same."""
     if rounds <= done:
         raise ConfigError(f"rounds must be above {done}, which are done, got {rounds}")
-    if scenario.algorithm_spec.private_share:
-        raise ConfigError(
-            f"rounds of {scenario.algorithm} cannot change, because it keeps training rows aside for the first half of"
-            " them; start a new run"
-        )
     if scenario.algorithm_spec.tunes and scenario.sharing.until == 0:
         raise ConfigError(
             f"rounds of {scenario.algorithm} cannot change, because the last fifth of them is for training alone; start"

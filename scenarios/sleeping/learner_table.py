@@ -25,7 +25,7 @@ from ..schema.scenario import Scenario
 def clients_sleep(scenario: Scenario) -> bool:
     """Whether clients of a run are put away while they take no part: of many, and where they hold nothing in common.
 
-    Those with maps to neighbors, twins, sensors that go on or links that go by events are kept as they are.
+    Those with maps to neighbors, a second model, sensors that go on or links that go by events are kept as they are.
     """
     spec, section, links, server = scenario.algorithm_spec, scenario.clients, scenario.links, scenario.server_id
     few_take_part = 0 < section.sampled < section.n_clients > scenario.compute.awake_clients

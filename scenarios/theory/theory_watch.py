@@ -40,7 +40,7 @@ class TheoryWatch:
         gradients = {
             client.client_id: client_gradient(
                 client.models["fused"],
-                client.train,
+                client.data.train,
                 scenario.task_spec.objective,
                 balanced=scenario.training.class_weights == "balanced",
             )

@@ -11,20 +11,19 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from ...datasets.splits.client_rows import private_split
 from ...emulator.contracts import Learner, Modality, NodeId
 from ...emulator.edge.device_profiles import DeviceProfile
 from ...emulator.faults.fault_plan import FaultPlan
 from ...emulator.random_streams import named_stream
 from ...models.algorithms.algorithm import COMPRESSED_GLOBAL, COMPRESSED_LOCAL, GLOBAL, PERSONAL, Algorithm
 from ...models.client_model import ClientModel
+from ...models.model_pair import ModelPair
 from ...models.objectives import OBJECTIVES
 from ...models.settings import SharingSettings
 from ...models.sheaf.map_starts import MapStart
 from ...models.training.client_setup import ClientSetup
 from ...models.training.participation import Participation
 from ...models.training.whole_model import trained_part
-from ...models.twin_model import TwinModel
 from ..schema.neighborhood import members_by_group, neighborhood_of
 from ..schema.rules.coupling_strength import coupled_graph, coupling_strength
 from ..schema.scenario import Scenario
@@ -38,7 +37,6 @@ from .edge_maps import EdgeMaps
 from .encoders import torch_seed
 from .faults import fault_plan
 from .initial_models import InitialModels
-from .live import LiveRows
 from .members import Member, members_of, node_devices
 from .mixing import MixingWeights, MovingNeighbors, all_weights, moving_neighbors
 from .started_models import StartedModels
@@ -195,11 +193,9 @@ def make_clients(
             models = fresh(member.client_id)
         else:
             models = ModelsOnDemand(_model_names(algorithm, member), partial(models_of, member.client_id))
-        outputs, train = outputs_of(member, rows, order), rows.train
-        client = Client(
-            member.client_id, member.group, member.modalities, rows, models, outputs, train=train, order=order
-        )
-        clients.append(_with_twin(algorithm, initial, member, client))
+        outputs = outputs_of(member, rows, order)
+        client = Client(member.client_id, member.group, member.modalities, rows, models, outputs, order=order)
+        clients.append(_with_pair(initial, member, client) if algorithm.paired else client)
     return tuple(clients), fresh
 
 
@@ -221,19 +217,11 @@ def _model_names(algorithm: Algorithm, member: Member) -> Mapping[str, tuple[Mod
     return dict.fromkeys(names, member.modalities)
 
 
-def _with_twin(algorithm: Algorithm, initial: InitialModels, member: Member, client: Client) -> Client:
-    """Client with a second model of the same start and with rows kept aside, for algorithms that need them."""
-    if not algorithm.twin:
-        return client
-    shared = client.models["fused"]
-    own = initial.model(member, client.modalities, client.data)
-    client = replace(client, twin=TwinModel(shared, own.to(device=shared.head.device, dtype=shared.head.dtype)))
-    if algorithm.private_share == 0.0:
-        return client
-    train = client.data.train
-    assert not isinstance(train, LiveRows), "refused with the scenario"
-    kept, private = private_split(train, algorithm.private_share)
-    return replace(client, train=train.take(kept), private=train.take(private))
+def _with_pair(initial: InitialModels, member: Member, client: Client) -> Client:
+    """Client with a second model of the same start."""
+    trained = client.models["fused"]
+    kept = initial.model(member, client.modalities, client.data)
+    return replace(client, pair=ModelPair(trained, kept.to(device=trained.head.device, dtype=trained.head.dtype)))
 
 
 def make_learners(
@@ -281,7 +269,7 @@ def _setup(
         client_id=client.client_id,
         group=client.group,
         models=models,
-        rows=client.train,
+        rows=client.data.train,
         objective=OBJECTIVES[scenario.task_spec.objective],
         batch_draws={name: named_stream(scenario.seed, "batches", client.client_id, name) for name in models},
         training=scenario.training,
@@ -292,9 +280,7 @@ def _setup(
         factors=scenario.factors,
         common_draws=partial(named_stream, scenario.seed),
         mixing=weights.encoders,
-        private=client.private,
-        private_rounds=(scenario.rounds + 1) // 2,
-        twin=client.twin,
+        pair=client.pair,
         head_mixing=weights.everything,
         group_mixing=weights.group,
         participation=participation,
@@ -339,6 +325,6 @@ def _participation(scenario: Scenario, clients: tuple[Client, ...]) -> Participa
     """The server of a run and its participants; None where the algorithm has no server."""
     if scenario.server_id is None:
         return None
-    n_rows = {client.client_id: len(client.train) for client in clients}
+    n_rows = {client.client_id: len(client.data.train) for client in clients}
     drawn, late, seed = clients_of_exchange(scenario), late_clients(scenario), torch_seed(scenario.seed, "server")
     return Participation(scenario.server_id, n_rows, drawn, scenario.sharing.every, late, seed)

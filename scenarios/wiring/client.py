@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...datasets.windows.beam_frames import FoundOrder
-from ...datasets.windows.samples import Samples
 from ...emulator.contracts import Modality, NodeId
 from ...models.client_model import ClientModel
-from ...models.twin_model import TwinModel
+from ...models.model_pair import ModelPair
 from .data import ClientData
-from .live import LiveRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +23,7 @@ class Client:
         data: training and held-out rows.
         models: name -> model that it trains.
         outputs: [n_outputs] identity of each logit, see `outputs_of`.
-        train: rows that it trains on; fewer than in `data` if some are kept aside.
-        private: training rows kept aside from these, for algorithms that need them.
-        twin: fused model with a second one, for algorithms that need both.
+        pair: fused model with a second one, for algorithms that need both.
         order: order of its beams that it found in its own sweeps; None: it is told, or needs none.
     """
 
@@ -37,11 +33,9 @@ class Client:
     data: ClientData
     models: Mapping[str, ClientModel]
     outputs: tuple[int, ...]
-    train: Samples | LiveRows
-    private: Samples | None = None
-    twin: TwinModel | None = None
+    pair: ModelPair | None = None
     order: FoundOrder | None = None
 
-    def answering(self, name: str) -> ClientModel | TwinModel:
+    def answering(self, name: str) -> ClientModel | ModelPair:
         """Model that predicts under this name, and is exported."""
-        return self.models[name] if self.twin is None else self.twin
+        return self.models[name] if self.pair is None else self.pair

@@ -67,7 +67,7 @@ SHOWN = {
 HELD = (
     "local",
     "sheaf_dmfl_att",
-    "sheaf_twin",
+    "averaged_and_tuned",
     "dsgd",
     "dmml_kd",
     "fedavg",
@@ -80,7 +80,7 @@ every_way_of_training = pytest.mark.parametrize(
 
 def tiny(algorithm: str, **edits: Any) -> Scenario:
     """With maps that mix all of a head, where the algorithm allows it."""
-    averages = algorithm in ("sheaf_diffusion", "diffused_and_tuned", "sheaf_twin")  # along maps no longer than 1
+    averages = algorithm in ("sheaf_diffusion", "diffused_and_tuned")  # along maps no longer than 1
     mixing_maps = {} if averages else {"sheaf.map_start": "random"}
     if ALGORITHMS[algorithm].couples_models:  # dense maps of a whole model have a thousand times the entries
         mixing_maps = {"sheaf.map_start": "hadamard", "sheaf.compression": 0.001}

@@ -89,7 +89,7 @@ CONVOLUTIONS: dict[str, Any] = {
     "compute.executor": "serial",
 }
 #: One algorithm of every way in which models are held.
-SEEING = ("sheaf_dmfl_att", "sheaf_twin", "dsgd", "centralized")
+SEEING = ("sheaf_dmfl_att", "diffused_and_tuned", "dsgd", "centralized")
 
 
 def seeing(algorithm: str, edits: dict[str, Any] | None = None) -> Callable[[], Scenario]:
@@ -422,7 +422,7 @@ def test_a_state_of_another_size_is_refused(algorithm: str) -> None:
 
 OTHERS = {
     "sheaf_dmfl": ("local", "sheaf_dmfl_att", "sheaf_diffusion", "centralized", "sheaf_dmfl Kronecker maps"),
-    "dpsgd": ("dsgd", "dpsgd_adapt_then_combine", "sheaf_twin"),
+    "dpsgd": ("dsgd", "dpsgd_adapt_then_combine", "diffused_and_tuned"),
     "dsgd": ("local", "dmml_kd"),
     "centralized": ("local", "sheaf_prototypes"),
     "sheaf_dmfl Kronecker maps": ("sheaf_dmfl", "sheaf_dmfl dense maps"),
@@ -455,7 +455,7 @@ WRONG: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize(
-    "case", ["sheaf_prototypes", "dpsgd", "sheaf_twin", "dmml_kd", "dsgd with dropout", "centralized"]
+    "case", ["sheaf_prototypes", "dpsgd", "diffused_and_tuned", "dmml_kd", "dsgd with dropout", "centralized"]
 )
 def test_a_state_with_one_wrong_part_is_refused_and_changes_nothing(case: str) -> None:
     """Wherever the wrong part stands, all that is read before it is taken back."""
@@ -513,10 +513,10 @@ def test_a_stream_of_torch_that_stands_nowhere_is_refused() -> None:
 
 
 def test_a_refusal_says_where_and_what() -> None:
-    whole = recorded("sheaf_twin")
-    place = ("shared", "models", "fused", "model", "head")
+    whole = recorded("diffused_and_tuned")
+    place = ("sharing", "models", "fused", "model", "head")
     said = refused(whole.play.learners[0], changed(whole.before[0], place, np.zeros(3, dtype=np.float32)))
     assert said == (
-        "state of a learner: shared.models.fused.model.head must be float32 of shape [40], got float32 of shape [3];"
+        "state of a learner: sharing.models.fused.model.head must be float32 of shape [40], got float32 of shape [3];"
         " restore a state only into the client and scenario that it was taken from"
     )

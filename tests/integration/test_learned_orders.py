@@ -263,10 +263,10 @@ def test_the_copy_of_a_turned_model_reads_the_codebook_from_the_same_end() -> No
     alone, before = walk(tiny({**edits, "sharing.until": 2})), walk(tiny({**edits, "rounds": 2}))
     assert any(turned(alone))
     for client, whole, then in zip(*(walked.emulation.clients for walked in (tuned, alone, before)), strict=True):
-        assert client.twin is not None
+        assert client.pair is not None
         inputs = client.data.test.inputs(np.arange(5))
-        np.testing.assert_array_equal(predict(client.twin.shared, inputs), predict(whole.models["fused"], inputs))
-        np.testing.assert_array_equal(predict(client.twin.own, inputs), predict(then.models["fused"], inputs))
+        np.testing.assert_array_equal(predict(client.pair.trained, inputs), predict(whole.models["fused"], inputs))
+        np.testing.assert_array_equal(predict(client.pair.kept, inputs), predict(then.models["fused"], inputs))
 
 
 @pytest.fixture

@@ -54,7 +54,6 @@ CASES: dict[str, dict[str, Any]] = {
         "compute.executor": "threads",
     },
     "hidden sensors": {"training.hide_sensors": 0.4},
-    "sheaf twin": {"algorithm": "sheaf_twin"},
     "averaged, then tuned": {"algorithm": "averaged_and_tuned"},
     "diffused, then tuned": {"algorithm": "diffused_and_tuned"},
     "rotating index": {

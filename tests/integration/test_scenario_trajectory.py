@@ -96,7 +96,6 @@ ALONE: dict[str, dict[str, Any]] = {
 LIKE_NO_OTHER = {
     "dmml_kd",
     "sheaf_prototypes",
-    "sheaf_twin",
     "averaged_and_tuned",
     "diffused_and_tuned",
     "centralized",

@@ -142,7 +142,7 @@ def test_who_holds_something_in_common_stays_awake() -> None:
     assert clients_sleep(tiny({**base, "algorithm": "fedavg"}))
     stay: list[dict[str, Any]] = [
         {"algorithm": "sheaf_dmfl_att"},
-        {"algorithm": "sheaf_twin"},
+        {"algorithm": "diffused_and_tuned"},
         {"algorithm": "group_averaging"},
         {"algorithm": "fedavg", "links.model": "radio", "network.deadline_s": 1.0},
         {"algorithm": "fedavg", "server.medium": "processor_sharing"},

@@ -108,7 +108,6 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "the seed": ({}, {"seed": 3, "rounds": 6}, "--resume cannot change seed, which decided the rounds that are over"),
     "rounds that are over": ({}, {"rounds": 2}, "rounds must be above 2, which are done, got 2"),
     "no rounds": ({}, {"rounds": 0}, "rounds must be at least 1, got 0"),
-    "rounds that decided": ({"algorithm": "sheaf_twin"}, {"rounds": 6}, "rounds of sheaf_twin cannot change"),
     "a share of the rounds": (
         {"algorithm": "averaged_and_tuned"},
         {"rounds": 6},

@@ -135,10 +135,9 @@ def state_of(emulation: Emulation, learner: Learner) -> State:
     for name, model in emulation.clients[learner.client_id].models.items():
         prefix = "" if name == "fused" else f"{name}: "
         state |= {prefix + part: values for part, values in state_of_model(model).items()}
-    twin = emulation.clients[learner.client_id].twin
-    if twin is not None:
-        state |= {f"own: {part}": values for part, values in state_of_model(twin.own).items()}
-        state |= {"share": twin.share.clone(), "temperatures": twin.temperatures.clone()}
+    pair = emulation.clients[learner.client_id].pair
+    if pair is not None:
+        state |= {f"kept: {part}": values for part, values in state_of_model(pair.kept).items()}
     return state
 
 

@@ -134,12 +134,6 @@ DATA_RULES: tuple[Rule[ScenarioFields], ...] = (
         "data.mode = 'live' has every client sense a base station of its own, but world.n_sites = {s.world.n_sites} for"
         " clients.n_clients = {s.clients.n_clients}; make both equal",
     ),
-    Rule(
-        "algorithm",
-        lambda s: s.data.mode == "live" and s.algorithm_spec.private_share > 0.0,
-        "algorithm {s.algorithm!r} keeps training rows aside, which data.mode = 'live' does not have yet; set data.mode"
-        " = 'replay'",
-    ),
     # --- the task and its sensors ---
     Rule("data", lambda s: _refused_by_the_task(s), "{reason}"),
     Rule(

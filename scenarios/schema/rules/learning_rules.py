@@ -276,7 +276,7 @@ def _decays_by_adam(s: ScenarioFields) -> bool:
 
 def _steps_in_its_own_way(s: ScenarioFields) -> bool:
     spec = s.algorithm_spec
-    return spec.couples or spec.has_maps or spec.pooled or spec.factored or spec.twin
+    return spec.couples or spec.has_maps or spec.pooled or spec.factored or spec.paired
 
 
 def _pull_too_strong(s: ScenarioFields) -> Sequence[Case]:

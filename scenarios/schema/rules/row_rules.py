@@ -108,9 +108,9 @@ ROW_RULES: tuple[Rule[ScenarioFields], ...] = (
     ),
     Rule(
         "export.onnx",
-        lambda s: s.export.onnx and s.algorithm_spec.twin and _have_graphs(s),
-        "export.onnx = true exports one model of a graph per client, but algorithm {s.algorithm!r} has a mixture of"
-        " two; set it to false",
+        lambda s: s.export.onnx and s.algorithm_spec.paired and _have_graphs(s),
+        "export.onnx = true exports one model of a graph per client, but algorithm {s.algorithm!r} answers with"
+        " the mean of two; set it to false",
     ),
     # --- values, or several questions at once, instead of classes ---
     Rule(

@@ -11,16 +11,16 @@ from integration.tiny import Walk, tiny, walk
 from numpy.testing import assert_array_equal
 from sheafedge.models.client_model import ClientModel
 from sheafedge.models.joint.prediction_turn import predict
-from sheafedge.models.twin_model import TwinModel
+from sheafedge.models.model_pair import ModelPair
 
 ROUNDS, UNTIL = 4, 2
 RUN: dict[str, Any] = {"rounds": ROUNDS, "link.loss_probability": 0.2}
 
 
-def twins_of(walked: Walk) -> list[TwinModel]:
-    found = [client.twin for client in walked.emulation.clients]
-    assert all(twin is not None for twin in found)
-    return [twin for twin in found if twin is not None]
+def pairs_of(walked: Walk) -> list[ModelPair]:
+    found = [client.pair for client in walked.emulation.clients]
+    assert all(pair is not None for pair in found)
+    return [pair for pair in found if pair is not None]
 
 
 def values(model: ClientModel) -> np.ndarray:
@@ -56,17 +56,17 @@ def test_after_the_last_exchange_nothing_is_sent_and_training_goes_on(rule: str)
 def test_the_tuned_model_is_that_of_the_rule_and_the_other_is_what_it_started_from(tuned: Walk, algorithm: str) -> None:
     alone = walk(tiny({**RUN, "algorithm": BEGINS[algorithm], "sharing.until": UNTIL}))
     averaged = walk(tiny({**RUN, "algorithm": BEGINS[algorithm], "rounds": UNTIL}))
-    for twin, own, then in zip(twins_of(tuned), alone.emulation.clients, averaged.emulation.clients, strict=True):
-        assert_array_equal(values(twin.shared), values(own.models["fused"]))
-        assert_array_equal(values(twin.own), values(then.models["fused"]))
-        assert (values(twin.own) != values(twin.shared)).any()
+    for pair, own, then in zip(pairs_of(tuned), alone.emulation.clients, averaged.emulation.clients, strict=True):
+        assert_array_equal(values(pair.trained), values(own.models["fused"]))
+        assert_array_equal(values(pair.kept), values(then.models["fused"]))
+        assert (values(pair.kept) != values(pair.trained)).any()
     assert tuned.emulation.recorder.traffic.as_dict() == alone.emulation.recorder.traffic.as_dict()
 
 
 def test_answers_are_means_of_probabilities(tuned: Walk) -> None:
-    client, twin = tuned.emulation.clients[0], twins_of(tuned)[0]
+    client, pair = tuned.emulation.clients[0], pairs_of(tuned)[0]
     inputs = client.data.test.inputs(np.arange(5))
-    each = [torch.from_numpy(predict(model, inputs)).softmax(dim=1) for model in (twin.shared, twin.own)]
+    each = [torch.from_numpy(predict(model, inputs)).softmax(dim=1) for model in (pair.trained, pair.kept)]
     answer = torch.from_numpy(tuned.emulation.learners[0].predict(inputs)["fused"]).softmax(dim=1)
     torch.testing.assert_close(answer, (each[0] + each[1]) / 2)
 

@@ -20,7 +20,7 @@ from sheafedge.models.export import traced_parts as tracing
 from sheafedge.models.export.deployed_model import Part, deployed_model, parts_of
 from sheafedge.models.export.onnx_export import OnnxExporter
 from sheafedge.models.export.traced_parts import TracedPart, traced_parts
-from sheafedge.models.twin_model import TwinModel
+from sheafedge.models.model_pair import ModelPair
 from torch import nn
 
 RUNTIMES = 1e-4  # the project's promise for float32; one summation order against another
@@ -53,7 +53,7 @@ def client(seed: int, modalities: Sequence[Modality], fusion: str = "attention")
     return model
 
 
-def parts(model: ClientModel | TwinModel) -> list[Part]:
+def parts(model: ClientModel | ModelPair) -> list[Part]:
     return parts_of(deployed_model(model), SHAPES)
 
 
@@ -83,14 +83,12 @@ def test_models_of_one_run_are_traced_together_and_what_they_share_once(
 
     monkeypatch.setattr(tracing, "_traced", counted)
     models = [client(0, ("gps",)), client(1, ("rf", "gps")), client(2, ("rf",)), client(3, ("rf", "gps"))]
-    twins = TwinModel(client(4, ("rf", "gps")), client(5, ("rf", "gps")))
+    pair = ModelPair(client(4, ("rf", "gps")), client(5, ("rf", "gps")))
     exporter = OnnxExporter()
-    exporter.trace((model, SHAPES) for model in (*models, twins))
-    # two encoders, what reads the embeddings of one modality and of both, and the mixture of twins; the last one again,
-    # because the optimizer makes one constant of the logarithm of its share
-    assert calls == [5, 1]
+    exporter.trace((model, SHAPES) for model in (*models, pair))
+    assert calls == [5]  # two encoders, what reads the embeddings of one modality and of both, and the mean of a pair
     rows = {m: np.random.default_rng(0).normal(size=(6, *SHAPES[m])).astype(np.float32) for m in ("rf", "gps")}
-    for index, model in enumerate((*models, twins)):
+    for index, model in enumerate((*models, pair)):
         path = tmp_path / f"{index}.onnx"
         exporter.export(model, SHAPES, path, {})
         inputs = {m: rows[m] for m in model.modalities}
@@ -98,7 +96,7 @@ def test_models_of_one_run_are_traced_together_and_what_they_share_once(
         with torch.no_grad():
             expected = model({m: torch.from_numpy(values) for m, values in inputs.items()})
         assert_allclose(OnnxSession(path).run(inputs), expected, atol=RUNTIMES, rtol=0.0)
-    assert calls == [5, 1]
+    assert calls == [5]
 
 
 def test_a_file_says_nothing_of_the_folders_that_it_was_made_in(tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ def test_scores_are_those_of_the_reported_model_in_rounds_that_were_scored(finis
 
 def test_an_unknown_model_is_refused_with_those_that_there_are(finished: RunResult) -> None:
     pytest.importorskip("pandas")
-    with pytest.raises(ConfigError, match=r"has a model 'twin'; its models are fused$"):
-        finished.metrics("twin")
+    with pytest.raises(ConfigError, match=r"has a model 'personal'; its models are fused$"):
+        finished.metrics("personal")
 
 
 def test_links_agree_with_the_totals_of_the_run(finished: RunResult) -> None:

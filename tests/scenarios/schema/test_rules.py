@@ -425,15 +425,6 @@ CASES: dict[str, Case] = {
             " for clients.n_clients = 20; make both equal"
         ),
     ),
-    "live with rows kept aside": Case(
-        "beam_tracking",
-        {**LIVE, "algorithm": "sheaf_twin"},
-        {"data.mode": "replay"},
-        (
-            "algorithm 'sheaf_twin' keeps training rows aside, which data.mode = 'live' does not have"
-            " yet; set data.mode = 'replay'"
-        ),
-    ),
     "a window of a task that looks at one instant": Case(
         "drone_beam",
         {"data.window": 4},
@@ -1082,11 +1073,11 @@ CASES: dict[str, Case] = {
     ),
     "a model of a graph as a file": Case(
         "cora",
-        {"algorithm": "sheaf_twin", "training.optimizer": "parts", "training.weight_decay": 0.0},
+        {"algorithm": "averaged_and_tuned", "training.optimizer": "parts", "training.weight_decay": 0.0},
         {"export.onnx": False},
         (
-            "export.onnx = true exports one model of a graph per client, but algorithm 'sheaf_twin' has a mixture of"
-            " two; set it to false"
+            "export.onnx = true exports one model of a graph per client, but algorithm 'averaged_and_tuned' answers"
+            " with the mean of two; set it to false"
         ),
     ),
     "an encoder of tables for nodes": Case(

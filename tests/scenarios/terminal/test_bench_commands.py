@@ -136,9 +136,9 @@ def test_the_rebuilt_model_is_the_one_that_was_exported(made: Path, batch: int) 
 
 
 @pytest.mark.slow
-def test_a_pair_of_twins_is_rebuilt_too(tiny: Scenario, tmp_path: Path, one_thread: None) -> None:
-    entry = opened(bundle_of(tiny.edited({"algorithm": "sheaf_twin"}), tmp_path), batch=ROWS)
-    assert "twin" in (entry.bundle.content["scenario.toml"]).decode()
+def test_a_pair_of_models_is_rebuilt_too(tiny: Scenario, tmp_path: Path, one_thread: None) -> None:
+    entry = opened(bundle_of(tiny.edited({"algorithm": "averaged_and_tuned"}), tmp_path), batch=ROWS)
+    assert "tuned" in (entry.bundle.content["scenario.toml"]).decode()
     found = rebuild(entry, 1)
     assert isinstance(found, TorchModel)
     expected = entry.bundle.session.run(entry.inputs)

@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sheafedge.datasets.windows.sensor_windows import BeamWindows
 from sheafedge.emulator.contracts import ConfigError
 from sheafedge.models.head import HeadLayout
 from sheafedge.models.sheaf.drawn_maps import drawn_starts
@@ -263,7 +262,7 @@ def test_what_is_about_other_numbers_of_beams_cannot_be_averaged(algorithm: str,
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["dsgd", "dpsgd", "group_averaging", "sheaf_diffusion", "sheaf_twin", "centralized"]
+    "algorithm", ["dsgd", "dpsgd", "group_averaging", "sheaf_diffusion", "diffused_and_tuned", "centralized"]
 )
 def test_what_is_averaged_with_equals_only_may_be_about_other_numbers_of_beams(algorithm: str, wire: Build) -> None:
     emulation = wire({"algorithm": algorithm, **COARSE_AND_FINE})
@@ -285,7 +284,7 @@ def test_concatenation_is_nothing_to_those_who_do_not_average_fused_heads(algori
     assert wire({"algorithm": algorithm, "model.fusion": "concat"}).learners
 
 
-@pytest.mark.parametrize("algorithm", ["sheaf_diffusion", "sheaf_twin"])
+@pytest.mark.parametrize("algorithm", ["sheaf_diffusion", "diffused_and_tuned"])
 def test_heads_do_not_diffuse_along_random_maps(algorithm: str, wire: Build) -> None:
     said = rf"^algorithm '{algorithm}' .* sheaf\.map_start = 'random' .* diverge; use 'structured' or 'aligned'$"
     with pytest.raises(ConfigError, match=said):
@@ -294,21 +293,17 @@ def test_heads_do_not_diffuse_along_random_maps(algorithm: str, wire: Build) -> 
     assert wire({"algorithm": "sheaf_dmfl", "sheaf.map_start": "random"}).learners
 
 
-def test_rows_are_kept_aside_for_those_who_ask(wire: Build) -> None:
-    for client in wire({"algorithm": "sheaf_twin"}).clients:
-        assert client.private is not None
-        assert client.twin is not None
-        assert isinstance(client.train, BeamWindows)
-        assert len(client.data.train) > len(client.train) > len(client.private) > 0
-        assert not set(client.train.end) & set(client.private.end)
-        assert {*client.train.end, *client.private.end} <= set(client.data.train.end)
-        assert client.answering("fused") is client.twin
-        one, other = (torch.cat([v.flatten() for v in m.parameters()]) for m in (client.twin.shared, client.twin.own))
+def test_those_who_answer_in_pairs_have_a_second_model_of_the_same_start(wire: Build) -> None:
+    for client in wire({"algorithm": "diffused_and_tuned"}).clients:
+        pair = client.pair
+        assert pair is not None
+        assert client.answering("fused") is pair
+        assert pair.trained is client.models["fused"]
+        one, other = (torch.cat([v.flatten() for v in m.parameters()]) for m in (pair.trained, pair.kept))
         assert torch.equal(one, other)
-        assert not set(map(id, client.twin.shared.modules())) & set(map(id, client.twin.own.modules()))
+        assert not set(map(id, pair.trained.modules())) & set(map(id, pair.kept.modules()))
     for client in wire({"algorithm": "sheaf_diffusion"}).clients:
-        assert client.train is client.data.train
-        assert client.private is client.twin is None
+        assert client.pair is None
         assert client.answering("fused") is client.models["fused"]
 
 

@@ -71,7 +71,7 @@ def scored_once(data: ClientData, **signs: float) -> dict[str, Scores]:
 
 
 def client(data: ClientData, client_id: int = 0, group: str = "both") -> Client:
-    return Client(client_id, group, ("rf", "gps"), data, {}, (), train=data.train)
+    return Client(client_id, group, ("rf", "gps"), data, {}, ())
 
 
 def scores(top1: float) -> Scores:

@@ -42,7 +42,7 @@ def test_no_faults_leave_the_run_as_it_was() -> None:
     assert walk(faulty()).trace_hash != walk(faulty(*SOME_OF_ALL)).trace_hash
 
 
-@pytest.mark.parametrize("algorithm", ["sheaf_dmfl_att", "sheaf_twin", "dpsgd", "dmml_kd"])
+@pytest.mark.parametrize("algorithm", ["sheaf_dmfl_att", "diffused_and_tuned", "dpsgd", "dmml_kd"])
 def test_a_run_with_all_faults_is_the_same_over_every_transport_and_pool(algorithm: str) -> None:
     memory = walk(faulty(*SOME_OF_ALL, algorithm=algorithm))
     zmq = walk(

@@ -151,7 +151,9 @@ def test_whoever_is_always_in_range_of_all_learns_as_on_a_complete_graph(algorit
     assert digest(near.states[-1][0]) != digest(complete.states[-1][0])
 
 
-@pytest.mark.parametrize("algorithm", ["sheaf_dmfl_att", pytest.param("sheaf_twin", marks=pytest.mark.slow), "dpsgd"])
+@pytest.mark.parametrize(
+    "algorithm", ["sheaf_dmfl_att", pytest.param("diffused_and_tuned", marks=pytest.mark.slow), "dpsgd"]
+)
 def test_every_transport_and_pool_gives_the_same_run(algorithm: str) -> None:
     memory = walk(tiny({**MOVING, **OFF, "algorithm": algorithm}))
     zmq = walk(

@@ -109,7 +109,7 @@ def test_two_workers_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 EVERY_KIND_OF_MEMORY = [
-    *("fedavg", "sheaf_dmfl", "sheaf_twin", "sheaf_prototypes", "dsgd", "dmml_kd", "local"),
+    *("fedavg", "sheaf_dmfl", "diffused_and_tuned", "sheaf_prototypes", "dsgd", "dmml_kd", "local"),
     *("sheaf_fmtl", "fedproto_decentralized", "ditto"),
 ]
 
