@@ -40,6 +40,10 @@ CONTROLS = tuple(
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
             ("mean of averaged and tuned", "head averaging, then tuned", "the mean of both models"),
+            ("head averaging", "encoders only", "averages of heads"),
+            ("encoders only", "local, twice the steps", "sharing encoders"),
+            ("head averaging", "local, twice the steps", "sharing encoders and heads"),
+            ("DSGD", "head averaging", "one model per modality in the place of fusion"),
             ("local, twice the steps", "local", "twice the compute"),
         ),
         "tracking_scarce": (

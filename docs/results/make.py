@@ -56,6 +56,7 @@ REGIMES: Mapping[str, str] = {
     "tracking_scarce": "measured",
     "tracking_mirrored": "measured",
     "tracking_permuted": "measured",
+    "tracking_rounds": "measured",
     "tracking_loss": "measured",
     "tracking_graphs": "measured",
     "tracking_clients": "measured",
@@ -70,6 +71,7 @@ REGIMES: Mapping[str, str] = {
 NOT_RUN = "*Not run yet.*"
 #: Regime in which a setting varies -> heading of its curves.
 CURVES: Mapping[str, str] = {
+    "tracking_rounds": "Whether 60 rounds are enough (validation samples)",
     "tracking_loss": "Lost packets",
     "tracking_graphs": "Who is whose neighbor",
     "tracking_clients": "Few base stations and many",
