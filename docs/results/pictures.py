@@ -7,6 +7,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from ledger import ALL, RegimeScores  # a script beside its modules
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from sheafedge.scenarios.report.figure_style import figure_style, new_figure, save_figure, series_style
 
 #: Key of a cost -> name of its axis.
@@ -46,14 +48,22 @@ def draw_curves(found: Mapping[str, RegimeScores], varied_key: str, arms: Sequen
         if not is_number:
             axes[0].set_xticks(range(len(there)), list(there), rotation=30)
         elif _spans_decades([float(value) for value in there]):
-            axes[0].set_xscale("log")
+            _logarithmic(axes[0])
         for ax, label in zip(axes[1:], COSTS.values(), strict=True):
             ax.set_xlabel(label)
-            ax.set_xscale("log")
+            _logarithmic(ax)
         for ax in (axes[0], axes[2]):
             ax.set_ylabel("score, all clients")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
         save_figure(figure, stem, ("png",))
+
+
+def _logarithmic(ax: Axes) -> None:
+    """A logarithmic axis with plain numbers; powers of ten would overlap within a decade."""
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _is_number(text: str) -> bool:
