@@ -366,7 +366,9 @@ class InputWindow:
         if self.axis is None:
             batch = frames[now - self.lag]
         else:
-            batch = np.moveaxis(frames[now[:, None] - self.behind], 1, 1 + self.axis)
+            batch = frames[now[:, None] - self.behind]
+            if self.axis > 0:
+                batch = np.moveaxis(batch, 1, 1 + self.axis)
         return np.ascontiguousarray(batch, dtype=np.float32)
 
     def frame(self, value: NDArray[Any], index: int = 0) -> NDArray[Any]:

@@ -6,9 +6,10 @@ Only where a whole tree enters (`contracts.Learner.restore`, a host of learners)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, runtime_checkable
+from functools import cache
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +132,6 @@ class SavedState:
         return SavedState(part, path, self.owner)
 
 
-@runtime_checkable
 class Stateful(Protocol):
     """A part that changes from one call to the next."""
 
@@ -190,13 +190,23 @@ def restore_whole(part: Stateful, state: State) -> None:
 
 def optional_state(part: object) -> State:
     """The state of a part that may have none; then None. Named streams are the clock's to keep, not their users'."""
-    return part.state() if isinstance(part, Stateful) else None
+    return cast("Stateful", part).state() if has_state(part) else None
 
 
 def restore_optional(part: object, saved: SavedState) -> None:
     """Restore a part that may have no state."""
-    if isinstance(part, Stateful):
-        part.restore(saved)
+    if has_state(part):
+        cast("Stateful", part).restore(saved)
+
+
+def has_state(part: object) -> bool:
+    """Whether a part is `Stateful`; found once per class, because it takes longer to find out than most states."""
+    return _has_state(cast("Hashable", type(part)))
+
+
+@cache
+def _has_state(kind: Hashable) -> bool:
+    return callable(getattr(kind, "state", None)) and callable(getattr(kind, "restore", None))
 
 
 def _kind(state: State) -> str:

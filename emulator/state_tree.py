@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .contracts import State
 
 _ARRAY, _LIST = "array", "list"  # first items of JSON lists, which distinguish the two
+_PLAIN = frozenset({bool, int, float, str})
 _MAX_DEPTH = 64  # far deeper than any state; what is nested deeper was not made here
 
 
@@ -39,7 +40,7 @@ def unpacked_tree(text: bytes, arrays: Sequence[NDArray[Any]]) -> State:
 
 
 def _encoded(tree: State, arrays: list[NDArray[Any]]) -> Any:
-    if tree is None or type(tree) in {bool, int, float, str}:
+    if tree is None or type(tree) in _PLAIN:
         return tree
     # Booleans, integers and floats only: arrays of objects would need pickle.
     if isinstance(tree, np.ndarray) and tree.dtype.kind in "biuf":

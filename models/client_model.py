@@ -83,6 +83,25 @@ class ClientModel(nn.Module):
         """Modality -> [n, ...] inputs as tensors of the model's device and type."""
         return {str(m): torch.as_tensor(inputs[m]).to(self.head.device, self.head.dtype) for m in self.modalities}
 
+    def begin_anew(self, values: Mapping[str, Tensor], start: Mapping[str, Tensor]) -> None:
+        """Forget all that was learned, for another client that wears this model.
+
+        Args:
+            values: name -> parameter or buffer of the model.
+            start: name -> what it was before the first round.
+        """
+        if not self.training:  # torch walks through all modules for it
+            self.train()
+        self.factors = {}
+        with torch.no_grad():
+            for name, own in values.items():
+                own.copy_(start[name])
+                own.grad = None
+
+    def wear(self, normalizers: Mapping[Modality, nn.Module]) -> None:
+        """Scale inputs by other statistics."""
+        self.normalizers.update({str(m): normalizers[m] for m in self.modalities})
+
     def state(self) -> State:
         """Parameters and buffers that training changes; normalizers never do, and may be a large frozen network."""
         return {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Self
+from weakref import WeakKeyDictionary
+
 import torch
 from torch import Tensor, nn
 
@@ -24,9 +27,9 @@ class FlatModule:
     """
 
     def __init__(self, module: nn.Module, *, share_buffers: bool = True) -> None:
-        parameters = list(module.parameters())
+        self._parameters = parameters = list(module.parameters())
         buffers = [buffer for buffer in module.buffers() if share_buffers and buffer.is_floating_point()]
-        tensors: list[Tensor] = [*parameters, *buffers]
+        self._tensors = tensors = [*parameters, *buffers]
         # of a module without parameters nothing is averaged, and no step changes it
         self.vector = torch.cat([tensor.detach().reshape(-1) for tensor in tensors]) if tensors else torch.empty(0)
         n_parameters = sum(parameter.numel() for parameter in parameters)
@@ -36,12 +39,46 @@ class FlatModule:
         for tensor in tensors:
             end = at + tensor.numel()
             tensor.data = self.vector[at:end].view_as(tensor)
-            if isinstance(tensor, nn.Parameter):
-                tensor.grad = self.trainable.grad[at:end].view_as(tensor)  # backward accumulates into this view
             at = end
+        self._places = [tensor.data_ptr() for tensor in tensors]
+        self._gradients = self._pieces(self.trainable.grad)
+        self._attach()
+
+    @classmethod
+    def of(cls, module: nn.Module, *, share_buffers: bool = True) -> Self:
+        """The vector that a module lies on already, with a gradient of 0, or else a new one.
+
+        Models that one client wears after the other keep theirs.
+        """
+        known = _KNOWN.setdefault(module, {})
+        found = known.get(share_buffers)
+        if isinstance(found, cls) and found._is_home:
+            found.gradient.zero_()
+            found._attach()
+        else:
+            found = known[share_buffers] = cls(module, share_buffers=share_buffers)
+        return found
 
     @property
     def gradient(self) -> Tensor:
         """[n_parameters] accumulated gradient."""
         assert self.trainable.grad is not None
         return self.trainable.grad
+
+    @property
+    def _is_home(self) -> bool:
+        """Whether the module's tensors still are views of the vector."""
+        return all(tensor.data_ptr() == place for tensor, place in zip(self._tensors, self._places, strict=True))
+
+    def _attach(self) -> None:
+        for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
+            parameter.grad = gradient  # backward accumulates into this view
+
+    def _pieces(self, vector: Tensor) -> list[Tensor]:
+        """Views of a vector [n_parameters], one per parameter."""
+        pieces = torch.split(vector, [parameter.numel() for parameter in self._parameters])
+        return [piece.view_as(parameter) for piece, parameter in zip(pieces, self._parameters, strict=True)]
+
+
+#: Module that is alive -> by whether buffers are shared, the vector that it lay on when that was last asked for.
+_KNOWN: WeakKeyDictionary[nn.Module, dict[bool, FlatModule]] = WeakKeyDictionary()

@@ -27,7 +27,7 @@ class FlatModel:
     def __init__(self, model: ClientModel, *, share_buffers: bool) -> None:
         self.model = model
         self.encoders: dict[Modality, FlatModule] = {
-            m: FlatModule(model.encoders[m], share_buffers=share_buffers) for m in model.modalities
+            m: FlatModule.of(model.encoders[m], share_buffers=share_buffers) for m in model.modalities
         }
 
     @property

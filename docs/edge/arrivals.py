@@ -66,7 +66,7 @@ def _score(joint: Scenario, data: Sequence[ClientData], me: int, n: int | None, 
     # normalization is that of the weights where there are some, of the own samples otherwise
     algorithm = scenario.algorithm_spec
     _, fresh = make_clients(scenario, algorithm, mine, torch.device("cpu"), torch.float32, lambda _: {})
-    (model,) = fresh(me).values()
+    (model,) = fresh(me, {}).values()
     objective = OBJECTIVES[scenario.task_spec.objective]
     draws = named_stream(scenario.seed, "arrival", me, n)
     training = LocalTraining(me, model, rows, objective, scenario.training, draws)

@@ -48,6 +48,10 @@ class SeededDropout(nn.Module):
         # scaled in training, so that evaluation needs no factor
         return kept.div_(1.0 - self.p)
 
+    def draw_from(self, generator: torch.Generator) -> None:
+        """Draw from this stream from now on."""
+        self._generator = generator
+
     def state(self) -> State:
         """State of its random stream."""
         return torch_stream_state(self._generator)

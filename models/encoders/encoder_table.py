@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from ...emulator.contracts import ConfigError, Modality
 from ...emulator.modalities import LIDAR_REACH_M
 from ..settings import ModelSettings
 from .conv_block import SampleSizeError
+from .dropout import SeededDropout
 from .graph_convolution import GraphConvolutions, LocalGraph, NodeFeatures
 from .map_encoder import beam_map_encoder, camera_encoder, drone_camera_encoder, lidar_encoder, radar_encoder
 from .mlp import window_mlp
@@ -39,6 +40,7 @@ from .tdpfed_networks import HiddenLayer, Vgg8
 
 #: Training samples that statistics of large inputs are taken from; more would not change them.
 SAMPLES_FOR_STATISTICS = 64
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,10 @@ class EncoderRequest:
         shape: shape of one input, without the batch.
         samples: indices [n] -> training inputs [n, *shape] that the encoder will see.
         n_samples: number of training samples.
-        dropout_draws: random stream of its dropout.
+        seed: seed of the first values of its layers.
+        dropout_seed: gives the seed of the stream that its dropouts draw from.
+        used: encoder of another client whose request differs in samples and dropouts only, with the values that it
+            began with; it is taken over where layers know nothing of samples. None: layers are made.
         graph: features [n, F] and edges [2, n_edges] of the client's part of a graph, where inputs are its nodes.
         scale: mean and standard deviation by which inputs are scaled, where the data set knows them; None: those of the
             samples.
@@ -62,7 +67,9 @@ class EncoderRequest:
     shape: tuple[int, ...]
     samples: Callable[[NDArray[np.int64]], NDArray[np.float32]]
     n_samples: int
-    dropout_draws: torch.Generator
+    seed: int
+    dropout_seed: Callable[[], int]
+    used: nn.Module | None = None
     scale: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     graph: tuple[NDArray[np.float32], NDArray[np.int64]] | None = None
 
@@ -75,9 +82,27 @@ class EncoderRequest:
         spread = np.linspace(0, self.n_samples - 1, min(self.n_samples, SAMPLES_FOR_STATISTICS))
         return self.samples(np.unique(spread.astype(np.int64)))
 
+    @property
+    def dropout_draws(self) -> torch.Generator:
+        """Random stream of its dropouts, at its beginning."""
+        return torch.Generator().manual_seed(self.dropout_seed())
+
+    def drawn(self, make: Callable[[], Made]) -> Made:
+        """Layers whose first values are drawn by the seed."""
+        with torch.random.fork_rng(devices=[]):
+            # layers draw from the global generator; the fork gives it back as it was
+            # not torch.manual_seed: it also queues the seed for every kind of accelerator, each with a traceback
+            torch.default_generator.manual_seed(self.seed)
+            return make()
+
+    def layers(self, make: Callable[[], nn.Module]) -> nn.Module:
+        """An encoder that knows nothing of samples: the used one, or one that is made."""
+        return self.drawn(make) if self.used is None else self.used
+
     def perceptron(self) -> nn.Module:
         """A two-layer perceptron over the flattened input."""
-        return window_mlp(self.shape, self.settings.hidden_dim, self.settings.embedding_dim)
+        settings = self.settings
+        return self.layers(lambda: window_mlp(self.shape, settings.hidden_dim, settings.embedding_dim))
 
     def convolutional(self, make: Callable[..., nn.Module]) -> nn.Module:
         """A convolutional encoder, with the dropout of the settings where they name one.
@@ -85,16 +110,20 @@ class EncoderRequest:
         Raises:
             ConfigError: the inputs are too small for it.
         """
-        settings = self.settings
+        settings, draws = self.settings, self.dropout_draws
         given: dict[str, Any] = {} if settings.dropout is None else {"dropout": settings.dropout}
         given |= {"width": settings.width, "norm_first": settings.block_order == "norm_first"}
         try:
-            return make(self.shape, settings.embedding_dim, self.dropout_draws, **given)
+            encoder = self.layers(lambda: make(self.shape, settings.embedding_dim, draws, **given))
         except SampleSizeError as error:
             raise ConfigError(f"{self.modality} {error}") from None
+        for part in encoder.modules():
+            if isinstance(part, SeededDropout):
+                part.draw_from(draws)
+        return encoder
 
 
-#: Makes normalizer and encoder. Layers draw their first values from torch's global generator.
+#: Makes normalizer and encoder; only encoders draw.
 EncoderMaker = Callable[[EncoderRequest], tuple[nn.Module, nn.Module]]
 
 
@@ -129,7 +158,7 @@ def _radar_window(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
 
 
 def _identity(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
-    return _columns(request), AsColumns(request.shape)
+    return _columns(request), request.layers(lambda: AsColumns(request.shape))
 
 
 def _mlp(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
@@ -149,7 +178,7 @@ def _pixels(request: EncoderRequest) -> nn.Module:
 def _of_images(network: Callable[[tuple[int, ...]], nn.Module]) -> EncoderMaker:
     def make(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
         try:
-            return _pixels(request), network(request.shape)
+            return _pixels(request), request.layers(lambda: network(request.shape))
         except SampleSizeError as error:
             raise ConfigError(f"{request.modality} {error}") from None
 
@@ -162,7 +191,7 @@ def _cnn(sizes: CnnSizes) -> EncoderMaker:
 
 def _hidden_layer(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     normalizer = _columns(request) if len(request.shape) == 1 else _pixels(request)
-    return normalizer, HiddenLayer(request.shape)
+    return normalizer, request.layers(lambda: HiddenLayer(request.shape))
 
 
 def _graph(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
@@ -174,7 +203,8 @@ def _graph(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     normalizer = NodeFeatures(*(request.scale or column_scale(features)))
     dropout = 0.5 if request.settings.dropout is None else request.settings.dropout
     width, graph = request.settings.embedding_dim, LocalGraph(normalizer.scaled(features), edges)
-    return normalizer, GraphConvolutions(graph, request.settings.hidden_dim, width, dropout, request.dropout_draws)
+    hidden_dim, draws = request.settings.hidden_dim, request.dropout_draws
+    return normalizer, request.drawn(lambda: GraphConvolutions(graph, hidden_dim, width, dropout, draws))
 
 
 def _position_report(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
@@ -183,7 +213,7 @@ def _position_report(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
 
 def _color_image(request: EncoderRequest) -> tuple[nn.Module, nn.Module]:
     if request.settings.camera_encoder != "small":
-        return pretrained_image(request.settings)
+        return request.drawn(lambda: pretrained_image(request.settings))
     return CameraScale(request.some_samples()), request.convolutional(drone_camera_encoder)
 
 

@@ -98,7 +98,7 @@ def shared_attention(model: ClientModel, weights: Mapping[NodeId, float]) -> lis
     """All that a fusion learns, where it learns and has several modalities to weigh."""
     if len(model.modalities) == 1 or not any(True for _ in model.fusion.parameters()):
         return []
-    return [SharedVector(MessageKind.ATTENTION, None, FlatModule(model.fusion).vector, weights)]
+    return [SharedVector(MessageKind.ATTENTION, None, FlatModule.of(model.fusion).vector, weights)]
 
 
 def shared_model(model: ClientModel, encoders: Mapping[Modality, FlatModule], weights: Weights) -> list[SharedVector]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Hashable
-from functools import cache
-from typing import cast
+from typing import NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from ...emulator.contracts import State
-from ...emulator.saved_state import SavedState, Stateful
+from ...emulator.saved_state import SavedState, Stateful, has_state
 from .tensors import restore_tensor, restored_tensor, to_array
 
 #: Values that an optimizer holds for every vector, from its first step on. Adam counts its steps in a float.
@@ -24,14 +22,14 @@ KEPT: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {
 def module_state(module: nn.Module) -> State:
     """Parameters, buffers such as running statistics, and positions of the streams that its dropouts draw from."""
     return {
-        "values": {name: to_array(values) for name, values in _values(module).items()},
+        "values": {name: to_array(values) for name, values in _named(module).values.items()},
         "dropout": stream_states(module),
     }
 
 
 def stream_states(module: nn.Module) -> State:
     """Positions of the streams that its dropouts draw from, by name."""
-    return {name: dropout.state() for name, dropout in _drawing(module).items()}
+    return {name: dropout.state() for name, dropout in _named(module).drawing.items()}
 
 
 def restore_module(module: nn.Module, saved: SavedState) -> None:
@@ -40,7 +38,7 @@ def restore_module(module: nn.Module, saved: SavedState) -> None:
     Raises:
         ConfigError: the state is that of another network.
     """
-    parts, values, dropouts = saved.parts("values", "dropout"), _values(module), _drawing(module)
+    parts, (values, dropouts) = saved.parts("values", "dropout"), _named(module)
     for name, one in parts["values"].parts(*values).items():
         restore_tensor(values[name], one)
     for name, one in parts["dropout"].parts(*dropouts).items():
@@ -94,20 +92,23 @@ def adam_moments(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
     return [optimizer.state[vector] for vector in _vectors(optimizer)]
 
 
-def _values(module: nn.Module) -> dict[str, Tensor]:
-    return dict(itertools.chain(module.named_parameters(), module.named_buffers()))
+class _Named(NamedTuple):
+    """Parameters and buffers of a network, and its submodules with a random stream: its only state that is no tensor."""
+
+    values: dict[str, Tensor]
+    drawing: dict[str, Stateful]
 
 
-def _drawing(module: nn.Module) -> dict[str, Stateful]:
-    """Submodules with a random stream: the only state of a network that is no tensor."""
-    # by type: whether an object keeps a protocol takes longer to find out than its state
-    drawing = ((name, part) for name, part in module.named_modules() if _has_state(cast("Hashable", type(part))))
-    return {name: cast("Stateful", part) for name, part in drawing}
+#: Of networks that are alive: the objects stay the same, and torch walks through all modules to name them.
+_NAMED: WeakKeyDictionary[nn.Module, _Named] = WeakKeyDictionary()
 
 
-@cache
-def _has_state(kind: Hashable) -> bool:
-    return callable(getattr(kind, "state", None)) and callable(getattr(kind, "restore", None))
+def _named(module: nn.Module) -> _Named:
+    found = _NAMED.get(module)
+    if found is None:
+        drawing = {name: cast("Stateful", part) for name, part in module.named_modules() if has_state(part)}
+        found = _NAMED[module] = _Named({**dict(module.named_parameters()), **dict(module.named_buffers())}, drawing)
+    return found
 
 
 def _vectors(optimizer: torch.optim.Optimizer) -> list[Tensor]:

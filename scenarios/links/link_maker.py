@@ -17,7 +17,7 @@ from ...emulator.network.channels.recorded_blockage import BlockedTimes, Shadowe
 from ...emulator.network.loss import IidLoss, LossProcess
 from ...emulator.world.weather import CLEAR, Weather
 from ..schema.link_numbers import LinkSection, TraceSection
-from ..schema.link_section import EdgeModel, EdgeSection, LinksSection, edge_model
+from ..schema.link_section import EdgeModel, EdgeSection, EdgeSettings, LinksSection, edge_model
 from .link_replays import TraceFiles
 from .radio_links import RadioLinks, make_radio_links
 from .senders import Cell, Senders, link_models
@@ -209,6 +209,7 @@ class LinkMaker:
     ) -> None:
         self.senders = Senders(env, links, cell)
         self._links, self._link, self._ends, self._cell = links, link, ends, cell
+        self._edges: dict[int | None, EdgeModel] = {}
         self._shared = _Shared(env, ends, TraceFiles(), radio, until_delivered, run_s)
 
     def made(self, sender: NodeId, receiver: NodeId) -> MadeLink:
@@ -218,15 +219,23 @@ class LinkMaker:
             ConfigError: losses are to follow blockages, but a recording does not say when the line of sight is blocked.
             DataError: a trace that cannot be read.
         """
-        links, cell = self._links, self._cell
-        if cell is not None and cell.server in (sender, receiver):
-            edge = edge_model(links, self._link, cell.section.link)
-        else:
-            edge = edge_model(links, self._link, _exception(links, self._ends, sender, receiver))
+        edge = self._edge(sender, receiver)
         self._shared.streams.clear()
         channel = edge.model.channel(edge.settings, _Direction(sender, receiver, edge, self._shared))
         link = self.senders.of(sender, receiver, is_wired=edge.model.is_wired).link(channel)
         return MadeLink(link, tuple(self._shared.streams))
+
+    def _edge(self, sender: NodeId, receiver: NodeId) -> EdgeModel:
+        exception: EdgeSettings | None
+        if self._cell is not None and self._cell.server in (sender, receiver):
+            exception = self._cell.section.link
+        else:
+            exception = _exception(self._links, self._ends, sender, receiver)
+        # edges of one exception are alike, and sections take longer to copy than links to make
+        key = None if exception is None else id(exception)
+        if key not in self._edges:
+            self._edges[key] = edge_model(self._links, self._link, exception)
+        return self._edges[key]
 
 
 def _exception(links: LinksSection, ends: Mapping[NodeId, LinkEnd], one: NodeId, other: NodeId) -> EdgeSection | None:

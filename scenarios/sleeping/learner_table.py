@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -20,6 +21,7 @@ from ...models.client_model import ClientModel
 from ..links.senders import Cell, link_models
 from ..schema.link_models import LINK_MODELS
 from ..schema.scenario import Scenario
+from .shells import Models, Shells
 
 
 def clients_sleep(scenario: Scenario) -> bool:
@@ -47,7 +49,7 @@ class Awake(NamedTuple):
     """
 
     learner: Learner
-    models: Mapping[str, ClientModel]
+    models: Models
 
 
 class LearnerTable(Sequence[Learner]):
@@ -55,12 +57,15 @@ class LearnerTable(Sequence[Learner]):
 
     Args:
         n_clients: number of clients.
-        build: builds a client as it is before its first round.
+        build: builds a client of its models, as it is before its first round.
+        shells: gives it the models, and takes back those of clients that fall asleep.
         server: the learner that follows those of the clients, always awake; None: there is none.
     """
 
-    def __init__(self, n_clients: int, build: Callable[[NodeId], Awake], server: Learner | None = None) -> None:
-        self._n_clients, self._build = n_clients, build
+    def __init__(
+        self, n_clients: int, build: Callable[[NodeId, Models], Awake], shells: Shells, server: Learner | None = None
+    ) -> None:
+        self._n_clients, self._build, self.shells = n_clients, build, shells
         self.server = server
         self._awake: dict[NodeId, Awake] = {}
         self._rows: dict[NodeId, bytes] = {}
@@ -85,13 +90,15 @@ class LearnerTable(Sequence[Learner]):
         if client == self._n_clients and self.server is not None:
             return self.server
         if client not in self._awake:
-            self._awake[client] = self._woken(client)
+            self._awake[client] = self._restored(client, self.shells.worn(client))
             self._rows.pop(client, None)
         return self._awake[client].learner
 
     def sleep(self, client: NodeId) -> None:
         """Put a client away; its learner is not called any more."""
-        self._rows[client] = packed(self._awake.pop(client).learner.state())
+        awake = self._awake.pop(client)
+        self._rows[client] = packed(awake.learner.state())
+        self.shells.give_back(client, awake.models)
 
     def sleep_but(self, kept: Collection[NodeId]) -> list[NodeId]:
         """Put all away but these; returns who was put away."""
@@ -148,10 +155,11 @@ class LearnerTable(Sequence[Learner]):
         return self._found(node).learner
 
     def _found(self, client: NodeId) -> Awake:
-        return self._awake[client] if client in self._awake else self._woken(client)
+        # a copy that is asked for may be kept, so nobody else's models become its own
+        return self._awake[client] if client in self._awake else self._restored(client, self.shells.new(client))
 
-    def _woken(self, client: NodeId) -> Awake:
-        built = self._build(client)
+    def _restored(self, client: NodeId, models: Models) -> Awake:
+        built = self._build(client, models)
         if client in self._rows:
             built.learner.restore(unpacked(self._rows[client]))
         return built
@@ -208,9 +216,14 @@ def packed(state: State) -> bytes:
     {'at': 3, 'moments': [array([0., 0.], dtype=float32)]}
     """
     text, arrays = packed_tree(state)
-    kinds = json.dumps([(array.dtype.str, array.shape) for array in arrays]).encode()
+    kinds = _kinds(tuple((array.dtype.str, array.shape) for array in arrays))
     head = len(text).to_bytes(4, "little") + len(kinds).to_bytes(4, "little")
     return b"".join([head, text, kinds, *(array.tobytes() for array in arrays)])
+
+
+@lru_cache(maxsize=256)  # of clients of one group they are the same
+def _kinds(of_arrays: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+    return json.dumps(of_arrays).encode()
 
 
 def unpacked(row: bytes) -> State:

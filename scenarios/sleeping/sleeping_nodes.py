@@ -39,6 +39,8 @@ class LinksOnDemand(Mapping[Ends, Link]):
 
     def __init__(self, env: EmulatorEnvironment, graph: nx.Graph[NodeId], maker: LinkMaker) -> None:
         self._env, self._graph, self._maker = env, graph, maker
+        last = len(graph) - 1
+        self._server = last if graph.degree(last) == last else None  # the middle of a star
         self._made: dict[NodeId, dict[Ends, MadeLink]] = {}
         self._channels: dict[Ends, State] = {}
 
@@ -102,11 +104,7 @@ class LinksOnDemand(Mapping[Ends, Link]):
 
     def _owner(self, ends: Ends) -> NodeId:
         """The client that a link is put away with: the one of a server's, else its sender."""
-        return min(ends) if max(ends) == len(self._graph) - 1 and self._is_star else ends[0]
-
-    @property
-    def _is_star(self) -> bool:
-        return bool(self._graph.degree(len(self._graph) - 1) == len(self._graph) - 1)
+        return ends[1] if ends[0] == self._server else ends[0]
 
 
 class SleepingNodes(Sequence[BaseStation]):

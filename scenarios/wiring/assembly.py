@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -28,6 +28,7 @@ from ..schema.neighborhood import members_by_group, neighborhood_of
 from ..schema.rules.coupling_strength import coupled_graph, coupling_strength
 from ..schema.scenario import Scenario
 from ..sleeping.learner_table import Awake, LearnerTable, ModelsOnDemand, clients_sleep
+from ..sleeping.shells import Models, Shells
 from .beam_orders import beam_frame, found_orders, outputs_of
 from .client import Client
 from .coupling_notes import checkpoint_warnings, coupling_notes, partition_warnings
@@ -156,9 +157,9 @@ def make_clients(
     data: list[ClientData],
     device: torch.device,
     dtype: torch.dtype,
-    models_of: Callable[[NodeId], Mapping[str, ClientModel]] | None = None,
-) -> tuple[tuple[Client, ...], Callable[[NodeId], Mapping[str, ClientModel]]]:
-    """Clients with their groups and initial models, and what makes such models of a client anew.
+    models_of: Callable[[NodeId], Models] | None = None,
+) -> tuple[tuple[Client, ...], Callable[[NodeId, Models], Models]]:
+    """Clients with their groups and initial models, and what makes such models of a client anew, or of used ones.
 
     Args:
         scenario, algorithm: of the run.
@@ -173,14 +174,16 @@ def make_clients(
         known = [outputs_of(*one) for one in zip(members, data, orders, strict=True)]
         all_outputs = sorted({output for own in known for output in own})
     started = started_models(scenario)
-    initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, all_outputs, orders, started)
+    initial = InitialModels(
+        scenario.seed, scenario.model, scenario.fusion, device, dtype, all_outputs, orders, started
+    )
 
     counted: dict[tuple[str, str], dict[tuple[tuple[int, ...], ...], float]] = {}
 
-    def fresh(client_id: NodeId) -> Mapping[str, ClientModel]:
+    def fresh(client_id: NodeId, used: Models) -> Models:
         member, rows = members[client_id], data[client_id]
         models = {
-            name: initial.model(member, owned, rows).to(device=device, dtype=dtype)
+            name: initial.model(member, owned, rows, used.get(name))
             for name, owned in _model_names(algorithm, member).items()
         }
         for name, model in models.items():  # members of a group have one architecture, whose work is counted once
@@ -190,7 +193,7 @@ def make_clients(
     clients = []
     for member, rows, order in zip(members, data, orders, strict=True):
         if models_of is None:
-            models = fresh(member.client_id)
+            models = fresh(member.client_id, {})
         else:
             models = ModelsOnDemand(_model_names(algorithm, member), partial(models_of, member.client_id))
         outputs = outputs_of(member, rows, order)
@@ -219,9 +222,8 @@ def _model_names(algorithm: Algorithm, member: Member) -> Mapping[str, tuple[Mod
 
 def _with_pair(initial: InitialModels, member: Member, client: Client) -> Client:
     """Client with a second model of the same start."""
-    trained = client.models["fused"]
     kept = initial.model(member, client.modalities, client.data)
-    return replace(client, pair=ModelPair(trained, kept.to(device=trained.head.device, dtype=trained.head.dtype)))
+    return replace(client, pair=ModelPair(client.models["fused"], kept))
 
 
 def make_learners(
@@ -299,12 +301,17 @@ def _asleep(scenario: Scenario, data: list[ClientData], device: torch.device, dt
     """Assembly whose learners are a table: of many clients, of which a round has few."""
     algorithm, server = scenario.algorithm_spec, scenario.server_id
 
-    def build(client_id: NodeId) -> Awake:
-        setup = _setup(scenario, clients[client_id], fresh(client_id), weights[client_id], participation)
+    def build(client_id: NodeId, models: Models) -> Awake:
+        setup = _setup(scenario, clients[client_id], models, weights[client_id], participation)
         (learner,) = algorithm.learners([setup])
         return Awake(learner, setup.models)
 
-    table = LearnerTable(scenario.clients.n_clients, build)
+    def kind(client_id: NodeId) -> Hashable:
+        client = clients[client_id]
+        return client.group, len(client.outputs), tuple(client.train.input_shapes.items())
+
+    shells = Shells(lambda client_id, used: fresh(client_id, used), kind)
+    table = LearnerTable(scenario.clients.n_clients, build, shells)
     clients, fresh = make_clients(scenario, algorithm, data, device, dtype, table.models)
     neighborhood = neighborhood_of(scenario)
     links, participation = neighborhood.links, _participation(scenario, clients)
@@ -312,7 +319,7 @@ def _asleep(scenario: Scenario, data: list[ClientData], device: torch.device, dt
     if algorithm.server_alone is not None:
         members = members_by_group(neighborhood.groups)
         first = sorted(of_group[0] for of_group in members.values())
-        setups = [_setup(scenario, clients[one], fresh(one), weights[one], participation) for one in first]
+        setups = [_setup(scenario, clients[one], shells.new(one), weights[one], participation) for one in first]
         table.server = algorithm.server_alone(setups, members)
     faults = fault_plan(scenario.faults, scenario.seed, links, server)
     devices = node_devices(scenario)

@@ -46,6 +46,7 @@ def make_encoder(
     train: Any,
     client_id: NodeId,
     chosen: str = "",
+    used: nn.Module | None = None,
 ) -> tuple[nn.Module, nn.Module]:
     """Normalizer and encoder of one modality of a client.
 
@@ -60,6 +61,7 @@ def make_encoder(
         train: training samples of the client.
         client_id: number of the client, which names its dropout stream.
         chosen: name of the encoder that the client's group chooses; empty: the task's, or the modality's.
+        used: encoder of another client of the group, see `EncoderRequest`; None: there is none.
     """
     graph = getattr(train, "graph", None)
     request = EncoderRequest(
@@ -70,12 +72,10 @@ def make_encoder(
         n_samples=len(train),
         scale=getattr(train, "scale", None),
         graph=None if graph is None else (graph.features, graph.edges),
-        dropout_draws=torch.Generator().manual_seed(torch_seed(seed, "dropout", client_id, modality)),
+        seed=torch_seed(seed, "encoder", modality),
+        dropout_seed=lambda: torch_seed(seed, "dropout", client_id, modality),
+        used=used,
     )
     # a task names an encoder only where its input is not the usual window of the modality
     name = chosen or task.encoders.get(modality) or MODALITY_SPECS[modality].encoder
-    with torch.random.fork_rng(devices=[]):
-        # layers draw from the global generator; the fork gives it back as it was
-        # not torch.manual_seed: it also queues the seed for every kind of accelerator, each with a traceback
-        torch.default_generator.manual_seed(torch_seed(seed, "encoder", modality))
-        return ENCODERS[name](request)
+    return ENCODERS[name](request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class InitialModels:
         seed: root seed of the run.
         settings: settings of all models.
         fusion: name of the fusion of embeddings.
+        device, dtype: of all models.
         all_outputs: identities of the outputs of all clients, ascending, where restriction maps compare outputs by
             that; None: they are compared by number.
         orders: order of every client's beams that it found in its own sweeps; None for those that found none.
@@ -37,32 +39,57 @@ class InitialModels:
     seed: int
     settings: ModelSettings
     fusion: str
+    device: torch.device
+    dtype: torch.dtype
     all_outputs: Sequence[int] | None
     orders: Sequence[FoundOrder | None]
     started: StartedModels | None = None
 
-    def model(self, member: Member, modalities: Sequence[Modality], rows: ClientData) -> ClientModel:
-        """Initial model of some modalities of a client; errors as of `StartedModels.put_into`."""
+    def model(
+        self, member: Member, modalities: Sequence[Modality], rows: ClientData, used: ClientModel | None = None
+    ) -> ClientModel:
+        """Initial model of some modalities of a client; errors as of `StartedModels.put_into`.
+
+        Args:
+            member, rows: of the client.
+            modalities: of the model.
+            used: model of another client with the same architecture, as it was before its first round; the result is
+                this one where nothing but what scales inputs depends on the client's samples. None: there is none.
+        """
         order = self.orders[member.client_id]
         outputs = outputs_of(member, rows, order)
         made = {
             modality: make_encoder(
-                member.task, self.settings, self.seed, modality, rows.train, member.client_id, member.encoder
+                member.task,
+                self.settings,
+                self.seed,
+                modality,
+                rows.train,
+                member.client_id,
+                member.encoder,
+                None if used is None else used.encoders[modality],
             )
             for modality in modalities
         }
-        model = ClientModel(
-            {modality: normalizer for modality, (normalizer, _) in made.items()},
-            {modality: encoder for modality, (_, encoder) in made.items()},
-            fusion=self.fusion,
-            embedding_dim=embedding_dim([encoder for _, encoder in made.values()], self.settings),
-            n_outputs=len(outputs),
-        )
+        normalizers = {modality: normalizer for modality, (normalizer, _) in made.items()}
+        if used is not None and all(encoder is used.encoders[modality] for modality, (_, encoder) in made.items()):
+            model = used
+            model.wear(normalizers)
+        else:
+            model = ClientModel(
+                normalizers,
+                {modality: encoder for modality, (_, encoder) in made.items()},
+                fusion=self.fusion,
+                embedding_dim=embedding_dim([encoder for _, encoder in made.values()], self.settings),
+                n_outputs=len(outputs),
+            )
         model.head.data.copy_(self._head(model.layout, member.client_id, outputs))
         if order is not None:
             put_in_order(model, order)
         if self.started is not None:
             self.started.put_into(model, member.client_id, modalities)
+        # of a used model the rest is where it belongs
+        (model.normalizers if model is used else model).to(device=self.device, dtype=self.dtype)
         return model
 
     def _head(self, layout: HeadLayout, client_id: NodeId, outputs: Sequence[int]) -> Tensor:
@@ -80,4 +107,10 @@ class InitialModels:
         return chosen_outputs(self._drawn(whole), whole, [self.all_outputs.index(one) for one in outputs])
 
     def _drawn(self, layout: HeadLayout, *owner: NodeId) -> Tensor:
-        return initial_head(layout, torch.Generator().manual_seed(torch_seed(self.seed, "head", layout, *owner)))
+        return _head_of(layout, torch_seed(self.seed, "head", layout, *owner))
+
+
+@lru_cache(maxsize=64)  # asked again for every client that starts equal
+def _head_of(layout: HeadLayout, seed: int) -> Tensor:
+    """[d] head drawn by a seed, to be copied."""
+    return initial_head(layout, torch.Generator().manual_seed(seed))
