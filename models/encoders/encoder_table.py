@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,6 +44,31 @@ SAMPLES_FOR_STATISTICS = 64
 Made = TypeVar("Made")
 
 
+class TrainingInputs:
+    """Inputs that a client's normalizers take statistics of; each is gathered once, for all of its modalities.
+
+    Args:
+        inputs: indices [n] -> modality -> [n, *shape] training inputs.
+        n_samples: number of training samples.
+    """
+
+    def __init__(
+        self, inputs: Callable[[NDArray[np.int64]], Mapping[Modality, NDArray[np.float32]]], n_samples: int
+    ) -> None:
+        self._inputs, self._n_samples = inputs, n_samples
+
+    @cached_property
+    def all(self) -> Mapping[Modality, NDArray[np.float32]]:
+        """Modality -> [n_samples, *shape]."""
+        return self._inputs(np.arange(self._n_samples))
+
+    @cached_property
+    def some(self) -> Mapping[Modality, NDArray[np.float32]]:
+        """Modality -> [at most SAMPLES_FOR_STATISTICS, *shape], evenly spread."""
+        spread = np.linspace(0, self._n_samples - 1, min(self._n_samples, SAMPLES_FOR_STATISTICS))
+        return self._inputs(np.unique(spread.astype(np.int64)))
+
+
 @dataclass(frozen=True, slots=True)
 class EncoderRequest:
     """Request for the normalizer and the encoder of one input.
@@ -51,8 +77,7 @@ class EncoderRequest:
         modality: modality of the input.
         settings: settings of the model.
         shape: shape of one input, without the batch.
-        samples: indices [n] -> training inputs [n, *shape] that the encoder will see.
-        n_samples: number of training samples.
+        samples: training inputs that the client's encoders will see.
         seed: seed of the first values of its layers.
         dropout_seed: gives the seed of the stream that its dropouts draw from.
         used: encoder of another client whose request differs in samples and dropouts only, with the values that it
@@ -65,8 +90,7 @@ class EncoderRequest:
     modality: Modality
     settings: ModelSettings
     shape: tuple[int, ...]
-    samples: Callable[[NDArray[np.int64]], NDArray[np.float32]]
-    n_samples: int
+    samples: TrainingInputs
     seed: int
     dropout_seed: Callable[[], int]
     used: nn.Module | None = None
@@ -75,12 +99,11 @@ class EncoderRequest:
 
     def all_samples(self) -> NDArray[np.float32]:
         """[n_samples, *shape] all training inputs."""
-        return self.samples(np.arange(self.n_samples))
+        return self.samples.all[self.modality]
 
     def some_samples(self) -> NDArray[np.float32]:
         """[at most SAMPLES_FOR_STATISTICS, *shape] training inputs, evenly spread."""
-        spread = np.linspace(0, self.n_samples - 1, min(self.n_samples, SAMPLES_FOR_STATISTICS))
-        return self.samples(np.unique(spread.astype(np.int64)))
+        return self.samples.some[self.modality]
 
     @property
     def dropout_draws(self) -> torch.Generator:

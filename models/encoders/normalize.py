@@ -27,9 +27,11 @@ class StandardizePosition(nn.Module):
         super().__init__()
         # float64: sums of thousands of float32 positions would lose the digits of the mean
         flat = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
-        self.register_buffer("mean_m", torch.tensor(flat.mean(axis=0), dtype=torch.float32))
+        mean = flat.mean(axis=0, keepdims=True)
+        self.register_buffer("mean_m", torch.tensor(mean[0], dtype=torch.float32))
         # a vehicle that only stands has no spread to divide by
-        self.register_buffer("std_m", torch.tensor(np.maximum(flat.std(axis=0), 1e-3), dtype=torch.float32))
+        std = np.maximum(flat.std(axis=0, mean=mean), 1e-3)
+        self.register_buffer("std_m", torch.tensor(std, dtype=torch.float32))
 
     def forward(self, positions_m: Tensor) -> Tensor:
         """[batch, length, 2] -> same shape, about zero mean and unit spread."""

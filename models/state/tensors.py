@@ -22,7 +22,7 @@ from ...emulator.saved_state import SavedState
 
 def to_array(tensor: Tensor) -> NDArray[Any]:
     """Copy of a tensor [...] on any device, in row order."""
-    return np.array(tensor.detach().cpu().numpy(), order="C")
+    return np.array(tensor.numpy(force=True), order="C")
 
 
 def restored_tensor(saved: SavedState, like: Tensor, *shape: int | None) -> Tensor:

@@ -19,7 +19,7 @@ from ...models.export.deployed_model import Deployed, DeployedModel, DeployedPai
 from ...models.factors.factored_layers import put_factored_layers
 from ...models.model_pair import ModelPair
 from ..schema.scenario import Scenario
-from ..wiring.encoders import embedding_dim, make_encoder
+from ..wiring.encoders import embedding_dim, make_encoders
 
 #: Ending of the name of the first weight of a chain, see `FactoredLinear`.
 NARROW = ".narrow.weight"
@@ -69,16 +69,15 @@ def rebuilt_model(
         One of `NOT_REBUILT`: the scenario builds another network.
     """
     group, rows = scenario.clients.group(group_name), _SampleRows(samples)
-    made = {
-        # the client number 0 only seeds initial weights; weights and statistics are overwritten below
-        modality: make_encoder(scenario.task_spec, scenario.model, scenario.seed, modality, rows, 0, group.encoder)
-        for modality in modalities
-    }
+    # the client number 0 only seeds initial weights; weights and statistics are overwritten below
+    normalizers, encoders = make_encoders(
+        scenario.task_spec, scenario.model, scenario.seed, modalities, rows, 0, group.encoder
+    )
     network = ClientModel(
-        {modality: normalizer for modality, (normalizer, _) in made.items()},
-        {modality: encoder for modality, (_, encoder) in made.items()},
+        normalizers,
+        encoders,
         fusion=scenario.fusion,
-        embedding_dim=embedding_dim([encoder for _, encoder in made.values()], scenario.model),
+        embedding_dim=embedding_dim(encoders.values(), scenario.model),
         n_outputs=model.graph.output[0].type.tensor_type.shape.dim[1].dim_value,
     )
     kept = {tensor.name: tensor for tensor in model.graph.initializer}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -38,6 +39,8 @@ from .taking_part import TakingPart, taking_part
 
 #: Clients that sleep and are woken together to be observed.
 AWAKE_AT_ONCE = 256
+#: New objects after which Python searches for garbage in a round; a client that wakes brings some hundred.
+NEW_OBJECTS = 10_000
 #: Hosts of learners that run in other processes, given what was built here.
 Hosts = Callable[[Assembly], Sequence[LearnerHost]]
 
@@ -227,14 +230,25 @@ def emulate(
             emulation.nodes.put_away(round_index)
         round_ended(round_index)
 
-    gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
-    try:
+    with _few_searches():
         if emulation.in_step:
             played = range(first_round, rounds)
             play_rounds(emulation.env, emulation.stations, played, ended, emulation.taking_part)
         else:
             play_at_own_pace(emulation.env, emulation.own_pace, rounds)
+
+
+@contextmanager
+def _few_searches() -> Iterator[None]:
+    """Context in which Python searches for garbage less often: what a round makes either lives on or is freed at once."""
+    young, *older = gc.get_threshold()
+    gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
+    if young > 0:  # 0: somebody has switched it off
+        gc.set_threshold(max(young, NEW_OBJECTS), *older)
+    try:
+        yield
     finally:
+        gc.set_threshold(young, *older)
         gc.unfreeze()
 
 

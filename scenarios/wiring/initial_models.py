@@ -16,7 +16,7 @@ from ...models.head import HeadLayout, chosen_outputs, initial_head
 from ...models.settings import ModelSettings
 from .beam_orders import outputs_of, put_in_order
 from .data import ClientData
-from .encoders import embedding_dim, make_encoder, torch_seed
+from .encoders import embedding_dim, make_encoders, torch_seed
 from .members import Member
 from .started_models import StartedModels
 
@@ -58,29 +58,18 @@ class InitialModels:
         """
         order = self.orders[member.client_id]
         outputs = outputs_of(member, rows, order)
-        made = {
-            modality: make_encoder(
-                member.task,
-                self.settings,
-                self.seed,
-                modality,
-                rows.train,
-                member.client_id,
-                member.encoder,
-                None if used is None else used.encoders[modality],
-            )
-            for modality in modalities
-        }
-        normalizers = {modality: normalizer for modality, (normalizer, _) in made.items()}
-        if used is not None and all(encoder is used.encoders[modality] for modality, (_, encoder) in made.items()):
+        normalizers, encoders = make_encoders(
+            member.task, self.settings, self.seed, modalities, rows.train, member.client_id, member.encoder, used
+        )
+        if used is not None and all(encoder is used.encoders[modality] for modality, encoder in encoders.items()):
             model = used
             model.wear(normalizers)
         else:
             model = ClientModel(
                 normalizers,
-                {modality: encoder for modality, (_, encoder) in made.items()},
+                encoders,
                 fusion=self.fusion,
-                embedding_dim=embedding_dim([encoder for _, encoder in made.values()], self.settings),
+                embedding_dim=embedding_dim(encoders.values(), self.settings),
                 n_outputs=len(outputs),
             )
         model.head.data.copy_(self._head(model.layout, member.client_id, outputs))
