@@ -18,6 +18,7 @@ from .fusion import FUSIONS, head_layout
 from .head import apply_head
 from .state.module_state import module_state, restore_module
 from .state.tensors import restore_tensor, to_array
+from .training.training_rows import TrainingRows
 
 
 class ClientModel(nn.Module):
@@ -54,6 +55,7 @@ class ClientModel(nn.Module):
         self.layout = head_layout(self.fusion, n_outputs)
         #: Shapes of a one-row sample -> operations of its forward pass. Models of one architecture may share this.
         self.forward_flops: dict[tuple[tuple[int, ...], ...], float] = {}
+        self._shapes: tuple[tuple[int, ...], ...] | None = None
         #: Name of a weight -> its factors, where it is the tensor that these make; see `FactoredModel`.
         self.factors: Mapping[str, Sequence[Tensor]] = {}
         # zeros until the wiring fills in the initial head, common or not
@@ -83,8 +85,8 @@ class ClientModel(nn.Module):
         """Modality -> [n, ...] inputs as tensors of the model's device and type."""
         return {str(m): torch.as_tensor(inputs[m]).to(self.head.device, self.head.dtype) for m in self.modalities}
 
-    def begin_anew(self, values: Mapping[str, Tensor], start: Mapping[str, Tensor]) -> None:
-        """Forget all that was learned, for another client that wears this model.
+    def reset(self, values: Mapping[str, Tensor], start: Mapping[str, Tensor]) -> None:
+        """Become what the model was before its first round, for another client.
 
         Args:
             values: name -> parameter or buffer of the model.
@@ -98,9 +100,11 @@ class ClientModel(nn.Module):
                 own.copy_(start[name])
                 own.grad = None
 
-    def wear(self, normalizers: Mapping[Modality, nn.Module]) -> None:
+    def scale_by(self, normalizers: Mapping[Modality, nn.Module]) -> None:
         """Scale inputs by other statistics."""
-        self.normalizers.update({str(m): normalizers[m] for m in self.modalities})
+        own = self.normalizers
+        for modality in self.modalities:
+            own[modality] = normalizers[modality]
 
     def state(self) -> State:
         """Parameters and buffers that training changes; normalizers never do, and may be a large frozen network."""
@@ -116,27 +120,29 @@ class ClientModel(nn.Module):
         restore_module(self.fusion, parts["fusion"])
         restore_module(self.encoders, parts["encoders"])
 
-    def step_flops(self, sample: Mapping[str, Tensor], n_rows: int) -> float:
-        """Floating-point operations of one step on so many rows like this one-row sample, matrix work only.
+    def step_flops(self, rows: TrainingRows, n_rows: int) -> float:
+        """Floating-point operations of one step on so many rows like these, matrix work only.
 
         Work is proportional to rows, but for graphs, where every pass computes all nodes.
         """
-        return self.training_flops(sample) * (1 if self.passes_all else n_rows)
+        return self.training_flops(rows) * (1 if self.passes_all else n_rows)
 
     @property
     def passes_all(self) -> bool:
         """Whether a pass costs as much for one row as for all, as that of a graph does."""
         return any(getattr(encoder, "passes_all", False) for encoder in self.encoders.values())
 
-    def training_flops(self, sample: Mapping[str, Tensor]) -> float:
-        """Floating-point operations of one forward and backward pass of this one-row sample, matrix work only.
+    def training_flops(self, rows: TrainingRows) -> float:
+        """Floating-point operations of one forward and backward pass of one of these rows, matrix work only.
 
         A backward pass counts as two forward passes: one for the inputs', one for the weights' gradients.
         """
-        shapes = tuple(tuple(sample[m].shape) for m in self.modalities)
-        if shapes not in self.forward_flops:
-            self.forward_flops[shapes] = forward_flops(self, sample)
-        return 3.0 * self.forward_flops[shapes]
+        if self._shapes is None:  # those of all rows that it is ever given
+            sample = self.tensors(rows.inputs(np.arange(1)))
+            self._shapes = tuple(tuple(sample[m].shape) for m in self.modalities)
+            if self._shapes not in self.forward_flops:
+                self.forward_flops[self._shapes] = forward_flops(self, sample)
+        return 3.0 * self.forward_flops[self._shapes]
 
 
 def forward_flops(model: nn.Module, inputs: Mapping[str, Tensor] | Tensor) -> float:

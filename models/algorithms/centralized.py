@@ -9,8 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...emulator.contracts import Learner, Modality, NodeId, State
 from ...emulator.saved_state import SavedState
 from ..client_model import ClientModel
@@ -61,9 +59,7 @@ class _Pool:
         self._optimizer = encoder_optimizer(list(self._flats.values()), self._settings)
         self.losses = dict.fromkeys(self.models, math.nan)
         self.flops = self._settings.local_steps * sum(
-            self.models[setup.client_id].training_flops(
-                self.models[setup.client_id].tensors(setup.rows.inputs(np.arange(1)))
-            )
+            self.models[setup.client_id].training_flops(setup.rows)
             * min(self._settings.batch_size, len(setup.rows.label))
             for setup in setups
         )

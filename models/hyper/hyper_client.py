@@ -93,8 +93,7 @@ class HyperClient:
     def embedding_flops(self) -> float:
         """Of one embedding: a forward pass over all rows."""
         model = self._training.model
-        row = model.tensors(self._rows.inputs(np.arange(1)))
-        return model.step_flops(row, len(self._rows.label)) / 3.0  # without a backward pass
+        return model.step_flops(self._rows, len(self._rows.label)) / 3.0  # without a backward pass
 
     def begin(self, round_index: int) -> None:
         """Open an exchange: nothing of the server's model has arrived yet."""

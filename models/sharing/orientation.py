@@ -94,10 +94,9 @@ class Orientation:
         return {"turned": float(self.frame.turned), "direction_margin": self.vote.margin}
 
     def _flops(self) -> float:
-        row = self._model.tensors(self._setup.rows.inputs(np.arange(1)))
         passes = 2 if self.frame.reads_sweeps else 1
         # a pass forward is a third of a step
-        return passes * self._model.training_flops(row) / 3.0 * len(spread_rows(self._setup.rows))
+        return passes * self._model.training_flops(self._setup.rows) / 3.0 * len(spread_rows(self._setup.rows))
 
     def _look(self, _round_index: int) -> None:
         draws = self._setup.common_draws(f"label trends of {self._setup.client_id}")

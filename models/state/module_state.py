@@ -93,7 +93,12 @@ def adam_moments(optimizer: torch.optim.Optimizer) -> list[dict[str, Tensor]]:
 
 
 class _Named(NamedTuple):
-    """Parameters and buffers of a network, and its submodules with a random stream: its only state that is no tensor."""
+    """What a network consists of.
+
+    Attributes:
+        values: its parameters and buffers.
+        drawing: its submodules with a random stream: the only state of a network that is no tensor.
+    """
 
     values: dict[str, Tensor]
     drawing: dict[str, Stateful]

@@ -79,8 +79,7 @@ class LocalTraining:
             if settings.optimizer == "adam"
             else encoder_optimizer(list(self.encoders.values()), settings)
         )
-        row = model.tensors(rows.inputs(np.arange(1)))
-        self.flops_per_step = model.step_flops(row, min(settings.batch_size, len(rows.label)))
+        self.flops_per_step = model.step_flops(rows, min(settings.batch_size, len(rows.label)))
         self.loss = math.nan
 
     @property

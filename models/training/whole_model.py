@@ -52,8 +52,7 @@ class WholeModel:
         self._client_id = setup.client_id
         self._flat = FlatModule(trained_part(self.model), share_buffers=False)
         self.minibatches = Minibatches(setup.rows, setup.objective, setup.training, setup.batch_draws[name])
-        row = self.model.tensors(setup.rows.inputs(np.arange(1)))
-        self.flops_per_step = self.model.step_flops(row, self.minibatches.batch_size)
+        self.flops_per_step = self.model.step_flops(setup.rows, self.minibatches.batch_size)
         self.loss = math.nan
 
     @property

@@ -66,15 +66,12 @@ class _Direction:
     sender: NodeId
     receiver: NodeId
     edge: EdgeModel
+    packets: LinkSettings
     shared: _Shared
 
     @property
     def link(self) -> LinkSection:
         return self.edge.link
-
-    @property
-    def packets(self) -> LinkSettings:
-        return self.edge.link.settings(until_delivered=self.shared.until_delivered)
 
     @property
     def until_delivered(self) -> bool:
@@ -209,7 +206,7 @@ class LinkMaker:
     ) -> None:
         self.senders = Senders(env, links, cell)
         self._links, self._link, self._ends, self._cell = links, link, ends, cell
-        self._edges: dict[int | None, EdgeModel] = {}
+        self._edges: dict[int | None, tuple[EdgeModel, LinkSettings]] = {}
         self._shared = _Shared(env, ends, TraceFiles(), radio, until_delivered, run_s)
 
     def made(self, sender: NodeId, receiver: NodeId) -> MadeLink:
@@ -219,13 +216,14 @@ class LinkMaker:
             ConfigError: losses are to follow blockages, but a recording does not say when the line of sight is blocked.
             DataError: a trace that cannot be read.
         """
-        edge = self._edge(sender, receiver)
+        edge, packets = self._edge(sender, receiver)
         self._shared.streams.clear()
-        channel = edge.model.channel(edge.settings, _Direction(sender, receiver, edge, self._shared))
+        channel = edge.model.channel(edge.settings, _Direction(sender, receiver, edge, packets, self._shared))
         link = self.senders.of(sender, receiver, is_wired=edge.model.is_wired).link(channel)
         return MadeLink(link, tuple(self._shared.streams))
 
-    def _edge(self, sender: NodeId, receiver: NodeId) -> EdgeModel:
+    def _edge(self, sender: NodeId, receiver: NodeId) -> tuple[EdgeModel, LinkSettings]:
+        """Model and numbers of an edge, and what they come to for its packets."""
         exception: EdgeSettings | None
         if self._cell is not None and self._cell.server in (sender, receiver):
             exception = self._cell.section.link
@@ -234,7 +232,8 @@ class LinkMaker:
         # edges of one exception are alike, and sections take longer to copy than links to make
         key = None if exception is None else id(exception)
         if key not in self._edges:
-            self._edges[key] = edge_model(self._links, self._link, exception)
+            edge = edge_model(self._links, self._link, exception)
+            self._edges[key] = edge, edge.link.settings(until_delivered=self._shared.until_delivered)
         return self._edges[key]
 
 

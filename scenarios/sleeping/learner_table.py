@@ -21,7 +21,7 @@ from ...models.client_model import ClientModel
 from ..links.senders import Cell, link_models
 from ..schema.link_models import LINK_MODELS
 from ..schema.scenario import Scenario
-from .shells import Models, Shells
+from .model_pool import ModelPool, Models
 
 
 def clients_sleep(scenario: Scenario) -> bool:
@@ -58,14 +58,14 @@ class LearnerTable(Sequence[Learner]):
     Args:
         n_clients: number of clients.
         build: builds a client of its models, as it is before its first round.
-        shells: gives it the models, and takes back those of clients that fall asleep.
+        pool: gives it the models, and takes back those of clients that fall asleep.
         server: the learner that follows those of the clients, always awake; None: there is none.
     """
 
     def __init__(
-        self, n_clients: int, build: Callable[[NodeId, Models], Awake], shells: Shells, server: Learner | None = None
+        self, n_clients: int, build: Callable[[NodeId, Models], Awake], pool: ModelPool, server: Learner | None = None
     ) -> None:
-        self._n_clients, self._build, self.shells = n_clients, build, shells
+        self._n_clients, self._build, self.pool = n_clients, build, pool
         self.server = server
         self._awake: dict[NodeId, Awake] = {}
         self._rows: dict[NodeId, bytes] = {}
@@ -90,7 +90,7 @@ class LearnerTable(Sequence[Learner]):
         if client == self._n_clients and self.server is not None:
             return self.server
         if client not in self._awake:
-            self._awake[client] = self._restored(client, self.shells.worn(client))
+            self._awake[client] = self._restored(client, self.pool.taken(client))
             self._rows.pop(client, None)
         return self._awake[client].learner
 
@@ -98,7 +98,7 @@ class LearnerTable(Sequence[Learner]):
         """Put a client away; its learner is not called any more."""
         awake = self._awake.pop(client)
         self._rows[client] = packed(awake.learner.state())
-        self.shells.give_back(client, awake.models)
+        self.pool.give_back(client, awake.models)
 
     def sleep_but(self, kept: Collection[NodeId]) -> list[NodeId]:
         """Put all away but these; returns who was put away."""
@@ -156,7 +156,7 @@ class LearnerTable(Sequence[Learner]):
 
     def _found(self, client: NodeId) -> Awake:
         # a copy that is asked for may be kept, so nobody else's models become its own
-        return self._awake[client] if client in self._awake else self._restored(client, self.shells.new(client))
+        return self._awake[client] if client in self._awake else self._restored(client, self.pool.new(client))
 
     def _restored(self, client: NodeId, models: Models) -> Awake:
         built = self._build(client, models)

@@ -28,7 +28,7 @@ from ..schema.neighborhood import members_by_group, neighborhood_of
 from ..schema.rules.coupling_strength import coupled_graph, coupling_strength
 from ..schema.scenario import Scenario
 from ..sleeping.learner_table import Awake, LearnerTable, ModelsOnDemand, clients_sleep
-from ..sleeping.shells import Models, Shells
+from ..sleeping.model_pool import ModelPool, Models
 from .beam_orders import beam_frame, found_orders, outputs_of
 from .client import Client
 from .coupling_notes import checkpoint_warnings, coupling_notes, partition_warnings
@@ -174,9 +174,7 @@ def make_clients(
         known = [outputs_of(*one) for one in zip(members, data, orders, strict=True)]
         all_outputs = sorted({output for own in known for output in own})
     started = started_models(scenario)
-    initial = InitialModels(
-        scenario.seed, scenario.model, scenario.fusion, device, dtype, all_outputs, orders, started
-    )
+    initial = InitialModels(scenario.seed, scenario.model, scenario.fusion, device, dtype, all_outputs, orders, started)
 
     counted: dict[tuple[str, str], dict[tuple[tuple[int, ...], ...], float]] = {}
 
@@ -310,16 +308,19 @@ def _asleep(scenario: Scenario, data: list[ClientData], device: torch.device, dt
         client = clients[client_id]
         return client.group, len(client.outputs), tuple(client.train.input_shapes.items())
 
-    shells = Shells(lambda client_id, used: fresh(client_id, used), kind)
-    table = LearnerTable(scenario.clients.n_clients, build, shells)
-    clients, fresh = make_clients(scenario, algorithm, data, device, dtype, table.models)
+    def models_of(client_id: NodeId) -> Models:
+        return table.models(client_id)
+
+    clients, fresh = make_clients(scenario, algorithm, data, device, dtype, models_of)
+    pool = ModelPool(fresh, kind)
+    table = LearnerTable(scenario.clients.n_clients, build, pool)
     neighborhood = neighborhood_of(scenario)
     links, participation = neighborhood.links, _participation(scenario, clients)
     weights = all_weights(clients, scenario.training.personal_encoders, neighborhood.graph, links)
     if algorithm.server_alone is not None:
         members = members_by_group(neighborhood.groups)
         first = sorted(of_group[0] for of_group in members.values())
-        setups = [_setup(scenario, clients[one], shells.new(one), weights[one], participation) for one in first]
+        setups = [_setup(scenario, clients[one], pool.new(one), weights[one], participation) for one in first]
         table.server = algorithm.server_alone(setups, members)
     faults = fault_plan(scenario.faults, scenario.seed, links, server)
     devices = node_devices(scenario)

@@ -40,7 +40,7 @@ from .taking_part import TakingPart, taking_part
 #: Clients that sleep and are woken together to be observed.
 AWAKE_AT_ONCE = 256
 #: New objects after which Python searches for garbage in a round; a client that wakes brings some hundred.
-NEW_OBJECTS = 10_000
+NEW_OBJECTS = 50_000
 #: Hosts of learners that run in other processes, given what was built here.
 Hosts = Callable[[Assembly], Sequence[LearnerHost]]
 
@@ -240,7 +240,7 @@ def emulate(
 
 @contextmanager
 def _few_searches() -> Iterator[None]:
-    """Context in which Python searches for garbage less often: what a round makes either lives on or is freed at once."""
+    """Context in which Python seldom searches for garbage: what a round makes lives on, or is freed at once."""
     young, *older = gc.get_threshold()
     gc.freeze()  # what is there now stays: searching all of torch for garbage would cost a tenth of a second each time
     if young > 0:  # 0: somebody has switched it off

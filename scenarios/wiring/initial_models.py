@@ -63,7 +63,7 @@ class InitialModels:
         )
         if used is not None and all(encoder is used.encoders[modality] for modality, encoder in encoders.items()):
             model = used
-            model.wear(normalizers)
+            model.scale_by(normalizers)
         else:
             model = ClientModel(
                 normalizers,

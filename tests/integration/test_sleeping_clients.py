@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from integration.tiny import tiny
 from sheafedge.emulator.contracts import ConfigError
+from sheafedge.models.client_model import ClientModel
 from sheafedge.scenarios.running.progress import NoRunProgress
 from sheafedge.scenarios.running.run import RunResult, resume_run, run_scenario
 from sheafedge.scenarios.schema.scenario import Scenario
@@ -57,8 +58,23 @@ CASES: dict[str, dict[str, Any]] = {
     "neighbors and what was heard last": {"algorithm": "head_averaging", "network.missing": "stale"},
     "one model per sensor": {"algorithm": "dsgd", "compute.executor": "threads"},
     "nobody": {"algorithm": "local"},
+    # few of each group, so that one client's models are used by others of its group and of no other
+    "groups of several sensors": {
+        "algorithm": "ditto",
+        "clients.groups": [
+            {"name": "gps", "modalities": ["gps"], "share": 0.4},
+            {"name": "both", "modalities": ["gps", "rf"], "share": 0.6},
+        ],
+        "faults": [{"kind": "node_off", "nodes": [1, 4], "mean_up_s": 0.05, "mean_down_s": 0.02}],
+    },
 }
-QUICK = {"a server", "a server, bursts, and what was heard last", "a server that generates models", "neighbors"}
+QUICK = {
+    "a server",
+    "a server, bursts, and what was heard last",
+    "a server that generates models",
+    "neighbors",
+    "groups of several sensors",
+}
 EACH = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
 
 
@@ -123,6 +139,35 @@ def test_a_sleeper_that_forgets_is_another_run(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(learner_table.LearnerTable, "sleep", lambda self, client: self._awake.pop(client))
     forgetful = run_scenario(scenario("a server", ASLEEP), tmp_path / "run")
     assert forgetful.summary["trace_hash"] != whole.summary["trace_hash"]
+
+
+def test_clients_that_wake_use_the_models_of_those_that_fell_asleep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[ClientModel] = []
+    whole = ClientModel.__init__
+    monkeypatch.setattr(
+        ClientModel, "__init__", lambda self, *args, **given: (built.append(self), whole(self, *args, **given))[1]
+    )
+    watched = Watched()
+    watched_rounds: list[int] = []
+    monkeypatch.setattr(watched, "round_ended", lambda *_: watched_rounds.append(len(built)))
+    one_group = {"clients.groups": [{"name": "both", "modalities": ["gps", "rf"], "share": 1.0}]}
+    run_scenario(scenario("a server", {**ASLEEP, **one_group}), tmp_path / "run", watched)
+    # one for the start of the server, then one per client of a round, whoever these are
+    assert watched_rounds == [1 + SAMPLED] * ROUNDS
+
+
+@pytest.mark.parametrize("forgotten", ["reset", "scale_by"])
+def test_a_used_model_that_keeps_something_of_another_client_is_another_run(
+    forgotten: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control of models that are used again."""
+    edits = {**ASLEEP, "world.n_sites": 2}  # sensed elsewhere, and scaled by other statistics
+    whole = run_scenario(scenario("neighbors", edits), tmp_path / "whole")
+    monkeypatch.setattr(ClientModel, forgotten, lambda self, *_: None)
+    mixed_up = run_scenario(scenario("neighbors", edits), tmp_path / "run")
+    assert mixed_up.summary["trace_hash"] != whole.summary["trace_hash"]
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from sheafedge.models.encoders.graph_convolution import (
     normalized_adjacency,
 )
 from sheafedge.models.flat import FlatModule
+from sheafedge.models.training.training_rows import RowsInMemory
 from torch import Tensor, nn
 
 EXACT = 1e-10
@@ -100,7 +101,7 @@ def test_dropout_draws_from_the_clients_own_stream_and_never_in_evaluation() -> 
 def test_a_step_costs_one_pass_of_all_nodes_whatever_the_number_of_rows() -> None:
     encoder = encoder_of(0)
     model = ClientModel({"graph": nn.Identity()}, {"graph": encoder}, fusion="mean", embedding_dim=3, n_outputs=2)
-    row = {"graph": torch.zeros(1, 1)}
+    row = RowsInMemory({"graph": np.zeros((1, 1), dtype=np.float32)}, np.zeros(1, dtype=np.int64))
     assert model.step_flops(row, 9) == model.step_flops(row, 1)
     # every layer is a product of all nodes; the head of one row is the only part that counts rows
     assert model.step_flops(row, 1) >= 3 * 2 * 12 * (5 * 7 + 7 * 3)

@@ -1,7 +1,11 @@
-"""Models of clients that were put away, for the next ones of their kind: most of what waking costs is to make modules."""
+"""Models of clients that were put away, for the next ones of their kind.
+
+To make modules is most of what it costs to build a client, and of all that is in them only values differ.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 
 from torch import Tensor
@@ -14,8 +18,8 @@ from ...models.joint.joint_network import values_in
 Models = Mapping[str, ClientModel]
 
 
-class Shells:
-    """Models that clients of one architecture wear one after the other.
+class ModelPool:
+    """Models that are used by one client after the other.
 
     Args:
         make: client, used models of its kind or none -> its models before its first round.
@@ -24,35 +28,29 @@ class Shells:
 
     def __init__(self, make: Callable[[NodeId, Models], Models], kind: Callable[[NodeId], Hashable]) -> None:
         self._make, self._kind = make, kind
-        self._free: dict[Hashable, list[Models]] = {}
+        self._free: defaultdict[Hashable, list[Models]] = defaultdict(list)
         self._starts: dict[Hashable, dict[str, dict[str, Tensor]]] = {}
 
-    @property
-    def n_free(self) -> int:
-        """Clients whose models nobody wears."""
-        return sum(map(len, self._free.values()))
-
     def new(self, client: NodeId) -> Models:
-        """Models of a client before its first round, that are nobody else's before or after."""
+        """Models of a client before its first round, built anew."""
         models, kind = self._make(client, {}), self._kind(client)
-        if kind not in self._starts:  # encoders of a kind start equal, and heads are put in beside
+        if kind not in self._starts:  # what clients of a kind do not start with alike, `make` puts in
             self._starts[kind] = {
                 name: {part: values.detach().clone() for part, values in values_in(model).items()}
                 for name, model in models.items()
             }
         return models
 
-    def worn(self, client: NodeId) -> Models:
-        """The same, of models that were given back where there are some."""
+    def taken(self, client: NodeId) -> Models:
+        """The same in models that were given back, where there are some."""
         kind = self._kind(client)
-        free = self._free.get(kind)
-        if not free:
+        if not self._free[kind]:
             return self.new(client)
-        used = free.pop()
+        used = self._free[kind].pop()
         for name, model in used.items():
-            model.begin_anew(values_in(model), self._starts[kind][name])
+            model.reset(values_in(model), self._starts[kind][name])
         return self._make(client, used)
 
     def give_back(self, client: NodeId, models: Models) -> None:
-        """Let others wear the models of a client that nobody uses any more."""
-        self._free.setdefault(self._kind(client), []).append(models)
+        """Leave the models of a client to others; nobody else uses them any more."""
+        self._free[self._kind(client)].append(models)
