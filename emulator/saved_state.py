@@ -102,14 +102,17 @@ class SavedState:
 
     def array(self, dtype: np.dtype[Any], *shape: int | None) -> NDArray[Any]:
         """A copy of an array of this type and shape; None stands for any length."""
-        wanted = f"be {dtype} of shape [{', '.join('any' if size is None else str(size) for size in shape)}]"
-        if not isinstance(self.state, np.ndarray):
-            self.refuse(wanted, _kind(self.state))
-        found = self.state.shape
-        fits = len(found) == len(shape) and all(size in {None, own} for own, size in zip(found, shape, strict=True))
-        if self.state.dtype != dtype or not fits:
-            self.refuse(wanted, f"{self.state.dtype} of shape {list(found)}")
-        return np.array(self.state, order="C")
+        array = self.state
+        if not isinstance(array, np.ndarray):
+            self.refuse(_wanted(dtype, shape), _kind(array))
+        found = array.shape
+        # equal in most cases, of which there are many for every client that wakes
+        fits = found == shape or (
+            len(found) == len(shape) and all(size in {None, own} for own, size in zip(found, shape, strict=True))
+        )
+        if array.dtype != dtype or not fits:
+            self.refuse(_wanted(dtype, shape), f"{array.dtype} of shape {list(found)}")
+        return np.array(array, order="C")
 
     def refuse(self, wanted: str, found: str) -> NoReturn:
         """Report that this part must be something else.
@@ -207,6 +210,10 @@ def has_state(part: object) -> bool:
 @cache
 def _has_state(kind: Hashable) -> bool:
     return callable(getattr(kind, "state", None)) and callable(getattr(kind, "restore", None))
+
+
+def _wanted(dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> str:
+    return f"be {dtype} of shape [{', '.join('any' if size is None else str(size) for size in shape)}]"
 
 
 def _kind(state: State) -> str:

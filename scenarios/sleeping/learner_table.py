@@ -7,6 +7,7 @@ goes on bit for bit. Results do not depend on who is awake.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, overload
@@ -226,14 +227,19 @@ def _kinds(of_arrays: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
     return json.dumps(of_arrays).encode()
 
 
+@lru_cache(maxsize=256)
+def _layout(kinds: bytes) -> list[tuple[np.dtype[Any], tuple[int, ...], int]]:
+    """Type, shape and number of elements of each array of a row."""
+    return [(np.dtype(kind), tuple(shape), math.prod(shape)) for kind, shape in json.loads(kinds)]
+
+
 def unpacked(row: bytes) -> State:
     """The state again; its arrays are views of the row."""
     n_text, n_kinds = int.from_bytes(row[:4], "little"), int.from_bytes(row[4:8], "little")
     text, kinds = row[8 : 8 + n_text], row[8 + n_text : 8 + n_text + n_kinds]
     at = 8 + n_text + n_kinds
     arrays: list[NDArray[Any]] = []
-    for kind, shape in json.loads(kinds):
-        dtype, size = np.dtype(kind), int(np.prod(shape, dtype=np.int64))
+    for dtype, shape, size in _layout(kinds):
         arrays.append(np.frombuffer(row, dtype, size, at).reshape(shape))
         at += size * dtype.itemsize
     return unpacked_tree(text, arrays)
