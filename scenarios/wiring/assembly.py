@@ -306,7 +306,7 @@ def _asleep(scenario: Scenario, data: list[ClientData], device: torch.device, dt
 
     def kind(client_id: NodeId) -> Hashable:
         client = clients[client_id]
-        return client.group, len(client.outputs), tuple(client.train.input_shapes.items())
+        return client.group, len(client.outputs), tuple(client.data.train.input_shapes.items())
 
     def models_of(client_id: NodeId) -> Models:
         return table.models(client_id)
