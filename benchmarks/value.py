@@ -4,7 +4,8 @@
 
 Every scenario is trained once per seed; then its users are played again and again, with one rule changed at a time. A
 figure is the sum over all base stations, per seed in the order of the seeds; `over_stations` has means over the base
-stations of all seeds, and paired differences over them. The page `docs/value.md` shows it.
+stations of all seeds, and paired differences over them; `scores` are those of the task, of the answers that rules act
+on, about all held-out frames. The page `docs/value.md` shows it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from sheafedge.emulator.radio.waves import Array
 from sheafedge.scenarios.report.figure_style import series_style
 from sheafedge.scenarios.running.fitted_biases import fit_biases
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
+from sheafedge.scenarios.tasks.task_spec import mean_scores
 from sheafedge.scenarios.value import beam_ladder
 from sheafedge.scenarios.value.handover_ladder import COMPARED_WITH, RULES, paired
 from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
@@ -113,7 +115,9 @@ def played(scenario: Scenario, served: Sequence[ServedStation], varied: Sequence
             f"{ms}": _figures(scenario, [station.answering_after(ms / 1e3) for station in served]) for ms in ANSWERS_MS
         },
     }
-    return {**_figures(scenario, served), **{name: ways[name]() for name in varied}}
+    task = scenario.task_spec
+    scores = mean_scores([task.scores(station.logits, station.link.samples) for station in served])
+    return {**_figures(scenario, served), "scores": scores, **{name: ways[name]() for name in varied}}
 
 
 def _filtered(scenario: Scenario, served: Sequence[ServedStation]) -> dict[str, Any]:

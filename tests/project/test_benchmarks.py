@@ -374,6 +374,8 @@ def test_value_plays_every_rule_and_draws_it(
     assert of_kind["ltm"] == found["ladder"]["always_prepared"]["outage_ms_per_minute"][0]
     levels = found["rules"]["decision.handover.prepared_interruption_s"]
     assert levels["0.025"]["ladder"] == found["ladder"]
+    assert found["scores"].keys() >= {"balanced_accuracy", "ahead"}
+    assert all(0.0 < score <= 1.0 for (score,) in found["scores"].values())
     of_rule = found["over_stations"]["prepare_on_warning"]
     less = of_rule["less"]["reactive_tuned"]
     # of one seed, whose own ladder says the same
