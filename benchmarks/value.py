@@ -4,8 +4,9 @@
 
 Every scenario is trained once per seed; then its users are played again and again, with one rule changed at a time. A
 figure is the sum over all base stations, per seed in the order of the seeds; `over_stations` has means over the base
-stations of all seeds, and paired differences over them; `scores` are those of the task, of the answers that rules act
-on, about all held-out frames. The page `docs/value.md` shows it.
+stations of all seeds, and paired differences over them. `scores` are those of the answers that rules act on, about all
+held-out frames, as means over the base stations; `horizons` has those of forecasts for every frame ahead, over the
+frames of all base stations. The page `docs/value.md` shows it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sheafedge.emulator.radio.waves import Array
 from sheafedge.scenarios.report.figure_style import series_style
 from sheafedge.scenarios.running.fitted_biases import fit_biases
 from sheafedge.scenarios.schema.scenario import Scenario, load_scenario
-from sheafedge.scenarios.tasks.task_spec import mean_scores
+from sheafedge.scenarios.tasks.task_spec import Answers, DiagnosedTask, mean_scores
 from sheafedge.scenarios.value import beam_ladder
 from sheafedge.scenarios.value.handover_ladder import COMPARED_WITH, RULES, paired
 from sheafedge.scenarios.value.served_stations import ServedStation, served_stations
@@ -115,9 +116,16 @@ def played(scenario: Scenario, served: Sequence[ServedStation], varied: Sequence
             f"{ms}": _figures(scenario, [station.answering_after(ms / 1e3) for station in served]) for ms in ANSWERS_MS
         },
     }
+    return {**_figures(scenario, served), **_scored(scenario, served), **{name: ways[name]() for name in varied}}
+
+
+def _scored(scenario: Scenario, served: Sequence[ServedStation]) -> dict[str, Any]:
+    """Scores of the served answers, and of forecasts those of every frame ahead."""
     task = scenario.task_spec
-    scores = mean_scores([task.scores(station.logits, station.link.samples) for station in served])
-    return {**_figures(scenario, served), "scores": scores, **{name: ways[name]() for name in varied}}
+    answers = [Answers(one.logits, one.link.samples, 1.0 / one.link.frame_s) for one in served]
+    found: dict[str, Any] = {"scores": mean_scores([task.scores(one.logits, one.samples) for one in answers])}
+    curves = task.diagnostics(answers) if isinstance(task, DiagnosedTask) else {}
+    return found | ({"horizons": curves["horizons"]} if "horizons" in curves else {})
 
 
 def _filtered(scenario: Scenario, served: Sequence[ServedStation]) -> dict[str, Any]:
