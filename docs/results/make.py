@@ -48,7 +48,8 @@ _RANDOM = {
 SEARCHES: Mapping[str, Search] = {
     "measured": Search("tracking", _NETWORKS, edits={"rounds": 30, "evaluate_every": 30}, until=24, alike=_RANDOM),
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8),
-    "sky": Search("drones", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8),
+    "sky": Search("drones", _NETWORKS, until=16),
+    "orders": Search("drones_permuted", _NETWORKS, until=16),
 }
 #: Regime, in the order of the page -> the search for its step sizes.
 REGIMES: Mapping[str, str] = {
@@ -65,8 +66,8 @@ REGIMES: Mapping[str, str] = {
     "drones": "sky",
     "drones_occluded": "sky",
     "drones_views": "sky",
-    "drones_permuted": "sky",
-    "drones_sizes": "sky",
+    "drones_permuted": "orders",
+    "drones_sizes": "orders",
 }
 NOT_RUN = "*Not run yet.*"
 #: Regime in which a setting varies -> heading of its curves.
