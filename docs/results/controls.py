@@ -26,6 +26,15 @@ class Control:
     thing: str
 
 
+#: What decides wherever heads mean the same at all clients.
+_SHARING = (
+    ("as in the paper, gamma .1", "the same without coupling", "the coupling, as printed"),
+    ("encoders only", "the same without coupling", "a common initial head"),
+    ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
+    ("head averaging", "encoders only", "averages of heads"),
+    ("encoders only", "local, twice the steps", "sharing encoders"),
+    ("local, twice the steps", "local", "twice the compute"),
+)
 #: In the order of the page.
 CONTROLS = tuple(
     Control(regime, arm, control, thing)
@@ -80,15 +89,14 @@ CONTROLS = tuple(
                 "heads mixed by learned orders, in personal models",
             ),
         ),
-        "blockage": (
-            ("Sheaf-DMFL-Att", "encoders only", "the coupling"),
-            ("head averaging", "encoders only", "averages of heads"),
-        ),
+        "blockage": _SHARING,
+        "drones": _SHARING,
         "drones_occluded": (
+            *_SHARING,
             ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
-            ("Sheaf-DMFL-Att", "encoders only", "the coupling"),
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
         ),
+        "drones_views": _SHARING,
         "drones_permuted": (
             ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
             ("Sheaf-DMFL-Att, aligned", "encoders only, aligned start", "the coupling along aligned maps"),
