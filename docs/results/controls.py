@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ledger import Ledger  # a script beside its modules
-from verdicts import adjusted, difference
+from ledger import ALL, Ledger, RegimeScores  # a script beside its modules
+from verdicts import BETTER, WORSE, Difference, adjusted, difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,7 @@ CONTROLS = tuple(
             ("DSGD", "head averaging", "one model per modality in the place of fusion"),
             ("local, twice the steps", "local", "twice the compute"),
         ),
-        "tracking_scarce": (
-            ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
-            ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
-        ),
+        "tracking_scarce": (*_SHARING, ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling")),
         "tracking_mirrored": (("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),),
         "tracking_permuted": (
             ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
@@ -121,13 +118,39 @@ CONTROLS = tuple(
 )
 
 
+def overview_rows(ledger: Ledger, test_per_train: Mapping[str, float]) -> Iterator[str]:
+    """Table of what decides everywhere: a row per thing praised, a column per regime that has both arms.
+
+    Args:
+        ledger: of all regimes.
+        test_per_train: regime, in order -> see `difference`.
+    """
+    regimes = [
+        name for name in test_per_train if {arm for pair in _SHARING for arm in pair[:2]} <= {*ledger.of(name).arms}
+    ]
+    seeds = {name: len(ledger.of(name).values(_SHARING[0][0], ALL)) for name in regimes}
+    yield "| What is praised | " + " | ".join(f"`{name}`, {seeds[name]} seeds" for name in regimes) + " |"
+    yield "|---" * (1 + len(regimes)) + "|"
+    for arm, control, thing in _SHARING:
+        cells = []
+        for name in regimes:
+            (of_all,) = (
+                one for one in _family(ledger.of(name), arm, control, test_per_train[name]) if one.group == ALL
+            )
+            cells.append(f"{of_all} {f'**{of_all.word}**' if of_all.word in (BETTER, WORSE) else of_all.word}")
+        yield f"| {thing} | {' | '.join(cells)} |"
+
+
+def _family(scores: RegimeScores, arm: str, control: str, test_per_train: float) -> list[Difference]:
+    """Differences of all groups, adjusted for their number."""
+    return adjusted([difference(scores, arm, control, group, test_per_train) for group in scores.groups])
+
+
 def control_rows(control: Control, ledger: Ledger, test_per_train: float) -> Iterator[str]:
     """A row of the table, once both arms have scores; p values are adjusted for the groups of the row."""
     scores = ledger.of(control.regime)
     named = f"| `{control.regime}` | {control.thing} | {control.arm} | {control.control} |"
     if not {control.arm, control.control} <= set(scores.arms):
         return
-    family = adjusted(
-        [difference(scores, control.arm, control.control, group, test_per_train) for group in scores.groups]
-    )
+    family = _family(scores, control.arm, control.control, test_per_train)
     yield f"{named} {'; '.join(f'{one.group}: {one} {one.word}' for one in family)} |"

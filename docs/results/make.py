@@ -22,7 +22,7 @@ from rich.console import Console
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from claims import CLAIMS, judged  # noqa: E402 - a script beside its modules
-from controls import CONTROLS, control_rows  # noqa: E402
+from controls import CONTROLS, control_rows, overview_rows  # noqa: E402
 from ledger import ALL, Ledger, RegimeScores, rows_of_run  # noqa: E402
 from pictures import draw_curves  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
@@ -208,6 +208,8 @@ def page(ledger: Ledger, steps: StepTable) -> str:
         kind, name = match[1], match[2]
         if kind == "claims":
             return "\n".join(_claim_rows(ledger))
+        if kind == "overview":
+            return "\n".join(overview_rows(ledger, {regime: test_per_train(regime, ledger) for regime in REGIMES}))
         if kind == "controls":
             return _controls_text(ledger)
         if kind == "curves":

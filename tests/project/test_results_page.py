@@ -238,6 +238,25 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
     assert "| head averaging, told the orders | 6 |" in written
 
 
+def test_the_overview_has_a_column_per_regime_with_all_its_arms(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    arms = dict.fromkeys(("as in the paper, gamma .1", "Sheaf-DMFL-Att", "head averaging", "local"), 0.4)
+    scores = {
+        **arms,
+        "the same without coupling": 0.4,
+        "local, twice the steps": 0.4,
+        "encoders only": tuple(0.5 + 0.01 * (seed % 3) for seed in SEEDS),
+    }
+    ledger = kept(scripts, tmp_path / "x", "blockage", scores)
+    head, _, *rows = scripts["controls"].overview_rows(ledger, {"blockage": 0.0, "drones": 0.0})
+    assert head == "| What is praised | `blockage`, 6 seeds |"
+    words = dict(row.strip("| ").split(" | ") for row in rows)
+    assert words["sharing encoders"].endswith("**better**")
+    assert words["the coupling, with our settings"].endswith("**worse**")
+    assert words["twice the compute"].endswith("not shown")
+
+
 def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
     make, ledger = scripts["make"], scripts["ledger"].Ledger(tmp_path / "x")
     assert make._curves_text("tracking_graphs", ledger) == ""
