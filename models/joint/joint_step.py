@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 from ..settings import TrainingSettings
-from .joint_turns import StepsTurn
+from .joint_turns import StepsTurn, held_steps
 from .model_stack import ModelStack
 
 
@@ -41,7 +41,7 @@ class JointStep:
         encoders, self._head = stack.columns[:n_encoders], stack.columns[-1]
         end = encoders[-1].stop
         self._encoders, self._fusion = slice(0, end), slice(end, self._head.start)
-        self._own_steps = [turn.own_step for turn in turns if turn.own_step is not None]
+        self._own_steps = held_steps(turns)
         self._adam: dict[str, Any] | None = None
         self._whole = self._settings.optimizer == "adam"
         if self._whole or self._settings.encoder_optimizer == "adam":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -36,6 +36,20 @@ class Stepped(Trained, Protocol):
     def joint_step(self, stack: ModelStack, others: Sequence[StepsTurn], /) -> Callable[[], None]:
         """Function that takes one step of all members of a stack by its gradients."""
         ...
+
+
+@runtime_checkable
+class HoldingStep(Protocol):
+    """An own step of a turn for which something can be gathered once per turn."""
+
+    def __call__(self) -> None: ...
+
+    def held(self) -> Callable[[], None]:
+        """The same step while the turn lasts, in which it alone changes what it reads; equal up to rounding."""
+        ...
+
+
+OwnStep = Callable[[], None] | HoldingStep
 
 
 class GradientTurn:
@@ -98,7 +112,7 @@ class StepsTurn:
         trained: Stepped,
         n_steps: int,
         alone: Callable[[], None],
-        own_step: Callable[[], None] | None = None,
+        own_step: OwnStep | None = None,
         places: Sequence[Tensor] | None = None,
         strength: float = 0.0,
     ) -> None:
@@ -142,6 +156,12 @@ class StepsTurn:
         of_members = [turn._places for turn in turns]
         rows = [torch.cat([place.reshape(-1) for place in places]) for places in of_members if places is not None]
         return torch.stack(rows) if rows else None
+
+
+def held_steps(turns: Sequence[StepsTurn]) -> list[Callable[[], None]]:
+    """Own steps of the members of a stack; none where they have none."""
+    own_steps = [turn.own_step for turn in turns if turn.own_step is not None]
+    return [step.held() if isinstance(step, HoldingStep) else step for step in own_steps]
 
 
 def training_key(trained: Trained, batch: int) -> Hashable:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from torch import Tensor
@@ -46,6 +47,10 @@ class Coupling(Protocol):
 
     def pull(self, vector: Tensor, /) -> Tensor:
         """What is taken off the vector, times step size and coupling, [d_i]."""
+        ...
+
+    def held_pull(self) -> Callable[[Tensor], Tensor]:
+        """`pull` for the local steps of one round, equal up to rounding."""
         ...
 
     def broken_bound(self, vector: Tensor, step_size: float, field: str, /) -> str:
@@ -107,6 +112,35 @@ def model_part(training: WholeModel) -> CoupledPart:
     )
 
 
+class CoupledStep:
+    """A local step of what a client couples, by its last gradient: equation (11), or Sheaf-FMTL, or dFedU.
+
+    Args:
+        part: what is coupled.
+        coupling: with the neighbors; None: there is none.
+        strength: lambda.
+    """
+
+    def __init__(self, part: CoupledPart, coupling: Coupling | None, strength: float) -> None:
+        self._part, self._coupling, self._strength = part, coupling, strength
+
+    def __call__(self) -> None:
+        self._take(None if self._coupling is None else self._coupling.pull)
+
+    def held(self) -> Callable[[], None]:
+        """The same for the steps of one round."""
+        return partial(self._take, None if self._coupling is None else self._coupling.held_pull())
+
+    def _take(self, pull: Callable[[Tensor], Tensor] | None) -> None:
+        part = self._part
+        vector, gradient = part.vector(), part.gradient()
+        if pull is None:
+            part.assign(vector - part.step_size * gradient)
+            return
+        pulled = pull(vector)
+        part.assign(coupled_step(vector, gradient, pulled, step_size=part.step_size, coupling=self._strength))
+
+
 def coupled_learner(
     setup: ClientSetup, part: CoupledPart, coupling: Coupling | None, gossip: VectorGossip | None = None
 ) -> ChainedLearner:
@@ -120,14 +154,7 @@ def coupled_learner(
     """
     (name,) = setup.models
     training, strength = part.training, setup.sheaf.coupling
-
-    def step() -> None:
-        vector, gradient = part.vector(), part.gradient()
-        if coupling is None:
-            part.assign(vector - part.step_size * gradient)
-            return
-        pull = coupling.pull(vector)
-        part.assign(coupled_step(vector, gradient, pull, step_size=part.step_size, coupling=strength))
+    step = CoupledStep(part, coupling, strength)
 
     def reason() -> str:
         return "" if coupling is None else coupling.broken_bound(part.vector(), part.step_size, part.field)

@@ -58,6 +58,9 @@ class KroneckerMaps:
         pulled = self._by_output(residual) @ self.matrix  # [C, width + 1]
         return torch.cat([pulled[:, :-1].reshape(-1), pulled[:, -1]])
 
+    def normal_form(self, weights: Tensor) -> None:
+        return None
+
     def step(self, scaled_residual: Tensor, head: Tensor) -> None:
         self.matrix.addmm_(self._by_output(scaled_residual).T, self._as_matrix(head), alpha=-1.0)  # (12), R only
 

@@ -118,6 +118,10 @@ class LaplacianCoupling:
         """Sum over neighbors that were heard of w_i - w_j, [d]."""
         return self._count * vector - self._sum
 
+    def held_pull(self) -> Callable[[Tensor], Tensor]:
+        """`pull`, which reads little."""
+        return self.pull
+
     def broken_bound(self, _vector: Tensor, step_size: float, field: str) -> str:
         """Whether the own step is beyond its limit, as a part of a sentence."""
         strength = step_size * self._coupling * float(self._count.max())

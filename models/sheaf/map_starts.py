@@ -113,6 +113,14 @@ class IdentityRows:
             pulled.index_add_(0, self.index[rows], residual[rows])
         return pulled
 
+    def pull_rows(self, places: Tensor, residuals: Tensor) -> Tensor:
+        """P^T of residuals [n, n_places] on these rows [n_places], ascending, and 0 on the others: [n, d_i]."""
+        pulled = residuals.new_zeros(len(residuals), self._like.shape[1])
+        for rows in self._rows.values():  # edge by edge, see `pull`
+            own = (places >= rows.start) & (places < rows.stop)
+            pulled.index_add_(1, self.index[places[own]], residuals[:, own])
+        return pulled
+
     def dense(self) -> Tensor:
         matrix = dense_start(self.index.cpu(), self._like.shape[1], self._like.dtype)
         return matrix.to(self._like.device)

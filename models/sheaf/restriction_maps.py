@@ -19,6 +19,7 @@ from ...emulator.saved_state import SavedState
 from ..state.tensors import restore_tensor, restored_tensor, to_array
 from .low_rank import truncated
 from .map_starts import HadamardStarts, IdentityRows, MapStart, StartMatrix, dense_start, stacked_start
+from .normal_form import GatheredHistory, NormalForm
 
 #: Terms of a history, after which it is folded or truncated: above the rounds of every shipped scenario, which
 #: therefore stay exact, and few enough that a product with the history costs no more than a few training steps.
@@ -53,6 +54,10 @@ class RestrictionMaps(Protocol):
 
     def pull(self, residual: Tensor) -> Tensor:
         """P^T r, [head_dim]: what residuals [n_rows] on the edges mean for the head."""
+        ...
+
+    def normal_form(self, weights: Tensor) -> NormalForm | None:
+        """P^T diag(weights) P as an operator on heads, with weights [n_rows]; None: there is no cheaper one than P."""
         ...
 
     def step(self, scaled_residual: Tensor, head: Tensor) -> None:
@@ -124,6 +129,9 @@ class DenseMaps:
     def pull(self, residual: Tensor) -> Tensor:
         return self.matrix.T @ residual
 
+    def normal_form(self, weights: Tensor) -> None:
+        return None
+
     def step(self, scaled_residual: Tensor, head: Tensor) -> None:
         self.matrix.addr_(scaled_residual, head, alpha=-1.0)  # (12), without the outer product as a matrix of its own
 
@@ -182,6 +190,7 @@ class FactoredMaps:
         self._residuals = torch.zeros(0, self.n_rows, dtype=dtype, device=device)
         # P0, or, once history was folded into it, a matrix
         self._start = stacked_start([starts[neighbor] for neighbor in self.rows], self.rows, self._heads)
+        self._gathered = GatheredHistory(self._heads)
         # kept for states that hold neither an index nor a matrix
         self._implicit = self._start if isinstance(self._start, HadamardStarts) else None
 
@@ -198,6 +207,12 @@ class FactoredMaps:
             heads, residuals = self._history()
             pulled = torch.addmv(pulled, heads.T, residuals @ residual, alpha=-1.0)
         return pulled
+
+    def normal_form(self, weights: Tensor) -> NormalForm | None:
+        # a form of fewer rows than coordinates reads more than P and P^T do
+        if not isinstance(self._start, IdentityRows) or self.n_rows <= self.head_dim:
+            return None
+        return self._gathered.form(self._start, *self._history(), weights)
 
     def step(self, scaled_residual: Tensor, head: Tensor) -> None:
         self._remember(head, scaled_residual)
@@ -222,7 +237,8 @@ class FactoredMaps:
 
     @property
     def n_bytes(self) -> int:
-        return self._start.n_bytes + sum(t.element_size() * t.nelement() for t in (self._heads, self._residuals))
+        history = sum(t.element_size() * t.nelement() for t in (self._heads, self._residuals))
+        return self._start.n_bytes + history + self._gathered.n_bytes
 
     @property
     def product_flops(self) -> float:
@@ -274,6 +290,7 @@ class FactoredMaps:
 
     def _forget(self) -> None:
         self._heads, self._residuals = self._heads[:0].clone(), self._residuals[:0].clone()
+        self._gathered = GatheredHistory(self._heads)
         self.n_terms = 0
 
     def _restore_start(self, index: SavedState, matrix: SavedState) -> None:

@@ -19,7 +19,7 @@ from ..flat import FlatModule
 from ..flat_model import FlatModel
 from ..joint.architecture import Architecture, architecture_of
 from ..joint.joint_step import JointStep
-from ..joint.joint_turns import GradientTurn, StepsTurn
+from ..joint.joint_turns import GradientTurn, OwnStep, StepsTurn
 from ..joint.model_stack import ModelStack
 from ..joint.prediction_turn import predict
 from ..objectives import Objective
@@ -126,7 +126,7 @@ class LocalTraining:
         return passed.loss.detach()
 
     def train(
-        self, round_index: int, step_head: Callable[[], None] | None = None, reason: Callable[[], str] | None = None
+        self, round_index: int, step_head: OwnStep | None = None, reason: Callable[[], str] | None = None
     ) -> None:
         """A round of local steps: gradients at the current parameters, then encoders, attention and head.
 

@@ -15,7 +15,7 @@ from ...emulator.turns import play
 from ..client_model import ClientModel
 from ..flat import FlatModule
 from ..joint.architecture import Architecture, architecture_of
-from ..joint.joint_turns import StepsTurn
+from ..joint.joint_turns import OwnStep, StepsTurn, held_steps
 from ..joint.model_stack import ModelStack
 from ..joint.prediction_turn import predict
 from .client_setup import ClientSetup
@@ -100,9 +100,7 @@ class WholeModel:
         """One step of SGD by the last gradient."""
         self.assign(self.vector - self.settings.model_step_size * self.gradient)
 
-    def train(
-        self, round_index: int, step: Callable[[], None] | None = None, reason: Callable[[], str] | None = None
-    ) -> None:
+    def train(self, round_index: int, step: OwnStep | None = None, reason: Callable[[], str] | None = None) -> None:
         """A round of local steps.
 
         Args:
@@ -129,18 +127,18 @@ class WholeModel:
 
     def joint_step(self, stack: ModelStack, turns: Sequence[StepsTurn]) -> Callable[[], None]:
         """Function that takes a step of all members of a stack, as `step` takes one of this client."""
+        own_steps = held_steps(turns)
 
         def step() -> None:
-            if turns[0].own_step is None:
+            if not own_steps:
                 gradients, decay = stack.gradients, self.weight_decay
                 if decay > 0.0:
                     gradients = gradients.add(stack.values, alpha=decay)
                 stack.values.sub_(gradients, alpha=self.settings.model_step_size)
                 return
-            for turn, gradient in zip(turns, stack.gradients, strict=True):
+            for turn, gradient, own_step in zip(turns, stack.gradients, own_steps, strict=True):
                 turn.trained.take_gradients([gradient])
-                assert turn.own_step is not None
-                turn.own_step()
+                own_step()
             stack.take(0)
 
         return step
