@@ -129,7 +129,7 @@ def overview_rows(ledger: Ledger, test_per_train: Mapping[str, float]) -> Iterat
         name for name in test_per_train if {arm for pair in _SHARING for arm in pair[:2]} <= {*ledger.of(name).arms}
     ]
     seeds = {name: len(ledger.of(name).values(_SHARING[0][0], ALL)) for name in regimes}
-    yield "| What is praised | " + " | ".join(f"`{name}`, {seeds[name]} seeds" for name in regimes) + " |"
+    yield "| What is praised | " + " | ".join(f"`{name}` (n = {seeds[name]})" for name in regimes) + " |"
     yield "|---" * (1 + len(regimes)) + "|"
     for arm, control, thing in _SHARING:
         cells = []

@@ -250,7 +250,7 @@ def test_the_overview_has_a_column_per_regime_with_all_its_arms(
     }
     ledger = kept(scripts, tmp_path / "x", "blockage", scores)
     head, _, *rows = scripts["controls"].overview_rows(ledger, {"blockage": 0.0, "drones": 0.0})
-    assert head == "| What is praised | `blockage`, 6 seeds |"
+    assert head == "| What is praised | `blockage` (n = 6) |"
     words = dict(row.strip("| ").split(" | ") for row in rows)
     assert words["sharing encoders"].endswith("**better**")
     assert words["the coupling, with our settings"].endswith("**worse**")
