@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ledger import ALL, Ledger, RegimeScores  # a script beside its modules
-from verdicts import BETTER, WORSE, Difference, adjusted, difference
+from verdicts import Difference, adjusted, difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,15 @@ CONTROLS = tuple(
     Control(regime, arm, control, thing)
     for regime, pairs in {
         "tracking": (
-            ("as in the paper, gamma .1", "the same without coupling", "the coupling, as printed"),
+            *_SHARING,
             ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
-            ("encoders only", "the same without coupling", "a common initial head"),
-            ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
             ("Sheaf-DMFL-Att", "frozen maps", "that maps learn"),
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
             ("mean of averaged and tuned", "head averaging, then tuned", "the mean of both models"),
-            ("head averaging", "encoders only", "averages of heads"),
-            ("encoders only", "local, twice the steps", "sharing encoders"),
             ("head averaging", "local, twice the steps", "sharing encoders and heads"),
             ("DSGD", "head averaging", "one model per modality in the place of fusion"),
-            ("local, twice the steps", "local", "twice the compute"),
         ),
         "tracking_scarce": (*_SHARING, ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling")),
         "tracking_mirrored": (("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),),
@@ -125,19 +120,15 @@ def overview_rows(ledger: Ledger, test_per_train: Mapping[str, float]) -> Iterat
         ledger: of all regimes.
         test_per_train: regime, in order -> see `difference`.
     """
-    regimes = [
-        name for name in test_per_train if {arm for pair in _SHARING for arm in pair[:2]} <= {*ledger.of(name).arms}
-    ]
-    seeds = {name: len(ledger.of(name).values(_SHARING[0][0], ALL)) for name in regimes}
-    yield "| What is praised | " + " | ".join(f"`{name}` (n = {seeds[name]})" for name in regimes) + " |"
-    yield "|---" * (1 + len(regimes)) + "|"
+    needed = {arm for pair in _SHARING for arm in pair[:2]}
+    found = {name: ledger.of(name) for name in test_per_train}
+    found = {name: scores for name, scores in found.items() if needed <= set(scores.arms)}
+    heads = [f"`{name}` (n = {len(scores.values(_SHARING[0][0], ALL))})" for name, scores in found.items()]
+    yield f"| What is praised | {' | '.join(heads)} |"
+    yield "|---" * (1 + len(found)) + "|"
     for arm, control, thing in _SHARING:
-        cells = []
-        for name in regimes:
-            (of_all,) = (
-                one for one in _family(ledger.of(name), arm, control, test_per_train[name]) if one.group == ALL
-            )
-            cells.append(f"{of_all} {f'**{of_all.word}**' if of_all.word in (BETTER, WORSE) else of_all.word}")
+        families = [_family(scores, arm, control, test_per_train[name]) for name, scores in found.items()]
+        cells = [f"{one} {one.marked}" for family in families for one in family if one.group == ALL]
         yield f"| {thing} | {' | '.join(cells)} |"
 
 

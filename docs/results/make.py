@@ -33,7 +33,7 @@ from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # 
 from sheafedge.scenarios.tasks.task_table import TASKS  # noqa: E402
 from sheafedge.scenarios.terminal.compare_console import ComparisonLines  # noqa: E402
 from steps import ENCODER, GAIN, HEAD, Search, StepTable, at_the_edge, search_steps  # noqa: E402
-from verdicts import BETTER, WORSE, Difference, against  # noqa: E402
+from verdicts import Difference, against  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
 SCORES, STEPS = HERE / "scores.csv", HERE / "steps.csv"
@@ -207,7 +207,7 @@ def page(ledger: Ledger, steps: StepTable) -> str:
     def filled(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         if kind == "claims":
-            return "\n".join(_claim_rows(ledger))
+            return "\n".join(judged(claim, ledger, test_per_train(claim.regime, ledger)) for claim in CLAIMS)
         if kind == "overview":
             return "\n".join(overview_rows(ledger, {regime: test_per_train(regime, ledger) for regime in REGIMES}))
         if kind == "controls":
@@ -219,16 +219,6 @@ def page(ledger: Ledger, steps: StepTable) -> str:
         return "\n\n".join(_tables(name, ledger))
 
     return re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", filled, text)
-
-
-def _claim_rows(ledger: Ledger) -> Iterator[str]:
-    """Every claim by the scores that are kept, or as it was judged before there were any."""
-    earlier = [line.split(" | ") for line in (EARLIER / "claims.md").read_text(encoding="utf-8").splitlines()]
-    for claim, (number, _, verdict, figures) in zip(CLAIMS, earlier, strict=True):
-        if ledger.of(claim.regime).arms:
-            yield judged(claim, ledger, test_per_train(claim.regime, ledger))
-        else:
-            yield " | ".join([number, claim.text, "not run", f"{verdict} (earlier)", figures])
 
 
 def _controls_text(ledger: Ledger) -> str:
@@ -260,8 +250,7 @@ def _curves_text(regime: str, ledger: Ledger) -> str:
     """Heading, a row per arm over the values of a setting, and the picture; empty where nothing was run."""
     comparison, found = comparison_of(regime), _varied(regime, ledger)
     if not found:
-        earlier = _earlier(regime)
-        return "" if earlier == NOT_RUN else f"### {CURVES[regime]}\n\n{earlier}\n\n"
+        return ""
     seeds = sorted({seed for scores in found.values() for arm in scores.arms for seed in scores.values(arm, ALL)})
     codes = sorted({code for scores in found.values() for code in scores.codes})
     rows = [
@@ -332,13 +321,13 @@ def _said(one: Difference | None) -> tuple[str, str, str]:
     if one is None:
         return "", "", ""
     p = "-" if one.p_holm is None else ("<.001" if one.p_holm < 0.001 else f"{one.p_holm:.3f}".replace("0.", ".", 1))
-    return str(one), p, f"**{one.word}**" if one.word in (BETTER, WORSE) else one.word
+    return str(one), p, one.marked
 
 
 def _steps_text(steps: StepTable, search: str) -> Iterator[str]:
     found = steps.of(search)
     if not found:
-        yield _earlier(f"steps-{search}")
+        yield NOT_RUN
         return
     seeds = ", ".join(map(str, SEARCHES[search].seeds))
     edits = "".join(f", {key} = {value}" for key, value in (SEARCHES[search].edits or {}).items())

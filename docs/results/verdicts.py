@@ -46,6 +46,11 @@ class Difference:
             return NOT_SHOWN
         return BETTER if self.mean > 0.0 else WORSE
 
+    @property
+    def marked(self) -> str:
+        """The word, in bold where something is shown."""
+        return self.word if self.word == NOT_SHOWN else f"**{self.word}**"
+
     def __str__(self) -> str:
         if self.mean is None:
             return "no common seed"

@@ -60,7 +60,20 @@ class GatheredHistory:
     def n_bytes(self) -> int:
         return sum(t.element_size() * t.nelement() for t in (self._images, self._gram))
 
-    def follow(self, start: IdentityRows, residuals: Tensor) -> None:
+    def form(self, start: IdentityRows, heads: Tensor, residuals: Tensor, weights: Tensor) -> NormalForm | None:
+        """The operator for weights [n_rows]; None: of too many rows they are not 1 for it to be worth while."""
+        others = (weights != 1.0).nonzero()[:, 0]
+        if len(others) > len(weights) // 2:
+            return None
+        self._follow(start, residuals)
+        images, gram = self._images[: self._n], self._gram[: self._n, : self._n]
+        if len(others) > 0:
+            columns = residuals[:, others]
+            missing = columns * (1.0 - weights[others])
+            images, gram = images - start.pull_rows(others, missing), gram - missing @ columns.T
+        return NormalForm(start.pull(weights), heads, images, gram)
+
+    def _follow(self, start: IdentityRows, residuals: Tensor) -> None:
         """Gather the terms of residuals D [n_terms, n_rows] that are new."""
         if len(residuals) > len(self._gram):
             self._make_room(max(len(residuals), 2 * self._n, _FIRST_ROOM))
@@ -70,19 +83,6 @@ class GatheredHistory:
             self._gram[term, : term + 1] = products
             self._gram[: term + 1, term] = products
         self._n = len(residuals)
-
-    def form(self, start: IdentityRows, heads: Tensor, residuals: Tensor, weights: Tensor) -> NormalForm | None:
-        """The operator for weights [n_rows]; None: of too many rows they are not 1 for it to be worth while."""
-        others = (weights != 1.0).nonzero()[:, 0]
-        if len(others) > len(weights) // 2:
-            return None
-        self.follow(start, residuals)
-        images, gram = self._images[: self._n], self._gram[: self._n, : self._n]
-        if len(others) > 0:
-            columns = residuals[:, others]
-            missing = columns * (1.0 - weights[others])
-            images, gram = images - start.pull_rows(others, missing), gram - missing @ columns.T
-        return NormalForm(start.pull(weights), heads, images, gram)
 
     def _make_room(self, n_terms: int) -> None:
         images, gram = self._images, self._gram
