@@ -94,6 +94,12 @@ def chosen_outputs(head: Tensor, layout: HeadLayout, numbers: Sequence[int]) -> 
     return torch.cat([weights[chosen].flatten(), head[n_weights:][chosen]])
 
 
+def mean_outputs(head: Tensor, layout: HeadLayout, numbers: Sequence[Sequence[int]]) -> Tensor:
+    """Head [len(numbers) * (width + 1)] of classes each of which is the mean over as many classes of a head [dim]."""
+    parts = [chosen_outputs(head, layout, part) for part in zip(*numbers, strict=True)]
+    return torch.stack(parts).mean(dim=0)
+
+
 def apply_head(head: Tensor, fused: Tensor, n_outputs: int) -> Tensor:
     """Logits [batch, n_outputs] of a flat head [n_outputs * (width + 1)] on what it reads [batch, width]."""
     n_weights = n_outputs * fused.shape[-1]

@@ -171,13 +171,15 @@ class HeadDiffusion:
     def head_of(self, message: Message) -> Tensor | None:
         """[d_i] a neighbor's head with its rows in the order of the own ones, upright; None where a part was lost.
 
-        Asked where maps only put heads in another order, so that nothing is left out.
+        Asked where maps only put heads in another order, or at another resolution, so that nothing is left out.
         """
         if message.received is not None:
             return None
-        whole = torch.zeros_like(self._projected)
-        whole[self.maps.rows[message.sender]] = to_tensor(message.payload, whole)
-        return self.maps.pull(whole)
+        whole, came = torch.zeros_like(self._projected), torch.zeros_like(self._projected)
+        rows = self.maps.rows[message.sender]
+        whole[rows], came[rows] = to_tensor(message.payload, whole), 1.0
+        # what a neighbor knows as one output is the same of all own ones that it is the mean of
+        return self.maps.pull(whole) / self.maps.pull(came)
 
     def _upright(self, head: Tensor) -> Tensor:
         """A head, or what is added to one, as neighbors compare it; and back."""

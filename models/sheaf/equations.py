@@ -20,6 +20,8 @@ from torch import Tensor
 from ...emulator.contracts import ConfigError
 from ..head import HeadLayout, shared_coordinates
 from ..model_layout import Layout, ModelLayout, common_coordinates
+from .map_starts import MapStart
+from .mean_rows import MeanRows
 
 #: Stalks of all nodes, in whatever form the maps of a sheaf know them.
 Stalks = TypeVar("Stalks")
@@ -92,6 +94,41 @@ def aligned_starts(
             f" common ({ends}); use 'random', or do without this edge"
         )
     return _drawn_rows(own_at, peer_at, stalk_dim(compression, own, peer, len(own_at)), draws)
+
+
+def resampled_starts(
+    own: HeadLayout, peer: HeadLayout, own_places: Sequence[int], peer_places: Sequence[int]
+) -> tuple[MapStart, MapStart]:
+    """Initial maps of both ends of an edge between codebooks of any two sizes, one of which divides the other.
+
+    The end with fewer outputs shows all of its head, the other one the mean over the k outputs that lie where one of
+    the peer's does: it is seen at the peer's resolution, and what its outputs do not have in common is left alone. Only
+    that both codebooks cover one sector is assumed, not where in it the first beam of either points; counted from the
+    other end at both, the maps are the same. Codebooks of equal size get the maps of `aligned_starts`.
+
+    Args:
+        own, peer: heads.
+        own_places, peer_places: [n_outputs] place of every output along the codebook, from 0.
+
+    Raises:
+        ConfigError: neither number of outputs divides the other one.
+    """
+    if own.n_outputs > peer.n_outputs:
+        second, first = resampled_starts(peer, own, peer_places, own_places)
+        return first, second
+    k, left = divmod(peer.n_outputs, own.n_outputs)
+    if left:
+        raise ConfigError(
+            "sheaf.map_start = 'learned' compares codebooks of which one has a whole multiple of the other's beams, but two"
+            f" neighbors have {own.n_outputs} and {peer.n_outputs}; change n_beams of one"
+        )
+    # every part of the peer's outputs is matched with the same own coordinates, in the same order
+    parts = [
+        shared_coordinates(own, peer, [place * k + part for place in own_places], peer_places) for part in range(k)
+    ]
+    own_at = torch.from_numpy(parts[0][0])
+    peer_at = torch.from_numpy(np.stack([at_peer for _, at_peer in parts], axis=1))
+    return own_at, peer_at[:, 0] if k == 1 else MeanRows(peer.dim, peer_at)
 
 
 def kronecker_starts(

@@ -1,6 +1,7 @@
 """Initial restriction maps in every form, one at a time and stacked over the edges of a client.
 
-A map starts as rows of the identity (an index list [d_ij]), as a matrix [d_ij, d_i], or as a `HadamardMap`.
+A map starts as rows of the identity (an index list [d_ij]), as a matrix [d_ij, d_i], or as an `ImplicitMap`, which is
+never built.
 """
 
 from __future__ import annotations
@@ -12,21 +13,60 @@ import torch
 from torch import Tensor
 
 from ...emulator.contracts import NodeId
-from .hadamard_map import HadamardMap
+from .mean_rows import MeanRows
 
-MapStart = Tensor | HadamardMap
+
+class ImplicitMap(Protocol):
+    """A map [n_rows, dim] that is never built; its rows are orthogonal to each other and of one norm.
+
+    `HadamardMap` and `MeanRows` are of this kind.
+
+    Attributes:
+        dim: of the vector that it takes.
+        length: norm of every row.
+    """
+
+    dim: int
+    length: float
+
+    def __len__(self) -> int: ...
+
+    def to(self, device: torch.device | str, /) -> ImplicitMap:
+        """The same map on another device."""
+        ...
+
+    def project(self, vector: Tensor, /) -> Tensor:
+        """P w, [n_rows]."""
+        ...
+
+    def pull(self, residual: Tensor, /) -> Tensor:
+        """P^T r, [dim]."""
+        ...
+
+    def dense(self, dtype: torch.dtype, /) -> Tensor:
+        """The matrix [n_rows, dim]."""
+        ...
+
+    @property
+    def n_bytes(self) -> int: ...
+
+    @property
+    def product_flops(self) -> float: ...
+
+
+MapStart = Tensor | ImplicitMap
 
 
 def project_start(start: MapStart, vector: Tensor) -> Tensor:
     """P w, [d_ij]."""
-    if isinstance(start, HadamardMap):
+    if not isinstance(start, Tensor):
         return start.project(vector)
     return vector[start] if start.ndim == 1 else start @ vector
 
 
 def add_pull(pull: Tensor, start: MapStart, residual: Tensor) -> None:
     """Add P^T r to a pull [d_i], in place."""
-    if isinstance(start, HadamardMap):
+    if not isinstance(start, Tensor):
         pull.add_(start.pull(residual))
     elif start.ndim == 1:
         pull.index_add_(0, start, residual)
@@ -36,7 +76,7 @@ def add_pull(pull: Tensor, start: MapStart, residual: Tensor) -> None:
 
 def dense_start(start: MapStart, dim: int, dtype: torch.dtype) -> Tensor:
     """A start as the matrix [d_ij, d_i] that it stands for."""
-    if isinstance(start, HadamardMap):
+    if not isinstance(start, Tensor):
         return start.dense(dtype)
     if start.ndim == 2:
         return start.to(dtype)
@@ -47,14 +87,14 @@ def dense_start(start: MapStart, dim: int, dtype: torch.dtype) -> Tensor:
 
 def frobenius_sq(start: MapStart) -> float:
     """Squared Frobenius norm."""
-    if isinstance(start, HadamardMap):
+    if not isinstance(start, Tensor):
         return len(start) * start.length**2
     return float(len(start) if start.ndim == 1 else start.square().sum())
 
 
 def norm_sq_bound(start: MapStart) -> float:
     """|P|^2, or a bound from above: of a matrix its squared entries' sum."""
-    if isinstance(start, HadamardMap):
+    if not isinstance(start, Tensor):
         return start.length**2
     if start.numel() == 0:
         return 0.0
@@ -165,7 +205,7 @@ class StartMatrix:
         return 2.0 * self.matrix.nelement()
 
 
-class HadamardStarts:
+class ImplicitStarts:
     """Maps that are never built, one per edge.
 
     Args:
@@ -173,7 +213,7 @@ class HadamardStarts:
         like: [any, d_i] for dtype and device.
     """
 
-    def __init__(self, maps: Sequence[HadamardMap], like: Tensor) -> None:
+    def __init__(self, maps: Sequence[ImplicitMap], like: Tensor) -> None:
         self._maps, self._dtype = [one.to(like.device) for one in maps], like.dtype
         self._sizes = [len(one) for one in maps]
 
@@ -206,11 +246,18 @@ def stacked_start(starts: Sequence[MapStart], rows: Mapping[NodeId, slice], like
         rows: neighbor -> its rows in the stack.
         like: [any, d_i] for size, dtype and device.
     """
-    implicit = [start for start in starts if isinstance(start, HadamardMap)]
+    if any(isinstance(start, MeanRows) for start in starts):
+        starts = [_as_means(start, like.shape[1]) for start in starts]
+    implicit = [start for start in starts if not isinstance(start, Tensor)]
     if implicit and len(implicit) == len(starts):
-        return HadamardStarts(implicit, like)
+        return ImplicitStarts(implicit, like)
     lists = [start for start in starts if isinstance(start, Tensor) and start.ndim == 1]
     if len(lists) == len(starts):
         index = torch.cat([torch.zeros(0, dtype=torch.int64), *lists]).to(like.device)
         return IdentityRows(index, rows, like)
     return StartMatrix(torch.cat([dense_start(start, like.shape[1], like.dtype) for start in starts]).to(like.device))
+
+
+def _as_means(start: MapStart, dim: int) -> MapStart:
+    """Rows of the identity as means of one coordinate each, so that edges of both kinds make one stack."""
+    return MeanRows(dim, start.unsqueeze(1)) if isinstance(start, Tensor) and start.ndim == 1 else start

@@ -18,7 +18,7 @@ from ...emulator.contracts import NodeId, State
 from ...emulator.saved_state import SavedState
 from ..state.tensors import restore_tensor, restored_tensor, to_array
 from .low_rank import truncated
-from .map_starts import HadamardStarts, IdentityRows, MapStart, StartMatrix, dense_start, stacked_start
+from .map_starts import IdentityRows, ImplicitStarts, MapStart, StartMatrix, dense_start, stacked_start
 from .normal_form import GatheredHistory, NormalForm
 
 #: Terms of a history, after which it is folded or truncated: above the rounds of every shipped scenario, which
@@ -192,7 +192,7 @@ class FactoredMaps:
         self._start = stacked_start([starts[neighbor] for neighbor in self.rows], self.rows, self._heads)
         self._gathered = GatheredHistory(self._heads)
         # kept for states that hold neither an index nor a matrix
-        self._implicit = self._start if isinstance(self._start, HadamardStarts) else None
+        self._implicit = self._start if isinstance(self._start, ImplicitStarts) else None
 
     def project(self, head: Tensor) -> Tensor:
         image = self._start.project(head)

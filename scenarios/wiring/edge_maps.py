@@ -8,10 +8,17 @@ import networkx as nx
 
 from ...emulator.contracts import ConfigError, NodeId
 from ...emulator.random_streams import named_stream
+from ...models.head import HeadLayout
 from ...models.model_layout import Layout, model_layout
 from ...models.settings import SheafSettings
 from ...models.sheaf.drawn_maps import dense_bytes, drawn_starts, entry_variance
-from ...models.sheaf.equations import aligned_starts, kronecker_starts, stalk_dim, structured_starts
+from ...models.sheaf.equations import (
+    aligned_starts,
+    kronecker_starts,
+    resampled_starts,
+    stalk_dim,
+    structured_starts,
+)
 from ...models.sheaf.map_starts import MapStart
 from .client import Client
 
@@ -63,14 +70,18 @@ class EdgeMaps:
         draws = named_stream(self._seed, "restriction_maps", one, other, *later)
         own, peer = self._layouts[one], self._layouts[other]
         if sheaf.map_storage == "kronecker":
-            heads = self._clients[one].models["fused"].layout, self._clients[other].models["fused"].layout
-            return kronecker_starts(*heads, sheaf.compression, draws)
-        if sheaf.map_start in ("aligned", "learned"):
-            outputs = self._clients[one].outputs, self._clients[other].outputs
+            return kronecker_starts(*self._heads(one, other), sheaf.compression, draws)
+        outputs = self._clients[one].outputs, self._clients[other].outputs
+        if sheaf.map_start == "aligned":
             return aligned_starts(own, peer, *outputs, sheaf.compression, draws)
+        if sheaf.map_start == "learned":
+            return resampled_starts(*self._heads(one, other), *outputs)
         if sheaf.map_start == "structured":
             return structured_starts(own, peer, sheaf.compression, draws)
         return drawn_starts(sheaf, own, peer, draws)
+
+    def _heads(self, one: NodeId, other: NodeId) -> tuple[HeadLayout, HeadLayout]:
+        return self._clients[one].models["fused"].layout, self._clients[other].models["fused"].layout
 
     def redrawn(self, client: NodeId, neighbors: Sequence[NodeId]) -> Callable[[int], Mapping[NodeId, MapStart]]:
         """Function from a round to the a client's maps in it; the other ends draw the same, so nothing is sent."""

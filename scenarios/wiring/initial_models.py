@@ -12,7 +12,7 @@ from torch import Tensor
 from ...datasets.windows.beam_frames import FoundOrder
 from ...emulator.contracts import Modality, NodeId
 from ...models.client_model import ClientModel
-from ...models.head import HeadLayout, chosen_outputs, initial_head
+from ...models.head import HeadLayout, chosen_outputs, initial_head, mean_outputs
 from ...models.settings import ModelSettings
 from .beam_orders import outputs_of, put_in_order
 from .data import ClientData
@@ -92,8 +92,13 @@ class InitialModels:
         if self.all_outputs is None:
             return self._drawn(layout)
         whole = replace(layout, n_outputs=len(self.all_outputs))
+        drawn = self._drawn(whole)
+        if self.orders[client_id] is not None:
+            # places of a codebook with fewer beams are as many times as wide as those of the largest one
+            k = whole.n_outputs // layout.n_outputs
+            return mean_outputs(drawn, whole, [range(place * k, (place + 1) * k) for place in outputs])
         # equal identities get equal rows of the common head, whatever numbers the client gives its beams
-        return chosen_outputs(self._drawn(whole), whole, [self.all_outputs.index(one) for one in outputs])
+        return chosen_outputs(drawn, whole, [self.all_outputs.index(one) for one in outputs])
 
     def _drawn(self, layout: HeadLayout, *owner: NodeId) -> Tensor:
         return _head_of(layout, torch_seed(self.seed, "head", layout, *owner))

@@ -269,6 +269,50 @@ def test_the_copy_of_a_turned_model_reads_the_codebook_from_the_same_end() -> No
         np.testing.assert_array_equal(predict(client.pair.kept, inputs), predict(then.models["fused"], inputs))
 
 
+TWO_SIZES: dict[str, Any] = {
+    "clients.n_clients": 6,
+    "clients.groups": [
+        {"name": "gps", "modalities": ["gps"], "share": 0.5, "n_beams": 16},
+        {"name": "both", "modalities": ["rf", "gps"], "share": 0.5, "n_beams": 8},
+    ],
+    "topology.kind": "complete",
+}
+
+
+@pytest.mark.parametrize("mirrored", [(), (0, 1, 2, 3, 4, 5)])
+def test_codebooks_of_two_sizes_start_in_agreement_and_compare_the_smaller_one(
+    mirrored: tuple[NodeId, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever end of the codebooks is called the first: nobody is told where the first beam of either points."""
+    scenario = tiny({**LEARNED, **TWO_SIZES})
+    told(scenario, monkeypatch, mirrored)
+    walked = wired(scenario)
+    clients, learners = walked.emulation.clients, walked.emulation.learners
+    sizes = {client.client_id: len(client.outputs) for client in clients}
+    assert {*sizes.values()} == {8, 16}
+    images: dict[tuple[NodeId, NodeId], Any] = {}
+    for client in clients:
+        stalk = learners[client.client_id].stalk  # type: ignore[attr-defined]
+        maps, seen = stalk.maps(), stalk.maps().project(stalk.vector())
+        images |= {(client.client_id, neighbor): seen[rows] for neighbor, rows in maps.rows.items()}
+    assert any(sizes[i] != sizes[j] for i, j in images)
+    for (i, j), seen in images.items():
+        assert len(seen) == min(sizes[i], sizes[j]) * 17
+        assert torch.allclose(seen, images[j, i], atol=1e-6)
+
+
+def test_learned_orders_mix_heads_of_two_sizes() -> None:
+    """Clients vote, exchange heads across sizes, and end in one direction; their heads do not stay as they were."""
+    scenario = tiny({**LEARNED, **TWO_SIZES})
+    walked = walk(scenario)
+    assert len(set(is_true_direction(scenario, walked))) == 1
+    alone = walk(scenario.edited({"sheaf.diffusion": 1e-9}))
+    for client in walked.emulation.clients:
+        mixed, own = (one.states[-1][client.client_id]["head"] for one in (walked, alone))
+        assert mixed.shape == own.shape
+        assert not torch.allclose(mixed, own, atol=1e-3)
+
+
 @pytest.fixture
 def measured(data_folder: Callable[[str], Path]) -> Scenario:
     root = str(data_folder("deepsense"))

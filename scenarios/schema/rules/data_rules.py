@@ -241,12 +241,6 @@ def _orders_not_learned(s: ScenarioFields) -> Iterator[Case]:
     if not (isinstance(s.task_spec, SensorTask) and "n_beams" in s.task_spec.group_fields):
         yield {"reason": f"orders a codebook's beams, which task {s.task!r} does not ask for; use 'structured'"}
         return
-    sizes = {group.name: s.data_of(group.name).n_beams for group in s.clients.groups}
-    one, *others = sizes
-    other = next((name for name in others if sizes[name] != sizes[one]), None)
-    if other is not None:
-        found = f"n_beams = {sizes[one]} of {one!r} and n_beams = {sizes[other]} of {other!r}"
-        yield {"reason": f"compares codebooks of one size, got {found}; make them equal, or use 'aligned'"}
     if not s.algorithm_spec.order_kinds:
         remedy = "use 'aligned', or algorithm = 'sheaf_diffusion'"
         yield {"reason": f"takes messages that algorithm {s.algorithm!r} does not send; {remedy}"}

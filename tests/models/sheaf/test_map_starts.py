@@ -18,11 +18,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from reference.sheaves import any_case, normal
 from sheafedge.emulator.contracts import ConfigError
-from sheafedge.models.head import HeadLayout, chosen_outputs, shared_coordinates
-from sheafedge.models.sheaf.equations import aligned_starts, edge_stalk_dim, structured_starts
+from sheafedge.models.head import HeadLayout, chosen_outputs, mean_outputs, shared_coordinates
+from sheafedge.models.sheaf.equations import aligned_starts, edge_stalk_dim, resampled_starts, structured_starts
+from sheafedge.models.sheaf.map_starts import MapStart, dense_start
 from sheafedge.models.sheaf.restriction_maps import DenseMaps
 from torch import Tensor
 
+EQUATION = 1e-12
 FAR = 1e-6  # float64 entries of order 1 that are not the same
 STANDARD_ERRORS = 4.0  # 1 in 16 000 for a correct sampler, and the seeds are fixed
 
@@ -130,7 +132,7 @@ output_orders = st.permutations(range(N_OUTPUTS))
 
 
 def images(
-    starts: tuple[Tensor, Tensor], own: HeadLayout, peer: HeadLayout, own_head: Tensor, peer_head: Tensor
+    starts: tuple[MapStart, MapStart], own: HeadLayout, peer: HeadLayout, own_head: Tensor, peer_head: Tensor
 ) -> tuple[Tensor, Tensor]:
     """P_ij w_i and P_ji w_j."""
     ends = ((starts[0], own, own_head), (starts[1], peer, peer_head))
@@ -215,3 +217,50 @@ def test_random_starts_have_mean_0_and_variance_1_over_the_head_size() -> None:
         assert abs(float(start.mean())) < STANDARD_ERRORS * sigma / math.sqrt(n_entries)
         assert abs(float(start.std()) - sigma) < STANDARD_ERRORS * sigma / math.sqrt(2 * n_entries)
         assert abs(float(start.std()) - 1.0) > STANDARD_ERRORS / math.sqrt(2 * n_entries)  # unit variance is told apart
+
+
+# --- resampled starts -------------------------------------------------------------------------------------------------
+
+
+@given(own=output_orders, peer=output_orders)
+@any_case
+def test_codebooks_of_one_size_are_resampled_by_the_aligned_maps(own: list[int], peer: list[int]) -> None:
+    layout = HeadLayout(N_OUTPUTS, (("fused", 3),))
+    resampled = resampled_starts(layout, layout, own, peer)
+    aligned = aligned_starts(layout, layout, own, peer, 1.0, np.random.default_rng(0))
+    assert all(
+        isinstance(one, Tensor) and torch.equal(one, other) for one, other in zip(resampled, aligned, strict=True)
+    )
+
+
+@given(fine=output_orders, coarse=st.permutations(range(2)), seed=st.integers(0, 99), is_mirrored=st.booleans())
+@any_case
+def test_a_finer_codebook_is_seen_at_the_resolution_of_the_coarser_one(
+    fine: list[int], coarse: list[int], seed: int, is_mirrored: bool
+) -> None:
+    """Where every coarse row is the mean of the three fine ones of its sector, nobody pulls; from either end."""
+    layout, small = (HeadLayout(n, (("fused", 3),)) for n in (N_OUTPUTS, 2))
+    head = normal(np.random.default_rng(seed), layout.dim)  # by place
+    sectors = mean_outputs(head, layout, [[0, 1, 2], [3, 4, 5]])
+    fine_head, coarse_head = chosen_outputs(head, layout, fine), chosen_outputs(sectors, small, coarse)
+    if is_mirrored:
+        fine, coarse = [N_OUTPUTS - 1 - place for place in fine], [1 - place for place in coarse]
+    starts = resampled_starts(layout, small, fine, coarse)
+    seen, theirs = images(starts, layout, small, fine_head, coarse_head)
+    assert len(seen) == small.dim
+    assert torch.allclose(seen, theirs, atol=EQUATION)
+    swapped = resampled_starts(small, layout, coarse, fine)
+    assert all(
+        torch.equal(dense_start(a, n, torch.float64), dense_start(b, n, torch.float64))
+        for a, b, n in zip(starts, swapped[::-1], (layout.dim, small.dim), strict=True)
+    )
+    # the pair: one end counted from the other side
+    turned = resampled_starts(layout, small, fine, [1 - place for place in coarse])
+    seen, theirs = images(turned, layout, small, fine_head, coarse_head)
+    assert (seen - theirs).abs().max() > FAR
+
+
+def test_codebooks_that_do_not_divide_each_other_are_refused() -> None:
+    small, large = (HeadLayout(n, (("fused", 3),)) for n in (4, 6))
+    with pytest.raises(ConfigError, match="have 4 and 6; change n_beams of one"):
+        resampled_starts(large, small, range(6), range(4))

@@ -735,15 +735,6 @@ CASES: dict[str, Case] = {
             " round; set it to 'replay'"
         ),
     ),
-    "an order of codebooks of two sizes": Case(
-        "beam_tracking",
-        {**LEARNED, "clients.groups": [{**HALF_BOTH}, {**HALF_GPS, "n_beams": 16}]},
-        {"clients.groups": [HALF_BOTH, HALF_GPS]},
-        (
-            "sheaf.map_start = 'learned' compares codebooks of one size, got n_beams = 64 of 'both' and n_beams = 16 of"
-            " 'gps'; make them equal, or use 'aligned'"
-        ),
-    ),
     "an order of beams from sweeps alone": Case(
         "beam_tracking",
         {**LEARNED, "clients.groups": [RF]},
