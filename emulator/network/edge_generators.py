@@ -5,6 +5,7 @@ A ring needs an order of clients in which the owners of each modality are adjace
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -35,6 +36,7 @@ class TopologyOptions:
             the ring before edges are rewired, for "small_world".
         rewiring_probability: probability that an edge of the ring gets another end, for "small_world".
         attached: edges of every client that joins, for "scale_free".
+        islands: number of groups without edges between them, for "islands".
         edge_list: text file with `i j` per line and # comments, for "edge_list".
     """
 
@@ -42,6 +44,7 @@ class TopologyOptions:
     degree: int = 4
     rewiring_probability: float = 0.1
     attached: int = 2
+    islands: int = 4
     edge_list: str | Path = ""
 
 
@@ -121,6 +124,37 @@ def complete_edges(modalities_of: Ownership, _draws: np.random.Generator, _optio
     return combinations(sorted(modalities_of), 2)
 
 
+def grid_edges(modalities_of: Ownership, _draws: np.random.Generator, _options: TopologyOptions) -> Edges:
+    """Edges of a square lattice, its last row as long as clients last: up to four neighbors each.
+
+    Clients stand on it in the order of `line_order`, every second row from right to left, so that the owners of a
+    modality stand together.
+    """
+    order = line_order(modalities_of)
+    n_columns = math.isqrt(max(0, len(order) - 1)) + 1
+    rows = [order[start : start + n_columns] for start in range(0, len(order), n_columns)]
+    # a row that goes back and is not full ends under the middle of the row above
+    at = {
+        (row, column if row % 2 == 0 else n_columns - 1 - column): client
+        for row, clients in enumerate(rows)
+        for column, client in enumerate(clients)
+    }
+    steps = ((0, 1), (1, 0))
+    ends = [(place, (place[0] + down, place[1] + right)) for place in at for down, right in steps]
+    return [(at[here], at[there]) for here, there in ends if there in at]
+
+
+def island_edges(modalities_of: Ownership, _draws: np.random.Generator, options: TopologyOptions) -> Edges:
+    """Edges between all pairs of a group, and none between groups; owners of every modality are dealt to all groups."""
+    n_islands = options.islands
+    if not 1 <= n_islands <= len(modalities_of):
+        raise TopologyError(
+            f"topology.islands must lie in [1, {len(modalities_of)}] with {len(modalities_of)} clients, got {n_islands}"
+        )
+    order = line_order(modalities_of)
+    return [edge for first in range(n_islands) for edge in combinations(sorted(order[first::n_islands]), 2)]
+
+
 def listed_edges(modalities_of: Ownership, _draws: np.random.Generator, options: TopologyOptions) -> Edges:
     """The edges in a text file: `i j` per line; # starts a comment; empty lines do not count."""
     path = Path(options.edge_list)
@@ -142,11 +176,16 @@ TOPOLOGIES: dict[str, Generator] = {
     "scale_free": scale_free_edges,
     "star": star_edges,
     "complete": complete_edges,
+    "grid": grid_edges,
+    "islands": island_edges,
     "edge_list": listed_edges,
     "mobile": complete_edges,  # all pairs that can ever be in range; `MovingGraph` has those of an instant
 }
 
 DRAWN_KINDS = frozenset({"erdos_renyi", "regular", "small_world", "scale_free"})
+
+#: Kinds whose groups are meant to be apart: nobody can be asked to reach all others.
+KINDS_APART = frozenset({"islands"})
 
 REMEDIES = {
     "ring": "no order of the clients keeps each modality together, so let a client own several modalities",
@@ -155,6 +194,7 @@ REMEDIES = {
     "small_world": f"{MAX_TRIES} draws did not connect them, so raise topology.degree",
     "scale_free": f"{MAX_TRIES} draws did not connect them, so raise topology.attached",
     "star": "the center must own every modality that several clients own, so let one client own them all",
+    "grid": "no order of the clients keeps each modality together, so let a client own several modalities",
     "complete": "let them share the modality",  # cannot happen: two owners of a modality always have an edge here
     "edge_list": "add an edge between them to topology.edge_list",
     "mobile": "let them share the modality",  # cannot happen either
@@ -200,6 +240,29 @@ def ring_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Node
         for order in _orders(pieces[:1], pieces[1:], may_have_gaps):
             return [client for _, clients in order for client in clients]
     return sorted(modalities_of)
+
+
+def line_order(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[NodeId]:
+    """All clients, ordered so that each modality's owners stand together, where such an order exists.
+
+    Clients with the same modalities stay together. Where no order works, that of the ring is taken.
+    """
+    groups: dict[frozenset[Modality], list[NodeId]] = {}
+    for group, clients in _pieces(modalities_of):
+        groups.setdefault(group, []).extend(clients)
+    pieces = [(group, tuple(sorted(clients))) for group, clients in groups.items()]
+    order = next(_lines([], pieces), None)
+    return ring_order(modalities_of) if order is None else [client for _, clients in order for client in clients]
+
+
+def _lines(placed: list[Piece], left: list[Piece]) -> Iterator[list[Piece]]:
+    """Orders in which every modality's owners stand side by side, by depth-first search that stops where one breaks."""
+    if any(sum(_runs(placed, modality)) > 1 for modality in MODALITIES):
+        return
+    if not left:
+        yield placed
+    for index, piece in enumerate(left):
+        yield from _lines([*placed, piece], left[:index] + left[index + 1 :])
 
 
 def _pieces(modalities_of: Mapping[NodeId, frozenset[Modality]]) -> list[Piece]:

@@ -12,6 +12,7 @@ from ..contracts import MODALITIES, Modality, NodeId, TopologyError
 from ..faults.fault_plan import FaultPlan
 from .edge_generators import (
     DRAWN_KINDS,
+    KINDS_APART,
     MAX_TRIES,
     REMEDIES,
     TOPOLOGIES,
@@ -52,7 +53,7 @@ def build_topology(
     tries = MAX_TRIES if kind in DRAWN_KINDS else 1
     for _ in range(tries):
         graph = _masked(modalities_of, TOPOLOGIES[kind](modalities_of, draws, options))
-        if _first_split(graph, modalities_of) is None:
+        if kind in KINDS_APART or _first_split(graph, modalities_of) is None:
             return graph
     # Never connected: this raises, and names the modality and its pieces.
     check_connected(graph, modalities_of, remedy=REMEDIES[kind])

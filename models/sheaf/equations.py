@@ -119,8 +119,8 @@ def resampled_starts(
     k, left = divmod(peer.n_outputs, own.n_outputs)
     if left:
         raise ConfigError(
-            "sheaf.map_start = 'learned' compares codebooks of which one has a whole multiple of the other's beams, but two"
-            f" neighbors have {own.n_outputs} and {peer.n_outputs}; change n_beams of one"
+            "sheaf.map_start = 'learned' compares codebooks of which one has a whole multiple of the other's beams, but"
+            f" two neighbors have {own.n_outputs} and {peer.n_outputs}; change n_beams of one"
         )
     # every part of the peer's outputs is matched with the same own coordinates, in the same order
     parts = [

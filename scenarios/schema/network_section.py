@@ -16,17 +16,28 @@ class TopologySection(Section):
 
     Attributes:
         kind: kind of graph.
-        edge_probability, degree, rewiring_probability, attached, edge_list: see `TopologyOptions`; each kind reads only
-            its own.
+        edge_probability, degree, rewiring_probability, attached, islands, edge_list: see `TopologyOptions`; each kind
+            reads only its own.
     """
 
     kind: Literal[
-        "erdos_renyi", "ring", "regular", "small_world", "scale_free", "star", "complete", "edge_list", "mobile"
+        "erdos_renyi",
+        "ring",
+        "regular",
+        "small_world",
+        "scale_free",
+        "star",
+        "complete",
+        "grid",
+        "islands",
+        "edge_list",
+        "mobile",
     ] = "erdos_renyi"
     edge_probability: Probability = 0.3
     degree: Annotated[int, Field(ge=1)] = 4
     rewiring_probability: Probability = 0.1
     attached: Annotated[int, Field(ge=1)] = 2
+    islands: Annotated[int, Field(ge=1)] = 4
     edge_list: str = ""
 
 

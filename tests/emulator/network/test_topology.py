@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sheafedge.emulator.contracts import MODALITIES, ConfigError, Modality, TopologyError
 from sheafedge.emulator.network import topology
-from sheafedge.emulator.network.edge_generators import TOPOLOGIES, TopologyOptions, ring_order
+from sheafedge.emulator.network.edge_generators import KINDS_APART, TOPOLOGIES, TopologyOptions, ring_order
 from sheafedge.emulator.network.topology import build_topology, check_connected, modality_subgraph
 
 Ownership = dict[int, frozenset[Modality]]
@@ -43,7 +44,7 @@ def is_connected_everywhere(graph: nx.Graph, modalities_of: Ownership) -> bool:
     return True
 
 
-@pytest.mark.parametrize("kind", sorted(set(TOPOLOGIES) - {"edge_list"}))
+@pytest.mark.parametrize("kind", sorted(set(TOPOLOGIES) - {"edge_list", *KINDS_APART}))
 def test_every_kind_carries_twenty_mixed_clients(kind: str) -> None:
     owned = TWENTY | {0: BOTH}
     graph = build_topology(kind, owned, draws())
@@ -54,7 +55,7 @@ def test_every_kind_carries_twenty_mixed_clients(kind: str) -> None:
 
 @settings(max_examples=40)
 @given(
-    kind=st.sampled_from(["ring", "erdos_renyi", "regular", "small_world", "scale_free", "star", "complete"]),
+    kind=st.sampled_from(["ring", "erdos_renyi", "regular", "small_world", "scale_free", "star", "complete", "grid"]),
     owned=ownerships,
     seed=st.integers(0),
 )
@@ -124,7 +125,7 @@ def test_the_same_draws_give_the_same_graph_and_others_another(kind: str) -> Non
 
 def test_the_order_in_which_clients_are_listed_does_not_matter() -> None:
     backwards = dict(reversed(TWENTY.items()))
-    for kind in ("ring", "erdos_renyi", "regular", "small_world", "scale_free", "complete"):
+    for kind in ("ring", "erdos_renyi", "regular", "small_world", "scale_free", "complete", "grid", "islands"):
         forwards = build_topology(kind, TWENTY, draws())
         assert nx.utils.graphs_equal(forwards, build_topology(kind, backwards, draws()))
 
@@ -178,6 +179,7 @@ def test_a_scale_free_graph_has_hubs_that_ids_do_not_tell() -> None:
     [
         ("small_world", TopologyOptions(degree=3), r"topology\.degree must be even and lie in \[2, 7\].*got 3"),
         ("small_world", TopologyOptions(degree=8), r"topology\.degree must be even and lie in \[2, 7\].*got 8"),
+        ("islands", TopologyOptions(islands=9), r"topology\.islands must lie in \[1, 8\].*got 9"),
         ("scale_free", TopologyOptions(attached=8), r"topology\.attached must lie in \[1, 7\].*got 8"),
     ],
 )
@@ -195,6 +197,42 @@ def test_regular_gives_everybody_the_same_number_of_neighbors() -> None:
 def test_impossible_degrees_are_refused(n_clients: int, degree: int) -> None:
     with pytest.raises(TopologyError, match=r"topology.degree must lie in .* got"):
         build_topology("regular", dict.fromkeys(range(n_clients), RF), draws(), TopologyOptions(degree=degree))
+
+
+@pytest.mark.parametrize("n_clients", [1, 2, 5, 9, 20])
+def test_a_grid_is_a_square_lattice_with_a_last_row_that_may_be_short(n_clients: int) -> None:
+    graph = build_topology("grid", dict.fromkeys(range(n_clients), RF), draws())
+    side = math.isqrt(max(0, n_clients - 1)) + 1
+    lattice = nx.grid_2d_graph(-(-n_clients // side), side)
+    back = lattice.number_of_nodes() // side % 2 == 0  # the last row goes from right to left
+    missing = lattice.number_of_nodes() - n_clients
+    for column in range(missing):
+        lattice.remove_node((-(-n_clients // side) - 1, column if back else side - 1 - column))
+    assert nx.is_isomorphic(graph, lattice)
+
+
+def test_on_a_grid_the_owners_of_a_modality_stand_together() -> None:
+    """Dealt by id they would not: gps clients would be apart."""
+    graph = build_topology("grid", TWENTY, draws())
+    assert is_connected_everywhere(graph, TWENTY)
+    assert max(degree for _, degree in graph.degree) <= 4
+    apart: Ownership = {0: GPS, 1: RF, 2: GPS}
+    with pytest.raises(TopologyError, match="modality 'gps'"):
+        check_connected(nx.path_graph(3), apart)
+    assert nx.number_connected_components(nx.Graph(build_topology("grid", {0: GPS, 1: GPS}, draws()).edges)) == 1
+
+
+def test_islands_are_complete_mixed_and_apart() -> None:
+    graph = build_topology("islands", TWENTY, draws(), TopologyOptions(islands=4))
+    by_id = {node: island for island, nodes in enumerate(nx.connected_components(graph)) for node in nodes}
+    assert len({*by_id.values()}) >= 4
+    for a, b in combinations(sorted(TWENTY), 2):
+        if by_id[a] == by_id[b] and TWENTY[a] & TWENTY[b]:
+            assert graph.has_edge(a, b)
+    sizes = sorted(len(nodes) for nodes in nx.connected_components(graph))
+    assert sizes == [5, 5, 5, 5]
+    for nodes in nx.connected_components(graph):
+        assert frozenset[str]().union(*(TWENTY[node] for node in nodes)) == BOTH
 
 
 def test_a_star_centers_on_who_owns_most() -> None:
