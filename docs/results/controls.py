@@ -35,6 +35,41 @@ _SHARING = (
     ("encoders only", "local, twice the steps", "sharing encoders"),
     ("local, twice the steps", "local", "twice the compute"),
 )
+#: What decides where base stations number their beams in orders of their own: what those gain that are told,
+_TOLD = (
+    ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
+    ("Sheaf-DMFL-Att, aligned", "encoders only, aligned start", "the coupling along aligned maps"),
+    ("head averaging, told the orders", "encoders only, aligned start", "averages of relabelled heads"),
+)
+#: those that find the orders out,
+_LEARNED = (
+    ("learned orders (ours)", "encoders only", "orders that are learned, and heads mixed by them"),
+    ("encoders only, learned orders", "encoders only", "orders that are learned"),
+    ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned"),
+    ("learned orders (ours)", "local, twice the steps", "training together, told nothing"),
+    ("learned orders (ours)", "head averaging, told the orders", "learned in the place of told orders"),
+    (
+        "mean of diffused and tuned, learned orders (ours)",
+        "mean of encoders only and tuned",
+        "learned orders and mixed heads, in personal models",
+    ),
+    (
+        "mean of diffused and tuned, learned orders (ours)",
+        "local, twice the steps",
+        "training together in personal models, told nothing",
+    ),
+)
+#: and those, with codebooks of one size, that go by numbers.
+_NUMBERS = (
+    ("head averaging", "encoders only", "averages of heads by number"),
+    (
+        "mean of diffused and tuned, learned orders (ours)",
+        "mean of averaged and tuned",
+        "learned orders, in personal models",
+    ),
+)
+#: Tables at the top of the page: caption of the first column -> what decides in all regimes that have the arms.
+OVERVIEWS = {"sharing": _SHARING, "orders": _LEARNED}
 #: In the order of the page.
 CONTROLS = tuple(
     Control(regime, arm, control, thing)
@@ -53,27 +88,13 @@ CONTROLS = tuple(
         "tracking_scarce": (*_SHARING, ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling")),
         "tracking_mirrored": (("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),),
         "tracking_permuted": (
-            ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
-            ("Sheaf-DMFL-Att, aligned", "encoders only, aligned start", "the coupling along aligned maps"),
-            ("head averaging, told the orders", "encoders only, aligned start", "averages of relabelled heads"),
-            ("learned orders (ours)", "encoders only", "orders that are learned, and heads mixed by them"),
-            ("learned orders (ours)", "local", "training together, told nothing"),
-            ("learned orders (ours)", "encoders only, learned orders", "heads mixed, where orders are learned"),
-            ("learned orders (ours)", "head averaging, told the orders", "learned in the place of told orders"),
+            *_TOLD,
+            *_LEARNED,
+            *_NUMBERS,
             (
-                "mean of diffused and tuned, learned orders (ours)",
-                "local",
-                "training together in personal models, told nothing",
-            ),
-            (
-                "mean of diffused and tuned, learned orders (ours)",
-                "mean of averaged and tuned",
-                "learned orders, in personal models",
-            ),
-            (
-                "mean of diffused and tuned, learned orders (ours)",
-                "mean of encoders only and tuned",
-                "learned orders and mixed heads, in personal models",
+                "learned orders (ours)",
+                "head averaging, table of angles",
+                "orders that are learned, not in a table",
             ),
             (
                 "mean of diffused and tuned, learned orders (ours)",
@@ -89,50 +110,37 @@ CONTROLS = tuple(
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
         ),
         "drones_views": _SHARING,
-        "drones_permuted": (
-            ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
-            ("Sheaf-DMFL-Att, aligned", "encoders only, aligned start", "the coupling along aligned maps"),
-            ("head averaging, told the orders", "encoders only, aligned start", "averages of relabelled heads"),
-        ),
-        "drones_sizes": (
-            ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
-            ("Sheaf-DMFL-Att, aligned", "encoders only, aligned start", "the coupling along aligned maps"),
-            (
-                "averages of shared outputs",
-                "encoders only, aligned start",
-                "averages of the outputs that two heads share",
-            ),
-            (
-                "mean of diffused and tuned, aligned (ours)",
-                "mean of encoders only and tuned, aligned start",
-                "averages of shared outputs, in personal models",
-            ),
-        ),
+        "drones_permuted": (*_TOLD, *_LEARNED, *_NUMBERS),
+        "drones_sizes": (*_TOLD, *_LEARNED),
     }.items()
     for arm, control, thing in pairs
 )
 
 
-def overview_rows(ledger: Ledger, test_per_train: Mapping[str, float]) -> Iterator[str]:
-    """Table of what decides everywhere: a row per thing praised, a column per regime that has both arms.
+def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]) -> Iterator[str]:
+    """Table of what decides everywhere: a row per thing praised, a column per regime that has all arms.
 
     Args:
+        name: key of `OVERVIEWS`.
         ledger: of all regimes.
         test_per_train: regime, in order -> see `difference`.
     """
-    needed = {arm for pair in _SHARING for arm in pair[:2]}
-    found = {name: ledger.of(name) for name in test_per_train}
-    found = {name: scores for name, scores in found.items() if needed <= set(scores.arms)}
-    heads = [f"`{name}` (n = {len(scores.values(_SHARING[0][0], ALL))})" for name, scores in found.items()]
+    pairs = OVERVIEWS[name]
+    needed = {arm for pair in pairs for arm in pair[:2]}
+    found = {regime: ledger.of(regime) for regime in test_per_train}
+    found = {regime: scores for regime, scores in found.items() if needed <= {*scores.arms}}
+    if not found:
+        return
+    heads = [f"`{regime}` (n = {len(scores.values(pairs[0][0], ALL))})" for regime, scores in found.items()]
     yield f"| What is praised | {' | '.join(heads)} |"
     yield "|---" * (1 + len(found)) + "|"
-    for arm, control, thing in _SHARING:
-        families = [_family(scores, arm, control, test_per_train[name]) for name, scores in found.items()]
+    for arm, control, thing in pairs:
+        families = [family_of(scores, arm, control, test_per_train[regime]) for regime, scores in found.items()]
         cells = [f"{one} {one.marked}" for family in families for one in family if one.group == ALL]
         yield f"| {thing} | {' | '.join(cells)} |"
 
 
-def _family(scores: RegimeScores, arm: str, control: str, test_per_train: float) -> list[Difference]:
+def family_of(scores: RegimeScores, arm: str, control: str, test_per_train: float) -> list[Difference]:
     """Differences of all groups, adjusted for their number."""
     return adjusted([difference(scores, arm, control, group, test_per_train) for group in scores.groups])
 
@@ -143,5 +151,5 @@ def control_rows(control: Control, ledger: Ledger, test_per_train: float) -> Ite
     named = f"| `{control.regime}` | {control.thing} | {control.arm} | {control.control} |"
     if not {control.arm, control.control} <= set(scores.arms):
         return
-    family = _family(scores, control.arm, control.control, test_per_train)
+    family = family_of(scores, control.arm, control.control, test_per_train)
     yield f"{named} {'; '.join(f'{one.group}: {one} {one.word}' for one in family)} |"

@@ -6,19 +6,15 @@ any earlier one stopped, and a verdict of the page changes only when this file d
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sheafedge.emulator.whole_file import write_whole
+from tables import read_rows, write_rows  # a script beside its modules
 
 #: The mean over the clients of all groups.
 ALL = "all clients"
-#: Significant digits that are kept.
-DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +56,6 @@ class Row:
         return self.regime, self.arm, self.varied, self.seed, self.group
 
 
-COLUMNS = tuple(field.name for field in fields(Row))
-_PARSED = {"seed": int, "clients": int, "n_train": int, "n_test": int}
-_PARSED |= dict.fromkeys(("score", "megabytes", "virtual_s", "joules"), float)
-
-
 class Ledger:
     """Rows of a file `scores.csv`.
 
@@ -75,12 +66,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._rows: dict[tuple[str, str, str, int, str], Row] = {}
-        if path.exists():
-            with path.open(encoding="utf-8", newline="") as file:
-                self.put(
-                    Row(**{name: _PARSED.get(name, str)(text) for name, text in row.items()})
-                    for row in csv.DictReader(file)
-                )
+        self.put(read_rows(path, Row))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -88,6 +74,10 @@ class Ledger:
     def put(self, rows: Iterable[Row]) -> None:
         """Add rows, in the place of those of the same run and group."""
         self._rows.update((row.key, row) for row in rows)
+
+    def replaced(self, row: Row) -> Row | None:
+        """What a row takes the place of; None: nothing."""
+        return self._rows.get(row.key)
 
     def has(self, regime: str, arm: str, varied: str, seed: int, codes: Sequence[str] | None = None) -> bool:
         """Whether the scores of a run are there, made by one of these versions of the code; None: by any."""
@@ -110,13 +100,9 @@ class Ledger:
         self._rows = {key: row for key, row in self._rows.items() if row.regime != regime or row.arm in known}
 
     def write(self) -> None:
-        """Write the file as a whole, ordered, so that versions of it can be compared line by line."""
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        lines.writerow(COLUMNS)
-        for row in sorted(self._rows.values(), key=lambda one: (one.regime, one.arm, one.varied, one.seed, one.group)):
-            lines.writerow([f"{value:.{DIGITS}g}" if isinstance(value, float) else value for value in astuple(row)])
-        write_whole(self.path, text.getvalue())
+        """Write the file as a whole, ordered."""
+        order = sorted(self._rows.values(), key=lambda one: (one.regime, one.arm, one.varied, one.seed, one.group))
+        write_rows(self.path, Row, order)
 
 
 class RegimeScores:

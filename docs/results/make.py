@@ -13,7 +13,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -21,10 +21,12 @@ from rich.console import Console
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+from citations import NOT_RUN, CitationError, cited  # noqa: E402
 from claims import CLAIMS, judged  # noqa: E402 - a script beside its modules
 from controls import CONTROLS, control_rows, overview_rows  # noqa: E402
 from ledger import ALL, Ledger, RegimeScores, rows_of_run  # noqa: E402
 from pictures import draw_curves  # noqa: E402
+from repeats import Repeats  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
 from sheafedge.scenarios.compare.execution import execute  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
@@ -36,9 +38,7 @@ from steps import ENCODER, GAIN, HEAD, Search, StepTable, at_the_edge, search_st
 from verdicts import Difference, against  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
-SCORES, STEPS = HERE / "scores.csv", HERE / "steps.csv"
-#: Tables of before this page was made from `scores.csv`, until their regimes are run again.
-EARLIER = HERE / "earlier"
+SCORES, STEPS, REPEATS = HERE / "scores.csv", HERE / "steps.csv", HERE / "repeats.csv"
 _NETWORKS = {ENCODER: (0.001, 0.003, 0.01), HEAD: (0.1, 0.3)}
 #: Random maps are dense: a run takes ten times as long.
 _RANDOM = {
@@ -69,7 +69,6 @@ REGIMES: Mapping[str, str] = {
     "drones_permuted": "orders",
     "drones_sizes": "orders",
 }
-NOT_RUN = "*Not run yet.*"
 #: Regime in which a setting varies -> heading of its curves.
 CURVES: Mapping[str, str] = {
     "tracking_rounds": "Whether 60 rounds are enough (validation samples)",
@@ -99,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--keep-stale", action="store_true", help="do not repeat what other code scored")
     parser.add_argument("--page-only", action="store_true", help="write the page from what is kept")
     options = parser.parse_args(arguments)
-    ledger, steps = Ledger(SCORES), StepTable(STEPS)
+    ledger, steps, repeats = Ledger(SCORES), StepTable(STEPS), Repeats(REPEATS)
     for name in () if options.page_only else options.only:
         comparison = with_data(comparison_of(name))
         if comparison is None:
@@ -110,12 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tuned = with_data(arms_of_search(search))
         assert tuned is not None, "it has the data of its regimes"
         search_steps(search, SEARCHES[search], tuned, steps, options.out / f"tune-{search}", options)
-        _run(with_steps(comparison, steps_of(search, steps)), ledger, options)
+        _run(with_steps(comparison, steps_of(search, steps)), ledger, repeats, options)
     for name in (name for name in options.only if name in CURVES):
         comparison, found = comparison_of(name), _varied(name, ledger)
         if found:
             draw_curves(found, comparison.varied_key, list(comparison.methods), FIGURES / f"results-{name}")
-    PAGE.write_text(page(ledger, steps), encoding="utf-8")
+    try:
+        PAGE.write_text(page(ledger, steps, repeats), encoding="utf-8")
+    except CitationError as error:
+        raise SystemExit(f"sentences of docs/results/page.md say what the scores do not; mend them:\n{error}") from None
     CONSOLE.print(f"wrote {PAGE}")
 
 
@@ -166,7 +168,7 @@ def with_steps(comparison: Comparison, chosen: Mapping[str, Mapping[str, float]]
     return comparison.edited({"methods": {arm: {**edits, **chosen[arm]} for arm, edits in comparison.methods.items()}})
 
 
-def _run(comparison: Comparison, ledger: Ledger, options: argparse.Namespace) -> None:
+def _run(comparison: Comparison, ledger: Ledger, repeats: Repeats, options: argparse.Namespace) -> None:
     """Run a regime seed by seed, keeping the scores of each before the next."""
     codes = None if options.keep_stale else [run_code()]
     ledger.keep_only(comparison.name, comparison.methods)
@@ -183,14 +185,19 @@ def _run(comparison: Comparison, ledger: Ledger, options: argparse.Namespace) ->
             if run.name in failed:
                 CONSOLE.print(f"{run.method}, seed {seed}: {failed[run.name].sentence}", markup=False)
             else:
-                _keep(comparison.name, run, ledger, folder)
+                _keep(comparison.name, run, ledger, repeats, folder)
         ledger.write()
+        repeats.write()
 
 
-def _keep(regime: str, run: PlannedRun, ledger: Ledger, folder: Path) -> None:
+def _keep(regime: str, run: PlannedRun, ledger: Ledger, repeats: Repeats, folder: Path) -> None:
     summary = stored_summary(folder / run.name)
     key = TASKS[run.scenario.task].columns[0].key
-    ledger.put(rows_of_run(regime, run.method, run.value, summary, groups_with_all(summary), key))
+    rows = rows_of_run(regime, run.method, run.value, summary, groups_with_all(summary), key)
+    for row in rows:
+        if (old := ledger.replaced(row)) is not None:
+            repeats.note(old, row)
+    ledger.put(rows)
 
 
 def _text(value: object) -> str:
@@ -200,25 +207,22 @@ def _text(value: object) -> str:
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def page(ledger: Ledger, steps: StepTable) -> str:
-    """The template with what is kept."""
-    text = (HERE / "page.md").read_text(encoding="utf-8")
+def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
+    """The template with what is kept; errors as of `cited`."""
+    template = (HERE / "page.md").read_text(encoding="utf-8")
+    text = cited(template, ledger, {name: comparison_of(name) for name in REGIMES}, test_per_train)
 
-    def filled(match: re.Match[str]) -> str:
-        kind, name = match[1], match[2]
-        if kind == "claims":
-            return "\n".join(judged(claim, ledger, test_per_train(claim.regime, ledger)) for claim in CLAIMS)
-        if kind == "overview":
-            return "\n".join(overview_rows(ledger, {regime: test_per_train(regime, ledger) for regime in REGIMES}))
-        if kind == "controls":
-            return _controls_text(ledger)
-        if kind == "curves":
-            return _curves_text(name, ledger)
-        if kind == "steps":
-            return "\n\n".join(_steps_text(steps, name))
-        return "\n\n".join(_tables(name, ledger))
-
-    return re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", filled, text)
+    ratios = {name: test_per_train(name, ledger) for name in REGIMES}
+    parts: Mapping[str, Callable[[str], str]] = {
+        "claims": lambda _: "\n".join(judged(claim, ledger, ratios[claim.regime]) for claim in CLAIMS),
+        "overview": lambda name: "\n".join(overview_rows(name, ledger, ratios)),
+        "repeats": lambda _: "\n".join(repeats.markdown(REGIMES)),
+        "controls": lambda _: _controls_text(ledger),
+        "curves": lambda name: _curves_text(name, ledger),
+        "steps": lambda name: "\n\n".join(_steps_text(steps, name)),
+        "table": lambda name: "\n\n".join(_tables(name, ledger)),
+    }
+    return re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", lambda match: parts[match[1]](match[2]), text)
 
 
 def _controls_text(ledger: Ledger) -> str:
@@ -275,7 +279,7 @@ def _tables(regime: str, ledger: Ledger) -> Iterator[str]:
     comparison = comparison_of(regime)
     scores = ledger.of(regime)
     if not scores.arms:
-        yield _earlier(regime)
+        yield NOT_RUN
         return
     seeds = sorted({seed for arm in scores.arms for seed in scores.values(arm, ALL)})
     yield (
@@ -283,12 +287,6 @@ def _tables(regime: str, ledger: Ledger) -> Iterator[str]:
         f" {', '.join(code[:8] for code in scores.codes)}."
     )
     yield "\n".join(_table(scores, comparison, test_per_train(regime, ledger)))
-
-
-def _earlier(name: str) -> str:
-    """A table of before; a sentence where there was none."""
-    path = EARLIER / f"{name}.md"
-    return path.read_text(encoding="utf-8").strip() if path.exists() else NOT_RUN
 
 
 def _table(scores: RegimeScores, comparison: Comparison, ratio: float) -> Iterator[str]:

@@ -7,20 +7,18 @@ is in it.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from sheafedge.emulator.whole_file import write_whole
 from sheafedge.scenarios.compare.comparison import Comparison
 from sheafedge.scenarios.compare.stored_runs import run_code
 from sheafedge.scenarios.compare.tuning import tune
 from sheafedge.scenarios.terminal.compare_console import ComparisonLines
+from tables import read_rows, write_rows  # a script beside its modules
 
 ENCODER, HEAD = "training.encoder_step_size", "training.head_step_size"
 #: Values of grids: what lies beside one of them is tried next.
@@ -81,12 +79,7 @@ class StepTable:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.steps = path, list[Step]()
-        if path.exists():
-            with path.open(encoding="utf-8", newline="") as file:
-                for row in csv.DictReader(file):
-                    numbers = (float(row[name]) for name in ("encoder", "head", "score"))
-                    self.steps.append(Step(row["search"], row["arm"], *numbers, row["chosen"] == "yes", row["code"]))
+        self.path, self.steps = path, read_rows(path, Step)
 
     def of(self, search: str) -> list[Step]:
         """All that was tried in a search."""
@@ -104,13 +97,8 @@ class StepTable:
 
     def write(self) -> None:
         """Write the file as a whole, ordered."""
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        lines.writerow([field.name for field in fields(Step)])
-        for step in sorted(self.steps, key=lambda one: (one.search, one.arm, one.encoder, one.head)):
-            cells = astuple(step)
-            lines.writerow([*cells[:4], f"{step.score:.6g}", "yes" if step.chosen else "no", step.code])
-        write_whole(self.path, text.getvalue())
+        order = sorted(self.steps, key=lambda one: (one.search, one.arm, one.encoder, one.head))
+        write_rows(self.path, Step, order)
 
     def markdown(self, search: str) -> str:
         """Table of a search: what was chosen for every arm, and the best that lost."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from sheafedge.scenarios.compare.plan import planned_runs
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
 SEEDS = range(6)
-SCRIPTS = ("ledger", "verdicts", "claims", "controls", "steps", "pictures", "make")
+SCRIPTS = ("tables", "ledger", "verdicts", "claims", "controls", "citations", "repeats", "steps", "pictures", "make")
 
 
 @pytest.fixture(scope="module")
@@ -221,7 +222,8 @@ def test_what_was_tried_is_read_back(scripts: Mapping[str, ModuleType], tmp_path
 
 def test_the_page_is_what_is_kept_makes_of_it(scripts: Mapping[str, ModuleType]) -> None:
     make = scripts["make"]
-    written = make.page(scripts["ledger"].Ledger(make.SCORES), scripts["steps"].StepTable(make.STEPS))
+    kept_here = (scripts["ledger"].Ledger(make.SCORES), scripts["steps"].StepTable(make.STEPS))
+    written = make.page(*kept_here, scripts["repeats"].Repeats(make.REPEATS))
     assert make.PAGE.read_text(encoding="utf-8") == written
 
 
@@ -229,9 +231,8 @@ def test_a_page_of_new_scores_has_tables_and_controls(scripts: Mapping[str, Modu
     make = scripts["make"]
     arms = make.comparison_of("drones_permuted").methods
     scores = {arm: tuple(0.4 + 0.01 * index + 0.003 * (seed % 3) for seed in SEEDS) for index, arm in enumerate(arms)}
-    written = make.page(
-        kept(scripts, tmp_path / "x", "drones_permuted", scores), scripts["steps"].StepTable(tmp_path / "y")
-    )
+    ledger = kept(scripts, tmp_path / "x", "drones_permuted", scores)
+    written = make.page(ledger, scripts["steps"].StepTable(tmp_path / "y"), scripts["repeats"].Repeats(tmp_path / "z"))
     assert "## What decides" in written
     assert "| `drones_permuted` | a start that is common by beam |" in written
     assert "Seeds 0, 1, 2, 3, 4, 5; differences to *encoders only*; code c0de." in written
@@ -249,7 +250,8 @@ def test_the_overview_has_a_column_per_regime_with_all_its_arms(
         "encoders only": tuple(0.5 + 0.01 * (seed % 3) for seed in SEEDS),
     }
     ledger = kept(scripts, tmp_path / "x", "blockage", scores)
-    head, _, *rows = scripts["controls"].overview_rows(ledger, {"blockage": 0.0, "drones": 0.0})
+    head, _, *rows = scripts["controls"].overview_rows("sharing", ledger, {"blockage": 0.0, "drones": 0.0})
+    assert list(scripts["controls"].overview_rows("orders", ledger, {"blockage": 0.0})) == []
     assert head == "| What is praised | `blockage` (n = 6) |"
     words = dict(row.strip("| ").split(" | ") for row in rows)
     assert words["sharing encoders"].endswith("**better**")
@@ -270,3 +272,71 @@ def test_curves_have_a_column_per_value_and_a_picture(scripts: Mapping[str, Modu
         make._varied("tracking_graphs", ledger), "topology.kind", ["local", "x"], tmp_path / "curves"
     )
     assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+def cited(scripts: Mapping[str, ModuleType], ledger: Any, text: str) -> str:
+    make = scripts["make"]
+    regimes = {name: make.comparison_of(name) for name in ("drones", "tracking_graphs")}
+    found: str = scripts["citations"].cited(text, ledger, regimes, lambda *_: 0.0)
+    return found
+
+
+def test_sentences_are_filled_from_the_scores(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    scores = {"local": tuple(0.4 + 0.002 * (seed % 3) for seed in SEEDS), "encoders only": 0.5}
+    ledger = kept(scripts, tmp_path / "x", "drones", scores)
+    row_of_curve = row(scripts, "tracking_graphs", "local", 0, "all clients", 0.25)
+    ledger.put([replace(row_of_curve, varied="ring")])
+
+    def text(field: str) -> str:
+        return cited(scripts, ledger, "{{" + field + "}}")
+
+    assert text("n drones") == "6"
+    assert text("m drones | local") == ".402"
+    assert text("mb drones | local | gps") == "12"
+    assert text("s drones | local") == "3.2"
+    assert text("v tracking_graphs | ring | local") == ".250"
+    assert text("d drones | encoders only | local").startswith("+.100 [")
+    assert text("d drones | encoders only | local | gps | = better").endswith(", better")
+    assert text("r drones | local | = worse").endswith(", worse")
+    assert text("d drones | DSGD | local | = better") == "*not run yet*"
+
+
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ("d drones | encoders only | local | = worse", "it is .*, better"),
+        ("d drones | encoders only | locl", "there is no arm 'locl'"),
+        ("d drones | encoders only | local | gsp", "there is no group 'gsp'"),
+        ("m drone | local", "there is no regime 'drone'"),
+    ],
+)
+def test_a_sentence_that_the_scores_do_not_bear_is_refused(
+    scripts: Mapping[str, ModuleType], tmp_path: Path, field: str, reason: str
+) -> None:
+    scores = {"local": tuple(0.4 + 0.002 * (seed % 3) for seed in SEEDS), "encoders only": 0.5}
+    ledger = kept(scripts, tmp_path / "x", "drones", scores)
+    with pytest.raises(scripts["citations"].CitationError, match=reason):
+        cited(scripts, ledger, "{{" + field + "}}")
+
+
+def test_no_verdict_of_the_page_is_typed_by_hand(scripts: Mapping[str, ModuleType]) -> None:
+    """Intervals of regimes that are scored stand in the template as fields; those of a removed method are history."""
+    template = (RESULTS / "page.md").read_text(encoding="utf-8")
+    summary = template[template.index("## Summary") : template.index("## The paper's claims")]
+    typed = [line for line in re.sub(r"\{\{[^}]*\}\}", "", summary).splitlines() if re.search(r"\[[+-]\.\d", line)]
+    assert len(typed) == 1
+    assert "seeds 0 to 4" in typed[0]
+
+
+def test_runs_that_later_code_makes_again_are_compared(scripts: Mapping[str, ModuleType], tmp_path: Path) -> None:
+    repeats = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
+    for arm, again in (("local", 0.4), ("DSGD", 0.403), ("APFL", 0.398)):
+        for group in ("gps", "all clients"):
+            old = row(scripts, "drones", arm, 0, group, 0.4)
+            repeats.note(old, replace(old, score=again, code="cafe"))
+            repeats.note(old, old)  # the same code: nothing to tell
+    repeats.write()
+    again = scripts["repeats"].Repeats(tmp_path / "repeats.csv")
+    assert len(again.rows) == 3
+    *_, line = again.markdown(["tracking", "drones"])
+    assert line == "| `drones` | c0de | cafe | 3 | 1 | +0.0005 ± 0.0035 | +.003 | APFL, DSGD |"

@@ -1,0 +1,135 @@
+"""Figures inside sentences of the page: filled from the scores, and refused where a sentence says what they do not.
+
+A template cites by fields in double braces, parts of which are parted by |:
+
+    {{d REGIME | ARM | OTHER}}             difference over all clients, interval, word
+    {{d REGIME | ARM | OTHER | GROUP}}     the same in a group of clients
+    {{r REGIME | ARM}}                     difference to the reference of the regime, adjusted for all arms of its table
+    {{m REGIME | ARM}}                     mean score over all clients; with a group as third part: in that group
+    {{n REGIME}}                           number of seeds
+    {{v REGIME | VALUE | ARM}}             mean score over all clients at one value of the setting that varies
+    {{mb REGIME | ARM}}, {{s REGIME | ARM}}   megabytes, and simulated seconds, of a run
+
+`{{d ... | = better}}` says which word the sentence around it means. Where the scores have another one, the page is not
+written before somebody has mended the sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from controls import family_of  # a script beside its modules
+from ledger import ALL, Ledger, RegimeScores
+from sheafedge.scenarios.compare.comparison import Comparison
+from verdicts import Difference, against
+
+NOT_RUN = "*not run yet*"
+FIELD = re.compile(r"\{\{(d|r|m|n|v|mb|s) ([^{}]+)\}\}")
+
+
+class CitationError(Exception):
+    """Sentences of the template that its scores do not bear; one per line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """One field.
+
+    Attributes:
+        kind: what it asks for.
+        regime, varied: where; no value where nothing varies.
+        arms: whose scores.
+        group: of clients.
+        meant: word that the sentence means; empty: any.
+    """
+
+    kind: str
+    regime: str
+    varied: str
+    arms: tuple[str, ...]
+    group: str
+    meant: str
+
+    @classmethod
+    def of(cls, match: re.Match[str]) -> Citation:
+        """A field as it stands in the template."""
+        kind, (regime, *parts) = match[1], [part.strip() for part in match[2].split("|")]
+        meant = parts.pop()[2:] if parts and parts[-1].startswith("= ") else ""
+        varied = parts.pop(0) if kind == "v" else ""
+        n_arms = {"d": 2, "n": 0}.get(kind, 1)
+        return cls(kind, regime, varied, tuple(parts[:n_arms]), (*parts[n_arms:], ALL)[0], meant)
+
+
+def cited(
+    text: str, ledger: Ledger, comparisons: Mapping[str, Comparison], test_per_train: Callable[[str, Ledger], float]
+) -> str:
+    """A text with its citations filled.
+
+    Args:
+        text: the template.
+        ledger: of all regimes.
+        comparisons: regime -> its file.
+        test_per_train: see `difference`.
+
+    Raises:
+        CitationError: a citation names a regime, arm or group that there is none of, or means another word.
+    """
+    wrong: list[str] = []
+
+    def filled(match: re.Match[str]) -> str:
+        one = Citation.of(match)
+        try:
+            scores = ledger.of(one.regime, one.varied)
+            if not _is_run(one, scores, comparisons):
+                return NOT_RUN
+            if one.kind in ("d", "r"):
+                found = _difference(one, scores, comparisons, test_per_train(one.regime, ledger))
+                return _said(one, found)
+            return _figure(one, scores)
+        except CitationError as error:
+            wrong.append(f"{match[0]}: {error}")
+            return match[0]
+
+    result = FIELD.sub(filled, text)
+    if wrong:
+        raise CitationError("\n".join(wrong))
+    return result
+
+
+def _is_run(one: Citation, scores: RegimeScores, comparisons: Mapping[str, Comparison]) -> bool:
+    """Whether all of its arms have scores: what was not run yet is a gap, what no table has is a slip."""
+    if one.regime not in comparisons:
+        raise CitationError(f"there is no regime {one.regime!r}")
+    if unknown := {*one.arms} - comparisons[one.regime].methods.keys():
+        raise CitationError(f"there is no arm {sorted(unknown)[0]!r}")
+    if not {*one.arms} <= {*scores.arms}:
+        return False
+    if scores.arms and one.group not in scores.groups:
+        raise CitationError(f"there is no group {one.group!r}")
+    return True
+
+
+def _figure(one: Citation, scores: RegimeScores) -> str:
+    if one.kind == "n":
+        return str(max((len(scores.values(arm, ALL)) for arm in scores.arms), default=0))
+    (arm,) = one.arms
+    if one.kind == "mb":
+        return f"{scores.costs(arm)['megabytes']:,.0f}"
+    if one.kind == "s":
+        return f"{scores.costs(arm)['virtual_s']:.1f}"
+    return f"{fmean(scores.values(arm, one.group).values()):.3f}".removeprefix("0")
+
+
+def _difference(one: Citation, scores: RegimeScores, comparisons: Mapping[str, Comparison], ratio: float) -> Difference:
+    if one.kind == "r":
+        return against(scores, comparisons[one.regime].reference, ratio)[one.arms[0], one.group]
+    return next(found for found in family_of(scores, *one.arms, ratio) if found.group == one.group)
+
+
+def _said(one: Citation, found: Difference) -> str:
+    if one.meant and found.word != one.meant:
+        raise CitationError(f"it is {found}, {found.word}")
+    return f"{found}, {found.word}"

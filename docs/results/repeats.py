@@ -1,0 +1,81 @@
+"""Runs that were made again by later code: by how much their scores differ.
+
+Rows of `scores.csv` name the code that made them. Where a later version makes one again, both scores are kept here.
+Code that computes the same repeats a run to the last digit; code that only rounds otherwise does not, because training
+amplifies rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+
+from ledger import ALL, Row  # a script beside its modules
+from tables import read_rows, write_rows
+from verdicts import signed
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """One run, twice.
+
+    Attributes:
+        regime, arm, varied, seed: of the run.
+        score, code: over all clients, as it was.
+        again, code_again: as it is now.
+    """
+
+    regime: str
+    arm: str
+    varied: str
+    seed: int
+    score: float
+    code: str
+    again: float
+    code_again: str
+
+    @property
+    def difference(self) -> float:
+        return self.again - self.score
+
+
+class Repeats:
+    """Rows of a file `repeats.csv`.
+
+    Args:
+        path: of the file; it may not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.rows = path, read_rows(path, Repeat)
+
+    def note(self, old: Row, new: Row) -> None:
+        """A row that takes the place of that of other code."""
+        if old.group == ALL and old.code != new.code:
+            run = (new.regime, new.arm, new.varied, new.seed)
+            self.rows.append(Repeat(*run, old.score, old.code, new.score, new.code))
+
+    def write(self) -> None:
+        write_rows(self.path, Repeat, sorted(self.rows, key=lambda one: (one.regime, one.arm, one.varied, one.seed)))
+
+    def markdown(self, regimes: Iterable[str]) -> Iterator[str]:
+        """A row per regime and pair of versions, in the order of the page."""
+        heads = ("regime", "code", "made again by", "runs", "equal", "mean difference", "largest", "arms that differ")
+        yield f"| {' | '.join(heads)} |"
+        yield "|---" * len(heads) + "|"
+        for regime in regimes:
+            of_regime = [one for one in self.rows if one.regime == regime]
+            for pair in sorted({(one.code, one.code_again) for one in of_regime}):
+                mine = [one for one in of_regime if (one.code, one.code_again) == pair]
+                off = [one for one in mine if one.difference != 0.0]
+                largest = max((one.difference for one in mine), key=abs)
+                spread = f" ± {stdev(one.difference for one in off):.4f}" if len(off) > 1 else ""
+                mean = f"{fmean(one.difference for one in off):+.4f}{spread}" if off else "0"
+                arms = ", ".join(sorted({one.arm for one in off})) or "none"
+                codes = " | ".join(code[:8] for code in pair)
+                yield (
+                    f"| `{regime}` | {codes} | {len(mine)} | {len(mine) - len(off)} | {mean} | {signed(largest)} |"
+                    f" {arms} |"
+                )
