@@ -47,6 +47,7 @@ _RANDOM = {
 }
 SEARCHES: Mapping[str, Search] = {
     "measured": Search("tracking", _NETWORKS, edits={"rounds": 30, "evaluate_every": 30}, until=24, alike=_RANDOM),
+    "digits": Search("digits_clients", _NETWORKS, until=48),
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8),
     "sky": Search("drones", _NETWORKS, until=16),
     "orders": Search("drones_permuted", _NETWORKS, until=16),
@@ -62,6 +63,7 @@ REGIMES: Mapping[str, str] = {
     "tracking_graphs": "measured",
     "tracking_clients": "measured",
     "tracking_samples": "measured",
+    "digits_clients": "digits",
     "blockage": "street",
     "drones": "sky",
     "drones_occluded": "sky",
@@ -76,6 +78,7 @@ CURVES: Mapping[str, str] = {
     "tracking_graphs": "Who is whose neighbor",
     "tracking_clients": "Few base stations and many",
     "tracking_samples": "Few samples and many",
+    "digits_clients": "From 5 clients to 200",
 }
 CONTROLS_HEADING = """\
 ## What decides
@@ -220,9 +223,19 @@ def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
         "controls": lambda _: _controls_text(ledger),
         "curves": lambda name: _curves_text(name, ledger),
         "steps": lambda name: "\n\n".join(_steps_text(steps, name)),
+        "verdicts": lambda name: "\n".join(_verdicts_of(name)),
         "table": lambda name: "\n\n".join(_tables(name, ledger)),
     }
     return re.sub(r"\{\{(\w+) ?([\w/.-]*)\}\}", lambda match: parts[match[1]](match[2]), text)
+
+
+def _verdicts_of(name: str) -> Iterator[str]:
+    """Rows of the table of verdicts of another page of this folder's parent, each with a link to it."""
+    text = (PAGE.parent / name).read_text(encoding="utf-8")
+    table = text[text.index("## Verdicts") :].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]  # behind the heads
+    for row in rows:
+        yield f"| [{name}]({name}) {row}"
 
 
 def _controls_text(ledger: Ledger) -> str:

@@ -72,7 +72,7 @@ def test_every_arm_is_tuned_on_seeds_that_are_not_scored(scripts: Mapping[str, M
         assert comparison.scenario == make.comparison_of(make.SEARCHES[search].regime).scenario
 
 
-@pytest.mark.parametrize("search", ["measured", "street", "sky", "orders"])
+@pytest.mark.parametrize("search", ["measured", "digits", "street", "sky", "orders"])
 def test_every_arm_can_be_tuned(scripts: Mapping[str, ModuleType], search: str) -> None:
     make = scripts["make"]
     comparison = make.arms_of_search(search)

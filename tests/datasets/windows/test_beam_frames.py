@@ -114,3 +114,22 @@ def test_an_order_that_does_not_repeat_on_half_of_the_sweeps_is_not_trusted() ->
 def test_the_inverse_of_an_order_is_the_place_of_every_beam() -> None:
     order = np.random.default_rng(5).permutation(9)
     assert inverse(order)[order].tolist() == list(range(9))
+
+
+def panel_sweeps(n_columns: int, n_rows: int, draws: np.random.Generator) -> NDArray[np.float64]:
+    """[400, n_columns * n_rows] power of a user that wanders in azimuth and elevation, beams in any order."""
+
+    def gains(size: int, reach: float) -> NDArray[np.float64]:
+        angle = reach * np.sin(np.cumsum(draws.normal(0.0, 0.15, 400)))
+        return np.exp(-(((angle[:, None] - np.linspace(-reach, reach, size)) * size) ** 2))
+
+    powers = (gains(n_columns, 0.7)[:, :, None] * gains(n_rows, 0.5)[:, None, :]).reshape(400, -1)
+    noisy = powers * 10.0 ** draws.normal(0.0, 0.1, powers.shape) + 1e-3
+    return noisy[:, draws.permutation(powers.shape[1])]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_beams_of_a_panel_have_no_order_that_is_trusted(seed: int) -> None:
+    """A line through a plane is not found twice; the pair is a codebook along one angle."""
+    assert not found_order(panel_sweeps(8, 8, np.random.default_rng(seed))).is_trusted
+    assert found_order(panel_sweeps(32, 1, np.random.default_rng(seed))).is_trusted
