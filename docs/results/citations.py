@@ -4,6 +4,7 @@ A template cites by fields in double braces, parts of which are parted by |:
 
     {{d REGIME | ARM | OTHER}}             difference over all clients, interval, word
     {{d REGIME | ARM | OTHER | GROUP}}     the same in a group of clients
+    {{d ... | seeds 4 to 9}}               the same of these seeds alone
     {{r REGIME | ARM}}                     difference to the reference of the regime, adjusted for all arms of its table
     {{m REGIME | ARM}}                     mean score over all clients; with a group as third part: in that group
     {{n REGIME}}                           number of seeds
@@ -29,6 +30,8 @@ from verdicts import Difference, against
 NOT_RUN = "*not run yet*"
 FIELD = re.compile(r"\{\{(d|r|m|n|v|mb|s) ([^{}]+)\}\}")
 
+SEEDS = re.compile(r"seeds (\d+) to (\d+)")
+
 
 class CitationError(Exception):
     """Sentences of the template that its scores do not bear; one per line."""
@@ -43,6 +46,7 @@ class Citation:
         regime, varied: where; no value where nothing varies.
         arms: whose scores.
         group: of clients.
+        seeds: first and last that count; None: all.
         meant: word that the sentence means; empty: any.
     """
 
@@ -51,6 +55,7 @@ class Citation:
     varied: str
     arms: tuple[str, ...]
     group: str
+    seeds: tuple[int, int] | None
     meant: str
 
     @classmethod
@@ -58,9 +63,12 @@ class Citation:
         """A field as it stands in the template."""
         kind, (regime, *parts) = match[1], [part.strip() for part in match[2].split("|")]
         meant = parts.pop()[2:] if parts and parts[-1].startswith("= ") else ""
+        span = SEEDS.fullmatch(parts[-1]) if parts else None
+        seeds = None if span is None else (int(span[1]), int(span[2]))
+        parts = parts[:-1] if seeds else parts
         varied = parts.pop(0) if kind == "v" else ""
         n_arms = {"d": 2, "n": 0}.get(kind, 1)
-        return cls(kind, regime, varied, tuple(parts[:n_arms]), (*parts[n_arms:], ALL)[0], meant)
+        return cls(kind, regime, varied, tuple(parts[:n_arms]), (*parts[n_arms:], ALL)[0], seeds, meant)
 
 
 def cited(
@@ -83,6 +91,8 @@ def cited(
         one = Citation.of(match)
         try:
             scores = ledger.of(one.regime, one.varied)
+            if one.seeds is not None:
+                scores = scores.of_seeds(*one.seeds)
             if not _is_run(one, scores, comparisons):
                 return NOT_RUN
             if one.kind in ("d", "r"):

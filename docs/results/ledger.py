@@ -116,6 +116,10 @@ class RegimeScores:
     def __init__(self, name: str, rows: Sequence[Row]) -> None:
         self.name, self._rows = name, rows
 
+    def of_seeds(self, first: int, last: int) -> RegimeScores:
+        """The same of some seeds alone."""
+        return RegimeScores(self.name, [row for row in self._rows if first <= row.seed <= last])
+
     @property
     def arms(self) -> list[str]:
         """Arms with scores."""

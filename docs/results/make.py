@@ -29,6 +29,7 @@ from pictures import draw_curves  # noqa: E402
 from repeats import Repeats  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison  # noqa: E402
 from sheafedge.scenarios.compare.execution import execute  # noqa: E402
+from sheafedge.scenarios.compare.jobs import JobOutcome  # noqa: E402
 from sheafedge.scenarios.compare.plan import PlannedRun, planned_runs  # noqa: E402
 from sheafedge.scenarios.compare.results import groups_with_all  # noqa: E402
 from sheafedge.scenarios.compare.stored_runs import run_code, stored_summary  # noqa: E402
@@ -172,25 +173,39 @@ def with_steps(comparison: Comparison, chosen: Mapping[str, Mapping[str, float]]
 
 
 def _run(comparison: Comparison, ledger: Ledger, repeats: Repeats, options: argparse.Namespace) -> None:
-    """Run a regime seed by seed, keeping the scores of each before the next."""
+    """Run what is missing of a regime, keeping the scores of each run before the next."""
     codes = None if options.keep_stale else [run_code()]
     ledger.keep_only(comparison.name, comparison.methods)
     folder = options.out / "runs"
     folder.mkdir(parents=True, exist_ok=True)
-    for seed in comparison.seeds if options.seeds is None else options.seeds:
-        runs = planned_runs(comparison.edited({"seeds": [seed]}))
-        missing = [run for run in runs if not ledger.has(comparison.name, run.method, _text(run.value), seed, codes)]
-        if not missing:
-            continue
-        with ComparisonLines(CONSOLE, keep_stale=options.keep_stale) as lines:
-            failed = execute(missing, folder, options.jobs, lines, keep_stale=options.keep_stale)
-        for run in missing:
-            if run.name in failed:
-                CONSOLE.print(f"{run.method}, seed {seed}: {failed[run.name].sentence}", markup=False)
-            else:
-                _keep(comparison.name, run, ledger, repeats, folder)
-        ledger.write()
-        repeats.write()
+    seeds = comparison.seeds if options.seeds is None else options.seeds
+    runs = planned_runs(comparison.edited({"seeds": list(seeds)}))
+    missing = [run for run in runs if not ledger.has(comparison.name, run.method, _text(run.value), run.seed, codes)]
+    if not missing:
+        return
+    with _KeepingLines(lambda run: _keep(comparison.name, run, ledger, repeats, folder), options.keep_stale) as lines:
+        failed = execute(missing, folder, options.jobs, lines, keep_stale=options.keep_stale)
+    # those that were stored before, and those that share a run with another arm
+    for run in (run for run in missing if run.name not in failed):
+        _keep(comparison.name, run, ledger, repeats, folder)
+
+
+class _KeepingLines(ComparisonLines):
+    """Prints a line per run, and keeps its scores.
+
+    Args:
+        keep: of a complete run.
+        keep_stale: see `ComparisonLines`.
+    """
+
+    def __init__(self, keep: Callable[[PlannedRun], None], keep_stale: bool) -> None:
+        super().__init__(CONSOLE, keep_stale=keep_stale)
+        self._keep = keep
+
+    def ended(self, run: PlannedRun, folder: Path, outcome: JobOutcome) -> None:
+        super().ended(run, folder, outcome)
+        if not outcome.error:
+            self._keep(run)
 
 
 def _keep(regime: str, run: PlannedRun, ledger: Ledger, repeats: Repeats, folder: Path) -> None:
@@ -201,6 +216,8 @@ def _keep(regime: str, run: PlannedRun, ledger: Ledger, repeats: Repeats, folder
         if (old := ledger.replaced(row)) is not None:
             repeats.note(old, row)
     ledger.put(rows)
+    ledger.write()
+    repeats.write()
 
 
 def _text(value: object) -> str:

@@ -297,6 +297,10 @@ def test_sentences_are_filled_from_the_scores(scripts: Mapping[str, ModuleType],
     assert text("v tracking_graphs | ring | local") == ".250"
     assert text("d drones | encoders only | local").startswith("+.100 [")
     assert text("d drones | encoders only | local | gps | = better").endswith(", better")
+    ledger.put([row(scripts, "drones", "encoders only", 5, "all clients", 0.9)])
+    assert text("d drones | encoders only | local").startswith("+.166 [")
+    assert text("d drones | encoders only | local | seeds 0 to 4 | = better").startswith("+.100 [")
+    ledger.put([row(scripts, "drones", "encoders only", 5, "all clients", 0.51)])
     assert text("r drones | local | = worse").endswith(", worse")
     assert text("d drones | DSGD | local | = better") == "*not run yet*"
 
