@@ -18,7 +18,7 @@ written before somebody has mended the sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -29,7 +29,6 @@ from verdicts import Difference, against
 
 NOT_RUN = "*not run yet*"
 FIELD = re.compile(r"\{\{(d|r|m|n|v|mb|s) ([^{}]+)\}\}")
-
 SEEDS = re.compile(r"seeds (\d+) to (\d+)")
 
 
@@ -71,16 +70,14 @@ class Citation:
         return cls(kind, regime, varied, tuple(parts[:n_arms]), (*parts[n_arms:], ALL)[0], seeds, meant)
 
 
-def cited(
-    text: str, ledger: Ledger, comparisons: Mapping[str, Comparison], test_per_train: Callable[[str, Ledger], float]
-) -> str:
+def cited(text: str, ledger: Ledger, comparisons: Mapping[str, Comparison], test_per_train: Mapping[str, float]) -> str:
     """A text with its citations filled.
 
     Args:
         text: the template.
         ledger: of all regimes.
         comparisons: regime -> its file.
-        test_per_train: see `difference`.
+        test_per_train: regime -> see `difference`.
 
     Raises:
         CitationError: a citation names a regime, arm or group that there is none of, or means another word.
@@ -96,8 +93,7 @@ def cited(
             if not _is_run(one, scores, comparisons):
                 return NOT_RUN
             if one.kind in ("d", "r"):
-                found = _difference(one, scores, comparisons, test_per_train(one.regime, ledger))
-                return _said(one, found)
+                return _said(one, _difference(one, scores, comparisons, test_per_train[one.regime]))
             return _figure(one, scores)
         except CitationError as error:
             wrong.append(f"{match[0]}: {error}")

@@ -68,7 +68,7 @@ _NUMBERS = (
         "learned orders, in personal models",
     ),
 )
-#: Tables at the top of the page: caption of the first column -> what decides in all regimes that have the arms.
+#: Name of a table at the top of the page -> what decides in all regimes that have the arms.
 OVERVIEWS = {"sharing": _SHARING, "orders": _LEARNED}
 #: In the order of the page.
 CONTROLS = tuple(

@@ -180,14 +180,23 @@ def _run(comparison: Comparison, ledger: Ledger, repeats: Repeats, options: argp
     folder.mkdir(parents=True, exist_ok=True)
     seeds = comparison.seeds if options.seeds is None else options.seeds
     runs = planned_runs(comparison.edited({"seeds": list(seeds)}))
-    missing = [run for run in runs if not ledger.has(comparison.name, run.method, _text(run.value), run.seed, codes)]
+
+    def lacking() -> list[PlannedRun]:
+        key = comparison.name
+        return [run for run in runs if not ledger.has(key, run.method, _text(run.value), run.seed, codes)]
+
+    def keep(run: PlannedRun) -> None:
+        _keep(comparison.name, run, ledger, repeats, folder)
+
+    missing = lacking()
     if not missing:
         return
-    with _KeepingLines(lambda run: _keep(comparison.name, run, ledger, repeats, folder), options.keep_stale) as lines:
+    with _KeepingLines(keep, options.keep_stale) as lines:
         failed = execute(missing, folder, options.jobs, lines, keep_stale=options.keep_stale)
     # those that were stored before, and those that share a run with another arm
-    for run in (run for run in missing if run.name not in failed):
-        _keep(comparison.name, run, ledger, repeats, folder)
+    for run in lacking():
+        if run.name not in failed:
+            keep(run)
 
 
 class _KeepingLines(ComparisonLines):
@@ -229,10 +238,9 @@ def _text(value: object) -> str:
 
 def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
     """The template with what is kept; errors as of `cited`."""
-    template = (HERE / "page.md").read_text(encoding="utf-8")
-    text = cited(template, ledger, {name: comparison_of(name) for name in REGIMES}, test_per_train)
-
+    comparisons = {name: comparison_of(name) for name in REGIMES}
     ratios = {name: test_per_train(name, ledger) for name in REGIMES}
+    text = cited((HERE / "page.md").read_text(encoding="utf-8"), ledger, comparisons, ratios)
     parts: Mapping[str, Callable[[str], str]] = {
         "claims": lambda _: "\n".join(judged(claim, ledger, ratios[claim.regime]) for claim in CLAIMS),
         "overview": lambda name: "\n".join(overview_rows(name, ledger, ratios)),
