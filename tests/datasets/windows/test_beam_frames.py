@@ -129,7 +129,7 @@ def panel_sweeps(n_columns: int, n_rows: int, draws: np.random.Generator) -> NDA
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_beams_of_a_panel_have_no_order_that_is_trusted(seed: int) -> None:
+def test_beams_of_a_square_panel_have_no_order_that_is_trusted(seed: int) -> None:
     """A line through a plane is not found twice; the pair is a codebook along one angle."""
     assert not found_order(panel_sweeps(8, 8, np.random.default_rng(seed))).is_trusted
     assert found_order(panel_sweeps(32, 1, np.random.default_rng(seed))).is_trusted
