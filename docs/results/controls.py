@@ -112,6 +112,7 @@ CONTROLS = tuple(
         "drones_views": _SHARING,
         "drones_permuted": (*_TOLD, *_LEARNED, *_NUMBERS),
         "drones_sizes": (*_TOLD, *_LEARNED),
+        "drones_sizes_scarce": (*_TOLD, *_LEARNED),
     }.items()
     for arm, control, thing in pairs
 )

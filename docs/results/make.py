@@ -52,6 +52,7 @@ SEARCHES: Mapping[str, Search] = {
     "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8),
     "sky": Search("drones", _NETWORKS, until=16),
     "orders": Search("drones_permuted", _NETWORKS, until=16),
+    "vendors": Search("drones_sizes_scarce", _NETWORKS, until=16),
 }
 #: Regime, in the order of the page -> the search for its step sizes.
 REGIMES: Mapping[str, str] = {
@@ -71,6 +72,7 @@ REGIMES: Mapping[str, str] = {
     "drones_views": "sky",
     "drones_permuted": "orders",
     "drones_sizes": "orders",
+    "drones_sizes_scarce": "vendors",
 }
 #: Regime in which a setting varies -> heading of its curves.
 CURVES: Mapping[str, str] = {

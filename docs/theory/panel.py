@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from sheafedge.scenarios.compare.comparison import Comparison, validated_compari
 
 HERE = Path(__file__).parent
 ALONE, AVERAGING, SHEAF = "alone", "averaging", "sheaf"
+#: The two rules.
+PILOTS, RACE = "pilots", "race"
 #: Step sizes: the best of encoders .001, .003, .01 and heads .1, .3 on validation samples of `tracking`, seed 100.
 _SLOW = {"training.encoder_step_size": 0.01, "training.head_step_size": 0.1}
 _FAST = {"training.encoder_step_size": 0.01, "training.head_step_size": 0.3}
@@ -45,14 +47,14 @@ class Regime:
         name: of the regime.
         scenario: that it builds on.
         edits: of that scenario.
-        design: whether the rule was designed on it.
+        known_to: rules whose author had seen its outcome before they were frozen.
         measured: whether seeds split the same samples anew.
     """
 
     name: str
     scenario: str
     edits: Mapping[str, Any]
-    design: bool
+    known_to: tuple[str, ...]
     measured: bool
 
     @property
@@ -67,12 +69,12 @@ class Regime:
             left_out |= {ENCODERS}
         return {arm: edits for arm, (_, edits) in ARMS.items() if arm not in left_out}
 
-    def comparison(self, seeds: list[int]) -> Comparison:
-        """All arms on these seeds."""
+    def comparison(self, seeds: Sequence[int], edits: Mapping[str, Any] | None = None) -> Comparison:
+        """All arms on these seeds, with further edits of the scenario."""
         tree = {
             "scenario": self.scenario,
-            "seeds": seeds,
-            "set": dict(self.edits),
+            "seeds": list(seeds),
+            "set": {**self.edits, **(edits or {})},
             "methods": {arm: dict(edits) for arm, edits in self.arms.items()},
         }
         return validated_comparison({"name": self.name, **tree})
@@ -91,5 +93,5 @@ def regimes() -> dict[str, Regime]:
         if table["data"] in roots:
             edits["data.root"] = str(roots[table["data"]])
         shared = table["data"] in ("measured", "phones", "digits")
-        found[name] = Regime(name, scenario, edits, table.get("design", False), shared)
+        found[name] = Regime(name, scenario, edits, tuple(table.get("known_to", ())), shared)
     return found

@@ -1,4 +1,4 @@
-"""Predictions beside winners: what was right, what was wrong, and what a rule without pilots would have got right."""
+"""Predictions beside winners: what was right, what a wrong choice costs, and what always the same kind would cost."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from pathlib import Path
 from statistics import fmean
 
 from ledger import ALL, Ledger, RegimeScores  # a script beside its modules
-from panel import ALONE, ARMS, AVERAGING, SHEAF, TOLD_DIFFUSION, Regime
+from panel import ALONE, ARMS, AVERAGING, PILOTS, RACE, SHEAF, TOLD_DIFFUSION, Regime
 from pilot import read_pilots
+from race import raced
 from rule import predicted
 from sheafedge.scenarios.compare.statistics import paired_estimate
 
 KINDS = (ALONE, AVERAGING, SHEAF)
+#: A choice that is less than this behind the best kind is near it, in points of the score.
+NEAR = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,24 @@ class Outcome:
     winner: str
     level: frozenset[str]
     n_seeds: int
+
+    def lost_by(self, kind: str) -> float:
+        """How far a kind is behind the winner."""
+        return self.means[self.winner] - self.means[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A regime, what was found in it, and what each rule said of it.
+
+    Attributes:
+        regime, found: the regime and its outcome.
+        guesses: rule -> the kind that it predicts.
+    """
+
+    regime: Regime
+    found: Outcome
+    guesses: dict[str, str]
 
 
 def outcome(scores: RegimeScores, regime: Regime) -> Outcome | None:
@@ -61,43 +82,71 @@ def outcome(scores: RegimeScores, regime: Regime) -> Outcome | None:
     )
 
 
-def table(chosen: Sequence[Regime], ledger: Ledger, path: Path) -> str:
-    """The table of the page, and under it how often each rule was right."""
-    return "\n".join(_lines(chosen, ledger, path))
-
-
-def _lines(chosen: Sequence[Regime], ledger: Ledger, path: Path) -> Iterator[str]:
-    pilots = read_pilots(path)
-    yield "| regime | seeds | alone | averaging | sheaf | winner | level with it | predicted | |"
-    yield "|---|---|---|---|---|---|---|---|---|"
-    judged: list[tuple[Outcome, str]] = []
+def judged(chosen: Sequence[Regime], ledger: Ledger, races: Ledger, pilots: Path) -> list[Judged]:
+    """Regimes that have scores, with the guesses of the rules that have what they need."""
+    found, known = [], read_pilots(pilots)
     for regime in chosen:
-        found, mine = outcome(ledger.of(regime.name), regime), [one for one in pilots if one.regime == regime.name]
-        if found is None or not mine:
+        result = outcome(ledger.of(regime.name), regime)
+        if result is None:
             continue
-        guess = predicted(mine, maps_differ=TOLD_DIFFUSION in regime.arms)
-        cells = [f"{found.means[kind]:.3f} ({found.best[kind]})" if kind in found.best else "-" for kind in KINDS]
-        level = ", ".join(kind for kind in KINDS if kind in found.level - {found.winner}) or "-"
-        word = _word(found, guess) + (", designed on" if regime.design else "")
-        yield (
-            "| " + " | ".join([f"`{regime.name}`", str(found.n_seeds), *cells, found.winner, level, guess, word]) + " |"
-        )
-        if not regime.design:
-            judged.append((found, guess))
-    if not judged:
-        return
-    yield ""
-    yield "| rule, on the regimes that it was not designed on | winner predicted | winner or level with it | of |"
-    yield "|---|---|---|---|"
-    rules = {"pilots": [guess for _, guess in judged], **{f"always {kind}": [kind] * len(judged) for kind in KINDS}}
-    for name, guesses in rules.items():
-        pairs = [(found, guess) for (found, _), guess in zip(judged, guesses, strict=True)]
-        exact = sum(guess == found.winner for found, guess in pairs)
-        level_or = sum(guess in found.level for found, guess in pairs)
-        yield f"| {name} | {exact} | {level_or} | {len(pairs)} |"
+        guesses = {}
+        if mine := [one for one in known if one.regime == regime.name]:
+            guesses[PILOTS] = predicted(mine, maps_differ=TOLD_DIFFUSION in regime.arms)
+        if (guess := raced(races.of(regime.name), regime)) is not None:
+            guesses[RACE] = guess
+        found.append(Judged(regime, result, guesses))
+    return found
 
 
-def _word(found: Outcome, guess: str) -> str:
-    if guess == found.winner:
-        return "right"
-    return "level" if guess in found.level else "**wrong**"
+def table(found: Sequence[Judged]) -> str:
+    """The table of regimes."""
+    return "\n".join(_regime_lines(found))
+
+
+def totals(found: Sequence[Judged]) -> str:
+    """How often each rule was right, on the regimes that it had not seen."""
+    return "\n".join(_total_lines(found))
+
+
+def _regime_lines(found: Sequence[Judged]) -> Iterator[str]:
+    yield f"| regime | seeds | alone | averaging | sheaf | winner | level with it | {PILOTS} | {RACE} |"
+    yield "|---" * 9 + "|"
+    for one in found:
+        best, means = one.found.best, one.found.means
+        cells = [f"{means[kind]:.3f} ({best[kind]})" if kind in best else "-" for kind in KINDS]
+        level = ", ".join(kind for kind in KINDS if kind in one.found.level - {one.found.winner}) or "-"
+        said = [_guess(one, rule) for rule in (PILOTS, RACE)]
+        name, n = f"`{one.regime.name}`", str(one.found.n_seeds)
+        yield "| " + " | ".join([name, n, *cells, one.found.winner, level, *said]) + " |"
+
+
+def _guess(one: Judged, rule: str) -> str:
+    """What a rule said, in bold where that is not the winner; in brackets where the rule had seen the regime."""
+    if rule not in one.guesses:
+        return "-"
+    guess = one.guesses[rule]
+    text = guess if guess == one.found.winner else f"**{guess}** (-{one.found.lost_by(guess):.3f})"
+    return f"[{text}]" if rule in one.regime.known_to else text
+
+
+def _total_lines(found: Sequence[Judged]) -> Iterator[str]:
+    yield (
+        f"| regimes | rule | winner named | less than {NEAR:g} behind it | shown behind it | lost in the mean"
+        " | lost at most | of |"
+    )
+    yield "|---" * 8 + "|"
+    unseen = {rule: [one for one in found if rule not in one.regime.known_to] for rule in (PILOTS, RACE)}
+    for regimes, among in (("new to the pilots", unseen[PILOTS]), ("new to both", unseen[RACE])):
+        rules = (PILOTS, RACE) if among is unseen[RACE] else (PILOTS,)
+        for rule in (*rules, *(f"always {kind}" for kind in KINDS)):
+            kinds = [(one, one.guesses.get(rule, rule.removeprefix("always "))) for one in among]
+            kinds = [(one, kind) for one, kind in kinds if kind in one.found.means]
+            if not kinds:
+                continue
+            lost = [one.found.lost_by(kind) for one, kind in kinds]
+            exact = sum(kind == one.found.winner for one, kind in kinds)
+            near, behind = sum(loss < NEAR for loss in lost), sum(kind not in one.found.level for one, kind in kinds)
+            yield (
+                f"| {regimes} | {rule} | {exact} | {near} | {behind} | {fmean(lost):.4f} | {max(lost):.3f}"
+                f" | {len(kinds)} |"
+            )

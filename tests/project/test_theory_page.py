@@ -1,4 +1,4 @@
-"""The rule of docs/theory.md, its regimes, and the words by which its predictions are judged."""
+"""The rules of docs/theory.md, their regimes, and the words by which its predictions are judged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sheafedge.scenarios.compare.plan import planned_runs
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory"
 pytestmark = pytest.mark.skipif(not THEORY.is_dir(), reason="the sources are not here: an installed wheel is tested")
-SCRIPTS = ("ledger", "panel", "pilot", "rule", "verdict")
+SCRIPTS = ("ledger", "panel", "pilot", "race", "rule", "verdict")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,9 @@ def pilot(scripts: Mapping[str, ModuleType], **scores: float) -> Any:
 
 def test_all_arms_of_all_regimes_can_run(scripts: Mapping[str, ModuleType]) -> None:
     found = scripts["panel"].regimes()
-    assert sum(regime.design for regime in found.values()) == 5
+    known = [regime.known_to for regime in found.values()]
+    # the five of the first design, the sixteen that tested it, and those that test both
+    assert [known.count(kind) for kind in (("pilots", "race"), ("race",), ())] == [5, 16, 16]
     for regime in found.values():
         runs = planned_runs(regime.comparison([0]))
         assert [run.refusal for run in runs] == [""] * len(regime.arms)
@@ -60,6 +62,33 @@ def test_the_rule_asks_for_a_gain_and_then_for_its_cause(
     scores: dict[str, float], maps_differ: bool, kind: str, scripts: Mapping[str, ModuleType]
 ) -> None:
     assert scripts["rule"].predicted([pilot(scripts, **scores)], maps_differ=maps_differ) == kind
+
+
+@pytest.mark.parametrize(
+    ("local", "encoders", "heads", "sheaf", "kind"),
+    [
+        (0.50, 0.60, 0.70, 0.60, "averaging"),
+        (0.50, 0.60, 0.70, 0.704, "averaging"),  # dearer, and hardly ahead
+        (0.50, 0.60, 0.70, 0.706, "sheaf"),
+        (0.70, 0.60, 0.704, 0.60, "alone"),
+        (0.698, 0.703, 0.60, 0.706, "averaging"),
+    ],
+)
+def test_a_race_is_won_by_the_cheapest_near_the_leader(
+    local: float, encoders: float, heads: float, sheaf: float, kind: str, scripts: Mapping[str, ModuleType]
+) -> None:
+    race, regime = scripts["race"], scripts["panel"].regimes()["drones_views"]
+    means = {"local": local, "encoders only": encoders, "head averaging": heads, "Sheaf-DMFL-Att": sheaf}
+    rows = [
+        # seeds differ, and their mean decides
+        scripts["ledger"].Row(regime.name, arm, "", seed, "all clients", 4, score + 0.1 * (-1) ** seed,
+            100, 50, 1.0, 1.0, 1.0, "c0de")
+        for arm, score in means.items()
+        for seed in race.SEEDS
+    ]  # fmt: skip
+    scores = scripts["ledger"].RegimeScores
+    assert race.raced(scores(regime.name, rows), regime) == kind
+    assert race.raced(scores(regime.name, rows[1:]), regime) is None  # a run of a race is missing
 
 
 def test_a_kind_is_level_where_the_interval_holds_no_difference(scripts: Mapping[str, ModuleType]) -> None:
@@ -86,5 +115,8 @@ def test_a_kind_is_level_where_the_interval_holds_no_difference(scripts: Mapping
 def test_the_tables_of_the_page_are_those_of_its_files(scripts: Mapping[str, ModuleType]) -> None:
     page = (THEORY.parent / "theory.md").read_text(encoding="utf-8")
     ledger = scripts["ledger"].Ledger(THEORY / "scores.csv")
-    made = scripts["verdict"].table(list(scripts["panel"].regimes().values()), ledger, THEORY / "pilots.csv")
-    assert made in page
+    races, verdict = scripts["ledger"].Ledger(THEORY / "races.csv"), scripts["verdict"]
+    regimes = list(scripts["panel"].regimes().values())
+    found = verdict.judged(regimes, ledger, races, THEORY / "pilots.csv")
+    assert verdict.table(found) in page
+    assert verdict.totals(found) in page
