@@ -90,6 +90,10 @@ class Ledger:
             regime, [row for row in self._rows.values() if (row.regime, row.varied) == (regime, varied)]
         )
 
+    def runs(self, regime: str) -> list[Row]:
+        """A row per run of a regime: that of all clients."""
+        return [row for row in self._rows.values() if (row.regime, row.group) == (regime, ALL)]
+
     def regimes(self) -> list[str]:
         """Regimes with scores."""
         return list(dict.fromkeys(row.regime for row in self._rows.values()))

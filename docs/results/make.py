@@ -40,6 +40,8 @@ from verdicts import Difference, against  # noqa: E402
 
 PAGE, FIGURES = HERE.parent / "results.md", HERE.parent / "figures"
 SCORES, STEPS, REPEATS = HERE / "scores.csv", HERE / "steps.csv", HERE / "repeats.csv"
+#: The code that the page is of: it made every row, or repeats the arm of an older one to the last digit.
+VERSION = "8f4b118681a5de24"
 _NETWORKS = {ENCODER: (0.001, 0.003, 0.01), HEAD: (0.1, 0.3)}
 #: Random maps are dense: a run takes ten times as long.
 _RANDOM = {
@@ -60,6 +62,7 @@ REGIMES: Mapping[str, str] = {
     "tracking_scarce": "measured",
     "tracking_mirrored": "measured",
     "tracking_permuted": "measured",
+    "tracking_options": "measured",
     "tracking_rounds": "measured",
     "tracking_loss": "measured",
     "tracking_graphs": "measured",
@@ -247,6 +250,8 @@ def page(ledger: Ledger, steps: StepTable, repeats: Repeats) -> str:
         "claims": lambda _: "\n".join(judged(claim, ledger, ratios[claim.regime]) for claim in CLAIMS),
         "overview": lambda name: "\n".join(overview_rows(name, ledger, ratios)),
         "repeats": lambda _: "\n".join(repeats.markdown(REGIMES)),
+        "standing": lambda _: "\n".join(repeats.standing(ledger, REGIMES, VERSION)),
+        "version": lambda _: VERSION[:8],
         "controls": lambda _: _controls_text(ledger),
         "curves": lambda name: _curves_text(name, ledger),
         "steps": lambda name: "\n\n".join(_steps_text(steps, name)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 
-from ledger import ALL, Row  # a script beside its modules
+from ledger import ALL, Ledger, Row  # a script beside its modules
 from tables import read_rows, write_rows
 from verdicts import signed
 
@@ -79,3 +79,27 @@ class Repeats:
                     f"| `{regime}` | {codes} | {len(mine)} | {len(mine) - len(off)} | {mean} | {signed(largest)} |"
                     f" {arms} |"
                 )
+
+    def repeated(self, regime: str, arm: str, code: str, version: str) -> bool:
+        """Whether a version made a run of an arm again that other code had made, and each time got the same score."""
+        found = [
+            one.difference == 0.0
+            for one in self.rows
+            if (one.regime, one.arm, one.code, one.code_again) == (regime, arm, code, version)
+        ]
+        return bool(found) and all(found)
+
+    def standing(self, ledger: Ledger, regimes: Iterable[str], version: str) -> Iterator[str]:
+        """A row per regime: how many of its runs a version made, how many are of arms that it repeats, and the rest."""
+        yield "| regime | runs | made by it | older, of arms that it repeats | older, of others | which |"
+        yield "|---" * 6 + "|"
+        for regime in regimes:
+            runs = ledger.runs(regime)
+            if not runs:
+                continue
+            older = [run for run in runs if run.code != version]
+            others = [run for run in older if not self.repeated(regime, run.arm, run.code, version)]
+            arms = list(dict.fromkeys(run.arm for run in others))
+            which = "all arms" if {*arms} == {run.arm for run in runs} else ", ".join(arms) or "none"
+            counts = (len(runs), len(runs) - len(older), len(older) - len(others), len(others))
+            yield f"| `{regime}` | {' | '.join(map(str, counts))} | {which} |"

@@ -348,3 +348,23 @@ def test_runs_that_later_code_makes_again_are_compared(scripts: Mapping[str, Mod
     assert len(again.rows) == 3
     *_, line = again.markdown(["tracking", "drones"])
     assert line == "| `drones` | c0de | cafe | 3 | 1 | +0.0005 ± 0.0035 | +.003 | APFL, DSGD |"
+
+
+def test_older_runs_stand_where_the_version_of_the_page_repeats_their_arm(
+    scripts: Mapping[str, ModuleType], tmp_path: Path
+) -> None:
+    ledger, repeats = scripts["ledger"].Ledger(tmp_path / "s.csv"), scripts["repeats"].Repeats(tmp_path / "r.csv")
+    old = {arm: row(scripts, "drones", arm, 1, "all clients", 0.4) for arm in ("local", "DSGD", "APFL")}
+    ledger.put(old.values())
+    ledger.put([row(scripts, "drones", "local", 1, "gps", 0.4)])  # of a run that is there
+    for arm, again in (("local", 0.4), ("DSGD", 0.403)):
+        first = replace(old[arm], seed=0)
+        made = replace(first, score=again, code="cafe")
+        ledger.put([made])
+        repeats.note(first, made)
+    *_, line = repeats.standing(ledger, ["tracking", "drones"], "cafe")
+    assert line == "| `drones` | 5 | 2 | 1 | 2 | DSGD, APFL |"
+    # a repeat that differs once is none, and neither is that of another version
+    repeats.note(old["local"], replace(old["local"], score=0.41, code="cafe"))
+    assert not repeats.repeated("drones", "local", "c0de", "cafe")
+    assert not repeats.repeated("drones", "local", "c0de", "beef")
