@@ -135,12 +135,14 @@ def _total_lines(found: Sequence[Judged]) -> Iterator[str]:
         " | lost at most | of |"
     )
     yield "|---" * 8 + "|"
-    unseen = {rule: [one for one in found if rule not in one.regime.known_to] for rule in (PILOTS, RACE)}
+    unseen = {
+        rule: [one for one in found if rule not in one.regime.known_to and rule in one.guesses]
+        for rule in (PILOTS, RACE)
+    }
     for regimes, among in (("new to the pilots", unseen[PILOTS]), ("new to both", unseen[RACE])):
         rules = (PILOTS, RACE) if among is unseen[RACE] else (PILOTS,)
         for rule in (*rules, *(f"always {kind}" for kind in KINDS)):
             kinds = [(one, one.guesses.get(rule, rule.removeprefix("always "))) for one in among]
-            kinds = [(one, kind) for one, kind in kinds if kind in one.found.means]
             if not kinds:
                 continue
             lost = [one.found.lost_by(kind) for one, kind in kinds]
