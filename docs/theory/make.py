@@ -19,10 +19,10 @@ from rich.console import Console
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "results")]
-import race  # noqa: E402 - a script beside its modules
-from ledger import Ledger, rows_of_run  # noqa: E402
-from panel import regimes  # noqa: E402
+from ledger import Ledger, rows_of_run  # noqa: E402 - a script beside its modules
+from panel import EARLY, regimes  # noqa: E402
 from pilot import pilots  # noqa: E402
+from rule import RACE_SEEDS  # noqa: E402
 from sheafedge.scenarios.compare.comparison import Comparison  # noqa: E402
 from sheafedge.scenarios.compare.execution import execute  # noqa: E402
 from sheafedge.scenarios.compare.plan import planned_runs  # noqa: E402
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ledger = Ledger(RACES if is_race else SCORES)
         for regime in chosen:
             CONSOLE.rule(regime.name)
-            for seed in race.SEEDS if is_race else options.seeds:
-                _run(regime.name, regime.comparison([seed], race.EDITS if is_race else None), ledger, options)
+            for seed in RACE_SEEDS if is_race else options.seeds:
+                _run(regime.name, regime.comparison([seed], EARLY if is_race else None), ledger, options)
     elif options.what == "pilot":
         for one in pilots(chosen, PILOTS):
             CONSOLE.print(one, markup=False)

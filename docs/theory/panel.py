@@ -17,11 +17,15 @@ from sheafedge.scenarios.compare.comparison import Comparison, validated_compari
 
 HERE = Path(__file__).parent
 ALONE, AVERAGING, SHEAF = "alone", "averaging", "sheaf"
+#: The cheapest first, by what is sent: nothing, one exchange per round, two or as much with maps to agree upon.
+KINDS = (ALONE, AVERAGING, SHEAF)
 #: The two rules.
 PILOTS, RACE = "pilots", "race"
 #: Step sizes: the best of encoders .001, .003, .01 and heads .1, .3 on validation samples of `tracking`, seed 100.
 _SLOW = {"training.encoder_step_size": 0.01, "training.head_step_size": 0.1}
 _FAST = {"training.encoder_step_size": 0.01, "training.head_step_size": 0.3}
+#: What pilots and races change of a regime: few rounds, scored on validation samples.
+EARLY: Mapping[str, Any] = {"rounds": 10, "evaluate_every": 10, "data.scored": "validation"}
 LOCAL, ENCODERS, HEADS = "local", "encoders only", "head averaging"
 TOLD_START, TOLD_PULL, TOLD_DIFFUSION = "encoders only, aligned start", "Sheaf-DMFL-Att, aligned", "diffusion, aligned"
 _ALIGNED = {"sheaf.map_start": "aligned"}

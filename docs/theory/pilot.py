@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from panel import ENCODERS, LOCAL, TOLD_START, Regime  # a script beside its modules
+from panel import EARLY, ENCODERS, LOCAL, TOLD_START, Regime  # a script beside its modules
 from sheafedge.emulator.contracts import NodeId
 from sheafedge.models.sheaf.map_starts import add_pull, project_start
 from sheafedge.scenarios.compare.plan import NO_EXPORTS
@@ -25,8 +25,8 @@ from sheafedge.scenarios.wiring.emulation import build, emulate
 from sheafedge.scenarios.wiring.evaluation import predicted
 from torch import Tensor
 
-#: Rounds of a pilot, and its seeds; none of them is scored.
-ROUNDS, SEEDS = 10, (100, 101)
+#: Seeds of a pilot; none of them is scored.
+SEEDS = (100, 101)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,13 @@ class _Played:
     """
 
     def __init__(self, regime: Regime, arm: str, seed: int) -> None:
-        edits = {**regime.edits, **regime.arms[arm], **NO_EXPORTS, "seed": seed, "data.scored": "validation"}
-        self.scenario = load_scenario(regime.scenario).edited({**edits, "rounds": ROUNDS, "evaluate_every": ROUNDS})
+        edits = {**regime.edits, **regime.arms[arm], **NO_EXPORTS, **EARLY, "seed": seed}
+        self.scenario = load_scenario(regime.scenario).edited(edits)
         data = load_data(self.scenario).clients
         self.emulation = build(self.scenario, data, lambda *_: {}, lambda *_: None)
         self.starts = {client.client_id: self.head(client.client_id).clone() for client in self.emulation.clients}
         try:
-            emulate(self.emulation, ROUNDS)
+            emulate(self.emulation, self.scenario.rounds)
         finally:
             self.emulation.close()
         self.maps = EdgeMaps(self.scenario.sheaf, seed, self.emulation.clients, whole_models=False).of_graph(

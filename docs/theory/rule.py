@@ -1,6 +1,7 @@
-"""The rule that predicts which kind of arm wins, from pilots alone. Frozen before the regimes that it is tested on ran.
+"""The rules that predict which kind of arm wins, each frozen before the regimes that it is tested on ran.
 
-Designed on `tracking`, `tracking_permuted`, `tracking_scarce`, `positions_only` and `phones`.
+That of pilots was designed on `tracking`, `tracking_permuted`, `tracking_scarce`, `positions_only` and `phones`; the
+race on these and on those that had tested it.
 """
 
 from __future__ import annotations
@@ -8,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from panel import ALONE, AVERAGING, SHEAF  # a script beside its modules
+from ledger import ALL, RegimeScores  # a script beside its modules
+from panel import ALONE, ARMS, AVERAGING, KINDS, SHEAF, Regime
 from pilot import Pilot
 
 #: What any kind of collaboration has to gain on training alone, in the pilot, in points of the first score.
 LEAST_GAIN = 0.01
+#: Seeds of a race; none of them is scored.
+RACE_SEEDS = (100, 101, 102, 103)
+#: A kind that is less than this behind the leader is taken in its place where it costs less, in points of the score.
+SLACK = 0.005
 
 
 def predicted(pilots: Sequence[Pilot], *, maps_differ: bool) -> str:
@@ -32,3 +38,21 @@ def predicted(pilots: Sequence[Pilot], *, maps_differ: bool) -> str:
     if max(without_maps, through_maps) - local <= LEAST_GAIN:
         return ALONE
     return SHEAF if maps_differ and through_maps > without_maps else AVERAGING
+
+
+def raced(scores: RegimeScores, regime: Regime) -> str | None:
+    """The cheapest kind that is near the leader of a race of all arms; None: an arm has not been raced on all seeds.
+
+    Args:
+        scores: of the races of the regime, on validation samples.
+        regime: whose arms compete.
+    """
+    values = {arm: scores.values(arm, ALL) for arm in regime.arms}
+    if any(set(RACE_SEEDS) - set(of_seeds) for of_seeds in values.values()):
+        return None
+    best = {
+        kind: max(means)
+        for kind in KINDS
+        if (means := [fmean(values[arm].values()) for arm in values if ARMS[arm][0] == kind])
+    }
+    return next(kind for kind in KINDS if kind in best and best[kind] > max(best.values()) - SLACK)

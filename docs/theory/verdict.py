@@ -8,13 +8,11 @@ from pathlib import Path
 from statistics import fmean
 
 from ledger import ALL, Ledger, RegimeScores  # a script beside its modules
-from panel import ALONE, ARMS, AVERAGING, PILOTS, RACE, SHEAF, TOLD_DIFFUSION, Regime
+from panel import ARMS, KINDS, PILOTS, RACE, TOLD_DIFFUSION, Regime
 from pilot import read_pilots
-from race import raced
-from rule import predicted
+from rule import predicted, raced
 from sheafedge.scenarios.compare.statistics import paired_estimate
 
-KINDS = (ALONE, AVERAGING, SHEAF)
 #: A choice that is less than this behind the best kind is near it, in points of the score.
 NEAR = 0.01
 
@@ -135,20 +133,15 @@ def _total_lines(found: Sequence[Judged]) -> Iterator[str]:
         " | lost at most | of |"
     )
     yield "|---" * 8 + "|"
-    unseen = {
-        rule: [one for one in found if rule not in one.regime.known_to and rule in one.guesses]
-        for rule in (PILOTS, RACE)
-    }
-    for regimes, among in (("new to the pilots", unseen[PILOTS]), ("new to both", unseen[RACE])):
-        rules = (PILOTS, RACE) if among is unseen[RACE] else (PILOTS,)
-        for rule in (*rules, *(f"always {kind}" for kind in KINDS)):
-            kinds = [(one, one.guesses.get(rule, rule.removeprefix("always "))) for one in among]
-            if not kinds:
-                continue
-            lost = [one.found.lost_by(kind) for one, kind in kinds]
-            exact = sum(kind == one.found.winner for one, kind in kinds)
-            near, behind = sum(loss < NEAR for loss in lost), sum(kind not in one.found.level for one, kind in kinds)
+    for regimes, new_to, rules in (("new to the pilots", PILOTS, (PILOTS,)), ("new to both", RACE, (PILOTS, RACE))):
+        among = [one for one in found if new_to not in one.regime.known_to and new_to in one.guesses]
+        for rule in (*rules, *(f"always {kind}" for kind in KINDS)) if among else ():
+            kinds = [one.guesses.get(rule, rule.removeprefix("always ")) for one in among]
+            pairs = [(one.found, kind) for one, kind in zip(among, kinds, strict=True)]
+            lost = [result.lost_by(kind) for result, kind in pairs]
+            exact = sum(kind == result.winner for result, kind in pairs)
+            near, behind = sum(loss < NEAR for loss in lost), sum(kind not in result.level for result, kind in pairs)
             yield (
                 f"| {regimes} | {rule} | {exact} | {near} | {behind} | {fmean(lost):.4f} | {max(lost):.3f}"
-                f" | {len(kinds)} |"
+                f" | {len(pairs)} |"
             )

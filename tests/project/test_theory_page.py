@@ -1,4 +1,4 @@
-"""The rules of docs/theory.md, their regimes, and the words by which its predictions are judged."""
+"""The rules of docs/theory.md, their regimes, and the words by which their predictions are judged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sheafedge.scenarios.compare.plan import planned_runs
 
 THEORY = Path(__file__).parents[2] / "docs" / "theory"
 pytestmark = pytest.mark.skipif(not THEORY.is_dir(), reason="the sources are not here: an installed wheel is tested")
-SCRIPTS = ("ledger", "panel", "pilot", "race", "rule", "verdict")
+SCRIPTS = ("ledger", "panel", "pilot", "rule", "verdict")
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +77,18 @@ def test_the_rule_asks_for_a_gain_and_then_for_its_cause(
 def test_a_race_is_won_by_the_cheapest_near_the_leader(
     local: float, encoders: float, heads: float, sheaf: float, kind: str, scripts: Mapping[str, ModuleType]
 ) -> None:
-    race, regime = scripts["race"], scripts["panel"].regimes()["drones_views"]
+    rule, regime = scripts["rule"], scripts["panel"].regimes()["drones_views"]
     means = {"local": local, "encoders only": encoders, "head averaging": heads, "Sheaf-DMFL-Att": sheaf}
     rows = [
         # seeds differ, and their mean decides
         scripts["ledger"].Row(regime.name, arm, "", seed, "all clients", 4, score + 0.1 * (-1) ** seed,
             100, 50, 1.0, 1.0, 1.0, "c0de")
         for arm, score in means.items()
-        for seed in race.SEEDS
+        for seed in rule.RACE_SEEDS
     ]  # fmt: skip
     scores = scripts["ledger"].RegimeScores
-    assert race.raced(scores(regime.name, rows), regime) == kind
-    assert race.raced(scores(regime.name, rows[1:]), regime) is None  # a run of a race is missing
+    assert rule.raced(scores(regime.name, rows), regime) == kind
+    assert rule.raced(scores(regime.name, rows[1:]), regime) is None  # a run of a race is missing
 
 
 def test_a_kind_is_level_where_the_interval_holds_no_difference(scripts: Mapping[str, ModuleType]) -> None:
