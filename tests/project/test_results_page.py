@@ -19,7 +19,19 @@ from sheafedge.scenarios.compare.plan import planned_runs
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 pytestmark = pytest.mark.skipif(not RESULTS.is_dir(), reason="the sources are not here: an installed wheel is tested")
 SEEDS = range(6)
-SCRIPTS = ("tables", "ledger", "verdicts", "claims", "controls", "citations", "repeats", "steps", "pictures", "make")
+SCRIPTS = (
+    "tables",
+    "ledger",
+    "verdicts",
+    "claims",
+    "controls",
+    "citations",
+    "repeats",
+    "steps",
+    "pictures",
+    "regimes",
+    "make",
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,100 @@
+"""The regimes of the page: comparison files of this folder, and the searches for the step sizes of their arms."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from sheafedge.scenarios.compare.comparison import Comparison, loaded_tables, validated_comparison
+from steps import ENCODER, HEAD, Search, StepTable  # a script beside its modules
+
+HERE = Path(__file__).parent
+_NETWORKS = {ENCODER: (0.001, 0.003, 0.01), HEAD: (0.1, 0.3)}
+#: Arm whose runs take many times as long -> arm whose step sizes it gets: more rounds, and dense maps.
+_LONGER = {"centralized, three times the rounds": "centralized"}
+_RANDOM = {
+    "random maps, gamma .1": "gamma .1",
+    "as in the paper, random maps": "as in the paper, gamma .1",
+}
+SEARCHES: Mapping[str, Search] = {
+    "measured": Search("tracking", _NETWORKS, edits={"rounds": 30, "evaluate_every": 30}, until=24, alike=_RANDOM),
+    "digits": Search("digits_clients", _NETWORKS, until=48),
+    "street": Search("blockage", _NETWORKS, edits={"rounds": 10, "evaluate_every": 10}, until=8, alike=_LONGER),
+    "sky": Search("drones", _NETWORKS, until=16, alike=_LONGER),
+    "orders": Search("drones_permuted", _NETWORKS, until=16),
+    # as many samples are trained on as in the regime, where nothing is kept aside for validation: orders need them
+    "vendors": Search(
+        "drones_sizes_scarce",
+        {ENCODER: (0.003, 0.01), HEAD: (0.01, 0.1)},
+        seeds=(101, 102),
+        edits={"data.train_fraction": 0.135},
+        until=16,
+    ),
+}
+#: Regime, in the order of the page -> the search for its step sizes.
+REGIMES: Mapping[str, str] = {
+    "tracking": "measured",
+    "tracking_scarce": "measured",
+    "tracking_mirrored": "measured",
+    "tracking_permuted": "measured",
+    "tracking_options": "measured",
+    "tracking_rounds": "measured",
+    "tracking_loss": "measured",
+    "tracking_graphs": "measured",
+    "tracking_clients": "measured",
+    "tracking_samples": "measured",
+    "digits_clients": "digits",
+    "blockage": "street",
+    "drones": "sky",
+    "drones_occluded": "sky",
+    "drones_views": "sky",
+    "drones_rounds": "sky",
+    "drones_permuted": "orders",
+    "drones_sizes": "orders",
+    "drones_sizes_scarce": "vendors",
+}
+
+
+def comparison_of(name: str) -> Comparison:
+    """A file of this folder as a value."""
+    return validated_comparison(loaded_tables(str(HERE / f"{name}.toml")))
+
+
+def with_data(comparison: Comparison) -> Comparison | None:
+    """The comparison with its data; None where they are not here."""
+    if comparison.edits.get("data.source") != "deepsense":
+        return comparison
+    data = os.environ.get("SHEAFEDGE_DATA")
+    if data is None:
+        return None
+    return comparison.edited({"set": {**comparison.edits, "data.root": str(Path(data) / "deepsense")}})
+
+
+def arms_of_search(search: str) -> Comparison:
+    """The regime of a search with all arms of all regimes that it is for; those of one name are the same everywhere.
+
+    An arm is searched with the settings of the first regime that has it: some need orders of their own, or sizes.
+    """
+    base, of_search = comparison_of(SEARCHES[search].regime), SEARCHES[search].edits or {}
+    named: dict[str, Mapping[str, object]] = {}
+    methods: dict[str, Mapping[str, object]] = {}
+    for name in (name for name, own in REGIMES.items() if own == search):
+        regime = comparison_of(name)
+        there = {key: value for key, value in regime.edits.items() if base.edits.get(key) != value}
+        for arm, edits in regime.methods.items():
+            if named.setdefault(arm, edits) != edits:
+                raise SystemExit(f"arm {arm!r} of {name} has other edits elsewhere; give it another name")
+            methods.setdefault(arm, {**{key: value for key, value in there.items() if key not in of_search}, **edits})
+    return base.edited({"methods": methods, "reference": ""})
+
+
+def steps_of(search: str, steps: StepTable) -> dict[str, dict[str, float]]:
+    """Arm -> its step sizes."""
+    chosen = steps.chosen(search)
+    return chosen | {arm: chosen[other] for arm, other in SEARCHES[search].alike.items()}
+
+
+def with_steps(comparison: Comparison, chosen: Mapping[str, Mapping[str, float]]) -> Comparison:
+    """The comparison with the step sizes that were found for its arms."""
+    return comparison.edited({"methods": {arm: {**edits, **chosen[arm]} for arm, edits in comparison.methods.items()}})
