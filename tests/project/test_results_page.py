@@ -342,7 +342,7 @@ def test_a_sentence_that_the_scores_do_not_bear_is_refused(
 def test_no_verdict_of_the_page_is_typed_by_hand(scripts: Mapping[str, ModuleType]) -> None:
     """Intervals of regimes that are scored stand in the template as fields; those of a removed method are history."""
     template = (RESULTS / "page.md").read_text(encoding="utf-8")
-    summary = template[template.index("## Summary") : template.index("## The paper's claims")]
+    summary = template[template.index("## In short") : template.index("## The paper's claims")]
     typed = [line for line in re.sub(r"\{\{[^}]*\}\}", "", summary).splitlines() if re.search(r"\[[+-]\.\d", line)]
     assert len(typed) == 1
     assert "seeds 0 to 4" in typed[0]
