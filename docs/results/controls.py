@@ -28,13 +28,16 @@ class Control:
 
 #: What decides wherever heads mean the same at all clients.
 _SHARING = (
-    ("as in the paper, gamma .1", "the same without coupling", "the coupling, as printed"),
+    ("as in the paper, gamma .1", "the same without coupling", "the coupling, as printed, gamma .1"),
+    ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
     ("encoders only", "the same without coupling", "a common initial head"),
     ("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),
     ("head averaging", "encoders only", "averages of heads"),
     ("encoders only", "local, twice the steps", "sharing encoders"),
     ("local, twice the steps", "local", "twice the compute"),
 )
+_PROTOTYPES = ("class prototypes", "class prototypes, not coupled", "heads coupled, beside class prototypes")
+_GROUPS = ("group averaging", "head averaging", "averages over a whole group, with its bytes")
 #: What decides where base stations number their beams in orders of their own: what those gain that are told,
 _TOLD = (
     ("encoders only, aligned start", "encoders only", "a start that is common by beam"),
@@ -81,10 +84,10 @@ CONTROLS = tuple(
     for regime, pairs in {
         "tracking": (
             *_SHARING,
-            ("as in the paper, gamma .23", "the same without coupling", "the coupling, as printed, gamma .23"),
             ("Sheaf-DMFL-Att", "frozen maps", "that maps learn"),
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
-            ("class prototypes", "class prototypes, not coupled", "heads coupled, beside class prototypes"),
+            _PROTOTYPES,
+            _GROUPS,
             ("sheaf diffusion (ours)", "head averaging", "maps, where heads mean the same"),
             ("head averaging, then tuned", "head averaging", "training alone at the end"),
             ("mean of averaged and tuned", "head averaging, then tuned", "the mean of both models"),
@@ -94,7 +97,8 @@ CONTROLS = tuple(
         "tracking_scarce": (
             *_SHARING,
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
-            ("class prototypes", "class prototypes, not coupled", "heads coupled, beside class prototypes"),
+            _PROTOTYPES,
+            _GROUPS,
         ),
         "tracking_mirrored": (("Sheaf-DMFL-Att", "encoders only", "the coupling, with our settings"),),
         "tracking_permuted": (
@@ -109,14 +113,16 @@ CONTROLS = tuple(
                 "heads mixed by learned orders, in personal models",
             ),
         ),
-        "blockage": _SHARING,
-        "drones": _SHARING,
+        "blockage": (*_SHARING, _PROTOTYPES, _GROUPS),
+        "drones": (*_SHARING, _PROTOTYPES, _GROUPS),
         "drones_occluded": (
             *_SHARING,
+            _PROTOTYPES,
+            _GROUPS,
             ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
         ),
-        "drones_views": _SHARING,
+        "drones_views": (*_SHARING, _PROTOTYPES, _GROUPS),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS),
         "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD),
         "drones_sizes_scarce": (*_TOLD, *_LEARNED, _OR_TOLD),
@@ -126,7 +132,7 @@ CONTROLS = tuple(
 
 
 def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]) -> Iterator[str]:
-    """Table of what decides everywhere: a row per thing praised, a column per regime that has them all and their arms.
+    """Table of what decides everywhere: a row per thing praised, a column per regime that has some of their arms.
 
     Args:
         name: key of `OVERVIEWS`.
@@ -134,22 +140,30 @@ def overview_rows(name: str, ledger: Ledger, test_per_train: Mapping[str, float]
         test_per_train: regime, in order -> see `difference`.
     """
     things = OVERVIEWS[name]
-    columns: dict[str, list[Difference]] = {}
+    columns: dict[str, list[str]] = {}
     for regime, ratio in test_per_train.items():
         controls = {one.thing: one for one in CONTROLS if one.regime == regime}
         if not {*things} <= {*controls}:
             continue
-        scores, decide = ledger.of(regime), [controls[thing] for thing in things]
-        if {arm for one in decide for arm in (one.arm, one.control)} <= {*scores.arms}:
-            families = [family_of(scores, one.arm, one.control, ratio) for one in decide]
-            n = len(scores.values(decide[0].arm, ALL))
-            columns[f"`{regime}` (n = {n})"] = [one for family in families for one in family if one.group == ALL]
+        scores = ledger.of(regime)
+        cells = [_over_all_clients(controls[thing], scores, ratio) for thing in things]
+        if any(cells):
+            n = max(len(scores.values(controls[thing].arm, ALL)) for thing in things)
+            columns[f"`{regime}` (n = {n})"] = [cell or "not run" for cell in cells]
     if not columns:
         return
     yield f"| What is praised | {' | '.join(columns)} |"
     yield "|---" * (1 + len(columns)) + "|"
     for thing, *row in zip(things, *columns.values(), strict=True):
-        yield f"| {thing} | {' | '.join(f'{one} {one.marked}' for one in row)} |"
+        yield f"| {thing} | {' | '.join(row)} |"
+
+
+def _over_all_clients(control: Control, scores: RegimeScores, test_per_train: float) -> str:
+    """Difference and word; empty where an arm has no scores."""
+    if not {control.arm, control.control} <= {*scores.arms}:
+        return ""
+    family = family_of(scores, control.arm, control.control, test_per_train)
+    return next(f"{one} {one.marked}" for one in family if one.group == ALL)
 
 
 def family_of(scores: RegimeScores, arm: str, control: str, test_per_train: float) -> list[Difference]:
