@@ -37,6 +37,11 @@ _SHARING = (
     ("local, twice the steps", "local", "twice the compute"),
 )
 _PROTOTYPES = ("class prototypes", "class prototypes, not coupled", "heads coupled, beside class prototypes")
+_INDEPENDENT = (
+    "as in the paper, gamma .23",
+    "head averaging, independent heads",
+    "the coupling as printed in the place of averages, from independent heads",
+)
 _GROUPS = ("group averaging", "head averaging", "averages over a whole group, with its bytes")
 #: What decides where base stations number their beams in orders of their own: what those gain that are told,
 _TOLD = (
@@ -114,15 +119,16 @@ CONTROLS = tuple(
             ),
         ),
         "blockage": (*_SHARING, _PROTOTYPES, _GROUPS),
-        "drones": (*_SHARING, _PROTOTYPES, _GROUPS),
+        "drones": (*_SHARING, _INDEPENDENT, _PROTOTYPES, _GROUPS),
         "drones_occluded": (
             *_SHARING,
+            _INDEPENDENT,
             _PROTOTYPES,
             _GROUPS,
             ("Sheaf-DMFL-Att", "Sheaf-DMFL", "attention in the place of concatenation"),
             ("head averaging", "Sheaf-DMFL-Att", "averaging in the place of coupling"),
         ),
-        "drones_views": (*_SHARING, _PROTOTYPES, _GROUPS),
+        "drones_views": (*_SHARING, _INDEPENDENT, _PROTOTYPES, _GROUPS),
         "drones_permuted": (*_TOLD, *_LEARNED, _OR_TOLD, *_NUMBERS),
         "drones_sizes": (*_TOLD, *_LEARNED, _OR_TOLD),
         "drones_sizes_scarce": (*_TOLD, *_LEARNED, _OR_TOLD),
